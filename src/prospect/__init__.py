@@ -1,0 +1,1 @@
+"""Prospect: a whole-system sampling profiler for Linux."""

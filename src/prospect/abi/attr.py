@@ -1,0 +1,125 @@
+"""struct perf_event_attr, packed for the kernel and unpacked from a file.
+
+Source: ``include/uapi/linux/perf_event.h``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.errors import RecordingError
+
+# type size config sample_period sample_type read_format flags wakeup bp_type config1 config2
+# branch_sample_type sample_regs_user sample_stack_user clockid sample_regs_intr aux_watermark
+# sample_max_stack reserved aux_sample_size aux_action sig_data config3
+_LAYOUT = "IIQQQQQIIQQQQIiQIHHIIQQ"
+_NATIVE = struct.Struct("<" + _LAYOUT)
+assert _NATIVE.size == abi.PERF_ATTR_SIZE_VER8
+
+
+class EventAttr(NamedTuple):
+    """One event's attributes: what is counted, when it samples, what a sample carries.
+
+    `sample_period` holds the rate in Hz instead where `flags` has FLAG_FREQ.
+    """
+
+    type: int = abi.PERF_TYPE_SOFTWARE
+    config: int = abi.PERF_COUNT_SW_CPU_CLOCK
+    sample_period: int = 0
+    sample_type: int = 0
+    read_format: int = 0
+    flags: int = 0
+    wakeup: int = 0
+    config1: int = 0
+    config2: int = 0
+    branch_sample_type: int = 0
+    sample_regs_user: int = 0
+    sample_stack_user: int = 0
+    clockid: int = 0
+    sample_regs_intr: int = 0
+    sample_max_stack: int = 0
+    bp_type: int = 0
+
+    def pack(self) -> bytes:
+        """Return the 136 bytes that perf_event_open() of Linux 6.18 knows (VER8)."""
+        return _NATIVE.pack(
+            self.type,
+            abi.PERF_ATTR_SIZE_VER8,
+            self.config,
+            self.sample_period,
+            self.sample_type,
+            self.read_format,
+            self.flags,
+            self.wakeup,
+            self.bp_type,
+            self.config1,
+            self.config2,
+            self.branch_sample_type,
+            self.sample_regs_user,
+            self.sample_stack_user,
+            self.clockid,
+            self.sample_regs_intr,
+            0,
+            self.sample_max_stack,
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes, byte_order: str = "<") -> EventAttr:
+        """Read an attr of any published size; what it lacks is zero, what it has more is ignored.
+
+        Args:
+            data: the struct's bytes, at least VER0's 64.
+            byte_order: ``"<"`` or ``">"``, the order of the machine that wrote it.
+
+        Raises:
+            RecordingError: fewer than 64 bytes.
+        """
+        if len(data) < abi.PERF_ATTR_SIZE_VER0:
+            raise RecordingError(
+                f"an event attribute has {len(data)} bytes, at least 64 are needed"
+            )
+        size = abi.PERF_ATTR_SIZE_VER8
+        padded = bytes(data[:size]).ljust(size, b"\0")
+        fields = struct.unpack(byte_order + _LAYOUT, padded)
+        flags = fields[6]
+        if byte_order == ">":
+            flags = _reverse_flag_bits(flags)
+        return cls(
+            type=fields[0],
+            config=fields[2],
+            sample_period=fields[3],
+            sample_type=fields[4],
+            read_format=fields[5],
+            flags=flags,
+            wakeup=fields[7],
+            bp_type=fields[8],
+            config1=fields[9],
+            config2=fields[10],
+            branch_sample_type=fields[11],
+            sample_regs_user=fields[12],
+            sample_stack_user=fields[13],
+            clockid=fields[14],
+            sample_regs_intr=fields[15],
+            sample_max_stack=fields[17],
+        )
+
+    @property
+    def frequency_hz(self) -> int | None:
+        """The rate asked for, None where a fixed period was asked for."""
+        return self.sample_period if self.flags & abi.FLAG_FREQ else None
+
+
+def _reverse_flag_bits(flags: int) -> int:
+    # C lays bit-fields out from the most significant bit on big-endian machines. The
+    # two bits of precise_ip (15, 16) come out swapped within the reversal, so swap them back.
+    reversed_ = int(f"{flags:064b}"[::-1], 2)
+    precise = reversed_ >> 15 & 3
+    swapped = (precise & 1) << 1 | precise >> 1
+    return reversed_ & ~(3 << 15) | swapped << 15

@@ -1,0 +1,38 @@
+"""RecordBlock: whole records in one buffer, with the events that they belong to.
+
+What capture and perfdata hand out and what `events` takes in: a live ring, a file's data
+section, an unpacked compressed record and a pipe all look like this.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prospect.abi.attr import EventAttr
+
+
+class EventDescription(NamedTuple):
+    """An event of a recording: its attributes, the ids of its instances, its name.
+
+    A clock bank is one description whose `ids` are those of all its clocks.
+    """
+
+    attr: EventAttr
+    ids: tuple[int, ...] = ()
+    name: str = ""
+
+
+class RecordBlock(NamedTuple):
+    """Records back to back, little-endian, none of them cut.
+
+    Attributes:
+        data: bytes-like buffer; its length is a multiple of 8, and of the last record's end.
+        origin: where it came from, for messages: a path, ``"<pipe>"``, ``"cpu 3"``.
+        file_offset: where `data` begins in that file, -1 where there is none.
+        cpu: CPU of the ring that it came from, -1 where rings are mixed.
+    """
+
+    data: memoryview
+    origin: str = ""
+    file_offset: int = -1
+    cpu: int = -1

@@ -1,0 +1,49 @@
+"""What a recording says of itself beside its records.
+
+Filled by `perfdata` from a file's header and feature sections, by `capture` from the live
+machine, and read by `pipeline`: the stages between see only RecordBlocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from prospect.abi.block import EventDescription
+
+
+class BuildId(NamedTuple):
+    """An entry of HEADER_BUILD_ID: the build id of an object that had hits."""
+
+    name: bytes
+    build_id: bytes
+    pid: int = -1
+    cpumode: int = 0
+
+
+class RecordingInfo(NamedTuple):
+    """Facts about the recorded machine and run; empty or zero where the recording is silent.
+
+    Attributes:
+        command_line: the recorder's own argument vector.
+        first_sample_ns, last_sample_ns: feature SAMPLE_TIME, 0 where absent.
+        perf_version: the recorder's version string (``prospect-0.1.0`` for our own).
+        extras: Prospect's own feature section (JSON), documented in docs/recording.md.
+    """
+
+    origin: str = ""
+    events: tuple[EventDescription, ...] = ()
+    hostname: str = ""
+    os_release: str = ""
+    arch: str = ""
+    cpus_online: int = 0
+    cpus_available: int = 0
+    cpu_description: str = ""
+    cpuid: str = ""
+    total_memory_kib: int = 0
+    command_line: tuple[str, ...] = ()
+    perf_version: str = ""
+    build_ids: tuple[BuildId, ...] = ()
+    first_sample_ns: int = 0
+    last_sample_ns: int = 0
+    recorded_at: float = 0.0
+    extras: dict[str, Any] = {}  # noqa: RUF012 - read only; a NamedTuple needs a plain default

@@ -1,0 +1,1 @@
+"""Live kernel → record bytes: events, ring buffers, the command, the /proc snapshot."""

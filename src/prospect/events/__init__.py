@@ -1,0 +1,1 @@
+"""Record blocks → columns (numpy) in one pass over the bytes."""

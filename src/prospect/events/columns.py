@@ -1,0 +1,143 @@
+"""The columns that records become: one frozen dataclass a kind of record.
+
+Field names are the kernel's (``include/uapi/linux/perf_event.h``); strings are rows of
+`Events.names`. Sample columns stand in the order of the recording; every table of side records is
+in time order, records of equal time in the order of the recording, and its `order` column is the
+row's place among the side records of all tables, so that tables can be merged again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TASK_FORK = 0
+TASK_EXIT = 1
+TASK_COMM = 2
+TASK_EXEC = 3
+
+
+@dataclass(frozen=True)
+class Samples:
+    """PERF_RECORD_SAMPLE.
+
+    Attributes:
+        ip: u64[n] address of the instruction (AVMA).
+        task: u64[n] pid in the low 32 bits, tid in the high 32, as the kernel writes them.
+        time_ns: u64[n].
+        mode: u8[n] PERF_RECORD_MISC_CPUMODE.
+        cpu: u16[n] (0xffff where the recording does not say).
+        period: u64[n]; a broadcast scalar where all are the same.
+        event: u8[n] row of the recording's events; a broadcast zero where there is one.
+        clock: u8[n] which clock of the bank, by position of its id; a broadcast zero for one.
+        chain_start: i64[n + 1] into `chain`, None where no sample has a chain.
+        chain: u64[m] call-chain words, context markers included.
+    """
+
+    ip: NDArray[np.uint64]
+    task: NDArray[np.uint64]
+    time_ns: NDArray[np.uint64]
+    mode: NDArray[np.uint8]
+    cpu: NDArray[np.uint16]
+    period: NDArray[np.uint64]
+    event: NDArray[np.uint8]
+    clock: NDArray[np.uint8]
+    chain_start: NDArray[np.int64] | None = None
+    chain: NDArray[np.uint64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ip)
+
+
+@dataclass(frozen=True)
+class Mmaps:
+    """PERF_RECORD_MMAP and MMAP2, executable mappings only (data mappings are dropped).
+
+    `build_id` holds rows of `Events.build_ids`, -1 where the record has none; `inode`, `major`
+    and `minor` are 0 where the record carries a build id instead.
+    """
+
+    order: NDArray[np.int64]
+    time_ns: NDArray[np.uint64]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    start: NDArray[np.uint64]
+    length: NDArray[np.uint64]
+    pgoff: NDArray[np.uint64]
+    name: NDArray[np.int32]
+    build_id: NDArray[np.int32]
+    major: NDArray[np.uint32]
+    minor: NDArray[np.uint32]
+    inode: NDArray[np.uint64]
+    prot: NDArray[np.uint32]
+    mode: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """PERF_RECORD_FORK, EXIT and COMM; `kind` is one of TASK_*.
+
+    `name` is -1 for FORK and EXIT; `parent_pid` and `parent_tid` are -1 for COMM.
+    """
+
+    order: NDArray[np.int64]
+    time_ns: NDArray[np.uint64]
+    kind: NDArray[np.uint8]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    parent_pid: NDArray[np.int32]
+    parent_tid: NDArray[np.int32]
+    name: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What the kernel says it did not deliver: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE.
+
+    `kind` is the record's type; `count` is 0 for the throttle records; `cpu` -1 if unknown.
+    """
+
+    time_ns: NDArray[np.uint64]
+    kind: NDArray[np.uint8]
+    count: NDArray[np.uint64]
+    id: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class KernelSymbols:
+    """PERF_RECORD_KSYMBOL: BPF programs and trampolines as they come and go."""
+
+    order: NDArray[np.int64]
+    time_ns: NDArray[np.uint64]
+    address: NDArray[np.uint64]
+    length: NDArray[np.uint64]
+    kind: NDArray[np.uint8]
+    unregister: NDArray[np.bool_]
+    name: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Events:
+    """Everything that a recording's records say.
+
+    Attributes:
+        names: byte strings that the tables' `name` columns refer to.
+        build_ids: byte strings that `Mmaps.build_id` refers to.
+        counts: number of records by type, of all types met.
+        damage: sentences about what could not be read, empty for a whole recording.
+    """
+
+    samples: Samples
+    mmaps: Mmaps
+    tasks: Tasks
+    losses: Losses
+    kernel_symbols: KernelSymbols
+    names: list[bytes]
+    build_ids: list[bytes]
+    counts: dict[int, int] = field(default_factory=dict)
+    damage: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""perf.data ↔ record blocks: header, attributes, features, compressed records, pipe mode."""

@@ -1,0 +1,1 @@
+"""The leaf model: tables that a recording amounts to."""

@@ -1,0 +1,233 @@
+"""The leaf model: what a recording amounts to, after decoding and naming.
+
+Everything that renders, estimates or stores a profile works on this and on nothing else.
+Tables are frozen dataclasses of columns (numpy arrays or lists of str, equally long); a `_index`
+is a row of another table, -1 where there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BIRTH_PREEXISTING = 0
+BIRTH_FORK = 1
+BIRTH_EXEC = 2
+
+MODE_KERNEL = 1
+MODE_USER = 2
+
+KIND_ELF = 0
+KIND_KERNEL = 1
+KIND_MODULE = 2
+KIND_VDSO = 3
+KIND_BPF = 4
+KIND_JIT = 5
+KIND_ANON = 6
+KIND_UNKNOWN = 7
+KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown")
+
+
+@dataclass(frozen=True)
+class ProcessTable:
+    """One row for each program image that a process ran: a new row at fork and at exec.
+
+    Attributes:
+        name: list[str] the process's last comm in this row's life.
+        pid, parent_pid, group_pid, session_pid: i32[p], -1 where unknown.
+        parent_index: i32[p] the row that forked this one (for an exec: the row before the exec).
+        birth: u8[p] BIRTH_*.
+        start_ns, end_ns: u64[p]; 0 for before the interval, 2**64 - 1 for still running.
+        is_kernel_thread, is_recorder, is_command: bool[p]; `is_command` marks COMMAND itself,
+            `is_descendant` COMMAND and all that it forked.
+    """
+
+    name: list[str]
+    pid: NDArray[np.int32]
+    parent_pid: NDArray[np.int32]
+    group_pid: NDArray[np.int32]
+    session_pid: NDArray[np.int32]
+    parent_index: NDArray[np.int32]
+    birth: NDArray[np.uint8]
+    start_ns: NDArray[np.uint64]
+    end_ns: NDArray[np.uint64]
+    is_kernel_thread: NDArray[np.bool_]
+    is_recorder: NDArray[np.bool_]
+    is_command: NDArray[np.bool_]
+    is_descendant: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class ObjectTable:
+    """What code was mapped from: files, the kernel, its modules, the vdso, JIT and anonymous memory.
+
+    `kind` u8[o] is KIND_*; `build_id` is lower-case hex, empty where unknown; `source` u8[o] is the
+    NameSource that named most of the object; `note` says why an object has no or poor names.
+    """
+
+    path: list[str]
+    kind: NDArray[np.uint8]
+    build_id: list[str]
+    source: NDArray[np.uint8]
+    note: list[str]
+
+    def __len__(self) -> int:
+        return len(self.path)
+
+
+@dataclass(frozen=True)
+class FunctionTable:
+    """Functions with a hit. An object's hits without a name share rows with an empty `name`.
+
+    Attributes:
+        name: list[str] demangled; ``a->b`` for a bracket; "" where there is none.
+        raw_name: list[str] as in the symbol table.
+        aliases: list[tuple[str, ...]] other symbols at the same address.
+        object_index: i32[f].
+        address: u64[f] of its first instruction: SVMA for images, the kernel's own for the kernel.
+        size_bytes: u64[f], 0 where unknown.
+        is_global: bool[f]; False for local (static) symbols.
+        source: u8[f] NameSource.
+    """
+
+    name: list[str]
+    raw_name: list[str]
+    aliases: list[tuple[str, ...]]
+    object_index: NDArray[np.int32]
+    address: NDArray[np.uint64]
+    size_bytes: NDArray[np.uint64]
+    is_global: NDArray[np.bool_]
+    source: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class LocationTable:
+    """Distinct instructions hit: `function_index` i32[l], `address` u64[l] (as in functions)."""
+
+    function_index: NDArray[np.int32]
+    address: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+@dataclass(frozen=True)
+class MappingTable:
+    """Executable mappings of processes: i32, i32, u64, u64, u64 columns, equally long."""
+
+    process_index: NDArray[np.int32]
+    object_index: NDArray[np.int32]
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    pgoff: NDArray[np.uint64]
+    hits: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class HitTable:
+    """Every sample of the recording, in exactly one row.
+
+    Attributes:
+        process_index: i32[h] into processes.
+        comm_index: i32[h] into `Profile.comms`: the thread's name at the time.
+        location_index: i32[h] into locations.
+        mode: u8[h] PERF_RECORD_MISC_CPUMODE: MODE_KERNEL, MODE_USER or another.
+        event: u8[h] row of `RunInfo.events`.
+        count: i64[h] samples.
+        period: i64[h] sum of the samples' periods, in the event's unit.
+    """
+
+    process_index: NDArray[np.int32]
+    comm_index: NDArray[np.int32]
+    location_index: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    event: NDArray[np.uint8]
+    count: NDArray[np.int64]
+    period: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+
+@dataclass(frozen=True)
+class EventInfo:
+    """An event of the run and how its periods become time.
+
+    `seconds_per_period` is 1e-9 for clocks; 0.0 where a period is not time (then
+    `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where no rate was asked for).
+    """
+
+    name: str
+    seconds_per_period: float
+    seconds_per_hit: float
+    frequency_hz: float
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """The header of a report: who recorded what, where, when and how.
+
+    Attributes:
+        command: COMMAND and its arguments, empty where the recording is not of a command.
+        recorder: "prospect 0.1.0" or "perf 6.1".
+        recorder_command_line: the recorder's own command line.
+        wall_seconds: length of the interval.
+        cpus: CPUs that were sampled.
+        limits: a sentence for each thing that this run could not see and how to get it.
+        statistics: Prospect's counters by name (docs/report.md), as far as they exist.
+    """
+
+    origin: str
+    command: tuple[str, ...]
+    recorder: str
+    recorder_command_line: tuple[str, ...]
+    hostname: str
+    os_release: str
+    uname: str
+    arch: str
+    cpu_description: str
+    cpu_mhz: float
+    cpus: int
+    started_at: float
+    wall_seconds: float
+    system_wide: bool
+    clock: str
+    events: tuple[EventInfo, ...]
+    limits: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+    statistics: dict[str, int] = field(default_factory=dict)
+    accounting: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LossTable:
+    """Samples the kernel dropped and throttle marks, by CPU: i32, i64, i64 columns."""
+
+    cpu: NDArray[np.int32]
+    lost: NDArray[np.int64]
+    throttled: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A whole profile. See docs/design.md for the picture of its tables."""
+
+    run: RunInfo
+    comms: list[str]
+    processes: ProcessTable
+    objects: ObjectTable
+    functions: FunctionTable
+    locations: LocationTable
+    mappings: MappingTable
+    hits: HitTable
+    losses: LossTable

@@ -1,0 +1,76 @@
+"""Where a name came from, or why there is none, each with what would mend it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class NameSource(IntEnum):
+    """The source of a function's name; values from NO_FIRST on say why there is no name."""
+
+    SYMTAB = 0
+    DEBUG_FILE = 1
+    MINI_DEBUG = 2
+    DYNSYM = 3
+    PLT = 4
+    BRACKET = 5
+    KALLSYMS = 6
+    BPF = 7
+    VDSO = 8
+    MAP_FILE = 9
+    SYSTEM_MAP = 10
+
+    NO_STRIPPED = 32
+    NO_FILE = 33
+    NO_MATCH = 34
+    NO_ELF = 35
+    NO_PERMISSION = 36
+    NO_ANONYMOUS = 37
+    NO_MAPPING = 38
+    NO_KERNEL_SYMBOLS = 39
+    NO_COVER = 40
+    NO_GUEST = 41
+
+    @property
+    def named(self) -> bool:
+        """Whether hits of this source have a name."""
+        return self < NameSource.NO_STRIPPED
+
+
+LABELS: dict[NameSource, str] = {
+    NameSource.SYMTAB: "full symbol table",
+    NameSource.DEBUG_FILE: "separate debug file",
+    NameSource.MINI_DEBUG: "mini debug info",
+    NameSource.DYNSYM: "dynamic symbol table",
+    NameSource.PLT: "procedure linkage table",
+    NameSource.BRACKET: "bracket of dynamic symbols",
+    NameSource.KALLSYMS: "running kernel's symbols",
+    NameSource.BPF: "BPF program symbols",
+    NameSource.VDSO: "vdso symbols",
+    NameSource.MAP_FILE: "JIT map file",
+    NameSource.SYSTEM_MAP: "System.map given with -K",
+    NameSource.NO_STRIPPED: "stripped, no symbols at all",
+    NameSource.NO_FILE: "file gone",
+    NameSource.NO_MATCH: "file changed since it was recorded",
+    NameSource.NO_ELF: "not an ELF file",
+    NameSource.NO_PERMISSION: "file not readable",
+    NameSource.NO_ANONYMOUS: "anonymous memory",
+    NameSource.NO_MAPPING: "no mapping at this address",
+    NameSource.NO_KERNEL_SYMBOLS: "kernel addresses hidden or kernel unknown",
+    NameSource.NO_COVER: "outside every symbol",
+    NameSource.NO_GUEST: "guest or hypervisor",
+}
+
+REMEDIES: dict[NameSource, str] = {
+    NameSource.BRACKET: "install the object's debug symbols for exact names",
+    NameSource.NO_STRIPPED: "install the object's debug symbols, or do not strip it",
+    NameSource.NO_FILE: "report on the machine of the recording, while the file exists",
+    NameSource.NO_MATCH: "report before upgrading, or restore the recorded version",
+    NameSource.NO_ELF: "none: the mapping is of a file that is not a program",
+    NameSource.NO_PERMISSION: "report as the file's owner or as root",
+    NameSource.NO_ANONYMOUS: "run the JIT with its perf map option (e.g. --perf-basic-prof)",
+    NameSource.NO_MAPPING: "record system-wide from the process's start; check for lost records",
+    NameSource.NO_KERNEL_SYMBOLS: "report as root, or: sysctl kernel.kptr_restrict=0; or give -K",
+    NameSource.NO_COVER: "none: code that its symbol table does not describe",
+    NameSource.NO_GUEST: "record inside the guest",
+}

@@ -1,0 +1,1 @@
+"""Profile → bytes; one file a format."""

@@ -1,0 +1,1 @@
+"""Mapping and task records → which object stood at (process, time, address)."""

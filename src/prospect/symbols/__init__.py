@@ -1,0 +1,1 @@
+"""(object, address) → function: images, kernel symbols, JIT maps; why there is no name."""
