@@ -1,1 +1,1 @@
-"""The command line: one file a command, thin."""
+"""The command line: one file a command, all options in one table (`options`)."""

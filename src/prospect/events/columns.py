@@ -32,7 +32,7 @@ class Samples:
         mode: u8[n] PERF_RECORD_MISC_CPUMODE.
         cpu: u16[n] (0xffff where the recording does not say).
         period: u64[n]; a broadcast scalar where all are the same.
-        event: u8[n] row of the recording's events; a broadcast zero where there is one.
+        event: u16[n] row of the recording's events; a broadcast zero where there is one.
         clock: u8[n] which clock of the bank, by position of its id; a broadcast zero for one.
         chain_start: i64[n + 1] into `chain`, None where no sample has a chain.
         chain: u64[m] call-chain words, context markers included.
@@ -44,7 +44,7 @@ class Samples:
     mode: NDArray[np.uint8]
     cpu: NDArray[np.uint16]
     period: NDArray[np.uint64]
-    event: NDArray[np.uint8]
+    event: NDArray[np.uint16]
     clock: NDArray[np.uint8]
     chain_start: NDArray[np.int64] | None = None
     chain: NDArray[np.uint64] | None = None

@@ -1,1 +1,1 @@
-"""Mapping and task records → which object stood at (process, time, address)."""
+"""Side records → which process, thread name, address space and mapping stood at a time."""

@@ -1,0 +1,89 @@
+"""Write docs/prospect.1 from the table that ``--help`` is written from.
+
+Usage: python scripts/man.py [--check]. With --check nothing is written; the status is 1 where the
+page is not current.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from prospect.cli import help as pages
+from prospect.cli import options as cli
+from prospect.version import __version__
+
+PAGE = Path(__file__).parent.parent / "docs" / "prospect.1"
+
+_MAP_FILES = "/tmp/perf-PID.map"  # noqa: S108 - the name that every JIT and profiler agreed on
+_FILES = (
+    ("perf.data", "what prospect record writes and prospect report reads; perf's own format"),
+    ("~/.cache/prospect", "symbol tables by build id; may be removed at any time"),
+    (_MAP_FILES, "names of compiled code that a JIT leaves for profilers; read"),
+)
+_ENVIRONMENT = (
+    ("TMPDIR", "where a recording is kept until the report is written (default: /var/tmp)"),
+    ("XDG_CACHE_HOME", "where the cache of symbol tables is kept (default: ~/.cache)"),
+)
+_SEE_ALSO = "perf(1), perf-record(1), perf-report(1), perf_event_open(2), time(1)"
+
+
+def manual() -> str:
+    """Return the manual page as man(7) source."""
+    parts = [
+        f'.TH PROSPECT 1 "" "prospect {__version__}" "User Commands"',
+        ".SH NAME\nprospect \\- profile a command, or the whole system while it runs",
+        ".SH SYNOPSIS\n" + "\n.br\n".join(_synopsis(command) for command in cli.COMMANDS),
+        ".SH DESCRIPTION\n" + _text(pages.DESCRIPTION),
+        ".SH OPTIONS\n" + _options(cli.PROFILE),
+        ".SH SUBCOMMANDS",
+        *(_subcommand(command) for command in cli.SUBCOMMANDS),
+        ".SH EXIT STATUS\n" + _terms(pages.EXIT_STATUS),
+        ".SH EXAMPLES\n" + _terms((line, question) for question, line in pages.EXAMPLES),
+        ".SH FILES\n" + _terms(_FILES),
+        ".SH ENVIRONMENT\n" + _terms(_ENVIRONMENT),
+        ".SH SEE ALSO\n" + _text(_SEE_ALSO),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _subcommand(command: cli.Command) -> str:
+    summary = _text(f"{command.summary.capitalize()}.")
+    return f".SS {_synopsis(command)[3:]}\n{summary}\n{_options(command)}".rstrip("\n")
+
+
+def _synopsis(command: cli.Command) -> str:
+    return ".B " + _text(pages.usage(command).removeprefix("usage: "))
+
+
+def _options(command: cli.Command) -> str:
+    return _terms(
+        (pages.option_label(option), pages.option_help(option))
+        for option in cli.options_of(command)
+        if command is cli.PROFILE or option.keyword != "help"
+    )
+
+
+def _terms(rows: object) -> str:
+    return "\n".join(f".TP\n.B {_text(term)}\n{_text(text)}" for term, text in rows)
+
+
+def _text(words: str) -> str:
+    escaped = words.replace("\\", "\\e").replace("-", "\\-").replace("`", "")
+    return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped
+
+
+def main() -> int:
+    """Write the page, or say whether it is current."""
+    text = manual()
+    if sys.argv[1:] == ["--check"]:
+        if PAGE.exists() and PAGE.read_text() == text:
+            return 0
+        sys.stderr.write("docs/prospect.1 is not current: run python scripts/man.py\n")
+        return 1
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""The Python interface: `record` a command, `open` a recording, look at the `Profile`.
+
+Every option of the command line is a keyword here: those of recording of `record`, those of
+naming of `record` and `open`, those of the report of `Profile.report`.
+Documented in docs/python.md.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import os
+import shlex
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from prospect import outputs
+from prospect.errors import CaptureError, UsageError
+from prospect.perfdata.reader import open_recording
+from prospect.pipeline import PipelineOptions, build_profile
+from prospect.profile import model, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_SHOWN_ROWS = 20
+
+
+class Profile(model.Profile):
+    """A profile with its tables as columns, as a data frame, or as the report.
+
+    In a notebook it shows as a table of its functions.
+    """
+
+    def functions_table(self) -> dict[str, NDArray[Any]]:
+        """Return the functions as columns, the one with the most time first."""
+        return tables.functions_table(self)
+
+    def processes_table(self) -> dict[str, NDArray[Any]]:
+        """Return the processes as columns, the one with the most user time first."""
+        return tables.processes_table(self)
+
+    def hits_table(self) -> dict[str, NDArray[Any]]:
+        """Return all hits as columns: process, thread, mode, function, object, address, seconds."""
+        return tables.hits_table(self)
+
+    def mappings_table(self) -> dict[str, NDArray[Any]]:
+        """Return the processes' executable mappings as columns."""
+        return tables.mappings_table(self)
+
+    def losses_table(self) -> dict[str, NDArray[Any]]:
+        """Return lost samples and throttle marks by CPU as columns."""
+        return tables.losses_table(self)
+
+    def report(
+        self,
+        *,
+        format: str = "text",
+        detail: str = "2",
+        user_threshold_s: float = 0.02,
+        kernel_threshold_s: float = 0.02,
+        output: str = "",
+    ) -> str:
+        """Return the report as the command line writes it; write it to the file `output` as well.
+
+        Args:
+            format: "text", "json" or "csv".
+            detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
+            user_threshold_s: leave out processes and routines with less user time.
+            kernel_threshold_s: leave out kernel routines with less time.
+            output: a file, "" for none.
+
+        Raises:
+            UsageError: an option has no meaning.
+            RenderError: the file cannot be written.
+        """
+        from prospect.render.registry import make_renderer
+
+        target = outputs.ReportFile(output) if output else None
+        try:
+            renderer = make_renderer(
+                format,
+                detail=detail,
+                user_threshold_s=user_threshold_s,
+                kernel_threshold_s=kernel_threshold_s,
+            )
+            text = io.BytesIO()
+            renderer.render(self, text)
+            if target:
+                target.begin()
+                with os.fdopen(target.descriptor, "wb", closefd=False) as out:
+                    out.write(text.getvalue())
+                target.commit()
+        finally:
+            if target:
+                target.close()
+        return text.getvalue().decode()
+
+    def to_arrow(self, table: str = "hits") -> Any:
+        """Return one of the tables as a `pyarrow.Table`.
+
+        Raises:
+            UsageError: no such table, or pyarrow is not installed.
+        """
+        columns = self._table(table)
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise UsageError(_missing("pyarrow", "arrow")) from None
+        return pa.table(columns)
+
+    def to_pandas(self, table: str = "hits") -> Any:
+        """Return one of the tables as a `pandas.DataFrame`.
+
+        Raises:
+            UsageError: no such table, or pandas is not installed.
+        """
+        columns = self._table(table)
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UsageError(_missing("pandas", "pandas")) from None
+        return pd.DataFrame(columns)
+
+    def _table(self, name: str) -> dict[str, NDArray[Any]]:
+        if name not in tables.TABLES:
+            raise UsageError(f"no table '{name}'; there are {', '.join(tables.TABLES)}")
+        return tables.TABLES[name](self)
+
+    def __repr__(self) -> str:
+        return f"<prospect.Profile: {self._title()}>"
+
+    def _title(self) -> str:
+        what = shlex.join(self.run.command) or self.run.origin
+        return (
+            f"{what}: {int(self.hits.count.sum())} hits of {len(self.processes)} processes "
+            f"in {self.run.wall_seconds:.2f} s on {self.run.cpus} CPUs"
+        )
+
+    def _repr_html_(self) -> str:
+        columns = self.functions_table()
+        shown = ("percent", "hits", "seconds", "function", "object")
+        head = "".join(f"<th>{name}</th>" for name in shown)
+        rows = "".join(
+            f"<tr><td>{percent:.1f}</td><td>{hits}</td><td>{seconds:.3f}</td>"
+            f"<td>{html.escape(function or '(no name)')}</td><td>{html.escape(path)}</td></tr>"
+            for percent, hits, seconds, function, path in zip(
+                *(columns[name][:_SHOWN_ROWS].tolist() for name in shown), strict=True
+            )
+        )
+        left_out = len(self.functions) - _SHOWN_ROWS
+        rest = f"<p>and {left_out} more functions</p>" if left_out > 0 else ""
+        return (
+            f"<table><caption>{html.escape(self._title())}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{rest}"
+        )
+
+
+def record(
+    command: str | Sequence[str],
+    *,
+    frequency_hz: int = 200,
+    flush_centiseconds: int = 200,
+    save: str = "",
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+) -> Profile:
+    """Run a command, record what the machine does meanwhile, and return the profile.
+
+    Args:
+        command: the words of the command; a string is split as a shell would, without one.
+        frequency_hz: samples a second and CPU.
+        flush_centiseconds: how often the kernel's buffers are emptied, in 1/100 s.
+        save: keep the recording in this file (perf.data format).
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image to name the kernel with.
+        use_cache: whether symbol tables are kept on disk between runs.
+
+    Raises:
+        CommandError: the command cannot be started.
+        CaptureError: the kernel does not let this user record at all; see ``prospect doctor``.
+        UsageError: a keyword has no meaning.
+    """
+    from prospect.recording import RecordOptions
+    from prospect.recording import record as record_command
+
+    words = tuple(shlex.split(command) if isinstance(command, str) else command)
+    if not words:
+        raise UsageError("record: an empty command")
+    options = RecordOptions(
+        command=words,
+        frequency_hz=frequency_hz,
+        flush_centiseconds=flush_centiseconds,
+        command_line=tuple(sys.argv),
+    )
+    file = outputs.RecordingFile(save)
+    try:
+        try:
+            record_command(options, file.descriptor)
+        except CaptureError:
+            file.withdraw()
+            raise
+        return open(
+            f"/proc/self/fd/{file.descriptor}",
+            system_map=system_map,
+            kernel_image=kernel_image,
+            use_cache=use_cache,
+        )
+    finally:
+        file.close()
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+) -> Profile:
+    """Read a recording by Prospect or by perf and return its profile.
+
+    Args:
+        path: a perf.data file, "-" for a pipe on standard input.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image to name the kernel with.
+        use_cache: whether symbol tables are kept on disk between runs.
+
+    Raises:
+        RecordingError: it cannot be read, or is no recording.
+    """
+    with open_recording(os.fspath(path)) as recording:
+        profile = build_profile(
+            recording.info,
+            recording.blocks(),
+            recording.damage,
+            PipelineOptions(system_map or None, kernel_image or None, use_cache),
+        )
+    return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
+
+
+def _missing(library: str, extra: str) -> str:
+    return f"{library} is not installed: pip install 'prospect-profiler[{extra}]'"

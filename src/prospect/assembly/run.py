@@ -1,0 +1,229 @@
+"""RecordingInfo + record counts → RunInfo: what the report's header says of a run.
+
+Comes in: what the recording says of itself (`abi.recording`) and what was decoded.
+Goes out: `profile.model.RunInfo`. The keys of Prospect's own feature section (`extras`) are
+documented in docs/recording.md; a recording by `perf record` has none of them, and every fact
+is then derived from what perf wrote or left empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prospect.abi import constants as abi
+from prospect.profile.model import EventInfo, RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prospect.abi.attr import EventAttr
+    from prospect.abi.block import EventDescription
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events
+
+_NS = 1e-9
+# /proc/stat's columns (proc(5)); guest time is contained in user time.
+_STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> RunInfo:
+    """Gather the facts of a run; unknown ones are empty or zero.
+
+    Args:
+        info: what the recording says of itself.
+        events: its decoded records, for the interval and the record counts.
+        limits: sentences about what could not be seen, beside those that were recorded.
+    """
+    extras = info.extras
+    begin_ns, end_ns = _interval_ns(info, events)
+    cpus = _list_of_int(extras.get("cpus"))
+    first = info.events[0].attr if info.events else None
+    return RunInfo(
+        origin=info.origin,
+        command=_command(info),
+        recorder=info.perf_version.replace("-", " ", 1)
+        if info.perf_version.startswith("prospect-")
+        else f"perf {info.perf_version}".strip(),
+        recorder_command_line=info.command_line,
+        hostname=info.hostname,
+        os_release=info.os_release,
+        uname=str(extras.get("uname") or _uname(info)),
+        arch=info.arch,
+        cpu_description=info.cpu_description,
+        cpu_mhz=_number(extras.get("cpu_mhz")),
+        cpus=len(cpus) or _cpus_seen(events) or info.cpus_online,
+        started_at=_number(extras.get("started_at")) or info.recorded_at,
+        wall_seconds=max(end_ns - begin_ns, 0) * _NS,
+        system_wide=_is_system_wide(first, extras),
+        clock=_clock_words(first),
+        events=tuple(event_info(event, extras) for event in info.events),
+        limits=(*_recorded_limits(first, extras), *limits),
+        damage=events.damage,
+        statistics=_statistics(events, extras),
+        accounting=_accounting(extras),
+    )
+
+
+def recorded_until(info: RecordingInfo, events: Events) -> float:
+    """Return when the recording ended, in seconds since the epoch; 0.0 where it does not say."""
+    started_at = _number(info.extras.get("started_at"))
+    if not started_at:
+        return info.recorded_at  # the file's own time: it was finished at the end
+    begin_ns, end_ns = _interval_ns(info, events)
+    return started_at + (end_ns - begin_ns) * _NS
+
+
+def event_info(event: EventDescription, extras: dict[str, Any]) -> EventInfo:
+    """Say how an event's periods, or else its hits, become seconds."""
+    attr = event.attr
+    rate_hz = float(attr.frequency_hz or 0)
+    is_clock = attr.type == abi.PERF_TYPE_SOFTWARE and attr.config in (
+        abi.PERF_COUNT_SW_CPU_CLOCK,
+        abi.PERF_COUNT_SW_TASK_CLOCK,
+    )
+    if is_clock and not rate_hz and attr.sample_period:
+        rate_hz = _number(extras.get("frequency_hz")) or 1e9 / attr.sample_period
+    return EventInfo(
+        name=event.name,
+        seconds_per_period=_NS if is_clock else 0.0,
+        seconds_per_hit=1.0 / rate_hz if rate_hz else 0.0,
+        frequency_hz=rate_hz,
+    )
+
+
+def _command(info: RecordingInfo) -> tuple[str, ...]:
+    command = info.extras.get("command")
+    if isinstance(command, list):
+        return tuple(str(word) for word in command)
+    return ()
+
+
+def _uname(info: RecordingInfo) -> str:
+    return " ".join(word for word in ("Linux", info.hostname, info.os_release, info.arch) if word)
+
+
+def _interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
+    recorded = _list_of_int(info.extras.get("interval_ns"))
+    if len(recorded) == 2:
+        return recorded[0], recorded[1]
+    if info.last_sample_ns > info.first_sample_ns:
+        return info.first_sample_ns, info.last_sample_ns
+    times = events.samples.time_ns
+    if not len(times):
+        return 0, 0
+    return int(times.min()), int(times.max())
+
+
+def _cpus_seen(events: Events) -> int:
+    seen = events.samples.cpu
+    if not len(seen):
+        return 0
+    present = [False] * 65536
+    for cpu in set(seen[:: max(1, len(seen) // 65536)].tolist()):
+        present[cpu] = True
+    present[0xFFFF] = False
+    return sum(present)
+
+
+def _is_system_wide(attr: EventAttr | None, extras: dict[str, Any]) -> bool:
+    scope = extras.get("scope")
+    if scope is not None:
+        return bool(scope == "system")
+    # perf enables a per-command event at exec; a system-wide one is on from the start.
+    return attr is not None and not attr.flags & abi.FLAG_ENABLE_ON_EXEC
+
+
+def _clock_words(attr: EventAttr | None) -> str:
+    if attr is None:
+        return ""
+    if attr.type == abi.PERF_TYPE_SOFTWARE:
+        if attr.config == abi.PERF_COUNT_SW_CPU_CLOCK:
+            return (
+                "cpu-clock, a timer: it cannot interrupt where interrupts are masked, "
+                "such kernel time shows where they come back on"
+            )
+        if attr.config == abi.PERF_COUNT_SW_TASK_CLOCK:
+            return "task-clock, a timer of the task's own running time"
+        return "a software event, not a clock"
+    if attr.type in (abi.PERF_TYPE_HARDWARE, abi.PERF_TYPE_RAW):
+        return "a hardware counter, which interrupts even where interrupts are masked"
+    return "an event, not a clock"
+
+
+def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[str, ...]:
+    recorded = extras.get("limits")
+    if isinstance(recorded, list):
+        return tuple(str(sentence) for sentence in recorded)
+    if attr is not None and attr.flags & abi.FLAG_EXCLUDE_KERNEL:
+        return ("No kernel samples: the recording was made of user space only.",)
+    return ()
+
+
+def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
+    counts = events.counts
+    statistics = {
+        "execs": int((events.tasks.kind == 3).sum()),
+        "forks": counts.get(abi.PERF_RECORD_FORK, 0),
+        "maps": counts.get(abi.PERF_RECORD_MMAP, 0) + counts.get(abi.PERF_RECORD_MMAP2, 0),
+        "exits": counts.get(abi.PERF_RECORD_EXIT, 0),
+        "samples": len(events.samples),
+        "lost": int(events.losses.count.sum()),
+    }
+    known = {
+        abi.PERF_RECORD_MMAP,
+        abi.PERF_RECORD_MMAP2,
+        abi.PERF_RECORD_COMM,
+        abi.PERF_RECORD_FORK,
+        abi.PERF_RECORD_EXIT,
+        abi.PERF_RECORD_SAMPLE,
+        abi.PERF_RECORD_LOST,
+        abi.PERF_RECORD_LOST_SAMPLES,
+        abi.PERF_RECORD_THROTTLE,
+        abi.PERF_RECORD_UNTHROTTLE,
+        abi.PERF_RECORD_KSYMBOL,
+        abi.PERF_RECORD_BPF_EVENT,
+    }
+    kernel_types = range(1, 64)  # from 64 on: records of the perf tool itself
+    statistics["notifications"] = sum(
+        number
+        for kind, number in counts.items()
+        if kind in kernel_types and kind != abi.PERF_RECORD_SAMPLE
+    )
+    statistics["unknowns"] = sum(
+        number for kind, number in counts.items() if kind in kernel_types and kind not in known
+    )
+    recorded = extras.get("counters")
+    if isinstance(recorded, dict):
+        statistics |= {str(k): int(v) for k, v in recorded.items() if isinstance(v, int)}
+    return statistics
+
+
+def _accounting(extras: dict[str, Any]) -> dict[str, Any]:
+    """Return the kernel's own accounting of the interval, in seconds, under flat names."""
+    accounting: dict[str, Any] = {}
+    stat = extras.get("proc_stat")
+    if isinstance(stat, dict):
+        hz = _number(stat.get("hz")) or 100.0
+        start, end = (
+            _list_of_int(stat.get(side, {}).get("cpu")) if isinstance(stat.get(side), dict) else []
+            for side in ("start", "end")
+        )
+        for name, before, after in zip(_STAT_FIELDS, start, end, strict=False):
+            accounting[f"{name}_s"] = (after - before) / hz
+    for source, prefix in (("rusage", "command_"), ("recorder_rusage", "recorder_")):
+        usage = extras.get(source)
+        if isinstance(usage, dict):
+            accounting |= {f"{prefix}{key}": _number(value) for key, value in usage.items()}
+    if isinstance(extras.get("exit_status"), int):
+        accounting["command_exit_status"] = extras["exit_status"]
+    return accounting
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _list_of_int(value: object) -> Sequence[int]:
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        return value
+    return []

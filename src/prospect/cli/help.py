@@ -1,0 +1,119 @@
+"""``--help`` and its relatives, written from the table in `options`.
+
+Comes in: the table. Goes out: plain text of at most 80 columns; scripts/man.py makes the manual
+of the same paragraphs.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from prospect.cli import options as cli
+from prospect.errors import UsageError
+
+WIDTH = 79
+
+DESCRIPTION = (
+    "Prospect says what exactly a machine was doing while a command ran: it interrupts every CPU "
+    "many times a second, notes the process and the instruction, and reports time by process, "
+    "routine and kernel routine. The command needs no rebuilding; its input, output, signals and "
+    "exit status stay its own. Without a privilege it profiles your own processes in user space; "
+    "`prospect doctor` says what this machine allows."
+)
+# (what one wants to know, the command line)
+EXAMPLES = (
+    ("where the time of a program goes", "prospect ./program --its-option"),
+    ("a build with everything that it starts", "prospect -V3 -f report.txt make -j2"),
+    ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
+    ("the whole system for a minute", "sudo prospect -V4 -f report.txt sleep 60"),
+    ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
+    ("record now, look later or elsewhere", "prospect record -o run.data make -j2"),
+    ("the same recording, every process", "prospect report -V4 run.data"),
+    ("what perf recorded", "perf record -a -o - sleep 9 | prospect report -V4 -"),
+    ("figures for another program", "prospect --format json -f report.json ./program"),
+    ("a program that is called report", "prospect -- report"),
+    ("what can be profiled here", "prospect doctor"),
+)
+EXIT_STATUS = (
+    ("COMMAND's", "COMMAND ran; 128 + N if signal N ended it"),
+    ("1", "the profile failed: no privilege, an unreadable recording, a full disk"),
+    ("2", "the command line is wrong; nothing was started"),
+    ("126, 127", "COMMAND cannot be run, or is not found"),
+    ("0, 1, 2", "doctor: all can be profiled, something cannot, nothing can"),
+)
+
+
+def short_usage() -> str:
+    """Return what `prospect` without a word says."""
+    return (
+        f"{usage(cli.PROFILE)}\n"
+        + "".join(f"       {_synopsis(command)}\n" for command in cli.SUBCOMMANDS)
+        + "\nTry:   prospect -V3 make\nMore:  prospect --help, prospect examples\n"
+    )
+
+
+def usage(command: cli.Command) -> str:
+    """Return the line that says how a command is typed."""
+    return f"usage: {_synopsis(command)}"
+
+
+def help_page(name: str) -> str:
+    """Return the page of a subcommand, of the whole for "".
+
+    Raises:
+        UsageError: there is no such subcommand.
+    """
+    command = next((c for c in cli.COMMANDS if c.name == name), None)
+    if command is None:
+        close = cli.did_you_mean(name, [c.name for c in cli.SUBCOMMANDS])
+        raise UsageError(f"help: no subcommand '{name}'{close}; see prospect --help")
+    summary = DESCRIPTION if command is cli.PROFILE else f"{command.summary.capitalize()}."
+    parts = [usage(command), textwrap.fill(summary, WIDTH), "Options:\n" + _options(command)]
+    if command is cli.PROFILE:
+        commands = [(c.name, c.summary) for c in cli.SUBCOMMANDS]
+        parts.append("Subcommands (see prospect help SUBCOMMAND):\n" + _columns(commands, 12))
+        parts.append("Exit status:\n" + _columns(EXIT_STATUS, 12))
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def examples() -> str:
+    """Return command lines for common questions."""
+    return "".join(f"# {question}\n{line}\n\n" for question, line in EXAMPLES).rstrip("\n") + "\n"
+
+
+def option_label(option: cli.Option) -> str:
+    """Return an option's spellings with its value, as in ``-H HZ, --frequency HZ``."""
+    value = f" {option.metavar}" if option.metavar else ""
+    return ", ".join(spelling + value for spelling in option.spellings)
+
+
+def option_help(option: cli.Option) -> str:
+    """Return an option's help, its default included."""
+    default = cli.Settings._field_defaults[option.keyword]
+    if option.check and default != "":
+        return f"{option.help} (default: {default})"
+    return option.help
+
+
+def _synopsis(command: cli.Command) -> str:
+    options = "[OPTIONS]" if cli.options_of(command)[:-1] else ""
+    return " ".join(filter(None, ("prospect", command.name, options, command.operands)))
+
+
+def _options(command: cli.Command) -> str:
+    rows = [(option_label(o), option_help(o)) for o in cli.options_of(command)]
+    return _columns(rows, 26)
+
+
+def _columns(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...], width: int) -> str:
+    """Lay out (label, text) rows; a label too wide for its column stands on a line of its own."""
+    lines = []
+    for label, text in rows:
+        indent = " " * (width + 2)
+        wrapped = textwrap.wrap(text, WIDTH - len(indent))
+        if len(label) <= width - 2:
+            lines.append(f"  {label:<{width}}{wrapped.pop(0)}")
+        else:
+            lines.append(f"  {label}")
+        lines += [indent + line for line in wrapped]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,124 @@
+"""The entry of ``prospect``: which command, and what becomes of its errors.
+
+On the way to COMMAND's exec every import is paid by whoever waits: a command's module is
+imported when it is asked for, and what only a report needs after COMMAND has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from prospect.cli import options as cli
+from prospect.errors import ProspectError, UsageError
+
+_INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+_CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit status; no error leaves here but as one line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(arguments)
+    except ProspectError as error:
+        say(str(error))
+        return error.exit_status
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return _CLOSED_PIPE
+    except MemoryError:
+        say("out of memory; report on a shorter recording, or one of a lower -H")
+        return 1
+    finally:
+        _flush_stdout()
+
+
+def say(message: str) -> None:
+    """Print one diagnostic line on stderr, whatever its text contains, even if nobody reads it."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in f"prospect: {message}")
+    try:
+        os.write(2, line.encode(errors="backslashreplace") + b"\n")
+    except OSError:
+        return
+
+
+def _run(arguments: list[str]) -> int:
+    for command in cli.SUBCOMMANDS:
+        if arguments[:1] == [command.name]:
+            return _run_subcommand(command, arguments[1:])
+    settings, words = cli.parse(cli.PROFILE, arguments)
+    if settings.help:
+        return _help("")
+    if settings.version:
+        from prospect.version import __version__
+
+        sys.stdout.write(f"prospect {__version__}\n")
+        return 0
+    if not words:
+        return _short_usage(given_options=bool(arguments))
+    from prospect.cli import profile
+
+    return profile.run(settings, words, ("prospect", *arguments))
+
+
+def _run_subcommand(command: cli.Command, arguments: list[str]) -> int:
+    settings, words = cli.parse(command, arguments)
+    if settings.help:
+        return _help(command.name)
+    if command is cli.RECORD:
+        from prospect.cli import record
+
+        if not words:
+            raise UsageError("record: which command? prospect record [OPTIONS] COMMAND [ARGS...]")
+        return record.run(settings, words, ("prospect", "record", *arguments))
+    if command is cli.REPORT:
+        from prospect.cli import report
+
+        _at_most(command, words, 1)
+        return report.run(settings, words[0] if words else cli.DEFAULT_RECORDING)
+    if command is cli.DOCTOR:
+        from prospect.cli import doctor
+
+        _at_most(command, words, 0)
+        return doctor.run(settings)
+    if command is cli.HELP:
+        _at_most(command, words, 1)
+        return _help(words[0] if words else "")
+    from prospect.cli import help as pages
+
+    _at_most(command, words, 0)
+    sys.stdout.write(pages.examples())
+    return 0
+
+
+def _at_most(command: cli.Command, words: list[str], number: int) -> None:
+    if len(words) > number:
+        extra = words[number]
+        hint = ": options stand before it" if extra.startswith("-") and number else ""
+        raise UsageError(f"{command.name}: unexpected '{extra}'{hint}; see prospect --help")
+
+
+def _help(name: str) -> int:
+    from prospect.cli import help as pages
+
+    sys.stdout.write(pages.help_page(name))
+    return 0
+
+
+def _short_usage(*, given_options: bool) -> int:
+    if given_options:
+        raise UsageError("which command? prospect [OPTIONS] COMMAND [ARGS...]")
+    from prospect.cli import help as pages
+
+    sys.stderr.write(pages.short_usage())
+    return UsageError.exit_status
+
+
+def _flush_stdout() -> None:
+    # A reader that has gone must not make the interpreter complain at its own end.
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), 1)

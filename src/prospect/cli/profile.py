@@ -1,0 +1,31 @@
+"""``prospect COMMAND``: record while the command runs, then report.
+
+On the way to COMMAND's exec: only the recorder is imported before it, the rest after its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.cli.record import record_into
+from prospect.outputs import RecordingFile, ReportFile
+
+if TYPE_CHECKING:
+    from prospect.cli.options import Settings
+
+
+def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
+    """Profile `command`, write the report, and return the command's exit status."""
+    target = ReportFile(settings.output)
+    try:
+        file = RecordingFile(settings.save)
+        try:
+            exit_status = record_into(file, settings, command, command_line)
+            from prospect.cli import report
+
+            report.write(f"/proc/self/fd/{file.descriptor}", settings, target)
+        finally:
+            file.close()
+    finally:
+        target.close()
+    return exit_status

@@ -1,0 +1,44 @@
+"""A line on stderr about what takes long, on a terminal only."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATIENCE_S = 1.0
+
+
+@contextmanager
+def progress(message: str) -> Iterator[None]:
+    """Show `message` while the block runs, from its first second on; then take it away."""
+    if not os.isatty(2):
+        yield
+        return
+    shown = threading.Event()
+
+    def show() -> None:
+        shown.set()
+        _write(f"prospect: {message}\r")
+
+    timer = threading.Timer(_PATIENCE_S, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if shown.is_set():
+            _write("\r\x1b[K")
+
+
+def _write(text: str) -> None:
+    try:
+        os.write(2, text.encode())
+    except OSError:
+        return

@@ -1,0 +1,56 @@
+"""``prospect report``: read a recording, decode and name it, write the report.
+
+Nothing here is on the way to a command's exec: numpy and all stages may be imported.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from prospect.cli.progress import progress
+from prospect.outputs import ReportFile
+
+if TYPE_CHECKING:
+    from prospect.cli.options import Settings
+
+
+def run(settings: Settings, recording: str) -> int:
+    """Report on `recording`, a file or "-" for a pipe on stdin."""
+    target = ReportFile(settings.output)
+    try:
+        write(recording, settings, target)
+    finally:
+        target.close()
+    return 0
+
+
+def write(recording: str, settings: Settings, target: ReportFile) -> None:
+    """Write the report on `recording` to `target` and put it in its place.
+
+    Raises:
+        ProspectError: the recording cannot be read, or the report not be written.
+    """
+    # Numpy's linear algebra would start a thread for each CPU (58 ms); nothing here uses it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from prospect import api
+    from prospect.render.registry import make_renderer
+
+    renderer = make_renderer(
+        settings.format,
+        detail=settings.detail,
+        user_threshold_s=settings.user_threshold_s,
+        kernel_threshold_s=settings.kernel_threshold_s,
+        colour=os.isatty(target.descriptor) and "NO_COLOR" not in os.environ,
+    )
+    with progress("reading the recording and naming its addresses ..."):
+        profile = api.open(
+            recording,
+            system_map=settings.system_map,
+            kernel_image=settings.kernel_image,
+            use_cache=settings.use_cache,
+        )
+    target.begin()
+    with os.fdopen(target.descriptor, "wb", closefd=False) as out:
+        renderer.render(profile, out)
+    target.commit()

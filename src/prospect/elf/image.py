@@ -1,0 +1,244 @@
+"""Bytes of an ELF file → its headers, checked against the bytes that are there.
+
+In: the whole file in a buffer; nothing is opened here, and nothing is copied. Out: an `ElfImage`.
+Defined by the System V gABI, "Object Files" and "Program Loading". Three kinds of number are kept
+apart: an offset in the file, an SVMA (the address that the image states for itself), and an AVMA
+(where it stood in a process), which is no business of this room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf import layout
+from prospect.elf.notes import DebugLink, find_build_id, parse_debug_link
+from prospect.errors import ElfError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+NO_ADDRESS = 2**64 - 1
+"""What `svma_of_offset` and `offset_of_svma` give where no segment covers."""
+
+# Linkers make one for each alignment; a damaged image must not cost a loop over millions.
+_MOST_NOTE_SEGMENTS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class ElfImage:
+    """The headers of one ELF file; use `ElfImage.parse`.
+
+    Attributes:
+        data: the file.
+        is_64: whether its class is ELFCLASS64.
+        type: ET_*.
+        machine: EM_*.
+        segments: `layout.PHDR_64[p]`, of 32-bit images widened; empty where damaged or none.
+        sections: `layout.SHDR_64[s]`, as `segments`.
+        section_names: the section header string table.
+        damage: sentences about what could not be read, empty for a whole file.
+    """
+
+    data: memoryview
+    is_64: bool
+    type: int
+    machine: int
+    segments: NDArray[np.void]
+    sections: NDArray[np.void]
+    section_names: memoryview
+    damage: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, buffer: bytes | bytearray | memoryview) -> ElfImage:
+        """Read the headers of an ELF file.
+
+        Args:
+            buffer: the whole file; anything that a memoryview can be taken of.
+
+        Returns:
+            The image. Header tables that do not fit the file are left empty and named in `damage`.
+
+        Raises:
+            ElfError: not ELF, cut off within the first header, or big-endian.
+        """
+        data = memoryview(buffer).cast("B")
+        is_64 = _check_ident(bytes(data[:16]))
+        header_type = layout.EHDR_64 if is_64 else layout.EHDR_32
+        if len(data) < header_type.itemsize:
+            raise ElfError("ELF file is cut off within its header; restore the whole file")
+        header = np.frombuffer(data, header_type, 1)[0]
+        damage: list[str] = []
+        sections = _read_sections(data, header, is_64=is_64, damage=damage)
+        segments = _read_segments(data, header, sections, is_64=is_64, damage=damage)
+        return cls(
+            data=data,
+            is_64=is_64,
+            type=int(header["type"]),
+            machine=int(header["machine"]),
+            segments=segments,
+            sections=sections,
+            section_names=_section_names(data, header, sections),
+            damage=tuple(damage),
+        )
+
+    def find_section(self, name: bytes) -> int:
+        """Return the row of the first section of this name, -1 if there is none."""
+        names = np.frombuffer(self.section_names, np.uint8)
+        start = self.sections["name"].astype(np.int64)
+        rows = np.flatnonzero(start + len(name) < len(names))
+        for position, byte in enumerate(name + b"\0"):
+            rows = rows[names.take(start.take(rows) + position) == byte]
+        return int(rows[0]) if len(rows) else -1
+
+    def section_data(self, row: int) -> memoryview:
+        """Return a section's bytes: none where it has none, or the file does not hold them all."""
+        if not 0 <= row < len(self.sections):
+            return self.data[:0]
+        section = self.sections[row]
+        if section["type"] == layout.SHT_NOBITS or section["flags"] & layout.SHF_COMPRESSED:
+            return self.data[:0]
+        return _slice(self.data, int(section["offset"]), int(section["size"]))
+
+    @cached_property
+    def build_id(self) -> bytes | None:
+        """The linker's identity of this image, None if it carries none."""
+        return find_build_id(self._notes())
+
+    @cached_property
+    def debug_link(self) -> DebugLink | None:
+        """What .gnu_debuglink says of the separate debug file, None if nothing readable."""
+        return parse_debug_link(bytes(self.section_data(self.find_section(b".gnu_debuglink"))))
+
+    def svma_of_offset(self, offset: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Turn offsets in the file into SVMAs.
+
+        Args:
+            offset: u64[n].
+
+        Returns:
+            u64[n], `NO_ADDRESS` where no PT_LOAD holds the offset. Where several do, an executable
+            one wins, then the one that starts last.
+        """
+        return self._convert(offset, "offset", "vaddr")
+
+    def offset_of_svma(self, svma: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Turn SVMAs into offsets in the file; `svma_of_offset` the other way round."""
+        return self._convert(svma, "vaddr", "offset")
+
+    def _convert(self, value: NDArray[np.uint64], source: str, target: str) -> NDArray[np.uint64]:
+        result = np.full(len(value), NO_ADDRESS, np.uint64)
+        for segments in self._loads:
+            if not len(segments):
+                continue
+            order = np.argsort(segments[source], kind="stable")
+            first = segments[source].take(order)
+            row = np.searchsorted(first, value, side="right") - 1
+            at = order.take(np.maximum(row, 0))
+            distance = value - segments[source].take(at)
+            covered = (row >= 0) & (distance < segments["filesz"].take(at))
+            np.copyto(result, segments[target].take(at) + distance, where=covered)
+        return result
+
+    @cached_property
+    def _loads(self) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        """PT_LOAD segments: those without execute permission, then those with it."""
+        loads = self.segments[self.segments["type"] == layout.PT_LOAD]
+        executable = (loads["flags"] & layout.PF_X) != 0
+        return loads[~executable], loads[executable]
+
+    def _notes(self) -> Iterator[memoryview]:
+        """Give every area of notes: segments first, since a stripped image may lack sections."""
+        notes = self.segments[self.segments["type"] == layout.PT_NOTE]
+        for segment in notes[:_MOST_NOTE_SEGMENTS]:
+            yield _slice(self.data, int(segment["offset"]), int(segment["filesz"]))
+        yield self.section_data(self.find_section(b".note.gnu.build-id"))
+
+
+def _check_ident(ident: bytes) -> bool:
+    """Return whether the class is 64 bits; raise for what is not little-endian ELF."""
+    if ident[:4] != layout.ELFMAG or len(ident) < 16:
+        raise ElfError("not an ELF file")
+    if ident[5] == layout.ELFDATA2MSB:
+        raise ElfError("big-endian ELF is not supported; report on a machine of that kind")
+    if ident[4] not in {layout.ELFCLASS32, layout.ELFCLASS64} or ident[5] != layout.ELFDATA2LSB:
+        raise ElfError("ELF file of unknown class or byte order; restore the file")
+    return ident[4] == layout.ELFCLASS64
+
+
+def _read_sections(
+    data: memoryview, header: np.void, *, is_64: bool, damage: list[str]
+) -> NDArray[np.void]:
+    wide = layout.SHDR_64
+    stored = wide if is_64 else layout.SHDR_32
+    offset, count = int(header["shoff"]), int(header["shnum"])
+    if offset and not count:
+        # gABI, "ELF Header": a number that does not fit stands in the first section's sh_size.
+        first = _read_table(data, offset, 1, stored, wide)
+        count = int(first[0]["size"]) if len(first) else 1
+    if not offset or not count:
+        return np.zeros(0, wide)
+    if int(header["shentsize"]) != stored.itemsize:
+        damage.append("section headers have an unknown size")
+        return np.zeros(0, wide)
+    table = _read_table(data, offset, count, stored, wide)
+    if not len(table):
+        damage.append("section headers lie outside the file")
+    return table
+
+
+def _read_segments(
+    data: memoryview,
+    header: np.void,
+    sections: NDArray[np.void],
+    *,
+    is_64: bool,
+    damage: list[str],
+) -> NDArray[np.void]:
+    wide = layout.PHDR_64
+    stored = wide if is_64 else layout.PHDR_32
+    offset, count = int(header["phoff"]), int(header["phnum"])
+    if count == layout.PN_XNUM and len(sections):
+        count = int(sections[0]["info"])
+    if not offset or not count:
+        return np.zeros(0, wide)
+    if int(header["phentsize"]) != stored.itemsize:
+        damage.append("program headers have an unknown size")
+        return np.zeros(0, wide)
+    table = _read_table(data, offset, count, stored, wide)
+    if not len(table):
+        damage.append("program headers lie outside the file")
+    return table
+
+
+def _section_names(data: memoryview, header: np.void, sections: NDArray[np.void]) -> memoryview:
+    row = int(header["shstrndx"])
+    if row == layout.SHN_XINDEX and len(sections):
+        row = int(sections[0]["link"])
+    if not 0 < row < len(sections):
+        return data[:0]
+    return _slice(data, int(sections[row]["offset"]), int(sections[row]["size"]))
+
+
+def _read_table(
+    data: memoryview, offset: int, count: int, stored: np.dtype[np.void], wide: np.dtype[np.void]
+) -> NDArray[np.void]:
+    """Read `count` structures and widen their fields; none where they do not fit the file."""
+    area = _slice(data, offset, count * stored.itemsize)
+    table = np.frombuffer(area, stored)
+    if stored == wide:
+        return table
+    widened = np.zeros(len(table), wide)
+    for name in wide.names or ():
+        widened[name] = table[name]
+    return widened
+
+
+def _slice(data: memoryview, offset: int, size: int) -> memoryview:
+    """Return part of the file, nothing where the file does not hold all of it."""
+    return data[offset : offset + size] if offset + size <= len(data) else data[:0]

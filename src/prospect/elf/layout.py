@@ -1,0 +1,134 @@
+"""The ELF format as data: constants under their gABI names, and its structures as numpy dtypes.
+
+Source: ``include/uapi/linux/elf.h`` and ``/usr/include/elf.h`` (glibc 2.36); System V gABI,
+chapters "Object Files" and "Program Loading"; the psABI of each machine for its relocations.
+Both classes use the same field names, so that what follows needs no second version for 32 bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ELFMAG = b"\x7fELF"
+ELFCLASS32, ELFCLASS64 = 1, 2
+ELFDATA2LSB, ELFDATA2MSB = 1, 2
+
+ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
+
+EM_386 = 3
+EM_ARM = 40
+EM_X86_64 = 62
+EM_AARCH64 = 183
+EM_RISCV = 243
+
+PT_LOAD, PT_NOTE = 1, 4
+PF_X = 1
+PN_XNUM = 0xFFFF
+
+SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 3, 4, 7, 8, 11
+SHT_SYMTAB_SHNDX = 18
+SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 0x2, 0x4, 0x800
+SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_COMMON, SHN_XINDEX = 0, 0xFF00, 0xFFF1, 0xFFF2, 0xFFFF
+
+STB_LOCAL, STB_GLOBAL, STB_WEAK, STB_GNU_UNIQUE = 0, 1, 2, 10
+STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION, STT_GNU_IFUNC = 0, 1, 2, 3, 10
+STV_INTERNAL, STV_HIDDEN = 1, 2
+
+NT_GNU_BUILD_ID = 3
+
+R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, R_X86_64_IRELATIVE = 6, 7, 37
+R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT, R_AARCH64_IRELATIVE = 1025, 1026, 1032
+
+EHDR_32 = np.dtype(
+    [
+        ("ident", "V16"),
+        ("type", "<u2"),
+        ("machine", "<u2"),
+        ("version", "<u4"),
+        ("entry", "<u4"),
+        ("phoff", "<u4"),
+        ("shoff", "<u4"),
+        ("flags", "<u4"),
+        ("ehsize", "<u2"),
+        ("phentsize", "<u2"),
+        ("phnum", "<u2"),
+        ("shentsize", "<u2"),
+        ("shnum", "<u2"),
+        ("shstrndx", "<u2"),
+    ]
+)
+EHDR_64 = np.dtype(
+    [
+        (name, "<u8" if name in {"entry", "phoff", "shoff"} else EHDR_32[name])
+        for name in EHDR_32.names or ()
+    ]
+)
+
+PHDR_32 = np.dtype(
+    [
+        ("type", "<u4"),
+        ("offset", "<u4"),
+        ("vaddr", "<u4"),
+        ("paddr", "<u4"),
+        ("filesz", "<u4"),
+        ("memsz", "<u4"),
+        ("flags", "<u4"),
+        ("align", "<u4"),
+    ]
+)
+PHDR_64 = np.dtype(
+    [
+        ("type", "<u4"),
+        ("flags", "<u4"),
+        ("offset", "<u8"),
+        ("vaddr", "<u8"),
+        ("paddr", "<u8"),
+        ("filesz", "<u8"),
+        ("memsz", "<u8"),
+        ("align", "<u8"),
+    ]
+)
+
+SHDR_32 = np.dtype(
+    [
+        ("name", "<u4"),
+        ("type", "<u4"),
+        ("flags", "<u4"),
+        ("addr", "<u4"),
+        ("offset", "<u4"),
+        ("size", "<u4"),
+        ("link", "<u4"),
+        ("info", "<u4"),
+        ("addralign", "<u4"),
+        ("entsize", "<u4"),
+    ]
+)
+SHDR_64 = np.dtype(
+    [
+        (name, "<u4" if name in {"name", "type", "link", "info"} else "<u8")
+        for name in SHDR_32.names or ()
+    ]
+)
+
+SYM_32 = np.dtype(
+    [
+        ("name", "<u4"),
+        ("value", "<u4"),
+        ("size", "<u4"),
+        ("info", "u1"),
+        ("other", "u1"),
+        ("shndx", "<u2"),
+    ]
+)
+SYM_64 = np.dtype(
+    [
+        ("name", "<u4"),
+        ("info", "u1"),
+        ("other", "u1"),
+        ("shndx", "<u2"),
+        ("value", "<u8"),
+        ("size", "<u8"),
+    ]
+)
+
+RELA_64 = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])

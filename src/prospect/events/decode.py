@@ -1,0 +1,101 @@
+"""Record blocks → `Events`: the one entry of this room.
+
+Comes in: blocks of whole records, from a file, a pipe or live rings, and the events that they
+belong to. Goes out: columns. A damaged block keeps what stands before the damage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.events.columns import Events
+from prospect.events.records import Fault, Looks, find_records
+from prospect.events.samples import SampleColumns
+from prospect.events.schema import schema_of
+from prospect.events.side import SideRecords
+from prospect.events.tables import side_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.block import EventDescription, RecordBlock
+    from prospect.events.schema import Schema
+
+
+def decode(
+    blocks: Iterable[RecordBlock],
+    events: Sequence[EventDescription],
+    damage: list[str] | None = None,
+    clock_of_id: Mapping[int, int] | None = None,
+) -> Events:
+    """Decode every record of a recording in one pass.
+
+    Args:
+        blocks: taken one by one; a block's memory is not used once the next is asked for.
+        events: the recording's events; `Samples.event` holds their rows.
+        damage: takes a sentence for whatever cannot be read; the source of `blocks` may append
+            its own while it is read. `Events.damage` is what it holds in the end.
+        clock_of_id: id → position of its clock, for recordings by a clock bank.
+
+    Raises:
+        RecordingError: `events` is empty or its members' samples cannot be told apart.
+    """
+    schema = schema_of(events, clock_of_id)
+    looks = _looks(schema)
+    samples = SampleColumns(schema)
+    side = SideRecords(schema)
+    sentences = [] if damage is None else damage
+    for block in blocks:
+        samples.begin_block(block.cpu)
+        words = _words(block)
+        fault = find_records(words, looks, samples, side)
+        if fault is not None:
+            sentences.append(_sentence(block, fault))
+        elif len(block.data) % 8:
+            sentences.append(_sentence(block, Fault(len(words), len(block.data) % 8)))
+    tables = side_tables(side.finish())
+    sentences.extend(samples.damage())
+    if side.short:
+        sentences.append(f"{side.short} records are shorter than their type and were left out")
+    counts = dict(side.counts)
+    if samples.met:
+        counts[abi.PERF_RECORD_SAMPLE] = samples.met
+    return Events(
+        samples=samples.finish(),
+        mmaps=tables.mmaps,
+        tasks=tables.tasks,
+        losses=tables.losses,
+        kernel_symbols=tables.kernel_symbols,
+        names=tables.names,
+        build_ids=tables.build_ids,
+        counts=dict(sorted(counts.items())),
+        damage=tuple(sentences),
+    )
+
+
+def _looks(schema: Schema) -> Looks:
+    if not schema.ids or not schema.id_word:
+        return Looks(schema.least_fixed_words)
+    lowest, highest = int(schema.ids.ids[0]), int(schema.ids.ids[-1])
+    return Looks(schema.least_fixed_words, schema.id_word, lowest, highest)
+
+
+def _words(block: RecordBlock) -> NDArray[np.uint64]:
+    """View a block as the u64 words that it consists of."""
+    words = np.frombuffer(block.data, "<u8", len(block.data) // 8)
+    # numpy's fast paths need aligned words; a mapped file and every ring are.
+    return words if words.flags.aligned else words.copy()
+
+
+def _sentence(block: RecordBlock, fault: Fault) -> str:
+    offset = 8 * fault.word
+    left = len(block.data) - offset
+    if block.file_offset >= 0:
+        offset += block.file_offset
+    where = f"{block.origin or 'recording'}: at offset {offset}"
+    return f"{where} a record of {fault.size_bytes} bytes cannot be: {left} bytes were not read"

@@ -1,0 +1,290 @@
+"""Words of a block → where its records begin, exactly.
+
+Comes in: little-endian u64 words (every record is a multiple of 8 bytes). Goes out: word
+positions of samples and of all other records, handed to the two sinks while they are in cache.
+The result is by definition that of following the headers one by one, each `size` leading to the
+next (``struct perf_event_header`` in ``include/uapi/linux/perf_event.h``); the work is not:
+
+1. Samples of one size back to back are compared with their neighbours at that stride.
+2. Elsewhere every word that looks like the header of a sample is taken for one.
+3. What was taken is then proved: from the batch's first record, which is sure, the chain must lead
+   through every one of them. Only the gaps between them are walked, many in lock-step.
+4. A batch whose proof fails (a payload that looks like a header, damage) is walked record by
+   record, as are batches of large records, where walking is the cheapest way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from prospect.abi import constants as abi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint64]
+    Positions = range | NDArray[np.int64]
+
+# Words looked at at a time (512 KiB): few enough to stay in a core's L2 cache until their columns
+# are gathered, enough to make numpy's cost a call small.
+WINDOW_WORDS = 1 << 16
+# Words proved at a time: enough gaps to walk in lock-step, little to repeat when a proof fails.
+BATCH_WORDS = 1 << 20
+# A block as small as this is walked: numpy's fixed costs are higher. It is more than the fixed
+# part of a sample has, so that the search never looks behind a block.
+_SMALL_WORDS = 1 << 10
+# Above this size a record is walked over faster than its payload is searched.
+_LARGE_RECORD_WORDS = 128
+_PROBED_RECORDS = 64
+# A strided run shorter than this is not worth its fixed cost.
+_LEAST_RUN = 256
+# Fewer gaps than this are walked one after the other.
+_FEW_LANES = 48
+# struct perf_event_header: type u32, misc u16, size u16.
+LARGEST_RECORD_WORDS = (1 << 16) // 8
+_HEADER_BYTES = 8
+_TYPE_MASK = (1 << 32) - 1
+_TYPE_AND_SIZE_MASK = _TYPE_MASK | 0xFFFF << 48
+
+_MASK_TYPE = np.uint64(_TYPE_MASK)
+_SAMPLE = np.uint64(abi.PERF_RECORD_SAMPLE)
+_SIZE_SHIFT = np.uint64(48)
+_SIZE_WORDS_SHIFT = np.uint64(51)
+_NOT_WHOLE_WORDS = np.uint64(7)
+
+
+class Fault(NamedTuple):
+    """Where a chain of records breaks, and the size that the header there claims."""
+
+    word: int
+    size_bytes: int
+
+
+class SampleSink(Protocol):
+    """What takes samples in: appended provisionally, rewound if they prove not to be samples."""
+
+    def begin_batch(self, words: int, words_left: int) -> None:
+        """Make room for the samples of `words`, the next of `words_left` of this block."""
+
+    def rewind(self) -> None:
+        """Forget what was appended since the batch began."""
+
+    def append(self, words: Words, positions: Positions) -> None:
+        """Take the samples whose headers stand at `positions`, ascending and not overlapping."""
+
+
+class RecordSink(Protocol):
+    """What takes the other records in."""
+
+    def append(self, words: Words, positions: NDArray[np.int64]) -> None:
+        """Take the records whose headers stand at `positions`, ascending."""
+
+
+class Looks(NamedTuple):
+    """What tells a sample's header from other words, besides its type.
+
+    Attributes:
+        least_words: the smallest size of a sample.
+        id_word: where its id stands, 0 where it has none that is known.
+        lowest_id, highest_id: the range of the recording's ids.
+    """
+
+    least_words: int
+    id_word: int = 0
+    lowest_id: int = 0
+    highest_id: int = 0
+
+
+def find_records(
+    words: Words, looks: Looks, samples: SampleSink, others: RecordSink
+) -> Fault | None:
+    """Hand every record of a block to `samples` or `others`, in the order of the chain.
+
+    Args:
+        words: u64[n] the block, beginning with a record's header.
+        looks: what samples of this recording look like; affects speed, never the result.
+        samples: takes PERF_RECORD_SAMPLE.
+        others: takes all other types.
+
+    Returns:
+        None, or the first header whose size is impossible; what stands before it was handed over.
+    """
+    view = words.data
+    total = len(words)
+    position = 0
+    fault = None
+    while position < total and fault is None:
+        stop = min(position + BATCH_WORDS, total)
+        samples.begin_batch(stop - position, total - position)
+        proved = None
+        if stop - position > _SMALL_WORDS and not _records_are_large(view, position):
+            chain = _scan(words, position, stop, looks, samples)
+            proved = _prove(words, view, chain, stop) if chain else None
+            if proved is None:
+                samples.rewind()
+        if proved is None:
+            proved = _walk(view, position, stop)
+            samples.append(words, np.array(proved.samples, np.int64))
+        if len(proved.others):
+            others.append(words, np.asarray(proved.others, np.int64))
+        position, fault = proved.position, proved.fault
+    return fault
+
+
+class _Walk(NamedTuple):
+    """Records met, where the next one begins, and the fault that ended the walk early."""
+
+    samples: list[int]
+    others: list[int] | NDArray[np.int64]
+    position: int
+    fault: Fault | None = None
+
+
+def _walk(view: memoryview, position: int, stop: int) -> _Walk:
+    """Follow the headers from `position` until a record begins at or behind `stop`."""
+    total = len(view)
+    samples: list[int] = []
+    others: list[int] = []
+    while position < stop:
+        header = view[position]
+        size = header >> 48
+        following = position + (size >> 3)
+        if size < _HEADER_BYTES or size & 7 or following > total:
+            return _Walk(samples, others, position, Fault(position, size))
+        if header & _TYPE_MASK == abi.PERF_RECORD_SAMPLE:
+            samples.append(position)
+        else:
+            others.append(position)
+        position = following
+    return _Walk(samples, others, position)
+
+
+def _records_are_large(view: memoryview, start: int) -> bool:
+    position, met = start, 0
+    while met < _PROBED_RECORDS and position < len(view):
+        size_words = view[position] >> 51
+        if not size_words:
+            break
+        position += size_words
+        met += 1
+    return position - start > met * _LARGE_RECORD_WORDS
+
+
+class _Chain(NamedTuple):
+    """Samples found between `start` and `edge`, by what is still to be proved about them.
+
+    The chain is whole if each walk from `gap_begin` leads exactly to its `gap_end`, which is
+    behind it. `edge` is where the last sample found ends.
+    """
+
+    gap_begin: NDArray[np.int64]
+    gap_end: NDArray[np.int64]
+    edge: int
+
+
+def _scan(words: Words, start: int, stop: int, looks: Looks, samples: SampleSink) -> _Chain | None:
+    """Find what look like the samples of a batch and append them; None if two of them overlap."""
+    begins: list[Iterable[int]] = []
+    ends: list[Iterable[int]] = []
+    edge = cursor = start
+    while cursor < stop:
+        if edge >= cursor:
+            cursor = edge
+            run = _equal_run(words, edge, min(edge + WINDOW_WORDS, stop), looks.least_words)
+            if len(run) >= _LEAST_RUN:
+                samples.append(words, run)
+                edge = cursor = run.stop
+                continue
+        end = min(cursor + WINDOW_WORDS, stop)
+        found, following = _candidates(words, cursor, end, looks)
+        if len(found):
+            broken = (following[:-1] != found[1:]).nonzero()[0]
+            gap_begin, gap_end = following.take(broken), found.take(broken + 1)
+            if found[0] < edge or (gap_begin > gap_end).any():
+                return None
+            samples.append(words, found)
+            if found[0] > edge:
+                begins.append((edge,))
+                ends.append((int(found[0]),))
+            begins.append(gap_begin)
+            ends.append(gap_end)
+            edge = int(following[-1])
+        cursor = end
+    return _Chain(_joined(begins), _joined(ends), edge)
+
+
+def _joined(parts: list[Iterable[int]]) -> NDArray[np.int64]:
+    if not parts:
+        return np.empty(0, np.int64)
+    return np.concatenate([np.asarray(part, np.int64) for part in parts])
+
+
+def _equal_run(words: Words, position: int, stop: int, least_words: int) -> range:
+    """Return the samples of equal size back to back from `position` that begin before `stop`."""
+    if position >= stop:
+        return range(0)
+    header = int(words[position])
+    size = header >> 48
+    stride = size >> 3
+    if header & _TYPE_MASK != abi.PERF_RECORD_SAMPLE or size & 7 or stride < least_words:
+        return range(0)
+    count = min(-(-(stop - position) // stride), (len(words) - position) // stride)
+    headers = words[position : position + count * stride : stride]
+    differs = (headers ^ np.uint64(header)) & np.uint64(_TYPE_AND_SIZE_MASK)
+    if differs.any():
+        count = int((differs != 0).argmax())
+    return range(position, position + count * stride, stride)
+
+
+def _candidates(
+    words: Words, begin: int, end: int, looks: Looks
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where samples seem to begin in ``words[begin:end]``, and where they seem to end."""
+    window = words[begin:end]
+    found = ((window & _MASK_TYPE) == _SAMPLE).nonzero()[0]
+    size = window.take(found) >> _SIZE_SHIFT
+    found += begin
+    following = found + (size >> np.uint64(3)).view(np.int64)
+    seems = (size >= np.uint64(8 * looks.least_words)) & ((size & _NOT_WHOLE_WORDS) == 0)
+    if end + LARGEST_RECORD_WORDS > len(words):
+        seems &= following <= len(words)
+    if looks.id_word:
+        id_ = words[looks.id_word :].take(found, mode="clip")
+        seems &= (id_ - np.uint64(looks.lowest_id)) <= np.uint64(looks.highest_id - looks.lowest_id)
+    if not seems.all():
+        found, following = found[seems], following[seems]
+    return found, following
+
+
+def _prove(words: Words, view: memoryview, chain: _Chain, stop: int) -> _Walk | None:
+    """Walk the gaps of `chain`; return the records in them, None if the chain is not whole."""
+    position, end = chain.gap_begin, chain.gap_end
+    met: list[Iterable[int]] = []
+    while len(position) > _FEW_LANES:
+        header = words.take(position)
+        size = header >> _SIZE_SHIFT
+        impossible = (size < _HEADER_BYTES) | ((size & _NOT_WHOLE_WORDS) != 0)
+        if (impossible | ((header & _MASK_TYPE) == _SAMPLE)).any():
+            return None
+        met.append(position)
+        position = position + (size >> np.uint64(3)).view(np.int64)
+        if (position > end).any():
+            return None
+        unfinished = position < end
+        position, end = position[unfinished], end[unfinished]
+    for lane_begin, lane_end in zip(position.tolist(), end.tolist(), strict=True):
+        lane = _walk(view, lane_begin, lane_end)
+        if lane.samples or lane.fault or lane.position != lane_end:
+            return None
+        met.append(lane.others)
+    rest = _walk(view, chain.edge, stop)
+    if rest.samples or rest.fault:
+        return None
+    met.append(rest.others)
+    others = _joined(met)
+    others.sort()
+    return _Walk([], others, rest.position)

@@ -1,0 +1,265 @@
+"""Positions of samples → the columns of `Samples`.
+
+Comes in: words and the word positions of PERF_RECORD_SAMPLE headers, window by window. Goes out:
+one `Samples`. Layout: ``include/uapi/linux/perf_event.h``, the comment of PERF_RECORD_SAMPLE.
+What follows the call chain in a sample (raw data, registers, stack copy) is not read here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.events.buffers import Column, segments
+from prospect.events.chains import find_chains
+from prospect.events.columns import Samples
+from prospect.events.records import LARGEST_RECORD_WORDS
+from prospect.events.schema import at_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.events.schema import Schema
+
+    Words = NDArray[np.uint64]
+    Positions = range | NDArray[np.int64]
+
+NO_TASK = np.uint64((1 << 64) - 1)
+NO_CPU = 0xFFFF
+
+# Room beyond what the samples so far let expect, so that buffers rarely grow twice.
+_HEADROOM = 1.25
+_MODE_SHIFT = np.uint64(32)
+_MODE_MASK = np.uint8(abi.PERF_RECORD_MISC_CPUMODE_MASK)
+
+
+class _Done(NamedTuple):
+    """How much was appended, and what could not be, at some moment."""
+
+    samples: int = 0
+    chain_words: int = 0
+    short: int = 0
+    unknown: int = 0
+    cut_chains: int = 0
+
+
+class _Chosen(NamedTuple):
+    """Samples that can be read.
+
+    Attributes:
+        positions: their headers.
+        header: u64[n] the headers.
+        rows: i64[n] their events, None where there is one.
+        clock: u8[n] their clocks, None where there is one.
+    """
+
+    positions: Positions
+    header: NDArray[np.uint64]
+    rows: NDArray[np.int64] | None = None
+    clock: NDArray[np.uint8] | None = None
+
+    @property
+    def size_words(self) -> NDArray[np.int64]:
+        return (self.header >> np.uint64(51)).view(np.int64)
+
+    def keep(self, keep: NDArray[np.bool_]) -> _Chosen:
+        if keep.all():
+            return self
+        return _Chosen(
+            _as_array(self.positions)[keep],
+            self.header[keep],
+            None if self.rows is None else self.rows[keep],
+            None if self.clock is None else self.clock[keep],
+        )
+
+
+class SampleColumns:
+    """The columns of all samples met so far; a `records.SampleSink`."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._done = _Done()
+        self._sure = self._done
+        self._capacity = 0
+        self._chain_capacity = 0
+        self._words_met = 0
+        self._block_cpu = np.uint64(NO_CPU)
+        self._ip = Column(np.uint64)
+        self._task = Column(np.uint64)
+        self._time = Column(np.uint64)
+        self._mode = Column(np.uint8)
+        self._cpu = Column(np.uint16)
+        self._period = Column(np.uint64)
+        self._event = Column(np.uint16)
+        self._clock = Column(np.uint8)
+        self._chain_begin = Column(np.int64)
+        self._chain = Column(np.uint64)
+        ids = schema.ids
+        self._ids = ids if ids and (ids.several_events or ids.several_clocks) else None
+        self._has_chains = not isinstance(schema.has_chain, int) or schema.has_chain == 1
+
+    def begin_block(self, cpu: int) -> None:
+        """Say which CPU the next samples are from where they do not say it (-1 unknown)."""
+        self._block_cpu = np.uint64(cpu if 0 <= cpu < NO_CPU else NO_CPU)
+
+    @property
+    def met(self) -> int:
+        """Number of samples met, those left out included."""
+        return self._done.samples + self._done.short + self._done.unknown
+
+    def begin_batch(self, words: int, words_left: int) -> None:
+        """Make room for the samples of `words`, the next of `words_left` of this block.
+
+        The rate of samples so far decides how much room the rest of the block gets: memory that
+        is never written to is never resident, copying grown buffers is what costs.
+        """
+        self._sure = self._done
+        done, least = self._done, self._schema.least_fixed_words
+        self._capacity = self._room(
+            done.samples, self._capacity, words // least + 1, words_left // least + 1, words_left
+        )
+        columns = (self._ip, self._task, self._time, self._mode, self._cpu)
+        for column in (*columns, self._period, self._event, self._clock, self._chain_begin):
+            column.reserve(done.samples, self._capacity)
+        if self._has_chains:
+            # The last sample of a batch may end behind it.
+            needed = min(words + LARGEST_RECORD_WORDS, words_left)
+            self._chain_capacity = self._room(
+                done.chain_words, self._chain_capacity, needed, words_left, words_left
+            )
+            self._chain.reserve(done.chain_words, self._chain_capacity)
+        self._words_met += words
+
+    def _room(self, used: int, capacity: int, needed: int, at_most: int, words_left: int) -> int:
+        if used + needed <= capacity:
+            return capacity
+        rate = used / self._words_met if self._words_met else 0.0
+        expected = min(needed + int(rate * words_left * _HEADROOM), at_most)
+        return max(used + expected, used + used // 2)
+
+    def rewind(self) -> None:
+        """Forget what was appended since the batch began."""
+        self._done = self._sure
+
+    def append(self, words: Words, positions: Positions) -> None:
+        """Take the samples whose headers stand at `positions`, ascending and not overlapping.
+
+        Left out and counted: samples shorter than their event's fixed part, and samples whose id
+        has to tell their event but is none of the recording's.
+        """
+        chosen = self._choose(words, positions)
+        begin, count = self._done.samples, len(chosen.positions)
+        if not count:
+            return
+        self._ip.put(begin, self._field(words, chosen, "ip", np.uint64(0)))
+        self._task.put(begin, self._field(words, chosen, "tid", NO_TASK))
+        self._time.put(begin, self._field(words, chosen, "time", np.uint64(0)))
+        self._mode.put(begin, (chosen.header >> _MODE_SHIFT).astype(np.uint8) & _MODE_MASK)
+        cpu = self._field(words, chosen, "cpu", self._block_cpu)
+        self._cpu.put(begin, cpu.astype(np.uint16))
+        fixed_period = self._schema.period
+        default = fixed_period[0] if chosen.rows is None else fixed_period.take(chosen.rows)
+        self._period.put(begin, self._field(words, chosen, "period", default))
+        if chosen.rows is not None:
+            self._event.put(begin, chosen.rows.astype(np.uint16))
+        if chosen.clock is not None:
+            self._clock.put(begin, chosen.clock)
+        if self._has_chains:
+            self._put_chains(words, chosen)
+        self._done = self._done._replace(samples=begin + count)
+
+    def finish(self) -> Samples:
+        """Return all samples as they stand."""
+        count, chain_words = self._done.samples, self._done.chain_words
+        chain_start = chain = None
+        if chain_words:
+            chain_start = np.append(self._chain_begin.finish(count), chain_words)
+            chain = self._chain.finish(chain_words)
+        return Samples(
+            ip=self._ip.finish(count),
+            task=self._task.finish(count),
+            time_ns=self._time.finish(count),
+            mode=self._mode.finish(count),
+            cpu=self._cpu.finish(count),
+            period=self._period.finish(count, broadcast=True),
+            event=self._event.finish(count, broadcast=True),
+            clock=self._clock.finish(count, broadcast=True),
+            chain_start=chain_start,
+            chain=chain,
+        )
+
+    def damage(self) -> list[str]:
+        """Return a sentence for each kind of sample that could not be read whole."""
+        told = (
+            (self._done.short, "are shorter than their event's fields and were left out"),
+            (self._done.unknown, "carry an id that no event has and were left out"),
+            (self._done.cut_chains, "have a call chain longer than their record; it was left out"),
+        )
+        return [f"{number} samples {what}" for number, what in told if number]
+
+    def _choose(self, words: Words, positions: Positions) -> _Chosen:
+        """Tell the samples' events and clocks; leave out what cannot be read."""
+        schema = self._schema
+        chosen = _Chosen(positions, _gather(words, positions, 0))
+        met = len(positions)
+        chosen = chosen.keep(chosen.size_words >= schema.least_fixed_words)
+        short, unknown = met - len(chosen.positions), 0
+        if self._ids is not None and schema.id_word and len(chosen.positions):
+            ids = _gather(words, chosen.positions, schema.id_word)
+            rows, clock = self._ids.events_of(ids)
+            chosen = chosen._replace(rows=rows, clock=clock)
+            met = len(rows)
+            chosen = chosen.keep(rows >= 0)
+            unknown = met - len(chosen.positions)
+            if not isinstance(schema.fixed_words, int):
+                met = len(chosen.positions)
+                chosen = chosen.keep(chosen.size_words >= at_rows(schema.fixed_words, chosen.rows))
+                short += met - len(chosen.positions)
+        if short or unknown:
+            done = self._done
+            self._done = done._replace(short=done.short + short, unknown=done.unknown + unknown)
+        return chosen
+
+    def _field(
+        self,
+        words: Words,
+        chosen: _Chosen,
+        name: str,
+        absent: np.uint64 | NDArray[np.uint64],
+    ) -> NDArray[np.uint64]:
+        """Return a field of `chosen` samples, `absent` where an event's samples lack it."""
+        offset = at_rows(self._schema.sample[name], chosen.rows)
+        if isinstance(offset, int):
+            if offset:
+                return _gather(words, chosen.positions, offset)
+            return np.broadcast_to(absent, (len(chosen.positions),))
+        values = words.take(_as_array(chosen.positions) + offset)
+        return np.where(offset == 0, absent, values)
+
+    def _put_chains(self, words: Words, chosen: _Chosen) -> None:
+        done = self._done
+        positions = _as_array(chosen.positions)
+        places = find_chains(words, positions, chosen.size_words, chosen.rows, self._schema)
+        end = done.chain_words + np.cumsum(places.length)
+        self._chain_begin.put(done.samples, end - places.length)
+        chain = words.take(segments(places.begin, places.length))
+        if len(chain):
+            self._chain.put(done.chain_words, chain)
+        self._done = done._replace(
+            chain_words=done.chain_words + len(chain), cut_chains=done.cut_chains + places.cut
+        )
+
+
+def _as_array(positions: Positions) -> NDArray[np.int64]:
+    if isinstance(positions, range):
+        return np.arange(positions.start, positions.stop, positions.step)
+    return positions
+
+
+def _gather(words: Words, positions: Positions, offset: int) -> NDArray[np.uint64]:
+    """Return the words `offset` behind each of `positions`; a view where these are a range."""
+    if isinstance(positions, range):
+        return words[positions.start + offset : positions.stop + offset : positions.step]
+    return words[offset:].take(positions, mode="clip")

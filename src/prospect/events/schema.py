@@ -1,0 +1,247 @@
+"""Event descriptions → where every field of a sample and of a sample_id tail stands.
+
+Comes in: the events of a recording. Goes out: a `Schema`, whose offsets are one number where
+all events lay their records out alike, and one number an event where they do not.
+Defined by the comment of PERF_RECORD_SAMPLE in ``include/uapi/linux/perf_event.h`` (Linux 6.18)
+and by perf's rule for finding an event before its layout is known: all events keep the id at the
+same place (``evlist__valid_sample_type`` in ``tools/perf/util/evlist.c``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.abi.layout import SampleLayout, sample_layout
+from prospect.errors import RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.attr import EventAttr
+    from prospect.abi.block import EventDescription
+
+    PerEvent = int | NDArray[np.int64]
+
+# Ids come from one counter of the kernel, so those of a recording lie close together and a
+# table indexed by id - lowest id is the fastest look-up; ids further apart are searched.
+_DENSE_RANGE = 1 << 16
+
+_CLOCK_LIMIT = 256
+
+
+@dataclass(frozen=True)
+class IdTable:
+    """The ids of a recording's events, and which event and clock each belongs to.
+
+    Attributes:
+        ids: u64[k] ascending.
+        event: i64[k] row of the recording's events.
+        clock: u8[k] position of the id's clock in the bank.
+        several_events: whether `event` holds more than one value.
+        several_clocks: whether `clock` holds more than one value.
+    """
+
+    ids: NDArray[np.uint64]
+    event: NDArray[np.int64]
+    clock: NDArray[np.uint8]
+    several_events: bool
+    several_clocks: bool
+    _dense: NDArray[np.int64] | None
+
+    def events_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Return the event row (i64[n], -1 unknown) and the clock (u8[n]) of each of `ids`.
+
+        As in perf, an id of 0 means the first event, and so does any id where there is only one.
+
+        Source: ``evlist__event2evsel`` (``tools/perf/util/evlist.c``, 6.18).
+        """
+        row = self._find(ids)
+        event, clock = self.event.take(row), self.clock.take(row)
+        missing = row < 0
+        if missing.any():
+            clock[missing] = 0
+            event[missing] = -1 if self.several_events else 0
+            event[missing & (ids == 0)] = 0
+        return event, clock
+
+    def _find(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if self._dense is not None:
+            # An id below the lowest wraps around to a large number and is clipped with the rest.
+            reach = np.uint64(len(self._dense) - 1)
+            place: NDArray[np.uint64] = np.minimum(ids - self.ids[0], reach)
+            return self._dense.take(place.view(np.int64))
+        row: NDArray[np.int64] = np.searchsorted(self.ids, ids)
+        row = np.minimum(row, len(self.ids) - 1)
+        row[self.ids.take(row) != ids] = -1
+        return row
+
+    @classmethod
+    def build(
+        cls, events: Sequence[EventDescription], clock_of_id: Mapping[int, int] | None
+    ) -> IdTable | None:
+        """Return the table of all ids that `events` declare, None where they declare none.
+
+        Raises:
+            RecordingError: a clock position is outside 0..255.
+        """
+        event_of_id: dict[int, int] = {}
+        for row, event in enumerate(events):
+            for id_ in event.ids:
+                event_of_id.setdefault(id_, row)
+        if not event_of_id:
+            return None
+        ordered = sorted(event_of_id)
+        clocks = [(clock_of_id or {}).get(id_, 0) for id_ in ordered]
+        if not all(0 <= clock < _CLOCK_LIMIT for clock in clocks):
+            raise RecordingError("the recording names a clock outside 0..255; record it again")
+        ids = np.array(ordered, np.uint64)
+        rows = [event_of_id[id_] for id_ in ordered]
+        return cls(
+            ids=ids,
+            event=np.array(rows, np.int64),
+            clock=np.array(clocks, np.uint8),
+            several_events=len(events) > 1,
+            several_clocks=len(set(clocks)) > 1,
+            _dense=_dense_rows(ids),
+        )
+
+
+def _dense_rows(ids: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    reach = int(ids[-1]) - int(ids[0])
+    if reach >= _DENSE_RANGE:
+        return None
+    # One entry too many, which says "not found" and is what clipping leads to.
+    rows = np.full(reach + 2, -1)
+    rows[(ids - ids[0]).view(np.int64)] = np.arange(len(ids))
+    return rows
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Offsets of a recording's fields, in u64 words; 0 means that the field is absent.
+
+    Every `PerEvent` is an int where all events agree, else i64[events].
+
+    Attributes:
+        sample: field → words from the header.
+        fixed_words: header and fixed part of a sample.
+        least_fixed_words: the smallest `fixed_words` of all events.
+        read_words: fixed words of the PERF_SAMPLE_READ part.
+        read_words_each: further words of it for each of its `nr` values.
+        has_chain: 1 where samples carry a call chain.
+        tail: field → words from a record's end (negative).
+        tail_words: size of the tail.
+        id_word: where every sample has its id; 0 where they have none.
+        id_tail_word: where every tail has it (negative); 0 where they have none.
+        ids: None where the recording declares no ids.
+        period: u64[events], for samples that do not carry theirs.
+    """
+
+    sample: dict[str, PerEvent]
+    fixed_words: PerEvent
+    least_fixed_words: int
+    read_words: PerEvent
+    read_words_each: PerEvent
+    has_chain: PerEvent
+    tail: dict[str, PerEvent]
+    tail_words: PerEvent
+    id_word: int
+    id_tail_word: int
+    ids: IdTable | None
+    period: NDArray[np.uint64]
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all events lay out their samples and tails alike."""
+        offsets = (*self.sample.values(), *self.tail.values(), self.fixed_words, self.tail_words)
+        reads = (self.read_words, self.read_words_each, self.has_chain)
+        return all(isinstance(offset, int) for offset in (*offsets, *reads))
+
+
+def schema_of(
+    events: Sequence[EventDescription], clock_of_id: Mapping[int, int] | None = None
+) -> Schema:
+    """Compute the schema of a recording's events.
+
+    Args:
+        events: in the order of the recording; their rows are the numbers of the events.
+        clock_of_id: id → position of its clock in a clock bank.
+
+    Raises:
+        RecordingError: there is no event, or the events' samples cannot be told apart.
+
+    Source: ``__evsel__calc_id_pos``, ``__evsel__calc_is_pos`` (``tools/perf/util/evsel.c``, 6.18).
+    """
+    if not events:
+        raise RecordingError("the recording describes no event, so its samples cannot be read")
+    attrs = [event.attr for event in events]
+    layouts = [_layout(attr) for attr in attrs]
+
+    def per_event(value: Callable[[EventAttr, SampleLayout], int]) -> PerEvent:
+        values = [value(attr, layout) for attr, layout in zip(attrs, layouts, strict=True)]
+        return values[0] if len(set(values)) == 1 else np.array(values, np.int64)
+
+    def offset_in(part: str, name: str) -> PerEvent:
+        return per_event(lambda _, layout: getattr(layout, part).get(name, 0))
+
+    schema = Schema(
+        sample={name: offset_in("sample", name) for name in ("ip", "tid", "time", "cpu", "period")},
+        fixed_words=per_event(lambda _, layout: layout.fixed_words),
+        least_fixed_words=min(layout.fixed_words for layout in layouts),
+        read_words=per_event(lambda attr, _: _read_words(attr)[0]),
+        read_words_each=per_event(lambda attr, _: _read_words(attr)[1]),
+        has_chain=per_event(lambda attr, _: int(attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN != 0)),
+        tail={name: offset_in("tail", name) for name in ("time", "cpu")},
+        tail_words=per_event(lambda _, layout: layout.tail_words),
+        id_word=_id_position(layouts, "sample"),
+        id_tail_word=_id_position(layouts, "tail"),
+        ids=IdTable.build(events, clock_of_id),
+        period=np.array([1 if _is_rate(attr) else attr.sample_period for attr in attrs], np.uint64),
+    )
+    if not schema.is_uniform and not (schema.id_word and schema.ids):
+        raise RecordingError(
+            "the recording's events have different sample types and no id at a common place, "
+            "so their samples cannot be told apart; record them with PERF_SAMPLE_IDENTIFIER"
+        )
+    return schema
+
+
+def at_rows(value: PerEvent, rows: NDArray[np.int64] | None) -> PerEvent:
+    """Return `value` for each of `rows` (rows of events), or as it is where all events agree."""
+    return value if isinstance(value, int) or rows is None else value.take(rows)
+
+
+def _layout(attr: EventAttr) -> SampleLayout:
+    sample_id_all = bool(attr.flags & abi.FLAG_SAMPLE_ID_ALL)
+    return sample_layout(attr.sample_type, sample_id_all=sample_id_all)
+
+
+def _id_position(layouts: list[SampleLayout], part: str) -> int:
+    fields: list[dict[str, int]] = [getattr(layout, part) for layout in layouts]
+    positions = {offsets.get("identifier", offsets.get("id", 0)) for offsets in fields}
+    return positions.pop() if len(positions) == 1 else 0
+
+
+def _is_rate(attr: EventAttr) -> bool:
+    return bool(attr.flags & abi.FLAG_FREQ)
+
+
+def _read_words(attr: EventAttr) -> tuple[int, int]:
+    # struct read_format: value, enabled, running, id, lost; or nr, enabled, running and
+    # nr times value, id, lost for a group.
+    both = abi.PERF_SAMPLE_READ | abi.PERF_SAMPLE_CALLCHAIN
+    if attr.sample_type & both != both:
+        return 0, 0  # nothing that is read here stands behind it
+    times = (abi.PERF_FORMAT_TOTAL_TIME_ENABLED, abi.PERF_FORMAT_TOTAL_TIME_RUNNING)
+    values = (abi.PERF_FORMAT_ID, abi.PERF_FORMAT_LOST)
+    time_words = sum(attr.read_format & bit != 0 for bit in times)
+    value_words = 1 + sum(attr.read_format & bit != 0 for bit in values)
+    if attr.read_format & abi.PERF_FORMAT_GROUP:
+        return 1 + time_words, value_words
+    return time_words + value_words, 0

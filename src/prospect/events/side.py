@@ -1,0 +1,233 @@
+"""Side records (all that are not samples): collected, told from their tails, put in time order.
+
+Comes in: words and positions of records, block by block. Goes out: `Records`, for `tables`.
+Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18). Which
+bytes of a record are its sample_id tail is decided as perf writes them: a name ends in NUL and is
+padded to 8 bytes, the tail follows, zeroed in records that perf synthesised, or is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.events.buffers import segments
+from prospect.events.schema import at_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.events.schema import PerEvent, Schema
+
+    Words = NDArray[np.uint64]
+    Rows = NDArray[np.int64]
+
+# Words of header and body up to the name or the tail; types that are not here are only counted.
+_BODY_WORDS = {
+    abi.PERF_RECORD_MMAP: 5,
+    abi.PERF_RECORD_MMAP2: 9,
+    abi.PERF_RECORD_COMM: 2,
+    abi.PERF_RECORD_FORK: 4,
+    abi.PERF_RECORD_EXIT: 4,
+    abi.PERF_RECORD_LOST: 3,
+    abi.PERF_RECORD_LOST_SAMPLES: 2,
+    abi.PERF_RECORD_THROTTLE: 4,
+    abi.PERF_RECORD_UNTHROTTLE: 4,
+    abi.PERF_RECORD_KSYMBOL: 3,
+}
+_NAMED = (
+    abi.PERF_RECORD_MMAP,
+    abi.PERF_RECORD_MMAP2,
+    abi.PERF_RECORD_COMM,
+    abi.PERF_RECORD_KSYMBOL,
+)
+# Records whose time stands in the body: word of it.
+_TIME_WORDS = {
+    abi.PERF_RECORD_FORK: 3,
+    abi.PERF_RECORD_EXIT: 3,
+    abi.PERF_RECORD_THROTTLE: 1,
+    abi.PERF_RECORD_UNTHROTTLE: 1,
+}
+_TABLE_SIZE = 1 + max(_BODY_WORDS)
+_MMAP2_PROT_WORD = 8
+_PROT_EXEC = np.uint64(4)
+
+
+def _by_type(values: dict[int, int]) -> Rows:
+    table = np.zeros(_TABLE_SIZE, np.int64)
+    table[list(values)] = list(values.values())
+    return table
+
+
+_BODY_WORDS_OF = _by_type(_BODY_WORDS)
+_TIME_WORD_OF = _by_type(_TIME_WORDS)
+_IS_NAMED = _by_type(dict.fromkeys(_NAMED, 1)).astype(np.bool_)
+
+_MASK_TYPE = np.uint64(0xFFFFFFFF)
+_SHIFT_HIGH = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Records:
+    """Side records in time order, one row each.
+
+    Attributes:
+        words: u64 all of them back to back, in the order of the recording.
+        start: i64[n] where each begins in `words`.
+        name_start: i64[n] where its name begins, -1 for types without.
+        body_end: i64[n] where its tail begins, or where it ends without one.
+        type: i64[n] PERF_RECORD_*.
+        misc: u16[n] of the header.
+        time_ns: u64[n] from body or tail, 0 without.
+        id: u64[n] from the tail, 0 without.
+        cpu: i32[n] from the tail, -1 without.
+    """
+
+    words: Words
+    start: Rows
+    name_start: Rows
+    body_end: Rows
+    type: Rows
+    misc: NDArray[np.uint16]
+    time_ns: NDArray[np.uint64]
+    id: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+
+    def of(self, *types: int) -> Rows:
+        """Return the rows of records of `types`; they are the tables' `order`, too."""
+        rows: Rows = np.isin(self.type, types).nonzero()[0]
+        return rows
+
+    def word(self, rows: Rows, offset: int) -> NDArray[np.uint64]:
+        """Return the word `offset` behind the header of each of `rows`, u64."""
+        return self.words.take(self.start.take(rows) + offset)
+
+    def low(self, rows: Rows, offset: int) -> NDArray[np.int32]:
+        """Return the low half of that word, i32."""
+        return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset))
+
+    def high(self, rows: Rows, offset: int) -> NDArray[np.int32]:
+        """Return the high half of that word, i32."""
+        return self.words.view(np.int32).take(2 * (self.start.take(rows) + offset) + 1)
+
+
+class SideRecords:
+    """Copies of the side records met so far; a `records.RecordSink`.
+
+    They are copied because a block's memory may be gone when the next one is asked for, and
+    decoded together because most blocks hold few of each type.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._parts: list[Words] = []
+        self._sizes: list[Rows] = []
+        self.counts: dict[int, int] = {}
+        self.short = 0
+
+    def append(self, words: Words, positions: Rows) -> None:
+        """Take the records whose headers stand at `positions`, ascending."""
+        header = words.take(positions)
+        type_ = (header & _MASK_TYPE).view(np.int64)
+        met, numbers = np.unique(type_, return_counts=True)
+        for record_type, number in zip(met.tolist(), numbers.tolist(), strict=True):
+            self.counts[record_type] = self.counts.get(record_type, 0) + number
+        body = np.where(type_ < _TABLE_SIZE, _BODY_WORDS_OF.take(type_, mode="clip"), 0)
+        size = (header >> np.uint64(51)).view(np.int64)
+        whole = (body > 0) & (size >= body)
+        self.short += int(np.count_nonzero(body > size))
+        if not whole.all():
+            positions, size = positions[whole], size[whole]
+        if len(size):
+            self._parts.append(words.take(segments(positions, size)))
+            self._sizes.append(size)
+
+    def finish(self) -> Records:
+        """Describe everything taken so far, in time order."""
+        words = np.concatenate([np.empty(0, np.uint64), *self._parts])
+        size = np.concatenate([np.empty(0, np.int64), *self._sizes])
+        self._parts.clear()
+        return _describe(words, size, self._schema)
+
+
+def _describe(words: Words, size: Rows, schema: Schema) -> Records:
+    end = np.cumsum(size)
+    start = end - size
+    header = words.take(start)
+    type_ = (header & _MASK_TYPE).view(np.int64)
+    misc = (header >> _SHIFT_HIGH).astype(np.uint16)
+    kept = (~_is_data_mapping(words, start, type_, misc)).nonzero()[0]
+    start, end, type_, misc = start.take(kept), end.take(kept), type_.take(kept), misc.take(kept)
+    rows = _events_of_tails(words, end, schema)
+    tail_words = at_rows(schema.tail_words, rows)
+    has_tail = _has_tail(words, start, end, type_, tail_words)
+
+    def from_tail(offset: PerEvent, absent: int) -> NDArray[np.uint64]:
+        there = has_tail & (np.asarray(offset) != 0)
+        return np.where(there, words.take(end + offset, mode="clip"), np.uint64(absent))
+
+    time_ns = from_tail(at_rows(schema.tail["time"], rows), 0)
+    time_word = _TIME_WORD_OF.take(type_)
+    time_ns = np.where(time_word > 0, words.take(start + time_word), time_ns)
+    cpu = from_tail(at_rows(schema.tail["cpu"], rows), 0xFFFFFFFF)
+    id_ = from_tail(schema.id_tail_word, 0)
+    name_start = np.where(_IS_NAMED.take(type_), start + _BODY_WORDS_OF.take(type_), -1)
+    order = np.argsort(time_ns, kind="stable")
+    return Records(
+        words=words,
+        start=start.take(order),
+        name_start=name_start.take(order),
+        body_end=(end - np.where(has_tail, tail_words, 0)).take(order),
+        type=type_.take(order),
+        misc=misc.take(order),
+        time_ns=time_ns.take(order),
+        id=id_.take(order),
+        cpu=cpu.astype(np.uint32).view(np.int32).take(order),
+    )
+
+
+def _is_data_mapping(
+    words: Words, start: Rows, type_: Rows, misc: NDArray[np.uint16]
+) -> NDArray[np.bool_]:
+    """Tell mappings that hold no code: by the misc bit, and by `prot` where it is known.
+
+    perf synthesises the kernel's and its modules' MMAP2 with a `prot` of 0.
+
+    Source: ``perf_event_mmap_event`` (``kernel/events/core.c``, 6.18),
+    ``perf_event__synthesize_modules_maps_cb`` (``tools/perf/util/synthetic-events.c``, 6.18).
+    """
+    is_mmap2 = type_ == abi.PERF_RECORD_MMAP2
+    is_mapping = is_mmap2 | (type_ == abi.PERF_RECORD_MMAP)
+    mode = misc & abi.PERF_RECORD_MISC_CPUMODE_MASK
+    is_kernel = np.isin(mode, (abi.PERF_RECORD_MISC_KERNEL, abi.PERF_RECORD_MISC_GUEST_KERNEL))
+    prot = words.take(np.where(is_mmap2, start + _MMAP2_PROT_WORD, start))
+    without_exec = is_mmap2 & ~is_kernel & ((prot & _PROT_EXEC) == 0)
+    is_data = (misc & abi.PERF_RECORD_MISC_MMAP_DATA) != 0
+    dropped: NDArray[np.bool_] = without_exec | (is_mapping & is_data)
+    return dropped
+
+
+def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
+    """Return the event that each record's tail is laid out for, None where all are alike."""
+    if schema.is_uniform:
+        return None
+    if not schema.ids or not schema.id_tail_word:
+        return np.zeros(len(end), np.int64)
+    rows, _ = schema.ids.events_of(words.take(end + schema.id_tail_word, mode="clip"))
+    # What is no id is no tail either, or one of perf's own, written for the first event.
+    return np.maximum(rows, 0)
+
+
+def _has_tail(
+    words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent
+) -> NDArray[np.bool_]:
+    """Tell records that end in a tail from those whose name would be read as one."""
+    room = end - start - _BODY_WORDS_OF.take(type_) - tail_words
+    last_of_name = words.take(end - tail_words - 1, mode="clip")
+    name_ends = (room >= 1) & ((last_of_name >> np.uint64(56)) == 0)
+    is_named = _IS_NAMED.take(type_)
+    has_tail: NDArray[np.bool_] = np.where(is_named, name_ends, room >= 0)
+    return has_tail

@@ -1,0 +1,231 @@
+"""The files Prospect writes for a person: recordings and reports.
+
+Comes in: a path from a command line, possibly of root, possibly in a directory where everyone can
+write. Goes out: an open file descriptor that is nobody else's file. Reports appear under their
+name only when they are whole, so that a failed run never costs an earlier report.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from prospect.errors import RecordingError, RenderError
+
+_PRIVATE = 0o600
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# What open(2) says where a file system has no O_TMPFILE.
+_NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS}
+# Opened as they are, never replaced: devices, and links to what a shell has already opened.
+_NEVER_REPLACED = ("/dev/", "/proc/")
+
+
+class RecordingFile:
+    """Where a recording goes: a file under its name from the first byte on, or one without a name.
+
+    Both are readable by their owner only. An earlier file of that name becomes ``NAME.old``, as
+    `perf record` does it.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Create the file; "" is one without a name, which ends with its descriptor.
+
+        Raises:
+            RecordingError: it cannot be created, or is a directory or standard output.
+        """
+        if path == "-":
+            raise RecordingError("a recording needs a file that can be rewound, '-' cannot")
+        self.path = path
+        self._old = ""
+        try:
+            self.descriptor = self._create(path) if path else _open_scratch()
+        except OSError as error:
+            where = f"record to '{path}'" if path else "keep the recording: set TMPDIR"
+            raise RecordingError(f"cannot {where}: {error.strerror}") from None
+
+    def withdraw(self) -> None:
+        """Undo: nothing was recorded, so an earlier file gets its name back."""
+        if self._old:
+            os.rename(self._old, self.path)
+        elif self.path:
+            os.unlink(self.path)
+
+    def close(self) -> None:
+        """Close the file; one without a name is gone."""
+        os.close(self.descriptor)
+
+    def _create(self, path: str) -> int:
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if os.path.lexists(path):
+            os.rename(path, f"{path}.old")
+            self._old = f"{path}.old"
+        try:
+            return os.open(path, _NEW_FILE, _PRIVATE)
+        except OSError:
+            if self._old:
+                os.rename(self._old, path)
+            raise
+
+
+class ReportFile:
+    """Where a report goes: opened before the command runs, in its place once it is whole.
+
+    Write to `descriptor` after `begin`, then `commit`; `close` without it leaves nothing.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open `path`; "" and "-" are standard output.
+
+        Raises:
+            RenderError: it cannot be written, or is somebody else's file in a directory where
+                everyone can write.
+        """
+        self._path = path
+        self._directory = -1
+        self._name = ""
+        self._temporary = ""
+        self._truncates = False
+        self.is_stdout = path in ("", "-")
+        if self.is_stdout:
+            self.descriptor = 1
+            return
+        try:
+            self._open(path)
+        except OSError as error:
+            raise RenderError(f"cannot write the report to '{path}': {error.strerror}") from None
+
+    def begin(self) -> None:
+        """Empty a file that is written in place, now that there is a report to put there."""
+        if self._truncates:
+            os.ftruncate(self.descriptor, 0)
+
+    def commit(self) -> None:
+        """Put the written report in its place.
+
+        Raises:
+            RenderError: the file cannot get its name.
+        """
+        if self._directory < 0:
+            return
+        try:
+            if not self._temporary:
+                temporary = f".{self._name}.{os.getpid()}"
+                # A descriptor for the source makes Python call linkat(2), which alone follows
+                # the link in /proc; the path is absolute, so the descriptor is not used.
+                os.link(
+                    f"/proc/self/fd/{self.descriptor}",
+                    temporary,
+                    src_dir_fd=self._directory,
+                    dst_dir_fd=self._directory,
+                )
+                self._temporary = temporary
+            os.rename(
+                self._temporary,
+                self._name,
+                src_dir_fd=self._directory,
+                dst_dir_fd=self._directory,
+            )
+            self._temporary = ""
+        except OSError as error:
+            raise RenderError(
+                f"cannot write the report to '{self._path}': {error.strerror}"
+            ) from None
+
+    def close(self) -> None:
+        """Close the file; what was not committed vanishes."""
+        if self.is_stdout:
+            return
+        os.close(self.descriptor)
+        if self._directory >= 0:
+            if self._temporary:
+                os.unlink(self._temporary, dir_fd=self._directory)
+            os.close(self._directory)
+
+    def _open(self, path: str) -> None:
+        if path.startswith(_NEVER_REPLACED):
+            self.descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            return
+        present = _present(path)
+        if present is not None and stat.S_ISLNK(present.st_mode):
+            path = os.path.realpath(path)
+            present = _present(path)
+        if present is not None and not stat.S_ISREG(present.st_mode):
+            flags = os.O_WRONLY | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
+            self.descriptor = os.open(path, flags)
+        elif present is None or _may_be_replaced(path, present):
+            self._open_beside(path, present)
+        else:
+            flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            self.descriptor = os.open(path, flags)
+            self._truncates = True
+
+    def _open_beside(self, path: str, present: os.stat_result | None) -> None:
+        directory, self._name = os.path.split(path)
+        if not self._name:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        self._directory = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.descriptor, self._temporary = _open_unnamed(
+            directory or ".", 0o666, f".{self._name}.{os.getpid()}"
+        )
+        if present is not None:
+            os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode) & 0o777)
+            os.fchown(self.descriptor, present.st_uid, present.st_gid)
+
+
+def _open_scratch() -> int:
+    # /tmp is memory on many systems.
+    for directory in filter(None, (os.environ.get("TMPDIR"), "/var/tmp")):  # noqa: S108 - nameless
+        try:
+            return _open_unnamed(directory, _PRIVATE)[0]
+        except OSError as error:
+            refused = error
+    raise refused
+
+
+def _open_unnamed(directory: str, mode: int, fallback: str = "") -> tuple[int, str]:
+    """Open a file without a name; where the file system cannot, one with the name `fallback`.
+
+    Without `fallback` a name of our own is given and taken away at once. Returns the descriptor
+    and the name that it still has.
+    """
+    try:
+        return os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, mode), ""
+    except OSError as error:
+        if error.errno not in _NO_UNNAMED_FILES:
+            raise
+    name = fallback or f"prospect-{os.urandom(8).hex()}"
+    path = os.path.join(directory, name)
+    descriptor = os.open(path, _NEW_FILE, mode)
+    if not fallback:
+        os.unlink(path)
+    return descriptor, fallback
+
+
+def _present(path: str) -> os.stat_result | None:
+    """Return lstat(2) of `path`, None where there is none; refuse a trap laid by somebody else.
+
+    The rule is the kernel's for ``fs.protected_symlinks`` and ``fs.protected_regular``
+    (``fs/namei.c``, may_create_in_sticky), which need not be on.
+    """
+    try:
+        present = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    parent = os.stat(os.path.dirname(path) or ".")
+    shared = parent.st_mode & stat.S_ISVTX and parent.st_mode & stat.S_IWOTH
+    if shared and present.st_uid not in (os.geteuid(), parent.st_uid):
+        raise PermissionError(
+            errno.EPERM,
+            f"it belongs to user {present.st_uid}, in a directory where everyone can write",
+        )
+    return present
+
+
+def _may_be_replaced(path: str, present: os.stat_result) -> bool:
+    # A new file would lose another owner's rights and other hard links.
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    ours = present.st_uid == os.geteuid() or os.geteuid() == 0
+    return ours and present.st_nlink == 1 and os.access(os.path.dirname(path) or ".", os.W_OK)

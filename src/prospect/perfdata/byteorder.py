@@ -1,0 +1,248 @@
+"""Records of a big-endian machine → the same records as a little-endian one writes them.
+
+Comes in: whole records back to back, the events. Goes out: as many bytes, little-endian.
+Source: ``perf_event__swap_ops`` in ``tools/perf/util/session.c`` and
+``evsel__parse_sample()`` in ``tools/perf/util/evsel.c``, Linux 6.18. Unlike there, the bytes of
+raw data and of user stacks stay as the machine had them, and so do bit-fields inside words
+(branch flags, data_src).
+
+Everything is swapped as 64-bit words at once; then the places are mended that are no such words:
+record headers, pairs of 32-bit fields, names.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.abi.layout import sample_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.attr import EventAttr
+    from prospect.abi.block import EventDescription
+    from prospect.abi.layout import SampleLayout
+
+    _Words = NDArray[np.uint64]
+    _Rows = NDArray[np.int64]
+
+_USER_TYPE_START = 64
+_TIMES = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
+_BRANCH_HW_INDEX = 1 << 17
+_BRANCH_COUNTERS = 1 << 19
+# Attributes that differ between events without changing the layout of their records.
+_WITHOUT_EFFECT = {"type": 0, "config": 0, "sample_period": 0, "config1": 0, "config2": 0}
+
+
+class _Records(NamedTuple):
+    """Records by the words where they start and end, and the row of their event."""
+
+    start: _Rows
+    end: _Rows
+    event: _Rows
+
+
+class _SideLayout(NamedTuple):
+    """A record's fields before its sample_id tail; behind them come bytes, or 64-bit words."""
+
+    big: struct.Struct
+    little: struct.Struct
+    bytes_follow: bool
+
+
+def _side(head: str, *, bytes_follow: bool = False) -> _SideLayout:
+    return _SideLayout(struct.Struct(">" + head), struct.Struct("<" + head), bytes_follow)
+
+
+_MMAP2_BY_BUILD_ID = _side("iiQQQBBH20sII", bytes_follow=True)
+# Records made of 64-bit words only need no entry.
+_SIDE_LAYOUTS = {
+    abi.PERF_RECORD_MMAP: _side("iiQQQ", bytes_follow=True),
+    abi.PERF_RECORD_COMM: _side("ii", bytes_follow=True),
+    abi.PERF_RECORD_EXIT: _side("iiii"),
+    abi.PERF_RECORD_FORK: _side("iiii"),
+    abi.PERF_RECORD_READ: _side("ii"),
+    abi.PERF_RECORD_MMAP2: _side("iiQQQIIQQII", bytes_follow=True),
+    abi.PERF_RECORD_ITRACE_START: _side("ii"),
+    abi.PERF_RECORD_SWITCH_CPU_WIDE: _side("ii"),
+    abi.PERF_RECORD_NAMESPACES: _side("ii"),
+    abi.PERF_RECORD_KSYMBOL: _side("QIHH", bytes_follow=True),
+    abi.PERF_RECORD_BPF_EVENT: _side("HHI", bytes_follow=True),
+    abi.PERF_RECORD_CGROUP: _side("Q", bytes_follow=True),
+    abi.PERF_RECORD_TEXT_POKE: _side("QHH", bytes_follow=True),
+}
+
+
+def to_little_endian(records: bytes, events: Sequence[EventDescription]) -> bytes:
+    """Return big-endian records as little-endian ones.
+
+    Args:
+        records: whole records of multiples of 8 bytes.
+        events: the recording's events: they say what samples and tails hold.
+    """
+    stored = np.frombuffer(records, np.uint64)
+    words = stored.byteswap()
+    start = _record_starts(words)
+    head = words[start]
+    type_ = head >> np.uint64(32)
+    end = start + ((head & np.uint64(0xFFFF)) >> np.uint64(3)).astype(np.int64)
+    misc = head >> np.uint64(16) & np.uint64(0xFFFF)
+    words[start] = type_ | misc << np.uint64(32) | head << np.uint64(48)
+    layouts = [_layout(event.attr) for event in events]
+    is_sample = type_ == abi.PERF_RECORD_SAMPLE
+    event = _event_rows(words, start, end, is_sample, events)
+    for row, description in enumerate(events):
+        own = is_sample & (event == row)
+        _mend_samples(words, stored, start[own], end[own], description.attr)
+    side = _Records(start[~is_sample], end[~is_sample], event[~is_sample])
+    _mend_side_records(words, stored, side, layouts)
+    return words.tobytes()
+
+
+def _record_starts(words: _Words) -> _Rows:
+    sizes = (words & np.uint64(0xFFFF)).view(np.int64) >> 3
+    starts, at, end, step = [], 0, len(words), sizes.tolist()
+    while at < end:
+        starts.append(at)
+        at += step[at] or end
+    return np.array(starts, np.int64)
+
+
+def _event_rows(
+    words: _Words,
+    start: _Rows,
+    end: _Rows,
+    is_sample: NDArray[np.bool_],
+    events: Sequence[EventDescription],
+) -> _Rows:
+    """Return each record's event, 0 where it names none."""
+    rows = np.zeros(len(start), np.int64)
+    layouts = [_layout(event.attr) for event in events]
+    if len({event.attr._replace(**_WITHOUT_EFFECT) for event in events}) < 2:
+        return rows
+    # perf lets events of different layouts into one recording only if their id stands in one
+    # place: IDENTIFIER first in samples and last in the others, or ID.
+    sample_word = layouts[0].sample.get("identifier") or layouts[0].sample.get("id")
+    tail_word = layouts[0].tail.get("identifier") or layouts[0].tail.get("id")
+    ids = np.array([i for event in events for i in event.ids], np.uint64)
+    row_of_id = np.repeat(np.arange(len(events)), [len(event.ids) for event in events])
+    if not sample_word or not len(ids):
+        return rows
+    order = np.argsort(ids)
+    at = np.where(is_sample, start + sample_word, end + (tail_word or 0))
+    found = words.take(at, mode="clip")
+    place = order.take(np.searchsorted(ids[order], found), mode="clip")
+    return np.where(ids[place] == found, row_of_id[place], 0)
+
+
+def _layout(attr: EventAttr) -> SampleLayout:
+    sample_id_all = bool(attr.flags & abi.FLAG_SAMPLE_ID_ALL)
+    return sample_layout(attr.sample_type, sample_id_all=sample_id_all)
+
+
+def _exchange_halves(words: _Words, at: _Rows) -> None:
+    """Put the two 32-bit fields of each word into the order that they have in memory."""
+    pair = words[at]
+    words[at] = pair >> np.uint64(32) | pair << np.uint64(32)
+
+
+def _restore_bytes(words: _Words, stored: _Words, at: _Rows, count: _Rows) -> None:
+    """Undo the swap of `count` words from `at` on."""
+    total = int(count.sum())
+    first = np.repeat(at - (np.cumsum(count) - count), count)
+    place = first + np.arange(total)
+    words[place] = stored[place]
+
+
+def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr: EventAttr) -> None:
+    """Mend the samples of one event, following their fields through all samples at once."""
+    layout = _layout(attr)
+    whole = start + layout.fixed_words <= end
+    start, end = start[whole], end[whole]
+    for field in ("tid", "cpu"):
+        if field in layout.sample:
+            _exchange_halves(words, start + layout.sample[field])
+    at = start + layout.fixed_words
+
+    def length_at(place: _Rows) -> _Rows:
+        """Read a count that the file gives, at most as large as the rest of the sample."""
+        room = np.maximum(end - place - 1, 0)
+        count: _Words = np.minimum(words.take(place, mode="clip"), room.astype(np.uint64))
+        return count.astype(np.int64)
+
+    if attr.sample_type & abi.PERF_SAMPLE_READ:
+        at = at + _read_words(attr.read_format, length_at(at))
+    if attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN:
+        at = at + 1 + length_at(at)
+    if attr.sample_type & abi.PERF_SAMPLE_RAW:
+        at = np.minimum(at, end)
+        at = at + _mend_raw(words, stored, at, end)
+    if attr.sample_type & abi.PERF_SAMPLE_BRANCH_STACK:
+        extra = bool(attr.branch_sample_type & _BRANCH_HW_INDEX)
+        entry = 3 + bool(attr.branch_sample_type & _BRANCH_COUNTERS)
+        at = at + 1 + extra + entry * length_at(at)
+    if attr.sample_type & abi.PERF_SAMPLE_REGS_USER:
+        at = at + 1 + np.where(length_at(at) > 0, attr.sample_regs_user.bit_count(), 0)
+    if attr.sample_type & abi.PERF_SAMPLE_STACK_USER:
+        place = np.where(at < end, at, 0)
+        size = np.where(at < end, words[place] >> np.uint64(3), np.uint64(0))
+        room = np.maximum(end - at - 1, 0).astype(np.uint64)
+        _restore_bytes(words, stored, at + 1, np.minimum(size, room).astype(np.int64))
+
+
+def _read_words(read_format: int, members: _Rows) -> _Rows | int:
+    """Return the size of struct read_format; `members` counts, for a group."""
+    times = (read_format & _TIMES).bit_count()
+    value = 1 + bool(read_format & abi.PERF_FORMAT_ID) + bool(read_format & abi.PERF_FORMAT_LOST)
+    if read_format & abi.PERF_FORMAT_GROUP:
+        return 1 + times + value * members
+    return times + value
+
+
+def _mend_raw(words: _Words, stored: _Words, at: _Rows, end: _Rows) -> _Rows:
+    """Mend raw data (u32 size, then bytes); return its words."""
+    inside = at < end
+    place = at[inside]
+    size = words[place] >> np.uint64(32)
+    room = (end - at)[inside].astype(np.uint64)
+    count = np.minimum((size + np.uint64(4)) >> np.uint64(3), room).astype(np.int64)
+    _restore_bytes(words, stored, place, np.maximum(count, 1))
+    words[place] = words[place] & ~np.uint64(0xFFFF_FFFF) | size
+    result = np.zeros(len(at), np.int64)
+    result[inside] = count
+    return result
+
+
+def _mend_side_records(
+    words: _Words, stored: _Words, records: _Records, layouts: Sequence[SampleLayout]
+) -> None:
+    """Mend the records that are no samples, one by one: names of any length are in them."""
+    out = words.data.cast("B")
+    raw = stored.data.cast("B")
+    for first, end, row in zip(
+        records.start.tolist(), records.end.tolist(), records.event.tolist(), strict=True
+    ):
+        type_, misc = struct.unpack_from("<IH", out, 8 * first)
+        layout = layouts[row]
+        body_end = end - layout.tail_words
+        if type_ >= _USER_TYPE_START or body_end <= first:
+            continue
+        side = _SIDE_LAYOUTS.get(type_)
+        if type_ == abi.PERF_RECORD_MMAP2 and misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID:
+            side = side
+        at = 8 * first + 8
+        if side is not None and at + side.big.size <= 8 * body_end:
+            side.little.pack_into(out, at, *side.big.unpack_from(raw, at))
+            at += side.big.size
+            if side.bytes_follow:
+                out[at : 8 * body_end] = raw[at : 8 * body_end]
+        for field in ("tid", "cpu"):
+            if field in layout.tail:
+                place = 8 * (end + layout.tail[field])
+                struct.pack_into("<II", out, place, *struct.unpack_from(">II", raw, place))

@@ -1,0 +1,145 @@
+"""Split a stream of bytes into records, keeping perf's own records apart from the kernel's.
+
+Comes in: bytes in pieces of any size. Goes out: runs of whole kernel records, single records of
+perf, and what is wrong with the chain. Opens nothing and reads nothing by itself.
+Source: ``reader__read_event()`` and ``perf_session__process_user_event()`` in
+``tools/perf/util/session.c``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.perfdata import format as fmt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Bits 48 to 50 of a header's word: what a size has beyond whole words.
+_SIZE_REMAINDER = 7 << 48
+_TYPE_MASK = 0xFFFF_FFFF
+
+
+class Piece(NamedTuple):
+    """A run of kernel records (`type` 0) or one record of perf, header included.
+
+    `offset` is where it stands in the stream.
+    """
+
+    type: int
+    data: memoryview
+    offset: int
+
+
+class RecordChain:
+    """Follows the chain of records through a stream that arrives in pieces.
+
+    Args:
+        order: ``"<"`` or ``">"``.
+        place: names the stream in a sentence about damage.
+        offset: where the stream begins, for those sentences.
+
+    Attributes:
+        damage: what broke the chain, empty while it is whole. Nothing is read behind it.
+    """
+
+    def __init__(self, order: str, place: str, offset: int = 0) -> None:
+        self.damage = ""
+        self._order = order
+        self._place = place
+        self._offset = offset
+        self._rest = b""
+        self._payload_bytes = 0
+
+    def feed(self, data: bytes | memoryview) -> Iterator[Piece]:
+        """Take in the next bytes and yield the records that are whole now.
+
+        What is yielded lies in `data` itself where possible and is to be used at once.
+        """
+        if self.damage:
+            return
+        buffer = memoryview(self._rest + data) if self._rest else memoryview(data)
+        self._rest = b""
+        at = self._skip_payload(0, len(buffer))
+        while at < len(buffer):
+            end = _end_of_run(buffer, at, self._order)
+            if end > at:
+                yield Piece(0, buffer[at:end], self._offset + at)
+                at = end
+            if len(buffer) - at < fmt.RECORD_HEADER_BYTES:
+                break
+            type_, _, size = struct.unpack_from(self._order + "IHH", buffer, at)
+            if size < fmt.RECORD_HEADER_BYTES or (
+                size % 8 and type_ < fmt.PERF_RECORD_USER_TYPE_START
+            ):
+                self.damage = (
+                    f"the record at byte {self._offset + at} of {self._place} has size {size}: "
+                    "nothing behind it is read"
+                )
+                return
+            if size > len(buffer) - at:
+                break
+            yield Piece(type_, buffer[at : at + size], self._offset + at)
+            self._payload_bytes = _payload_bytes(type_, buffer[at : at + size], self._order)
+            at = self._skip_payload(at + size, len(buffer))
+        self._rest = bytes(buffer[at:])
+        self._offset += at
+
+    def finish(self) -> str:
+        """Return a sentence on what is wrong with the stream as a whole, empty if nothing is."""
+        if self.damage:
+            return self.damage
+        if self._rest:
+            return f"{self._place} ends within the record at byte {self._offset}"
+        if self._payload_bytes:
+            return f"{self._place} ends within the trace data before byte {self._offset}"
+        return ""
+
+    def _skip_payload(self, at: int, end: int) -> int:
+        step = min(self._payload_bytes, end - at)
+        self._payload_bytes -= step
+        return at + step
+
+
+def _end_of_run(buffer: memoryview, at: int, order: str) -> int:
+    """Return where the kernel's records from `at` on end: at one of perf's, a cut or a bad one."""
+    # Read as native words, a record costs 0.1 µs; struct would take three times that.
+    words = buffer[at : at + (len(buffer) - at) // 8 * 8].cast("Q")
+    if order == ">":
+        return at + 8 * _run_words_swapped(words)
+    end = len(words)
+    word = 0
+    while word < end:
+        head = words[word]
+        step = head >> 51
+        if (
+            head & _TYPE_MASK >= fmt.PERF_RECORD_USER_TYPE_START
+            or head & _SIZE_REMAINDER
+            or not step
+            or word + step > end
+        ):
+            break
+        word += step
+    return at + 8 * word
+
+
+def _run_words_swapped(words: memoryview) -> int:
+    end = len(words)
+    word = 0
+    while word < end:
+        type_, _, size = struct.unpack(">IHH", words[word : word + 1])
+        step = size // 8
+        if type_ >= fmt.PERF_RECORD_USER_TYPE_START or size % 8 or not step or word + step > end:
+            break
+        word += step
+    return word
+
+
+def _payload_bytes(type_: int, record: memoryview, order: str) -> int:
+    """Return how many bytes stand behind a record without belonging to the chain."""
+    if type_ == fmt.PERF_RECORD_AUXTRACE and len(record) >= 16:
+        return int(struct.unpack_from(order + "Q", record, 8)[0])
+    if type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA and len(record) >= 12:
+        return int(struct.unpack_from(order + "I", record, 8)[0])
+    return 0

@@ -1,0 +1,148 @@
+"""Feature sections → fields of RecordingInfo; one function a feature.
+
+Comes in: a section's bytes. Goes out: keyword arguments of RecordingInfo.
+Defined by ``process_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from prospect.abi.attr import EventAttr
+from prospect.abi.block import EventDescription
+from prospect.abi.recording import BuildId
+from prospect.errors import RecordingError
+from prospect.perfdata import format as fmt
+from prospect.perfdata.fields import FieldReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CPUMODE_MASK = 7
+_ZSTD = 1
+
+
+def decode_feature(bit: int, content: bytes | memoryview, order: str) -> dict[str, Any]:
+    """Return the RecordingInfo fields that a feature section holds; empty for others.
+
+    The key ``events`` of EVENT_DESC lists the events with their names; ``recorded_at`` is in
+    seconds since 1970.
+
+    Raises:
+        RecordingError: the section is damaged; the message names the feature.
+    """
+    name, decode = _FEATURES.get(bit, ("", None))
+    if decode is None:
+        return {}
+    try:
+        return decode(FieldReader(content, order))
+    except RecordingError as error:
+        raise RecordingError(f"the {name} section is damaged: {error}") from error
+
+
+def feature_name(bit: int) -> str:
+    """Return perf's name of a feature, its number where Prospect does not read it."""
+    return _FEATURES.get(bit, (f"feature {bit}", None))[0]
+
+
+def decode_build_id(record: memoryview, order: str) -> BuildId:
+    """Decode a build_id_event: an entry of HEADER_BUILD_ID or the record of pipe mode.
+
+    Args:
+        record: the whole record, its header included.
+        order: ``"<"`` or ``">"``.
+
+    Raises:
+        RecordingError: it is cut.
+    """
+    fields = FieldReader(record, order)
+    _, misc, _, pid, build_id, size = fields.unpack(fmt.BUILD_ID_LAYOUT)
+    if misc & fmt.PERF_RECORD_MISC_BUILD_ID_SIZE:
+        build_id = build_id[:size]
+    name = bytes(fields.take(fields.remaining)).partition(b"\0")[0]
+    return BuildId(name, build_id, pid, misc & _CPUMODE_MASK)
+
+
+def _build_ids(fields: FieldReader) -> dict[str, Any]:
+    entries = []
+    while fields.remaining:
+        _, _, size = fields.peek("IHH")
+        entries.append(decode_build_id(fields.take(size), fields.order))
+    return {"build_ids": tuple(entries)}
+
+
+def _text(field: str) -> Callable[[FieldReader], dict[str, Any]]:
+    return lambda fields: {field: fields.string()}
+
+
+def _nrcpus(fields: FieldReader) -> dict[str, Any]:
+    return {"cpus_available": fields.u32(), "cpus_online": fields.u32()}
+
+
+def _total_mem(fields: FieldReader) -> dict[str, Any]:
+    return {"total_memory_kib": fields.u64()}
+
+
+def _cmdline(fields: FieldReader) -> dict[str, Any]:
+    # A string takes 4 bytes at least, so a wrong count ends at the section's end.
+    return {"command_line": tuple(fields.string() for _ in range(fields.u32()))}
+
+
+def _event_desc(fields: FieldReader) -> dict[str, Any]:
+    count, attr_size = fields.unpack("II")
+    events = []
+    for _ in range(count):
+        attr = EventAttr.unpack(bytes(fields.take(attr_size)), fields.order)
+        ids_count = fields.u32()
+        name = fields.string()
+        events.append(EventDescription(attr, fields.u64s(ids_count), name))
+    return {"events": tuple(events)}
+
+
+def _sample_time(fields: FieldReader) -> dict[str, Any]:
+    return {"first_sample_ns": fields.u64(), "last_sample_ns": fields.u64()}
+
+
+def _compressed(fields: FieldReader) -> dict[str, Any]:
+    _, kind = fields.unpack("II")
+    if kind != _ZSTD:
+        raise RecordingError(f"compression {kind} is unknown, only Zstandard ({_ZSTD}) is read")
+    return {}
+
+
+def _clock_data(fields: FieldReader) -> dict[str, Any]:
+    _, _, realtime_ns, _ = fields.unpack("IIQQ")
+    return {"recorded_at": realtime_ns / 1e9}
+
+
+def _prospect(fields: FieldReader) -> dict[str, Any]:
+    magic, version, size = fields.unpack(fmt.PROSPECT_LAYOUT)
+    if magic != fmt.PROSPECT_MAGIC or version != fmt.PROSPECT_VERSION:
+        raise RecordingError("it was not written by this version of Prospect")
+    try:
+        extras = json.loads(bytes(fields.take(size)))
+    except (ValueError, RecursionError) as error:
+        raise RecordingError("it holds no JSON") from error
+    if not isinstance(extras, dict):
+        raise RecordingError("it holds no JSON object")
+    return {"extras": extras}
+
+
+_FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
+    fmt.HEADER_BUILD_ID: ("BUILD_ID", _build_ids),
+    fmt.HEADER_HOSTNAME: ("HOSTNAME", _text("hostname")),
+    fmt.HEADER_OSRELEASE: ("OSRELEASE", _text("os_release")),
+    fmt.HEADER_VERSION: ("VERSION", _text("perf_version")),
+    fmt.HEADER_ARCH: ("ARCH", _text("arch")),
+    fmt.HEADER_NRCPUS: ("NRCPUS", _nrcpus),
+    fmt.HEADER_CPUDESC: ("CPUDESC", _text("cpu_description")),
+    fmt.HEADER_CPUID: ("CPUID", _text("cpuid")),
+    fmt.HEADER_TOTAL_MEM: ("TOTAL_MEM", _total_mem),
+    fmt.HEADER_CMDLINE: ("CMDLINE", _cmdline),
+    fmt.HEADER_EVENT_DESC: ("EVENT_DESC", _event_desc),
+    fmt.HEADER_SAMPLE_TIME: ("SAMPLE_TIME", _sample_time),
+    fmt.HEADER_COMPRESSED: ("COMPRESSED", _compressed),
+    fmt.HEADER_CLOCK_DATA: ("CLOCK_DATA", _clock_data),
+    fmt.HEADER_PROSPECT: ("PROSPECT", _prospect),
+}

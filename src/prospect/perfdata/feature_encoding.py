@@ -1,0 +1,137 @@
+"""RecordingInfo → feature sections, as perf writes them.
+
+Goes out: (feature bit, bytes) in ascending order; a fact that is absent gives no section.
+Defined by ``write_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.perfdata import format as fmt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from prospect.abi.attr import EventAttr
+    from prospect.abi.block import EventDescription
+    from prospect.abi.recording import BuildId, RecordingInfo
+
+# perf refuses a file whose attrs are larger than those it was compiled with. VER5 (Linux 4.8)
+# is the smallest that holds every field of EventAttr.
+ATTR_BYTES = 112
+_PATH_MAX = 4096
+_MISC_CPUMODE_MASK = 7
+
+
+class ClockPair(NamedTuple):
+    """One instant on CLOCK_REALTIME and on the clock of the samples (`clock_id`)."""
+
+    clock_id: int
+    resolution_ns: int
+    realtime_ns: int
+    clock_ns: int
+
+
+def encode_attr(attr: EventAttr) -> bytes:
+    """Return the attr as stored in a file: ATTR_BYTES long, its size field saying so."""
+    packed = bytearray(attr.pack()[:ATTR_BYTES])
+    struct.pack_into("<I", packed, 4, ATTR_BYTES)
+    return bytes(packed)
+
+
+def encode_features(
+    info: RecordingInfo, events: Sequence[EventDescription], clock: ClockPair | None = None
+) -> list[tuple[int, bytes]]:
+    """Return the feature sections that `info` has facts for, in the order of their bits.
+
+    Args:
+        info: facts about the recorded machine and run; its `events` are not looked at.
+        events: what was recorded, with all ids.
+        clock: where the events use a clock of their own (FLAG_USE_CLOCKID).
+    """
+    nr_cpus = (info.cpus_available, info.cpus_online)
+    times_ns = (info.first_sample_ns, info.last_sample_ns)
+    sections = {
+        fmt.HEADER_BUILD_ID: b"".join(map(_build_id, info.build_ids)),
+        fmt.HEADER_HOSTNAME: _string(info.hostname),
+        fmt.HEADER_OSRELEASE: _string(info.os_release),
+        fmt.HEADER_VERSION: _string(info.perf_version),
+        fmt.HEADER_ARCH: _string(info.arch),
+        fmt.HEADER_NRCPUS: struct.pack("<II", *nr_cpus) if any(nr_cpus) else b"",
+        fmt.HEADER_CPUDESC: _string(info.cpu_description),
+        fmt.HEADER_CPUID: _string(info.cpuid),
+        fmt.HEADER_TOTAL_MEM: _u64(info.total_memory_kib),
+        fmt.HEADER_CMDLINE: _command_line(info.command_line),
+        fmt.HEADER_EVENT_DESC: _event_desc(events),
+        fmt.HEADER_SAMPLE_TIME: struct.pack("<QQ", *times_ns) if any(times_ns) else b"",
+        fmt.HEADER_CLOCKID: _u64(clock.resolution_ns) if clock else b"",
+        fmt.HEADER_CLOCK_DATA: _clock_data(clock) if clock else b"",
+        fmt.HEADER_PROSPECT: _prospect(info.extras) if info.extras else b"",
+    }
+    return [(bit, content) for bit, content in sections.items() if content]
+
+
+def _u64(value: int) -> bytes:
+    return struct.pack("<Q", value) if value else b""
+
+
+def _string(text: str) -> bytes:
+    return _padded_string(text) if text else b""
+
+
+def _padded_string(text: str) -> bytes:
+    encoded = text.encode("utf-8", "surrogateescape")
+    size = fmt.aligned(len(encoded) + 1, fmt.NAME_ALIGN)
+    return struct.pack("<I", size) + encoded.ljust(size, b"\0")
+
+
+def _build_id(entry: BuildId) -> bytes:
+    name = entry.name[: _PATH_MAX - 1]
+    padded = name.ljust(fmt.aligned(len(name) + 1, fmt.NAME_ALIGN), b"\0")
+    build_id = entry.build_id[:20]
+    head = struct.pack(
+        "<" + fmt.BUILD_ID_LAYOUT,
+        0,
+        entry.cpumode & _MISC_CPUMODE_MASK | fmt.PERF_RECORD_MISC_BUILD_ID_SIZE,
+        fmt.BUILD_ID_BYTES + len(padded),
+        entry.pid,
+        build_id,
+        len(build_id),
+    )
+    return head + padded
+
+
+def _command_line(arguments: Sequence[str]) -> bytes:
+    if not arguments:
+        return b""
+    return struct.pack("<I", len(arguments)) + b"".join(map(_padded_string, arguments))
+
+
+def _clock_data(clock: ClockPair) -> bytes:
+    return struct.pack("<IIQQ", 1, clock.clock_id, clock.realtime_ns, clock.clock_ns)
+
+
+def _event_desc(events: Sequence[EventDescription]) -> bytes:
+    parts = [struct.pack("<II", len(events), ATTR_BYTES)]
+    for event in events:
+        parts += (
+            encode_attr(event.attr),
+            struct.pack("<I", len(event.ids)),
+            _padded_string(event.name),
+            struct.pack(f"<{len(event.ids)}Q", *event.ids),
+        )
+    return b"".join(parts)
+
+
+def _prospect(extras: dict[str, Any]) -> bytes:
+    # On the way to the command's start nobody needs json.
+    import json  # noqa: PLC0415 - see above
+
+    text = json.dumps(extras, separators=(",", ":")).encode("ascii")
+    head = struct.pack(
+        "<" + fmt.PROSPECT_LAYOUT, fmt.PROSPECT_MAGIC, fmt.PROSPECT_VERSION, len(text)
+    )
+    return head + text

@@ -1,0 +1,92 @@
+"""The perf.data container as data: header, sections, feature bits, records of perf's own.
+
+Source: ``tools/perf/Documentation/perf.data-file-format.txt``, ``tools/perf/util/header.h``
+and ``tools/lib/perf/include/perf/event.h``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+MAGIC = b"PERFILE2"
+MAGIC_SWAPPED = MAGIC[::-1]
+MAGIC_VERSION_1 = b"PERFFILE"
+
+# magic, size of this header, size of an attrs entry, then offset and size of three sections
+# (attrs, data, event_types), then 256 feature bits.
+FILE_HEADER_LAYOUT = "8s8Q4Q"
+FILE_HEADER_BYTES = 104
+PIPE_HEADER_BYTES = 16
+SECTION_BYTES = 16
+FEATURE_BITS = 256
+
+# struct perf_event_header: u32 type, u16 misc, u16 size
+RECORD_HEADER_BYTES = 8
+
+# feature bits (HEADER_* in header.h)
+HEADER_TRACING_DATA = 1
+HEADER_BUILD_ID = 2
+HEADER_HOSTNAME = 3
+HEADER_OSRELEASE = 4
+HEADER_VERSION = 5
+HEADER_ARCH = 6
+HEADER_NRCPUS = 7
+HEADER_CPUDESC = 8
+HEADER_CPUID = 9
+HEADER_TOTAL_MEM = 10
+HEADER_CMDLINE = 11
+HEADER_EVENT_DESC = 12
+HEADER_AUXTRACE = 18
+HEADER_SAMPLE_TIME = 21
+HEADER_CLOCKID = 23
+HEADER_COMPRESSED = 27
+HEADER_CLOCK_DATA = 29
+# perf_header__process_sections() walks the bits below HEADER_LAST_FEATURE only, but counts all
+# of them to find the table's end, so the topmost bit is invisible to perf and never collides.
+HEADER_PROSPECT = 255
+
+# Prospect's own section: magic, version, number of bytes of UTF-8 JSON that follow.
+PROSPECT_MAGIC = b"PROSPECT"
+PROSPECT_VERSION = 1
+PROSPECT_LAYOUT = "8sII"
+
+# HEADER_BUILD_ID entry: record header, i32 pid, 20 bytes, u8 size, 3 bytes, file name
+BUILD_ID_LAYOUT = "IHHi20sB3x"
+BUILD_ID_BYTES = struct.calcsize("<" + BUILD_ID_LAYOUT)
+PERF_RECORD_MISC_BUILD_ID_SIZE = 1 << 15
+
+# strings in feature sections are padded with zeros to a multiple of this (NAME_ALIGN)
+NAME_ALIGN = 64
+
+# records of perf itself (enum perf_user_event_type)
+PERF_RECORD_USER_TYPE_START = 64
+PERF_RECORD_HEADER_ATTR = 64
+PERF_RECORD_HEADER_EVENT_TYPE = 65
+PERF_RECORD_HEADER_TRACING_DATA = 66
+PERF_RECORD_HEADER_BUILD_ID = 67
+PERF_RECORD_FINISHED_ROUND = 68
+PERF_RECORD_ID_INDEX = 69
+PERF_RECORD_AUXTRACE_INFO = 70
+PERF_RECORD_AUXTRACE = 71
+PERF_RECORD_EVENT_UPDATE = 78
+PERF_RECORD_TIME_CONV = 79
+PERF_RECORD_HEADER_FEATURE = 80
+PERF_RECORD_COMPRESSED = 81
+PERF_RECORD_FINISHED_INIT = 82
+PERF_RECORD_COMPRESSED2 = 83
+
+# PERF_RECORD_EVENT_UPDATE: u64 kind, u64 id of the event, then data
+PERF_EVENT_UPDATE_NAME = 2
+
+
+class Section(NamedTuple):
+    """Where something stands in the file (struct perf_file_section)."""
+
+    offset: int
+    size: int
+
+
+def aligned(value: int, multiple: int = 8) -> int:
+    """Round `value` up to a multiple."""
+    return -(-value // multiple) * multiple

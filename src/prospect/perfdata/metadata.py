@@ -1,0 +1,109 @@
+"""Gathers what a recording says of itself, from a file's head or from a stream's records.
+
+Comes in: events, feature sections, perf's metadata records. Goes out: RecordingInfo.
+Source: ``perf_event__process_attr()``, ``perf_event__process_event_update()`` and
+``perf_event__process_feature()`` in ``tools/perf/util/header.c``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.abi.block import EventDescription
+from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.errors import RecordingError
+from prospect.perfdata import format as fmt
+from prospect.perfdata.event_names import event_name
+from prospect.perfdata.feature_decoding import decode_build_id, decode_feature
+from prospect.perfdata.fields import FieldReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Metadata:
+    """The facts gathered so far; `damage` gets a sentence for each that cannot be read."""
+
+    def __init__(self, origin: str, order: str, damage: list[str]) -> None:
+        self.order = order
+        self._origin = origin
+        self._damage = damage
+        self._events: list[EventDescription] = []
+        self._described: tuple[EventDescription, ...] = ()
+        self._renamed: dict[int, str] = {}
+        self._build_ids: list[BuildId] = []
+        self._facts: dict[str, Any] = {}
+
+    def add_events(self, events: Iterable[EventDescription]) -> None:
+        """Add events in the order of the recording."""
+        self._events += events
+
+    def add_feature(self, bit: int, content: memoryview) -> None:
+        """Add a feature section."""
+        try:
+            facts = decode_feature(bit, content, self.order)
+        except RecordingError as error:
+            self._damage.append(str(error))
+            return
+        self._described = facts.pop("events", self._described)
+        self._build_ids += facts.pop("build_ids", ())
+        self._facts |= facts
+
+    def add_record(self, type_: int, record: memoryview) -> bool:
+        """Add a metadata record of a stream; returns False if it is none."""
+        add = _RECORDS.get(type_)
+        if add is None:
+            return False
+        try:
+            add(self, FieldReader(record[fmt.RECORD_HEADER_BYTES :], self.order), record)
+        except RecordingError as error:
+            self._damage.append(f"a metadata record of type {type_} is damaged: {error}")
+        return True
+
+    @property
+    def events(self) -> tuple[EventDescription, ...]:
+        """The events, each with the name that it was recorded under or that perf gives it."""
+        names = {event_id: event.name for event in self._described for event_id in event.ids[:1]}
+        names |= self._renamed
+        events = []
+        for row, event in enumerate(self._events):
+            # EVENT_DESC has the order of the attrs, which counts where there are no ids.
+            in_order = self._described[row].name if row < len(self._described) else ""
+            name = names.get(event.ids[0], "") if event.ids else in_order
+            events.append(event._replace(name=name or event_name(event.attr)))
+        return tuple(events)
+
+    def info(self, recorded_at: float = 0.0) -> RecordingInfo:
+        """Return the facts; `recorded_at` stands in where the recording gives no time."""
+        facts = {"recorded_at": recorded_at} | self._facts
+        return RecordingInfo(
+            origin=self._origin, events=self.events, build_ids=tuple(self._build_ids), **facts
+        )
+
+    def _add_attr(self, fields: FieldReader, _record: memoryview) -> None:
+        _, size = fields.peek("II")
+        attr = EventAttr.unpack(bytes(fields.take(size or abi.PERF_ATTR_SIZE_VER0)), self.order)
+        self._events.append(EventDescription(attr, fields.u64s(fields.remaining // 8)))
+
+    def _add_update(self, fields: FieldReader, _record: memoryview) -> None:
+        kind, event_id = fields.unpack("QQ")
+        if kind == fmt.PERF_EVENT_UPDATE_NAME:
+            name = bytes(fields.take(fields.remaining)).partition(b"\0")[0]
+            self._renamed[event_id] = name.decode("utf-8", "surrogateescape")
+
+    def _add_build_id(self, _fields: FieldReader, record: memoryview) -> None:
+        self._build_ids.append(decode_build_id(record, self.order))
+
+    def _add_feature_record(self, fields: FieldReader, _record: memoryview) -> None:
+        bit = fields.u64()
+        self.add_feature(bit, fields.take(fields.remaining))
+
+
+_RECORDS = {
+    fmt.PERF_RECORD_HEADER_ATTR: Metadata._add_attr,  # noqa: SLF001 - the class's own table
+    fmt.PERF_RECORD_EVENT_UPDATE: Metadata._add_update,  # noqa: SLF001
+    fmt.PERF_RECORD_HEADER_BUILD_ID: Metadata._add_build_id,  # noqa: SLF001
+    fmt.PERF_RECORD_HEADER_FEATURE: Metadata._add_feature_record,  # noqa: SLF001
+}

@@ -1,0 +1,155 @@
+"""Write perf.data: a header before the records, the features behind them.
+
+Comes in: a file descriptor, the events, and after the records what is known of the run.
+Goes out: a file for Prospect, ``perf report``, ``perf script`` and other readers.
+Source: ``perf_session__do_write_header()`` in ``tools/perf/util/header.c``, Linux 6.18.
+
+This module is on the way to the command's start: it imports nothing but cheap modules.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from prospect.abi import constants as abi
+from prospect.errors import RecordingError
+from prospect.perfdata import format as fmt
+from prospect.perfdata.feature_encoding import ATTR_BYTES, ClockPair, encode_attr, encode_features
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.abi.block import EventDescription
+    from prospect.abi.recording import RecordingInfo
+
+_ENTRY_BYTES = ATTR_BYTES + fmt.SECTION_BYTES
+
+
+class RecordingWriter:
+    """A perf.data file being recorded into a regular file's descriptor.
+
+    The records themselves are appended to the descriptor by whoever drains the rings; until
+    `finish` the header gives the data's size as 0, which readers take for "up to the end of
+    the file": a recorder that is killed leaves a readable file.
+
+    Args:
+        fd: a regular file opened for writing, without O_APPEND; what it held is cut off. Its
+            position is left where the records begin, a multiple of 8.
+        events: what is recorded, with the ids known so far.
+
+    Raises:
+        RecordingError: the file cannot be written.
+    """
+
+    def __init__(self, fd: int, events: Sequence[EventDescription]) -> None:
+        self._fd = fd
+        self._clock = _read_clocks(events)
+        self.data_offset = fmt.FILE_HEADER_BYTES + _attrs_bytes(events)
+        attrs, ids = _encode_attrs(events, fmt.FILE_HEADER_BYTES)
+        header = _encode_header(
+            fmt.Section(fmt.FILE_HEADER_BYTES, len(attrs)), fmt.Section(self.data_offset, 0), 0
+        )
+        try:
+            os.ftruncate(fd, 0)
+            _write_at(fd, header + attrs + ids, 0)
+            os.lseek(fd, self.data_offset, os.SEEK_SET)
+        except OSError as error:
+            raise _cannot_write(error) from error
+
+    def finish(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
+        """Write what is known once the records are complete: features, ids, final header.
+
+        Args:
+            info: facts about the machine and the run (its `events` are not looked at).
+            events: as for the constructor; there may be more of them and more ids.
+
+        Raises:
+            RecordingError: the file cannot be written.
+        """
+        try:
+            data_size = os.fstat(self._fd).st_size - self.data_offset
+            features = encode_features(info, events, self._clock)
+            behind_data = self.data_offset + data_size
+            tail = _encode_feature_sections(features, behind_data)
+            attrs_offset = fmt.FILE_HEADER_BYTES
+            if attrs_offset + _attrs_bytes(events) > self.data_offset:
+                attrs_offset = fmt.aligned(behind_data + len(tail))
+            attrs, ids = _encode_attrs(events, attrs_offset)
+            header = _encode_header(
+                fmt.Section(attrs_offset, len(attrs)),
+                fmt.Section(self.data_offset, data_size),
+                sum(1 << bit for bit, _ in features),
+            )
+            # The header comes last: until it stands, the file reads as a killed recorder's.
+            _write_at(self._fd, tail, behind_data)
+            _write_at(self._fd, attrs + ids, attrs_offset)
+            _write_at(self._fd, header, 0)
+        except OSError as error:
+            raise _cannot_write(error) from error
+
+
+def _attrs_bytes(events: Sequence[EventDescription]) -> int:
+    return sum(_ENTRY_BYTES + 8 * len(event.ids) for event in events)
+
+
+def _encode_attrs(events: Sequence[EventDescription], offset: int) -> tuple[bytes, bytes]:
+    """Return the attrs section, which begins at `offset`, and the ids that follow it."""
+    ids_offset = offset + _ENTRY_BYTES * len(events)
+    attrs, ids = [], []
+    for event in events:
+        packed = struct.pack(f"<{len(event.ids)}Q", *event.ids)
+        attrs.append(encode_attr(event.attr) + struct.pack("<QQ", ids_offset, len(packed)))
+        ids.append(packed)
+        ids_offset += len(packed)
+    return b"".join(attrs), b"".join(ids)
+
+
+def _encode_header(attrs: fmt.Section, data: fmt.Section, features: int) -> bytes:
+    return struct.pack(
+        "<" + fmt.FILE_HEADER_LAYOUT,
+        fmt.MAGIC,
+        fmt.FILE_HEADER_BYTES,
+        _ENTRY_BYTES,
+        *attrs,
+        *data,
+        0,
+        0,
+        *(features >> shift & 0xFFFF_FFFF_FFFF_FFFF for shift in (0, 64, 128, 192)),
+    )
+
+
+def _encode_feature_sections(features: list[tuple[int, bytes]], offset: int) -> bytes:
+    """Return the table of sections, which begins at `offset`, and the sections."""
+    table, contents = [], []
+    at = offset + fmt.SECTION_BYTES * len(features)
+    for _, content in features:
+        padded = content.ljust(fmt.aligned(len(content)), b"\0")
+        table.append(struct.pack("<QQ", at, len(content)))
+        contents.append(padded)
+        at += len(padded)
+    return b"".join(table + contents)
+
+
+def _read_clocks(events: Sequence[EventDescription]) -> ClockPair | None:
+    clock_ids = {e.attr.clockid for e in events if e.attr.flags & abi.FLAG_USE_CLOCKID}
+    if len(clock_ids) != 1:
+        return None
+    clock_id = clock_ids.pop()
+    resolution_ns = max(1, round(time.clock_getres(clock_id) * 1e9))
+    realtime_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    return ClockPair(clock_id, resolution_ns, realtime_ns, time.clock_gettime_ns(clock_id))
+
+
+def _write_at(fd: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def _cannot_write(error: OSError) -> RecordingError:
+    return RecordingError(f"the recording cannot be written: {error.strerror}")

@@ -1,0 +1,169 @@
+"""Blocks → events → spaces → symbols → Profile: the one place that sees every stage.
+
+Comes in: record blocks and what their recording says of itself, from a live kernel, a file or a
+stream alike. Goes out: a `Profile`. No source is imported here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.assembly.hits import describe_losses, describe_mappings
+from prospect.assembly.places import KERNEL_KEY, place
+from prospect.assembly.processes import describe_processes
+from prospect.assembly.run import describe_run, recorded_until
+from prospect.events.decode import decode
+from prospect.profile.builder import TableBuilder
+from prospect.profile.model import HitTable, Profile
+from prospect.spaces.attribution import attribute
+from prospect.spaces.world import build_spaces
+from prospect.symbols.options import SymbolOptions
+from prospect.symbols.symbolizer import Symbolizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.block import RecordBlock
+    from prospect.abi.recording import RecordingInfo
+    from prospect.assembly.places import Placement
+    from prospect.events.columns import Events
+    from prospect.spaces.world import World
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """What a person may choose about naming.
+
+    Attributes:
+        system_map: a System.map to use for the kernel (-K).
+        kernel_image: an uncompressed kernel image to use (-L).
+        use_cache: whether symbol tables are kept on disk between runs.
+    """
+
+    system_map: str | None = None
+    kernel_image: str | None = None
+    use_cache: bool = True
+
+
+def build_profile(
+    info: RecordingInfo,
+    blocks: Iterable[RecordBlock],
+    damage: list[str],
+    options: PipelineOptions | None = None,
+) -> Profile:
+    """Decode, place and name every sample of a recording.
+
+    Args:
+        info: what the recording says of itself.
+        blocks: its records; consumed once.
+        damage: sentences about unreadable parts; the source may append while it is read.
+        options: naming choices.
+    """
+    events = decode(blocks, info.events, damage)
+    world = build_spaces(events)
+    hits = attribute(events.samples, world.timeline)
+    placement = place(hits, world, info)
+    symbolizer = Symbolizer(_symbol_options(info, events, world, options or PipelineOptions()))
+    builder = TableBuilder()
+    location_index, object_rows = _name_all(placement, symbolizer, builder)
+    objects, functions, locations = builder.tables()
+    comms, comm_index = np.unique(hits.comm, return_inverse=True)
+    return Profile(
+        run=describe_run(info, events, symbolizer.notes),
+        comms=[_text(world.names[row]) if row >= 0 else "?" for row in comms.tolist()],
+        processes=describe_processes(world, info),
+        objects=objects,
+        functions=functions,
+        locations=locations,
+        mappings=describe_mappings(hits, placement, object_rows, world),
+        hits=HitTable(
+            process_index=hits.process_row,
+            comm_index=comm_index.astype(np.int32),
+            location_index=location_index,
+            mode=hits.mode,
+            event=hits.event,
+            count=hits.count,
+            period=hits.period,
+        ),
+        losses=describe_losses(events, info),
+    )
+
+
+def _symbol_options(
+    info: RecordingInfo, events: Events, world: World, options: PipelineOptions
+) -> SymbolOptions:
+    kernel_ids = [entry.build_id for entry in info.build_ids if entry.name == KERNEL_KEY.path]
+    text_address, text_symbol = _kernel_text(world)
+    return SymbolOptions(
+        hostname=info.hostname,
+        recorded_until=recorded_until(info, events),
+        kernel_release=info.os_release,
+        kernel_build_id=kernel_ids[0] if kernel_ids else b"",
+        kernel_text=text_address,
+        kernel_text_symbol=text_symbol,
+        kernel_symbols=events.kernel_symbols,
+        names=world.names,
+        system_map=options.system_map,
+        kernel_image=options.kernel_image,
+        use_cache=options.use_cache,
+    )
+
+
+def _kernel_text(world: World) -> tuple[int, str]:
+    """Return where the recorded kernel stood, and the symbol that stood there.
+
+    The kernel's own mmap record is named after the symbol that it was found by, whose address is
+    its page offset. Source: ``tools/perf/util/synthetic-events.c``
+    perf_event__synthesize_kernel_mmap().
+    """
+    kernel = world.kernel_mappings
+    for name, pgoff in zip(kernel.name.tolist(), kernel.pgoff.tolist(), strict=True):
+        prefix, bracket, symbol = world.names[name].partition(b"]")
+        if prefix == b"[kernel.kallsyms" and bracket:
+            return pgoff, _text(symbol) or "_text"
+    return 0, "_text"
+
+
+def _name_all(
+    placement: Placement, symbolizer: Symbolizer, builder: TableBuilder
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Name each distinct (object, address) once.
+
+    Returns:
+        The location row of every hit, and of every placed object its row in the profile, -1 for
+        those without a hit.
+    """
+    order, starts = placement.sorted_places()
+    addresses = placement.address.take(order)
+    objects = placement.object_index.take(order)
+    location = np.empty(len(order), np.int32)
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = addresses[1:] != addresses[:-1]
+    is_new[starts] = True
+    location[order] = np.cumsum(is_new) - 1
+    object_rows = np.full(len(placement.keys), -1, np.int32)
+    bounds = [*starts.tolist(), len(order)]
+    for start, end in itertools.pairwise(bounds):
+        row = int(objects[start])
+        found = symbolizer.resolve(
+            placement.keys[row], placement.pids[row], addresses[start:end][is_new[start:end]]
+        )
+        object_rows[row] = builder.add(
+            found.path,
+            found.kind,
+            found.named,
+            build_id=found.build_id,
+            note=found.note,
+            part_kinds=found.part_kinds,
+        )
+    return location, object_rows
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,172 @@
+"""Named pieces of objects → the object, function and location tables of a Profile.
+
+Comes in: for one object after another, the distinct addresses that were hit and the functions that
+they are in. Goes out: the three tables, and for every address its row among the locations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from prospect.profile.model import FunctionTable, LocationTable, ObjectTable
+from prospect.profile.naming import NameSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class NamedAddresses:
+    """The distinct addresses hit in one object, and their functions.
+
+    Attributes:
+        address: u64[n] in the object's own terms (SVMA for images, AVMA for kernel and JIT code).
+        function: i32[n] row of the lists below, -1 where there is no name.
+        reason: u8[n] NameSource, one of NO_* where `function` is -1.
+        name, raw_name, aliases, function_address, function_size, is_global, source, object_path:
+            one entry a function, as in `FunctionTable`; `object_path` may differ from the
+            object's own (kernel modules, BPF programs).
+    """
+
+    address: NDArray[np.uint64]
+    function: NDArray[np.int32]
+    reason: NDArray[np.uint8]
+    name: Sequence[str]
+    raw_name: Sequence[str]
+    aliases: Sequence[tuple[str, ...]]
+    function_address: NDArray[np.uint64]
+    function_size: NDArray[np.uint64]
+    is_global: NDArray[np.bool_]
+    source: NDArray[np.uint8]
+    object_path: Sequence[str]
+
+
+class TableBuilder:
+    """Collects objects in turn; `tables()` gives what was collected."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+        self._kinds: list[int] = []
+        self._build_ids: list[str] = []
+        self._object_sources: list[int] = []
+        self._notes: list[str] = []
+        self._shared_objects: dict[tuple[str, int], int] = {}
+        self._names: list[str] = []
+        self._raw_names: list[str] = []
+        self._aliases: list[tuple[str, ...]] = []
+        self._function_objects: list[NDArray[np.int32]] = []
+        self._function_addresses: list[NDArray[np.uint64]] = []
+        self._function_sizes: list[NDArray[np.uint64]] = []
+        self._function_globals: list[NDArray[np.bool_]] = []
+        self._function_sources: list[NDArray[np.uint8]] = []
+        self._location_functions: list[NDArray[np.int32]] = []
+        self._location_addresses: list[NDArray[np.uint64]] = []
+
+    def add(  # noqa: PLR0913 - an object has as many facts, all but three by keyword
+        self,
+        path: str,
+        kind: int,
+        named: NamedAddresses,
+        *,
+        build_id: str = "",
+        note: str = "",
+        part_kinds: dict[str, int] | None = None,
+    ) -> int:
+        """Add one object; return its row. Its addresses become the next location rows, in order.
+
+        Args:
+            path: the object's name in the report.
+            kind: one of KIND_*.
+            named: its addresses and functions.
+            build_id: lower-case hex, empty where unknown.
+            note: why it has no or poor names.
+            part_kinds: kinds of the other object paths among the functions; `kind` if absent.
+        """
+        own_object = self._object_row(path, kind, build_id, note, named.source)
+        function_object = np.full(len(named.name), own_object, np.int32)
+        for other in set(named.object_path) - {path}:
+            row = self._part_row(other, (part_kinds or {}).get(other, kind), named.source)
+            function_object[[p == other for p in named.object_path]] = row
+        first_function = len(self._names)
+        self._names += named.name
+        self._raw_names += named.raw_name
+        self._aliases += named.aliases
+        self._function_objects.append(function_object)
+        self._function_addresses.append(named.function_address)
+        self._function_sizes.append(named.function_size)
+        self._function_globals.append(named.is_global)
+        self._function_sources.append(named.source)
+        function = named.function + np.int32(first_function)
+        nameless = named.function < 0
+        for reason in np.unique(named.reason[nameless]).tolist():
+            chosen = nameless & (named.reason == reason)
+            function[chosen] = self._nameless_row(own_object, reason, named.address[chosen])
+        self._location_functions.append(function)
+        self._location_addresses.append(named.address)
+        return own_object
+
+    def _object_row(
+        self, path: str, kind: int, build_id: str, note: str, sources: NDArray[np.uint8]
+    ) -> int:
+        self._paths.append(path)
+        self._kinds.append(kind)
+        self._build_ids.append(build_id)
+        self._notes.append(note)
+        # Without any function there is no source; NO_COVER is then the neutral entry.
+        commonest = int(np.bincount(sources).argmax()) if len(sources) else NameSource.NO_COVER
+        self._object_sources.append(commonest)
+        return len(self._paths) - 1
+
+    def _part_row(self, path: str, kind: int, sources: NDArray[np.uint8]) -> int:
+        row = self._shared_objects.get((path, kind))
+        if row is None:
+            row = self._object_row(path, kind, "", "", sources)
+            self._shared_objects[path, kind] = row
+        return row
+
+    def _nameless_row(self, own_object: int, reason: int, address: NDArray[np.uint64]) -> int:
+        self._names.append("")
+        self._raw_names.append("")
+        self._aliases.append(())
+        self._function_objects.append(np.array([own_object], np.int32))
+        self._function_addresses.append(address.min(keepdims=True))
+        self._function_sizes.append(np.zeros(1, np.uint64))
+        self._function_globals.append(np.zeros(1, np.bool_))
+        self._function_sources.append(np.array([reason], np.uint8))
+        return len(self._names) - 1
+
+    def tables(self) -> tuple[ObjectTable, FunctionTable, LocationTable]:
+        """Return the tables of all objects added so far."""
+        objects = ObjectTable(
+            path=self._paths,
+            kind=np.array(self._kinds, np.uint8),
+            build_id=self._build_ids,
+            source=np.array(self._object_sources, np.uint8),
+            note=self._notes,
+        )
+        functions = FunctionTable(
+            name=self._names,
+            raw_name=self._raw_names,
+            aliases=self._aliases,
+            object_index=_joined(self._function_objects, np.int32),
+            address=_joined(self._function_addresses, np.uint64),
+            size_bytes=_joined(self._function_sizes, np.uint64),
+            is_global=_joined(self._function_globals, np.bool_),
+            source=_joined(self._function_sources, np.uint8),
+        )
+        locations = LocationTable(
+            function_index=_joined(self._location_functions, np.int32),
+            address=_joined(self._location_addresses, np.uint64),
+        )
+        return objects, functions, locations
+
+
+def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype)

@@ -1,0 +1,148 @@
+"""A Profile whose every index is a row: hits without a process, place or object get their own.
+
+Comes in: a Profile, where -1 says "none". Goes out: the same profile, with at most one row more in
+the process, object, function and location tables, so that whatever groups by row counts every hit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.profile.model import (
+    BIRTH_PREEXISTING,
+    KIND_UNKNOWN,
+    EventInfo,
+    FunctionTable,
+    LocationTable,
+    MappingTable,
+    ObjectTable,
+    ProcessTable,
+    Profile,
+)
+from prospect.profile.naming import NameSource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NO_PROCESS_NAME = "[no process]"
+NO_OBJECT_PATH = "[no object]"
+NO_EVENT_NAME = "unknown"
+_STILL_RUNNING = 2**64 - 1
+
+
+def complete(profile: Profile) -> Profile:
+    """Return `profile` with a row for "none" wherever a table refers to none.
+
+    Returns:
+        A profile without an index of -1: its last process, object, function or location stands
+        for what is missing. Rates of events are finite and at least 0.
+    """
+    hits = profile.hits
+    processes, process_index = profile.processes, hits.process_index
+    if (process_index < 0).any():
+        process_index = _filled(process_index, len(processes))
+        processes = _with_no_process(processes)
+    objects, functions, locations, location_index = _complete_places(profile)
+    mappings = profile.mappings
+    if (mappings.object_index < 0).any():
+        mappings = _with_object(mappings, len(objects) - 1)
+    events = profile.run.events or (EventInfo(NO_EVENT_NAME, 0.0, 0.0, 0.0),)
+    return replace(
+        profile,
+        run=replace(profile.run, events=tuple(map(_usable, events))),
+        processes=processes,
+        objects=objects,
+        functions=functions,
+        locations=locations,
+        mappings=mappings,
+        hits=replace(hits, process_index=process_index, location_index=location_index),
+    )
+
+
+def _complete_places(
+    profile: Profile,
+) -> tuple[ObjectTable, FunctionTable, LocationTable, NDArray[np.int32]]:
+    objects, functions, locations = profile.objects, profile.functions, profile.locations
+    location_index = profile.hits.location_index
+    if (location_index < 0).any():
+        location_index = _filled(location_index, len(locations))
+        locations = LocationTable(
+            function_index=_with(locations.function_index, -1),
+            address=_with(locations.address, 0),
+        )
+    if (locations.function_index < 0).any():
+        locations = replace(
+            locations, function_index=_filled(locations.function_index, len(functions))
+        )
+        functions = _with_no_function(functions)
+    if (functions.object_index < 0).any() or (profile.mappings.object_index < 0).any():
+        functions = replace(functions, object_index=_filled(functions.object_index, len(objects)))
+        objects = ObjectTable(
+            path=[*objects.path, NO_OBJECT_PATH],
+            kind=_with(objects.kind, KIND_UNKNOWN),
+            build_id=[*objects.build_id, ""],
+            source=_with(objects.source, NameSource.NO_MAPPING),
+            note=[*objects.note, ""],
+        )
+    return objects, functions, locations, location_index
+
+
+def _usable(event: EventInfo) -> EventInfo:
+    """Take a rate that is no finite number of 0 or more, as a damaged header has, for none."""
+    return replace(
+        event,
+        seconds_per_period=_rate(event.seconds_per_period),
+        seconds_per_hit=_rate(event.seconds_per_hit),
+        frequency_hz=_rate(event.frequency_hz),
+    )
+
+
+def _rate(value: float) -> float:
+    return value if math.isfinite(value) and value >= 0 else 0.0
+
+
+def _with_no_process(processes: ProcessTable) -> ProcessTable:
+    return ProcessTable(
+        name=[*processes.name, NO_PROCESS_NAME],
+        pid=_with(processes.pid, -1),
+        parent_pid=_with(processes.parent_pid, -1),
+        group_pid=_with(processes.group_pid, -1),
+        session_pid=_with(processes.session_pid, -1),
+        parent_index=_with(processes.parent_index, -1),
+        birth=_with(processes.birth, BIRTH_PREEXISTING),
+        start_ns=_with(processes.start_ns, 0),
+        end_ns=_with(processes.end_ns, _STILL_RUNNING),
+        is_kernel_thread=_with(processes.is_kernel_thread, 0),
+        is_recorder=_with(processes.is_recorder, 0),
+        is_command=_with(processes.is_command, 0),
+        is_descendant=_with(processes.is_descendant, 0),
+    )
+
+
+def _with_no_function(functions: FunctionTable) -> FunctionTable:
+    return FunctionTable(
+        name=[*functions.name, ""],
+        raw_name=[*functions.raw_name, ""],
+        aliases=[*functions.aliases, ()],
+        object_index=_with(functions.object_index, -1),
+        address=_with(functions.address, 0),
+        size_bytes=_with(functions.size_bytes, 0),
+        is_global=_with(functions.is_global, 0),
+        source=_with(functions.source, NameSource.NO_MAPPING),
+    )
+
+
+def _with_object(mappings: MappingTable, row: int) -> MappingTable:
+    return replace(mappings, object_index=_filled(mappings.object_index, row))
+
+
+def _with(column: NDArray[Any], value: int) -> NDArray[Any]:
+    return np.append(column, np.array([value], column.dtype))
+
+
+def _filled(index: NDArray[np.int32], row: int) -> NDArray[np.int32]:
+    return np.where(index < 0, np.int32(row), index)

@@ -1,0 +1,148 @@
+"""Tables of routines: (process, portion, function) → hits, seconds, share and accumulated share.
+
+Comes in: an event's hits and a group for each. Goes out: one table a group, heaviest routine
+first, and how far a threshold lets it be shown. docs/report.md says what the columns mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.grouping import group_sums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.portions import EventHits
+
+# Periods are summed exactly, but a product with 1e-9 may fall just short of a threshold.
+_ROUNDING_S = 1e-12
+
+
+@dataclass(frozen=True)
+class RoutineTable:
+    """The routines of one group of hits, by descending weight (seconds, or hits without time).
+
+    Attributes:
+        function: i64[r] rows of the profile's functions.
+        hits: i64[r].
+        seconds: f64[r].
+        share: f64[r] part of the table's weight, 0 to 1.
+        accumulated: f64[r] running sum of `share`.
+        shown: how many rows, from the first, reach the threshold.
+        total_hits, total_seconds: sums over all rows, shown or not.
+    """
+
+    function: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    share: NDArray[np.float64]
+    accumulated: NDArray[np.float64]
+    shown: int
+    total_hits: int
+    total_seconds: float
+
+    def __len__(self) -> int:
+        return len(self.function)
+
+    @property
+    def skipped_hits(self) -> int:
+        """Hits in the rows that are not shown."""
+        return int(self.hits[self.shown :].sum())
+
+    @property
+    def skipped_seconds(self) -> float:
+        """Seconds in the rows that are not shown."""
+        return float(self.seconds[self.shown :].sum())
+
+
+@dataclass(frozen=True)
+class RoutineTables:
+    """The routine tables of all groups, as slices of common columns (see `RoutineTable`).
+
+    `start` is i64[g + 1]: where each group's rows begin. `hits_sum` i64[g] and `seconds_sum`
+    f64[g] are the groups' totals.
+    """
+
+    function: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    share: NDArray[np.float64]
+    accumulated: NDArray[np.float64]
+    start: NDArray[np.int64]
+    hits_sum: NDArray[np.int64]
+    seconds_sum: NDArray[np.float64]
+    has_time: bool
+
+    def table(self, group: int, threshold_s: float) -> RoutineTable:
+        """Return one group's table; rows under `threshold_s` count as not shown."""
+        rows = slice(int(self.start[group]), int(self.start[group + 1]))
+        seconds = self.seconds[rows]
+        shown = len(seconds)
+        if self.has_time:
+            shown = int(np.count_nonzero(seconds >= threshold_s - _ROUNDING_S))
+        return RoutineTable(
+            function=self.function[rows],
+            hits=self.hits[rows],
+            seconds=seconds,
+            share=self.share[rows],
+            accumulated=self.accumulated[rows],
+            shown=shown,
+            total_hits=int(self.hits_sum[group]),
+            total_seconds=float(self.seconds_sum[group]),
+        )
+
+
+def routine_tables(hits: EventHits, group: NDArray[np.int64], group_count: int) -> RoutineTables:
+    """Build the routine tables of all groups at once.
+
+    Args:
+        hits: an event's hits.
+        group: i64[h] the group of each hit, -1 for none.
+        group_count: how many groups there are, empty ones included.
+    """
+    member = group >= 0
+    chosen = slice(None) if member.all() else member
+    (of_group, function), (count, period) = group_sums(
+        (group[chosen], hits.function[chosen]), (hits.count[chosen], hits.period[chosen])
+    )
+    seconds = hits.seconds(count, period)
+    weight = seconds if hits.has_time else count.astype(np.float64)
+    order = np.lexsort((function, -count, -weight, of_group))
+    of_group, function, count = of_group.take(order), function.take(order), count.take(order)
+    seconds, weight = seconds.take(order), weight.take(order)
+    start = np.searchsorted(of_group, np.arange(group_count + 1))
+    weight_sum = np.bincount(of_group, weight, group_count).astype(np.float64)
+    share, accumulated = _shares(weight, of_group, start, weight_sum)
+    return RoutineTables(
+        function=function,
+        hits=count,
+        seconds=seconds,
+        share=share,
+        accumulated=accumulated,
+        start=start,
+        hits_sum=_segment_sums(count, start),
+        seconds_sum=np.bincount(of_group, seconds, group_count).astype(np.float64),
+        has_time=hits.has_time,
+    )
+
+
+def _shares(
+    weight: NDArray[np.float64],
+    of_group: NDArray[np.int64],
+    start: NDArray[np.int64],
+    weight_sum: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    running = np.append(0.0, np.cumsum(weight))
+    divisor = np.where(weight_sum > 0, weight_sum, 1.0).take(of_group)
+    before = running.take(start).take(of_group)
+    return weight / divisor, (running[1:] - before) / divisor
+
+
+def _segment_sums(column: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    running = np.append(np.int64(0), np.cumsum(column))
+    sums: NDArray[np.int64] = np.diff(running.take(start))
+    return sums

@@ -1,0 +1,144 @@
+"""A profile's tables joined and flat, as people want them in a notebook.
+
+Comes in: the normalised tables of `profile.model`. Goes out: columns by name, equally long numpy
+arrays; names are arrays of str objects. Documented in docs/python.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.profile.complete import complete
+from prospect.profile.model import KIND_NAMES
+from prospect.profile.portions import (
+    PORTION_KERNEL,
+    PORTION_NAMES,
+    PORTION_USER,
+    event_hits,
+    portion_of,
+)
+from prospect.profile.processes import BIRTH_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+
+    Table = dict[str, NDArray[Any]]
+
+
+def hits_table(profile: Profile) -> Table:
+    """Return every row of hits with its names; rows add up to all samples of the recording."""
+    profile = complete(profile)
+    hits, locations, functions = profile.hits, profile.locations, profile.functions
+    function = locations.function_index[hits.location_index]
+    return {
+        "process": _text(profile.processes.name, hits.process_index),
+        "pid": profile.processes.pid[hits.process_index],
+        "thread": _text(profile.comms, hits.comm_index),
+        "portion": _text(PORTION_NAMES, portion_of(hits.mode)),
+        "function": _text(functions.name, function),
+        "object": _text(profile.objects.path, functions.object_index[function]),
+        "address": locations.address[hits.location_index],
+        "event": _text([event.name for event in profile.run.events], hits.event),
+        "hits": hits.count,
+        "seconds": _seconds(profile),
+    }
+
+
+def functions_table(profile: Profile) -> Table:
+    """Return the functions, the one with the most time first."""
+    profile = complete(profile)
+    functions, hits = profile.functions, profile.hits
+    row = profile.locations.function_index[hits.location_index]
+    count = _sums(row, hits.count, len(functions)).astype(np.int64)
+    seconds = _sums(row, _seconds(profile), len(functions))
+    order = np.lexsort((functions.address, -count, -seconds))
+    object_index = functions.object_index[order]
+    return {
+        "function": _text(functions.name, order),
+        "object": _text(profile.objects.path, object_index),
+        "kind": _text(KIND_NAMES, profile.objects.kind[object_index]),
+        "address": functions.address[order],
+        "hits": count[order],
+        "seconds": seconds[order],
+        "percent": 100.0 * count[order] / max(int(count.sum()), 1),
+    }
+
+
+def processes_table(profile: Profile) -> Table:
+    """Return the processes, the one with the most user time first; kernel time beside it."""
+    profile = complete(profile)
+    processes, hits = profile.processes, profile.hits
+    seconds, portion = _seconds(profile), portion_of(hits.mode)
+    columns: Table = {
+        "process": _text(processes.name, np.arange(len(processes))),
+        "pid": processes.pid,
+        "parent_pid": processes.parent_pid,
+        "birth": _text([BIRTH_NAMES[code] for code in sorted(BIRTH_NAMES)], processes.birth),
+        "is_command": processes.is_command,
+        "is_descendant": processes.is_descendant,
+        "is_kernel_thread": processes.is_kernel_thread,
+    }
+    for code in (PORTION_USER, PORTION_KERNEL):
+        of_portion = portion == code
+        row = hits.process_index[of_portion]
+        count = _sums(row, hits.count[of_portion], len(processes))
+        columns[f"{PORTION_NAMES[code]}_hits"] = count.astype(np.int64)
+        columns[f"{PORTION_NAMES[code]}_seconds"] = _sums(row, seconds[of_portion], len(processes))
+    order = np.lexsort((processes.pid, -columns["kernel_seconds"], -columns["user_seconds"]))
+    return {name: column[order] for name, column in columns.items()}
+
+
+def mappings_table(profile: Profile) -> Table:
+    """Return the executable mappings of each process, with their hits."""
+    profile = complete(profile)
+    mappings = profile.mappings
+    return {
+        "process": _text(profile.processes.name, mappings.process_index),
+        "pid": profile.processes.pid[mappings.process_index],
+        "object": _text(profile.objects.path, mappings.object_index),
+        "start": mappings.start,
+        "end": mappings.end,
+        "pgoff": mappings.pgoff,
+        "hits": mappings.hits,
+    }
+
+
+def losses_table(profile: Profile) -> Table:
+    """Return what the kernel could not deliver, by CPU."""
+    losses = profile.losses
+    return {"cpu": losses.cpu, "lost": losses.lost, "throttled": losses.throttled}
+
+
+TABLES = {
+    "functions": functions_table,
+    "processes": processes_table,
+    "hits": hits_table,
+    "mappings": mappings_table,
+    "losses": losses_table,
+}
+
+
+def _seconds(profile: Profile) -> NDArray[np.float64]:
+    """Return each hit row's time: f64[h] seconds, 0 for an event that is not time."""
+    seconds = np.zeros(len(profile.hits))
+    for event_index in range(len(profile.run.events)):
+        of_event = event_hits(profile, event_index)
+        rows = profile.hits.event == event_index
+        seconds[rows] = of_event.seconds(of_event.count, of_event.period)
+    return seconds
+
+
+def _sums(row: NDArray[Any], weights: NDArray[Any], total: int) -> NDArray[np.float64]:
+    return np.bincount(row, weights, total).astype(np.float64)
+
+
+def _text(names: Sequence[str], row: NDArray[Any]) -> NDArray[np.object_]:
+    column = np.empty(len(names), dtype=object)
+    column[:] = names
+    return column.take(row)

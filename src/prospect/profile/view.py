@@ -1,0 +1,209 @@
+"""What a report shows, computed once: every renderer formats this and computes nothing itself.
+
+Comes in: a Profile, `-V`, `-m` and `-k`. Goes out: a `ReportView` with the figures of every
+section. docs/report.md says what they mean.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.errors import UsageError
+from prospect.profile.accounting import AccountedTime, accounted_times
+from prospect.profile.complete import complete
+from prospect.profile.counters import run_counters
+from prospect.profile.grouping import RowsByGroup, rows_by_group
+from prospect.profile.kernel import KernelProfiles, kernel_profiles
+from prospect.profile.portions import PORTION_COUNT, PORTION_USER, event_hits
+from prospect.profile.processes import (
+    DETAILS,
+    Detail,
+    ProcessTotals,
+    chosen_by_detail,
+    ended_by_exec,
+    forking_parents,
+    process_totals,
+)
+from prospect.profile.quality import SymbolQuality, symbol_quality
+from prospect.profile.remarks import run_notes, run_warnings
+from prospect.profile.routines import RoutineTable, RoutineTables, routine_tables
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.portions import EventHits
+
+
+@dataclass(frozen=True)
+class EventView:
+    """The figures of one event's hits.
+
+    Attributes:
+        event: what was sampled.
+        event_index: its row in `RunInfo.events`.
+        has_time: whether its hits can be told in seconds.
+        processes: totals by process row.
+        detailed: i64[d] process rows to show in detail, in report order.
+        detail_skipped: how many processes `-V` chose that pass no threshold.
+        routines: routine tables of `detailed` by process row and portion; see `routine_table`.
+        kernel: the kernel's profiles; None where `-V` asks for none.
+        quality: where names came from.
+        accounted: sampled time beside the kernel's own accounting, as far as there is any.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+    """
+
+    event: EventInfo
+    event_index: int
+    has_time: bool
+    processes: ProcessTotals
+    detailed: NDArray[np.int64]
+    detail_skipped: int
+    routines: RoutineTables
+    kernel: KernelProfiles | None
+    quality: SymbolQuality
+    accounted: tuple[AccountedTime, ...]
+    user_threshold_s: float
+    kernel_threshold_s: float
+
+    @property
+    def hits(self) -> NDArray[np.int64]:
+        """All hits by portion, i64[3]."""
+        total: NDArray[np.int64] = self.processes.hits.sum(axis=0)
+        return total
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """All seconds by portion, f64[3]."""
+        total: NDArray[np.float64] = self.processes.seconds.sum(axis=0)
+        return total
+
+    def routine_table(self, process: int, portion: int) -> RoutineTable:
+        """Return the routines of one portion of one process, `-m` or `-k` applied."""
+        is_user = portion == PORTION_USER
+        threshold_s = self.user_threshold_s if is_user else self.kernel_threshold_s
+        return self.routines.table(process * PORTION_COUNT + portion, threshold_s)
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """Every figure of a report.
+
+    Attributes:
+        profile: the profile, completed: each index of each table is a row.
+        detail: the `-V` that is shown; differs from what was asked for where no command is known.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+        notes: what this run could not see and how to get it.
+        warnings: what was lost or damaged.
+        counters: Statistics of Run.
+        events: one view an event with hits; of the first event where none has any.
+        mapping_rows: rows of `profile.mappings` by process, in address order.
+        parents: i64[p] the row that forked each process, -1 where unknown.
+        ended_by_exec: bool[p] rows whose process went on as another program.
+    """
+
+    profile: Profile
+    detail: Detail
+    user_threshold_s: float
+    kernel_threshold_s: float
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    counters: dict[str, float]
+    events: tuple[EventView, ...]
+    mapping_rows: RowsByGroup
+    parents: NDArray[np.int64]
+    ended_by_exec: NDArray[np.bool_]
+
+
+def report_view(
+    profile: Profile,
+    detail: Detail = "2",
+    user_threshold_s: float = 0.02,
+    kernel_threshold_s: float = 0.02,
+) -> ReportView:
+    """Compute every figure of a report.
+
+    Args:
+        profile: what was recorded.
+        detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel only.
+        user_threshold_s: `-m`: user time under which rows are left out.
+        kernel_threshold_s: `-k`: the same for kernel time.
+
+    Raises:
+        UsageError: an unknown detail, or a threshold that is no time.
+    """
+    if detail not in DETAILS:
+        raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
+    for option, threshold_s in (("-m", user_threshold_s), ("-k", kernel_threshold_s)):
+        if not (math.isfinite(threshold_s) and threshold_s >= 0):
+            raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
+    profile = complete(profile)
+    shown = _shown_detail(profile, detail)
+    present = np.unique(profile.hits.event).tolist() or [0]
+    events = tuple(
+        _event_view(profile, index, shown, (user_threshold_s, kernel_threshold_s))
+        for index in present
+    )
+    counters = run_counters(profile)
+    mappings = profile.mappings
+    return ReportView(
+        profile=profile,
+        detail=shown,
+        user_threshold_s=user_threshold_s,
+        kernel_threshold_s=kernel_threshold_s,
+        notes=run_notes(profile, asked=detail, shown=shown),
+        warnings=run_warnings(profile, counters),
+        counters=counters,
+        events=events,
+        mapping_rows=rows_by_group(
+            mappings.process_index, len(profile.processes), (mappings.start, mappings.end)
+        ),
+        parents=forking_parents(profile.processes),
+        ended_by_exec=ended_by_exec(profile.processes),
+    )
+
+
+def _shown_detail(profile: Profile, detail: Detail) -> Detail:
+    """Show every process where the command's own are asked for and none is known."""
+    if detail in ("2", "3") and not profile.processes.is_command.any():
+        return "4"
+    return detail
+
+
+def _event_view(
+    profile: Profile, event_index: int, detail: Detail, thresholds_s: tuple[float, float]
+) -> EventView:
+    hits = event_hits(profile, event_index)
+    user_threshold_s, kernel_threshold_s = thresholds_s
+    totals = process_totals(hits, len(profile.processes), user_threshold_s, kernel_threshold_s)
+    chosen = chosen_by_detail(profile.processes, detail)
+    # The command is what was asked about: shown even where it took no time to speak of.
+    detailed = chosen & (totals.kept | profile.processes.is_command)
+    return EventView(
+        event=hits.event,
+        event_index=event_index,
+        has_time=hits.has_time,
+        processes=totals,
+        detailed=totals.order[detailed.take(totals.order)],
+        detail_skipped=int(np.count_nonzero(chosen & ~detailed)),
+        routines=_routines_of(hits, detailed),
+        kernel=(
+            kernel_profiles(profile.processes, hits, kernel_threshold_s)
+            if detail in ("4", "k")
+            else None
+        ),
+        quality=symbol_quality(profile, hits),
+        accounted=accounted_times(profile, totals) if hits.has_time else (),
+        user_threshold_s=user_threshold_s,
+        kernel_threshold_s=kernel_threshold_s,
+    )
+
+
+def _routines_of(hits: EventHits, detailed: NDArray[np.bool_]) -> RoutineTables:
+    by_portion = hits.process * PORTION_COUNT + hits.portion
+    group = np.where(detailed.take(hits.process), by_portion, -1)
+    return routine_tables(hits, group, len(detailed) * PORTION_COUNT)

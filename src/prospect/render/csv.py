@@ -1,0 +1,156 @@
+"""CSV: one flat table, a row for each process, portion and routine.
+
+Comes in: a Profile. Goes out: RFC 4180 in UTF-8, one header row, columns as docs/schema.md lists
+them. Text is always quoted and numbers never are; names stand exactly as they were recorded, also
+those that a spreadsheet would take for a formula.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from prospect.profile.model import KIND_NAMES
+from prospect.profile.naming import NameSource
+from prospect.profile.portions import PORTION_COUNT, PORTION_KERNEL, PORTION_NAMES
+from prospect.profile.processes import BIRTH_NAMES
+from prospect.profile.view import report_view
+from prospect.render.renderer import write_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from prospect.profile.model import Profile
+    from prospect.profile.processes import Detail
+    from prospect.profile.routines import RoutineTable
+    from prospect.profile.view import EventView, ReportView
+
+COLUMNS = (
+    "event",
+    "process",
+    "pid",
+    "parent_pid",
+    "birth",
+    "mode",
+    "hits",
+    "seconds",
+    "percent",
+    "address",
+    "routine",
+    "binding",
+    "object",
+    "object_kind",
+    "build_id",
+    "source",
+)
+REMAINDER = "REMAINDER"
+_NO_ROUTINE = ("", "", "", "", "", "")
+
+
+@dataclass(frozen=True)
+class CsvRenderer:
+    """The routine tables of all processes in one, for spreadsheets and data frames.
+
+    Attributes:
+        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel
+            portions of every process.
+        user_threshold_s: `-m`: routines under so much user time go into one row, REMAINDER.
+        kernel_threshold_s: `-k`: the same for kernel time.
+    """
+
+    name: ClassVar[str] = "csv"
+    suffix: ClassVar[str] = ".csv"
+    media_type: ClassVar[str] = "text/csv; charset=utf-8; header=present"
+
+    detail: Detail = "2"
+    user_threshold_s: float = 0.0
+    kernel_threshold_s: float = 0.0
+
+    def render(self, profile: Profile, out: BinaryIO) -> None:
+        """Write the table to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+            UsageError: an option has no meaning.
+        """
+        view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
+        write_pieces(_encoded(_rows(view)), out)
+
+
+def _rows(view: ReportView) -> Iterator[tuple[object, ...]]:
+    yield COLUMNS
+    portions = (PORTION_KERNEL,) if view.detail == "k" else range(PORTION_COUNT)
+    for event in view.events:
+        for process in event.detailed.tolist():
+            for portion in portions:
+                yield from _portion_rows(view, event, process, portion)
+
+
+def _portion_rows(
+    view: ReportView, event: EventView, process: int, portion: int
+) -> Iterator[tuple[object, ...]]:
+    table = event.routine_table(process, portion)
+    processes = view.profile.processes
+    first = (
+        event.event.name,
+        processes.name[process],
+        int(processes.pid[process]),
+        int(processes.parent_pid[process]),
+        BIRTH_NAMES.get(int(processes.birth[process]), ""),
+        PORTION_NAMES[portion],
+    )
+    for hits, seconds, share, function in zip(
+        table.hits[: table.shown].tolist(),
+        table.seconds[: table.shown].tolist(),
+        table.share[: table.shown].tolist(),
+        table.function[: table.shown].tolist(),
+        strict=True,
+    ):
+        yield (*first, hits, *_times(event, seconds, share), *_routine(view, function))
+    if table.shown < len(table):
+        times = _times(event, table.skipped_seconds, _skipped_share(table))
+        yield (*first, table.skipped_hits, *times, *_NO_ROUTINE, REMAINDER)
+
+
+def _times(event: EventView, seconds: float, share: float) -> tuple[object, float]:
+    return round(seconds, 9) if event.has_time else "", round(share * 100.0, 6)
+
+
+def _skipped_share(table: RoutineTable) -> float:
+    return float(table.share[table.shown :].sum())
+
+
+def _routine(view: ReportView, function: int) -> tuple[object, ...]:
+    functions, objects = view.profile.functions, view.profile.objects
+    source = NameSource(int(functions.source[function]))
+    object_index = int(functions.object_index[function])
+    binding = ("LOCAL", "GLOBAL")[bool(functions.is_global[function])] if source.named else ""
+    return (
+        f"0x{int(functions.address[function]):x}",
+        functions.name[function],
+        binding,
+        objects.path[object_index],
+        KIND_NAMES[int(objects.kind[object_index])],
+        objects.build_id[object_index],
+        source.name,
+    )
+
+
+def _encoded(rows: Iterator[tuple[object, ...]]) -> Iterator[bytes]:
+    line = io.StringIO()
+    writer = csv.writer(line, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow(row)
+        yield _bytes_of(line.getvalue())
+        line.seek(0)
+        line.truncate()
+
+
+def _bytes_of(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON can carry it
+        return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,228 @@
+"""The fields of the JSON report: parts of a ReportView as plain values.
+
+Comes in: a ReportView and rows of its tables. Goes out: dicts and lists of str, int, finite float,
+bool and None, named as docs/schema.md describes them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from prospect.profile.model import KIND_NAMES
+from prospect.profile.naming import LABELS, REMEDIES, NameSource
+from prospect.profile.portions import PORTION_COUNT, PORTION_NAMES
+from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.model import EventInfo
+    from prospect.profile.quality import SymbolQuality
+    from prospect.profile.routines import RoutineTable
+    from prospect.profile.view import EventView, ReportView
+
+
+def run_fields(view: ReportView) -> dict[str, Any]:
+    """Return the facts of the run."""
+    run = view.profile.run
+    return {
+        "command": list(run.command),
+        "origin": run.origin,
+        "recorder": run.recorder,
+        "recorder_command_line": list(run.recorder_command_line),
+        "hostname": run.hostname,
+        "os_release": run.os_release,
+        "uname": run.uname,
+        "arch": run.arch,
+        "cpu_description": run.cpu_description,
+        "cpu_mhz": _finite(run.cpu_mhz),
+        "cpus": run.cpus,
+        "started_at": _finite(run.started_at),
+        "wall_seconds": _finite(run.wall_seconds),
+        "system_wide": run.system_wide,
+        "clock": run.clock,
+        "events": [event_fields(event) for event in run.events],
+        "accounting": {
+            key: _finite(value)
+            for key, value in run.accounting.items()
+            if isinstance(value, (int, float))
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def event_fields(event: EventInfo) -> dict[str, Any]:
+    """Return what an event is and how its hits become seconds."""
+    return {
+        "name": event.name,
+        "frequency_hz": event.frequency_hz,
+        "seconds_per_period": event.seconds_per_period,
+        "seconds_per_hit": event.seconds_per_hit,
+    }
+
+
+def loss_fields(view: ReportView) -> dict[str, Any]:
+    """Return what the kernel dropped, by CPU."""
+    losses = view.profile.losses
+    rows = zip(losses.cpu.tolist(), losses.lost.tolist(), losses.throttled.tolist(), strict=True)
+    return {
+        "lost": int(losses.lost.sum()),
+        "throttled": int(losses.throttled.sum()),
+        "by_cpu": [
+            {"cpu": cpu, "lost": lost, "throttled": throttled} for cpu, lost, throttled in rows
+        ],
+    }
+
+
+def portion_fields(hits: list[int], seconds: list[float]) -> dict[str, Any]:
+    """Return hits and seconds by portion; both lists have one entry a portion."""
+    return {
+        name: {"hits": hits[portion], "seconds": seconds[portion]}
+        for portion, name in enumerate(PORTION_NAMES)
+    }
+
+
+def process_fields(view: ReportView, event: EventView, row: int) -> dict[str, Any]:
+    """Return a process with its totals."""
+    processes, totals = view.profile.processes, event.processes
+    parent = int(view.parents[row])
+    end_ns = int(processes.end_ns[row])
+    return {
+        "process_index": row,
+        "name": processes.name[row],
+        "pid": _pid(processes.pid[row]),
+        "parent_pid": _pid(processes.parent_pid[row]),
+        "group_pid": _pid(processes.group_pid[row]),
+        "session_pid": _pid(processes.session_pid[row]),
+        "parent_name": processes.name[parent] if parent >= 0 else None,
+        "birth": BIRTH_NAMES.get(int(processes.birth[row]), "unknown"),
+        "end": _end(view, row),
+        "start_ns": int(processes.start_ns[row]),
+        "end_ns": None if end_ns == STILL_RUNNING_NS else end_ns,
+        "is_kernel_thread": bool(processes.is_kernel_thread[row]),
+        "is_recorder": bool(processes.is_recorder[row]),
+        "is_command": bool(processes.is_command[row]),
+        "is_descendant": bool(processes.is_descendant[row]),
+        **portion_fields(totals.hits[row].tolist(), totals.seconds[row].tolist()),
+    }
+
+
+def _pid(pid: Any) -> int | None:
+    return int(pid) if pid >= 0 else None
+
+
+def _end(view: ReportView, row: int) -> str:
+    if view.ended_by_exec[row]:
+        return "exec"
+    is_running = int(view.profile.processes.end_ns[row]) == STILL_RUNNING_NS
+    return "running" if is_running else "exit"
+
+
+def detail_fields(view: ReportView, event: EventView, row: int) -> dict[str, Any]:
+    """Return a process with its routines and mappings."""
+    mappings, objects = view.profile.mappings, view.profile.objects
+    rows = view.mapping_rows.rows(row)
+    return {
+        **process_fields(view, event, row),
+        "routines": {
+            PORTION_NAMES[portion]: _routines(view, event.routine_table(row, portion))
+            for portion in range(PORTION_COUNT)
+        },
+        "mappings": [
+            {
+                "hits": int(mappings.hits[mapping]),
+                "start": int(mappings.start[mapping]),
+                "end": int(mappings.end[mapping]),
+                "pgoff": int(mappings.pgoff[mapping]),
+                "object": objects.path[int(mappings.object_index[mapping])],
+            }
+            for mapping in rows.tolist()
+        ],
+    }
+
+
+def _routines(view: ReportView, table: RoutineTable) -> dict[str, Any]:
+    shown = slice(0, table.shown)
+    columns = (table.function, table.hits, table.seconds, table.share, table.accumulated)
+    return {
+        "hits": table.total_hits,
+        "seconds": table.total_seconds,
+        "rows": [
+            {
+                "share": share,
+                "accumulated": accumulated,
+                "hits": hits,
+                "seconds": seconds,
+                **_routine(view, function),
+            }
+            for function, hits, seconds, share, accumulated in zip(
+                *(column[shown].tolist() for column in columns), strict=True
+            )
+        ],
+        "skipped": {
+            "routines": len(table) - table.shown,
+            "hits": table.skipped_hits,
+            "seconds": table.skipped_seconds,
+        },
+    }
+
+
+def _routine(view: ReportView, function: int) -> dict[str, Any]:
+    functions, objects = view.profile.functions, view.profile.objects
+    object_index = int(functions.object_index[function])
+    return {
+        "address": int(functions.address[function]),
+        "size_bytes": int(functions.size_bytes[function]),
+        "name": functions.name[function] or None,
+        "raw_name": functions.raw_name[function],
+        "aliases": list(functions.aliases[function]),
+        "is_global": bool(functions.is_global[function]),
+        "source": NameSource(int(functions.source[function])).name,
+        "object": objects.path[object_index],
+        "object_kind": KIND_NAMES[int(objects.kind[object_index])],
+        "build_id": objects.build_id[object_index] or None,
+    }
+
+
+def kernel_fields(view: ReportView, event: EventView) -> Iterator[dict[str, Any]]:
+    """Yield the kernel's profile, and with `-V k` its parts."""
+    if event.kernel is None:
+        return
+    yield {"part": "all", **_routines(view, event.kernel.whole)}
+    if view.detail == "k":
+        for name, table in event.kernel.parts:
+            yield {"part": name, **_routines(view, table)}
+
+
+def quality_fields(view: ReportView, quality: SymbolQuality) -> dict[str, Any]:
+    """Return where names came from."""
+    objects = view.profile.objects
+    return {
+        "hits": quality.hits,
+        "named_hits": quality.named_hits,
+        "sources": [
+            {
+                "source": entry.source.name,
+                "label": LABELS[entry.source],
+                "named": entry.source.named,
+                "hits": entry.hits,
+                "seconds": entry.seconds,
+                "share": entry.share,
+                "remedy": REMEDIES.get(entry.source),
+                "objects": [
+                    {
+                        "object": objects.path[found.object_index],
+                        "hits": found.hits,
+                        "note": objects.note[found.object_index] or None,
+                    }
+                    for found in entry.objects
+                ],
+                "objects_left_out": entry.objects_left_out,
+            }
+            for entry in quality.sources
+        ],
+    }

@@ -1,0 +1,143 @@
+"""JSON: every figure of the report, under a versioned schema.
+
+Comes in: a Profile. Goes out: one JSON document (RFC 8259) in UTF-8, a line for each process and
+each table; docs/schema.md describes its fields and docs/report.schema.json checks them. Bytes of a
+name that are no UTF-8 stand as the escapes U+DC80 to U+DCFF, as Python's `os.fsdecode` makes them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from prospect.profile.view import report_view
+from prospect.render.json.fields import (
+    detail_fields,
+    event_fields,
+    kernel_fields,
+    loss_fields,
+    portion_fields,
+    process_fields,
+    quality_fields,
+    run_fields,
+)
+from prospect.render.renderer import write_pieces
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from prospect.profile.model import Profile
+    from prospect.profile.processes import Detail
+    from prospect.profile.view import EventView, ReportView
+
+SCHEMA = "prospect-report/1"
+
+
+@dataclass(frozen=True)
+class JsonRenderer:
+    """Every figure of the report, for programs.
+
+    Attributes:
+        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
+        user_threshold_s: `-m`: leave out rows under so much user time.
+        kernel_threshold_s: `-k`: the same for kernel time.
+    """
+
+    name: ClassVar[str] = "json"
+    suffix: ClassVar[str] = ".json"
+    media_type: ClassVar[str] = "application/json"
+
+    detail: Detail = "2"
+    user_threshold_s: float = 0.0
+    kernel_threshold_s: float = 0.0
+
+    def render(self, profile: Profile, out: BinaryIO) -> None:
+        """Write the document to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+            UsageError: an option has no meaning.
+        """
+        view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
+        write_pieces(_document(view), out)
+
+
+def _document(view: ReportView) -> Iterator[bytes]:
+    """Yield the document; its big lists piece by piece, so that no big string is built."""
+    head = {
+        "schema": SCHEMA,
+        "generator": f"prospect {__version__}",
+        "options": {
+            "detail": view.detail,
+            "user_threshold_s": view.user_threshold_s,
+            "kernel_threshold_s": view.kernel_threshold_s,
+        },
+        "run": run_fields(view),
+        "notes": list(view.notes),
+        "warnings": list(view.warnings),
+        "statistics": view.counters,
+        "losses": loss_fields(view),
+    }
+    yield b"{"
+    for key, value in head.items():
+        yield _encoded(key) + b": " + _encoded(value) + b",\n"
+    yield b'"events": ['
+    for number, event in enumerate(view.events):
+        yield b",\n{" if number else b"\n{"
+        yield from _event(view, event)
+        yield b"}"
+    yield b"\n]}\n"
+
+
+def _event(view: ReportView, event: EventView) -> Iterator[bytes]:
+    processes = event.processes
+    kept, skipped = processes.kept_rows, processes.skipped_rows
+    head = {
+        **event_fields(event.event),
+        "has_time": event.has_time,
+        "total": portion_fields(event.hits.tolist(), event.seconds.tolist()),
+        "accounting": [
+            {
+                "name": row.name,
+                "sampled_s": row.sampled_s,
+                "accounted_s": row.accounted_s,
+                "source": row.source,
+            }
+            for row in event.accounted
+        ],
+        "symbol_quality": quality_fields(view, event.quality),
+        "processes_skipped": {
+            "processes": len(skipped),
+            **portion_fields(
+                processes.hits.take(skipped, axis=0).sum(axis=0).tolist(),
+                processes.seconds.take(skipped, axis=0).sum(axis=0).tolist(),
+            ),
+        },
+        "details_skipped": event.detail_skipped,
+    }
+    for key, value in head.items():
+        yield _encoded(key) + b": " + _encoded(value) + b",\n"
+    yield b'"processes": ['
+    yield from _listed(process_fields(view, event, row) for row in kept.tolist())
+    yield b'],\n"details": ['
+    if view.detail != "k":
+        yield from _listed(detail_fields(view, event, row) for row in event.detailed.tolist())
+    yield b'],\n"kernel_profiles": ['
+    yield from _listed(kernel_fields(view, event))
+    yield b"]"
+
+
+def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    for number, value in enumerate(values):
+        yield b",\n" if number else b"\n"
+        yield _encoded(value)
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate: an undecodable byte of a name
+        return json.dumps(value, allow_nan=False).encode("ascii")

@@ -1,0 +1,136 @@
+"""Details of Processes: birth and end, user and kernel portions, memory map of each process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.profile.portions import PORTION_KERNEL, PORTION_OTHER, PORTION_USER
+from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.escape import escaped
+from prospect.render.text.numbers import counted
+from prospect.render.text.style import RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.view import EventView, ReportView
+    from prospect.render.text.numbers import Figures
+    from prospect.render.text.routines import RoutineFormatter
+    from prospect.render.text.style import Style
+
+_PORTIONS = (
+    (PORTION_USER, "USER", "-m"),
+    (PORTION_KERNEL, "KERNEL", "-k"),
+    (PORTION_OTHER, "OTHER", "-k"),
+)
+_MAP_COLUMNS = (
+    Column("Hits"),
+    Column("Start"),
+    Column("End"),
+    Column("Offset"),
+    Column("Filename", right=False),
+)
+_INDENT = " " * 16
+
+
+def details_lines(
+    view: ReportView, event: EventView, routines: RoutineFormatter, figures: Figures, style: Style
+) -> Iterator[str]:
+    """Yield the section: each process that `-V` asks for and that passes a threshold."""
+    yield from style.section(f"Details of Processes Specified with '-V {view.detail}' Option")
+    yield ""
+    for process in event.detailed.tolist():
+        yield from _birth_lines(view, process, style)
+        yield ""
+        yield from _time_lines(event, process, figures)
+        yield ""
+        yield from _intersection_lines(view, event, process, routines, style)
+        yield from _map_lines(view, process, style)
+    if event.detail_skipped:
+        yield style.cut(
+            f"- Skip remainder, {counted(event.detail_skipped, 'process')} of user time <= "
+            f"'-m {view.user_threshold_s:.5f}' and system time <= "
+            f"'-k {view.kernel_threshold_s:.5f}' Sec"
+        )
+        yield ""
+
+
+def _birth_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
+    processes = view.profile.processes
+    birth = BIRTH_NAMES.get(int(processes.birth[process]), "unknown")
+    ids = (
+        (label, int(column[process]))
+        for label, column in (
+            ("PPID", processes.parent_pid),
+            ("GPID", processes.group_pid),
+            ("SID", processes.session_pid),
+        )
+    )
+    born = " ".join(f"{label}({_pid(number)})" for label, number in ids)
+    name = escaped(processes.name[process])
+    yield RULE
+    yield style.title(f"{name:<14} {_pid(int(processes.pid[process])):<6} Birth by {birth}: {born}")
+    parent = int(view.parents[process])
+    if parent >= 0:
+        yield f"{_INDENT}Parent was {escaped(processes.name[parent])}."
+    if view.ended_by_exec[process]:
+        end = "Process END by exec()"
+    elif int(processes.end_ns[process]) == STILL_RUNNING_NS:
+        end = "Still running"
+    else:
+        end = "Process END by exit()"
+    yield _INDENT + end
+
+
+def _pid(pid: int) -> str:
+    return str(pid) if pid >= 0 else "?"
+
+
+def _time_lines(event: EventView, process: int, figures: Figures) -> Iterator[str]:
+    for portion, label in (
+        (PORTION_USER, "user"),
+        (PORTION_KERNEL, "system"),
+        (PORTION_OTHER, "other"),
+    ):
+        hits = int(event.processes.hits[process, portion])
+        if portion == PORTION_OTHER and not hits:
+            continue
+        time = figures.milliseconds(float(event.processes.seconds[process, portion]))
+        title = f"Extrapolated {label} run time:"
+        yield f"{title:<30}{time:>15}   (from {hits:>8} hits)."
+
+
+def _intersection_lines(
+    view: ReportView, event: EventView, process: int, routines: RoutineFormatter, style: Style
+) -> Iterator[str]:
+    yield from style.section("Section 1: Process Intersection with Sampling Mechanism, UK")
+    for portion, title, option in _PORTIONS:
+        table = event.routine_table(process, portion)
+        if portion == PORTION_OTHER and not len(table):
+            continue
+        threshold_s = view.user_threshold_s if option == "-m" else view.kernel_threshold_s
+        yield style.title(f"{title} portion of profile:")
+        yield from routines.lines(table, option, threshold_s)
+        yield ""
+
+
+def _map_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
+    rows = view.mapping_rows.rows(process)
+    if not len(rows):
+        return
+    mappings, objects = view.profile.mappings, view.profile.objects
+    yield from style.section("Section 3: Memory Map")
+    addresses = (
+        [f"0x{value:08x}" for value in column.take(rows).tolist()]
+        for column in (mappings.start, mappings.end, mappings.pgoff)
+    )
+    yield from table_lines(
+        _MAP_COLUMNS,
+        [
+            [str(hits) for hits in mappings.hits.take(rows).tolist()],
+            *addresses,
+            [escaped(objects.path[row]) for row in mappings.object_index.take(rows).tolist()],
+        ],
+    )
+    yield ""

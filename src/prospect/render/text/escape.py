@@ -1,0 +1,66 @@
+"""Names that others chose, made safe for a terminal, and how wide they stand there.
+
+Comes in: any str, surrogates of undecodable bytes included. Goes out: printable text of one line.
+Source: Unicode Standard Annex 9 (bidirectional controls), Annex 11 (East Asian width).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+# os.fsdecode() stands an undecodable byte 0xNN in as U+DCNN (PEP 383).
+_ESCAPED_BYTES = range(0xDC80, 0xDD00)
+_ELLIPSIS = "..."
+
+
+def escaped(text: str) -> str:
+    r"""Return `text` on one line without a character that a terminal acts on.
+
+    Control, formatting (bidirectional ones among them), unassigned and line-breaking characters
+    become ``\x1b`` or ``\u202e``; an undecodable byte becomes ``\xff``.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+
+
+def _escape(code: int) -> str:
+    if code in _ESCAPED_BYTES:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def display_width(text: str) -> int:
+    """Return how many terminal columns escaped text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_char_width, text))
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shortened(text: str, width: int) -> str:
+    """Return escaped text, cut to `width` columns with ``...`` at its end where it is wider."""
+    if display_width(text) <= width:
+        return text
+    room = width - len(_ELLIPSIS)
+    if text.isascii():
+        return text[:room] + _ELLIPSIS
+    used = 0
+    for position, char in enumerate(text):
+        used += _char_width(char)
+        if used > room:
+            return text[:position] + _ELLIPSIS
+    return text
+
+
+def padded(text: str, width: int, *, right: bool) -> str:
+    """Return escaped text filled with spaces to `width` columns, to its left where `right`."""
+    fill = " " * (width - display_width(text))
+    return fill + text if right else text + fill

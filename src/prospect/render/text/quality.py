@@ -1,0 +1,69 @@
+"""Symbol quality: where names came from, which hits have none, why, and what would mend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.profile.naming import LABELS, REMEDIES
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.escape import escaped
+from prospect.render.text.numbers import Figures, counted, percent, percent_column, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.quality import SourceHits, SymbolQuality
+    from prospect.profile.view import ReportView
+    from prospect.render.text.style import Style
+
+_COLUMNS = (
+    Column("Pcnt"),
+    Column("Hits"),
+    Column("Secs"),
+    Column("Name from", right=False),
+)
+
+
+def quality_lines(
+    view: ReportView, quality: SymbolQuality, figures: Figures, style: Style
+) -> Iterator[str]:
+    """Yield the section; it is empty but for its first line where there are no hits."""
+    yield from style.section("Symbol quality")
+    digits = percent_digits(quality.hits)
+    nameless = quality.hits - quality.named_hits
+    share = f" ({percent(quality.named_hits / quality.hits, digits)})" if quality.hits else ""
+    named = f"{quality.named_hits}{share} with a name"
+    yield f"Of {counted(quality.hits, 'hit')}, {named}, {nameless} without."
+    if not quality.sources:
+        return
+    yield ""
+    yield from table_lines(
+        _COLUMNS,
+        [
+            percent_column([entry.share for entry in quality.sources], digits),
+            [str(entry.hits) for entry in quality.sources],
+            figures.seconds_column([entry.seconds for entry in quality.sources]),
+            [_label(entry) for entry in quality.sources],
+        ],
+    )
+    for entry in quality.sources:
+        if entry.objects:
+            yield ""
+            yield from _mending_lines(view, entry)
+
+
+def _label(entry: SourceHits) -> str:
+    label = LABELS[entry.source]
+    return label if entry.source.named else f"none: {label}"
+
+
+def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
+    objects = view.profile.objects
+    yield f"{_label(entry)}; remedy: {REMEDIES[entry.source]}"
+    width = max(len(str(found.hits)) for found in entry.objects)
+    for found in entry.objects:
+        note = objects.note[found.object_index]
+        path = escaped(objects.path[found.object_index])
+        yield f"  {found.hits:>{width}} hits in {path}" + (f" ({escaped(note)})" if note else "")
+    if entry.objects_left_out:
+        yield f"  and in {counted(entry.objects_left_out, 'object')} more"

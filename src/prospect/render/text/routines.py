@@ -1,0 +1,125 @@
+"""A table of routines: `Pcnt Accum% Hits Secs Address Routine name | Instruction TEXT Filename`.
+
+A name wider than its column is cut there, and stands whole at the end of its line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.profile.naming import LABELS, NameSource
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.escape import escaped, shortened
+from prospect.render.text.numbers import Figures, counted, percent_column, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prospect.profile.model import Profile
+    from prospect.profile.routines import RoutineTable
+    from prospect.render.text.style import Style
+
+_COLUMNS = (
+    Column("Pcnt"),
+    Column("Accum%"),
+    Column("Hits"),
+    Column("Secs"),
+    Column("Address"),
+    Column("Routine name | Instruction TEXT", right=False),
+    Column("Type", right=False),
+    Column("Bind", right=False),
+    Column("Filename", right=False),
+)
+_NAME_WIDTH = 48
+_ALIASES_SHOWN = 4
+
+
+class _Cells(NamedTuple):
+    """The cells of a row that are the same wherever its function appears."""
+
+    address: str
+    name: str
+    type: str
+    bind: str
+    filename: str
+
+
+class RoutineFormatter:
+    """Formats the routine tables of a report; each function's own cells are made once."""
+
+    def __init__(self, profile: Profile, figures: Figures, style: Style) -> None:
+        self._profile = profile
+        self._figures = figures
+        self._style = style
+        self._paths = [escaped(path) for path in profile.objects.path]
+        self._cells_of: dict[int, _Cells] = {}
+
+    def lines(self, table: RoutineTable, option: str, threshold_s: float) -> Iterator[str]:
+        """Yield a table and its cut line.
+
+        Args:
+            table: the routines.
+            option: the option that set the threshold, as it is typed: ``-m`` or ``-k``.
+            threshold_s: what it was set to.
+        """
+        yield self.total_line(table)
+        if not len(table):
+            return
+        yield ""
+        shown = table.shown
+        if shown:
+            yield from table_lines(_COLUMNS, self._columns(table))
+        if shown < len(table):
+            first_s = float(table.seconds[shown])
+            yield self._style.cut(
+                f"- Skip remainder, SPU of {first_s:.6f} is below '{option} {threshold_s:.6f}' Sec"
+                f" ({counted(len(table) - shown, 'routine')}, {counted(table.skipped_hits, 'hit')})"
+            )
+
+    def _columns(self, table: RoutineTable) -> list[Sequence[str]]:
+        shown = table.shown
+        digits = percent_digits(table.total_hits)
+        own = [self._cells(function) for function in table.function[:shown].tolist()]
+        return [
+            percent_column(table.share[:shown].tolist(), digits),
+            percent_column(table.accumulated[:shown].tolist(), digits),
+            [str(hits) for hits in table.hits[:shown].tolist()],
+            self._figures.seconds_column(table.seconds[:shown].tolist()),
+            *zip(*own, strict=True),
+        ]
+
+    def total_line(self, table: RoutineTable) -> str:
+        """Return the line that says what a table's rows add up to."""
+        if not self._figures.has_time:
+            return f"{counted(table.total_hits, 'hit')}."
+        seconds = self._figures.seconds(table.total_seconds)
+        return f"Extrapolated time from {table.total_hits} hits = {seconds} seconds."
+
+    def _cells(self, function: int) -> _Cells:
+        cells = self._cells_of.get(function)
+        if cells is None:
+            cells = self._cells_of[function] = self._make_cells(function)
+        return cells
+
+    def _make_cells(self, function: int) -> _Cells:
+        functions = self._profile.functions
+        address = f"0x{int(functions.address[function]):08x}"
+        path = self._paths[int(functions.object_index[function])]
+        name = escaped(functions.name[function])
+        if not name:
+            reason = LABELS[NameSource(int(functions.source[function]))]
+            return _Cells(address, f"[{reason}]", "-", "-", path)
+        bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
+        short = shortened(name, _NAME_WIDTH)
+        whole = "" if short == name else f"  = {name}"
+        return _Cells(
+            address, short, "FUNC", bind, path + whole + _also(functions.aliases[function])
+        )
+
+
+def _also(aliases: tuple[str, ...]) -> str:
+    if not aliases:
+        return ""
+    names = ", ".join(escaped(alias) for alias in aliases[:_ALIASES_SHOWN])
+    more = len(aliases) - _ALIASES_SHOWN
+    return f"  also {names}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,90 @@
+"""Statistics of Run: the recorder's and the profile's counters under Prospect's names."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from prospect.render.text.escape import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prospect.profile.view import ReportView
+    from prospect.render.text.style import Style
+
+# (counter, Prospect's label) by column; an indented label is part of the one above.
+_RUN_LEFT = (
+    ("buffers_read", "Buffers read"),
+    ("notifications", "Notifications received"),
+    ("execs", "  Num execs"),
+    ("forks", "  Num forks"),
+    ("maps", "  Num maps"),
+    ("incomplete_maps", "  Num incomplete maps"),
+    ("exits", "  Num exits"),
+    ("unknowns", "  Num unknowns"),
+    ("processes", "Total processes"),
+)
+_RUN_RIGHT = (
+    ("buffer_flushes", "Buffer Flushes"),
+    ("samples", "Num samples"),
+    ("hits_per_buffer", "  Ave hits/buffer"),
+    ("system_hits", "  System hits"),
+    ("user_hits", "  User hits"),
+    ("unknown_hits", "  Unknown hits"),
+    ("recorder_hits", "  Hits of Prospect"),
+    ("lost", "Lost samples"),
+    ("throttled", "Throttles"),
+)
+_KERNEL_LEFT = (
+    ("kernel_module_hits", "Total kern-module hits"),
+    ("kernel_hits", "Total kernel hits"),
+    ("kernel_unique", "  Unique of those"),
+    ("process_0_hits", "Total process 0 hits"),
+    ("process_0_unique", "  Unique of those"),
+)
+_KERNEL_RIGHT = (
+    ("kernel_threads", "Total kthreads"),
+    ("kernel_thread_hits", "Total kthread hits"),
+    ("kernel_thread_unique", "  Unique of those"),
+    ("user_kernel_hits", "Total usr_kernel"),
+    ("user_kernel_unique", "  Unique of those"),
+)
+_NAMED = {name for name, _ in (*_RUN_LEFT, *_RUN_RIGHT, *_KERNEL_LEFT, *_KERNEL_RIGHT)}
+_LEAST_WIDTH = 36
+
+
+def statistics_lines(view: ReportView, style: Style) -> Iterator[str]:
+    """Yield the section; counters that this run does not have are left out."""
+    counters = view.counters
+    yield from style.section("Statistics of Run")
+    others = [(name, _own_label(name)) for name in counters if name not in _NAMED]
+    half = (len(others) + 1) // 2
+    blocks = [
+        (_cells(_RUN_LEFT, counters), _cells(_RUN_RIGHT, counters)),
+        (_cells(_KERNEL_LEFT, counters), _cells(_KERNEL_RIGHT, counters)),
+        (_cells(others[:half], counters), _cells(others[half:], counters)),
+    ]
+    width = max(
+        len(label) + len(number) for block in blocks for side in block for label, number in side
+    )
+    width = max(width + 2, _LEAST_WIDTH)
+    for left, right in blocks:
+        for pair in zip_longest(left, right):
+            sides = [f"{cell[0]}{cell[1]:>{width - len(cell[0])}}" if cell else "" for cell in pair]
+            yield f"{sides[0]:<{width}}    {sides[1]}".rstrip()
+    yield ""
+
+
+def _cells(
+    names: tuple[tuple[str, str], ...] | list[tuple[str, str]], counters: Mapping[str, float]
+) -> list[tuple[str, str]]:
+    return [(f"{label}:", _number(counters[name])) for name, label in names if name in counters]
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _own_label(name: str) -> str:
+    return escaped(name).replace("_", " ").capitalize()

@@ -1,0 +1,200 @@
+"""Samples → groups: those of one process row, thread name, space, mode and event.
+
+Comes in: sample columns and `Timeline`. Goes out: `SampleGroups`, which names each sample's group
+block by block without ever holding a number a sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.spaces.keys import folded
+from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Samples
+    from prospect.spaces.timeline import Timeline
+
+# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, the event in 8.
+_SIGN_SHIFT = 3
+_EVENT_SHIFT = 4
+_KINDS = 1 << (_EVENT_SHIFT + 8)
+
+
+@dataclass(frozen=True)
+class TaskStates:
+    """What the tasks of runs were.
+
+    Attributes:
+        change, comm: i64[u] distinct pairs of rows of `Timeline.processes` and of names.
+        length: per block, i64[r] samples of each run.
+        pair: per block, i64[r] the pair of each run.
+    """
+
+    change: NDArray[np.int64]
+    comm: NDArray[np.int64]
+    length: list[NDArray[np.int64]]
+    pair: list[NDArray[np.int64]]
+
+
+def look_up_tasks(samples: Samples, timeline: Timeline) -> TaskStates:
+    """Find the process state and the thread name of every sample, a run at a time."""
+    comms = int(timeline.comm.max()) + 2
+
+    def code_of(change: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int64]:
+        # A comm of -1 (a task of another recording) becomes 0.
+        return change * comms + timeline.comm.take(named) + 1
+
+    lengths, codes = [], []
+    for runs in task_runs(samples):
+        change, is_settled = timeline.processes.find_runs(
+            task_pid(runs.task), runs.first_ns, runs.last_ns
+        )
+        named, is_named = timeline.threads.find_runs(
+            task_tid(runs.task), runs.first_ns, runs.last_ns
+        )
+        code, length = code_of(change, named), runs.length
+        is_settled &= is_named
+        if not is_settled.all():
+            each = np.repeat(code, length)
+            rows = np.flatnonzero(np.repeat(~is_settled, length))
+            each[rows] = code_of(*_look_up_each(samples, timeline, runs.first_sample + rows))
+            start = np.concatenate(([0], np.flatnonzero(each[1:] != each[:-1]) + 1))
+            code, length = each.take(start), np.diff(start, append=len(each))
+        lengths.append(length)
+        codes.append(code)
+    distinct = np.unique(np.concatenate(codes)) if codes else np.empty(0, np.int64)
+    return TaskStates(
+        change=distinct // comms,
+        comm=distinct % comms - 1,
+        length=lengths,
+        pair=[np.searchsorted(distinct, code) for code in codes],
+    )
+
+
+def _look_up_each(
+    samples: Samples, timeline: Timeline, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the changes in force for single samples, of runs within which something changes."""
+    task, time_ns = samples.task.take(rows), samples.time_ns.take(rows)
+    return (
+        timeline.processes.find(task_pid(task), time_ns),
+        timeline.threads.find(task_tid(task), time_ns),
+    )
+
+
+@dataclass(frozen=True)
+class SampleGroups:
+    """The group of every sample. Group numbers are below `limit`, but not all of them occur.
+
+    Attributes:
+        limit: number of kinds met times number of pairs.
+        largest_address: the largest of the samples' `keys.folded` addresses.
+    """
+
+    limit: int
+    largest_address: int
+    _tasks: TaskStates
+    _kind: NDArray[np.uint16]
+    # Per kind: where its pairs begin among the groups; whether they count as others alike do.
+    _base: NDArray[np.int64]
+    _member_base: NDArray[np.int64]
+    _member: NDArray[np.int64]
+    _present: NDArray[np.int64]
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+        """Yield each block's first sample and its samples' groups, u64."""
+        for number, (length, pair) in enumerate(
+            zip(self._tasks.length, self._tasks.pair, strict=True)
+        ):
+            first = number * BLOCK_SAMPLES
+            kind = self._kind[first : first + BLOCK_SAMPLES]
+            cell = np.repeat(pair, length)
+            cell += self._member_base.take(kind)
+            group = self._member.take(cell)
+            group += self._base.take(kind)
+            yield first, group.view(np.uint64)
+
+    def describe(self, group: NDArray[np.int64], timeline: Timeline) -> GroupColumns:
+        """Say what each of these groups is."""
+        pairs = max(len(self._tasks.change), 1)
+        kind = self._present.take(group // pairs)
+        pair = group % pairs
+        change = self._tasks.change.take(pair)
+        mode = kind & abi.PERF_RECORD_MISC_CPUMODE_MASK
+        is_user = mode == abi.PERF_RECORD_MISC_USER
+        return GroupColumns(
+            process_row=timeline.process_row.take(change),
+            comm=self._tasks.comm.take(pair).astype(np.int32),
+            space=np.where(is_user, timeline.space.take(change), np.int32(-1)),
+            epoch=np.where(is_user, timeline.epoch.take(change), np.int32(-1)),
+            mode=mode.astype(np.uint8),
+            event=(kind >> _EVENT_SHIFT).astype(np.uint8),
+            is_negative=(kind >> _SIGN_SHIFT & 1).astype(np.bool_),
+        )
+
+
+@dataclass(frozen=True)
+class GroupColumns:
+    """What groups are; columns as in `attribution.Attribution`.
+
+    `is_negative` bool[h] tells which groups' addresses have their top bit set.
+    """
+
+    process_row: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    space: NDArray[np.int32]
+    epoch: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    event: NDArray[np.uint8]
+    is_negative: NDArray[np.bool_]
+
+
+def group_samples(samples: Samples, timeline: Timeline) -> SampleGroups:
+    """Group the samples; the spaces of all but user mode are one, and it is -1."""
+    tasks = look_up_tasks(samples, timeline)
+    kind, largest = _kinds(samples)
+    is_present = np.zeros(_KINDS, np.bool_)
+    is_present[kind] = True
+    present = np.flatnonzero(is_present)
+    # Outside user mode epochs do not matter: there the first of all pairs alike stands for them.
+    row = timeline.process_row.take(tasks.change).astype(np.int64)
+    alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 2) + tasks.comm + 1
+    _, first_alike, alike_rank = np.unique(alike, return_index=True, return_inverse=True)
+    pairs = len(tasks.change)
+    base = np.zeros(_KINDS, np.int64)
+    base[present] = np.arange(len(present)) * pairs
+    is_user = np.arange(_KINDS) & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
+    return SampleGroups(
+        limit=len(present) * pairs,
+        largest_address=largest,
+        _tasks=tasks,
+        _kind=kind,
+        _base=base,
+        _member_base=np.where(is_user, 0, pairs),
+        _member=np.concatenate((np.arange(pairs), first_alike.take(alike_rank))),
+        _present=present,
+    )
+
+
+def _kinds(samples: Samples) -> tuple[NDArray[np.uint16], int]:
+    """Return each sample's kind, and the largest folded address."""
+    kinds = np.empty(len(samples), np.uint16)
+    largest = 0
+    for first in range(0, len(samples), BLOCK_SAMPLES):
+        block = slice(first, first + BLOCK_SAMPLES)
+        address = samples.ip[block]
+        largest = max(largest, int(folded(address).max()))
+        kind = kinds[block]
+        np.bitwise_and(samples.mode[block], abi.PERF_RECORD_MISC_CPUMODE_MASK, out=kind)
+        kind |= (address.view(np.int64) < 0).astype(np.uint16) << np.uint16(_SIGN_SHIFT)
+        kind |= samples.event[block].astype(np.uint16) << np.uint16(_EVENT_SHIFT)
+    return kinds, largest

@@ -1,0 +1,210 @@
+"""(pid, time) → process row, address space and epoch; (tid, time) → thread name.
+
+Comes in: change points, in the order of time. Goes out: `Timeline`, whose answers hold for any
+u64 time in nanoseconds. Each `Track` is one sorted table of u64 keys: the dense rank of the id
+above, the time relative to the first change below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# include/linux/threads.h: PID_MAX_LIMIT. Below it a rank is one access to a table.
+_PID_MAX_LIMIT = 1 << 22
+_WORD_BITS = 64
+
+
+@dataclass(frozen=True)
+class TaskIds:
+    """Dense ranks for pids and tids, which share one number space.
+
+    Attributes:
+        ids: i32[k] ascending and distinct; the first is -1, the task that nothing is known of.
+        rank: i32[k] the rank of each; ids may share one.
+        table: i32 rank by id + 1, with a last row for ids above; None for ids out of range.
+    """
+
+    ids: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    table: NDArray[np.int32] | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def find(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return each id's rank, i64; 0, which is the rank of -1, for ids that never occurred."""
+        if self.table is not None:
+            # Adding in 64 bits: the largest i32 must not wrap round to a negative index.
+            return self.table.take(ids.astype(np.int64) + 1, mode="clip").astype(np.int64)
+        row = np.searchsorted(self.ids, ids)
+        np.minimum(row, len(self.ids) - 1, out=row)
+        return np.where(self.ids.take(row) == ids, self.rank.take(row), 0).astype(np.int64)
+
+
+def collect_ids(*columns: NDArray[np.int32]) -> TaskIds:
+    """Rank the distinct ids of all columns; -1 is always among them and has rank 0.
+
+    A negative id other than -1 is none that the kernel gives out, and counts as -1.
+    """
+    largest = max((int(column.max()) for column in columns if len(column)), default=-1)
+    if largest <= _PID_MAX_LIMIT:
+        is_present = np.zeros(largest + 2, np.bool_)
+        is_present[0] = True
+        for column in columns:
+            is_present[np.maximum(column, -1).astype(np.int64) + 1] = True
+        ids = np.flatnonzero(is_present).astype(np.int32) - np.int32(1)
+    else:
+        lowest = np.array([-1], np.int32)
+        ids = np.unique(np.maximum(np.concatenate((lowest, *columns)), lowest))
+    return with_ranks(ids, np.arange(len(ids), dtype=np.int32))
+
+
+def with_ranks(ids: NDArray[np.int32], rank: NDArray[np.int32]) -> TaskIds:
+    """Give ascending `ids` these ranks."""
+    table = None
+    if ids[-1] <= _PID_MAX_LIMIT:
+        table = np.zeros(int(ids[-1]) + 3, np.int32)
+        table[ids.astype(np.int64) + 1] = rank
+    return TaskIds(ids, rank, table)
+
+
+@dataclass(frozen=True)
+class RelativeTime:
+    """u64 nanoseconds → few bits in the same order, as far as a track's changes tell times apart.
+
+    Attributes:
+        base_ns: what is earlier becomes 0: only records of a snapshot, at time 0, are.
+        last_ns: what is later becomes as late as this.
+        ticks_ns: u64[d] distinct times of change, where the span has too many bits: a time is
+            then replaced by how many of them it has reached. None where it has not.
+        bits: bits of the largest result.
+    """
+
+    base_ns: int
+    last_ns: int
+    ticks_ns: NDArray[np.uint64] | None
+    bits: int
+
+    def find(self, time_ns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the relative time of each time, u64."""
+        if self.ticks_ns is not None:
+            return np.searchsorted(self.ticks_ns, time_ns, side="right").astype(np.uint64)
+        before = np.uint64(self.base_ns - 1)
+        relative = np.clip(time_ns, before, np.uint64(self.last_ns))
+        relative -= before
+        return relative
+
+
+def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeTime:
+    """Choose how to pack the times of change points, and of queries between them.
+
+    Args:
+        time_ns: u64[k] ascending times of change; 0 for a snapshot's.
+        available_bits: what is left of a key beside the id's rank.
+    """
+    live = time_ns[np.searchsorted(time_ns, np.uint64(1)) :]
+    base_ns = int(live[0]) if len(live) else 1
+    last_ns = int(live[-1]) if len(live) else 1
+    bits = (last_ns - base_ns + 1).bit_length()
+    if bits <= available_bits:
+        return RelativeTime(base_ns, last_ns, None, bits)
+    ticks_ns = np.unique(live)
+    return RelativeTime(base_ns, last_ns, ticks_ns, len(ticks_ns).bit_length())
+
+
+@dataclass(frozen=True)
+class Track:
+    """What an id stood for, by time. A time before an id's first change counts as after it.
+
+    Attributes:
+        ids: ranks of the ids.
+        time: how times are packed.
+        keys: u64[c] ascending, rank above and relative time below; the first row is the one that
+            answers for ids that never occurred.
+    """
+
+    ids: TaskIds
+    time: RelativeTime
+    keys: NDArray[np.uint64]
+
+    def find(self, ids: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the change that is in force for each (id, time): a row of the track, i64[n]."""
+        return self._row(*self._packed(ids, time_ns))
+
+    def find_runs(
+        self,
+        ids: NDArray[np.int32],
+        first_ns: NDArray[np.uint64],
+        last_ns: NDArray[np.uint64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the change in force at `first_ns`, and whether it still is at `last_ns`."""
+        rank, first_key = self._packed(ids, first_ns)
+        row = self._row(rank, first_key)
+        last_key = (rank << np.uint64(self.time.bits)) | self.time.find(last_ns)
+        following = np.minimum(row + 1, len(self.keys) - 1)
+        holds = (self.keys.take(following) > last_key) | (following == row)
+        # Ids without changes of their own were answered from the first row, which never ends.
+        holds |= row == 0
+        return row, holds
+
+    def _packed(
+        self, ids: NDArray[np.int32], time_ns: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        rank = self.ids.find(ids).view(np.uint64)
+        return rank, (rank << np.uint64(self.time.bits)) | self.time.find(time_ns)
+
+    def _row(self, rank: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.int64]:
+        row = np.searchsorted(self.keys, key, side="right") - 1
+        row[self.keys.take(row) >> np.uint64(self.time.bits) != rank] = 0
+        return row
+
+
+def build_track(
+    ids: TaskIds, rank: NDArray[np.int64], time_ns: NDArray[np.uint64]
+) -> tuple[Track, NDArray[np.int64]]:
+    """Sort change points by id.
+
+    Args:
+        ids: ranks of the ids that will be asked for.
+        rank: i64[c] whose change it is; the first is rank 0's, at time 0.
+        time_ns: u64[c] when; ascending for each rank.
+
+    Returns:
+        The track, and for each of its rows the change point it is (i64[c]).
+    """
+    order = np.argsort(rank, kind="stable")
+    rank, time_ns = rank.take(order), time_ns.take(order)
+    rank_bits = max(len(ids) - 1, 1).bit_length()
+    packing = relative_time(np.sort(time_ns), _WORD_BITS - rank_bits)
+    relative = packing.find(time_ns)
+    is_first = np.ones(len(rank), np.bool_)
+    is_first[1:] = rank[1:] != rank[:-1]
+    relative[is_first] = 0
+    keys = (rank.view(np.uint64) << np.uint64(packing.bits)) | relative
+    return Track(ids, packing, keys), order
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What each process and thread was at each time.
+
+    Attributes:
+        processes: changes of pids; the columns below have its rows.
+        process_row: i32[c] row of `World.processes`; -1 where nothing is known of the pid.
+        space, epoch: i32[c] for `AddressSpaces.locate`.
+        threads: changes of tids.
+        comm: i32[d] row of `World.names`, for the rows of `threads`.
+    """
+
+    processes: Track
+    process_row: NDArray[np.int32]
+    space: NDArray[np.int32]
+    epoch: NDArray[np.int32]
+    threads: Track
+    comm: NDArray[np.int32]

@@ -1,0 +1,248 @@
+"""Side records → `World`: the processes, thread names and address spaces of a recording.
+
+Comes in: `events.columns.Events`. Goes out: `World`, of which `attribution` asks the timeline and
+later stages the address spaces. Records win over the snapshot that raced with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from prospect.events.columns import TASK_FORK
+from prospect.spaces.address_spaces import MadeMappings, build_address_spaces
+from prospect.spaces.mappings import describe_mappings, is_of_kernel
+from prospect.spaces.processes import freeze_processes
+from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords
+from prospect.spaces.runs import task_pid, task_runs, task_tid
+from prospect.spaces.timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
+from prospect.spaces.versions import number_versions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Events, Mmaps, Samples, Tasks
+    from prospect.spaces.address_spaces import AddressSpaces
+    from prospect.spaces.mappings import Mappings
+    from prospect.spaces.processes import ProcessRows
+
+_Table = TypeVar("_Table", "Tasks", "Mmaps")
+_NAME_OF_IDLE = b"swapper"
+_NAME_OF_UNKNOWN = b"unknown"
+
+
+@dataclass(frozen=True)
+class World:
+    """All that stood while the samples were taken.
+
+    Attributes:
+        processes: a row for each life of a pid.
+        timeline: who was what, when.
+        address_spaces: what stood at an address of a space in an epoch.
+        mappings: what `AddressSpaces.locate` returns rows of.
+        kernel_mappings: text of the kernel and its modules, in the order of time.
+        names: the recording's names, and behind them ``swapper``, ``:PID`` and the like for
+            tasks that no record names.
+        build_ids: the recording's build ids.
+    """
+
+    processes: ProcessRows
+    timeline: Timeline
+    address_spaces: AddressSpaces
+    mappings: Mappings
+    kernel_mappings: Mappings
+    names: list[bytes]
+    build_ids: list[bytes]
+
+
+def build_spaces(events: Events) -> World:
+    """Replay a recording's side records.
+
+    Every task that has a sample gets a process row and a thread name, records or not. Takes about
+    2 µs a side record, and a pass over the samples' task words.
+    """
+    sampled = _sampled_tasks(events.samples)
+    sampled_pid, sampled_tid = task_pid(sampled), task_tid(sampled)
+    tasks, mmaps = events.tasks, events.mmaps
+    columns = (tasks.pid, tasks.tid, tasks.parent_pid, tasks.parent_tid, mmaps.pid)
+    ids = collect_ids(*columns, sampled_pid, sampled_tid)
+    tasks, user_mmaps = _records_to_replay(tasks, mmaps, ids)
+    mappings = _as_mappings(user_mmaps)
+    replay = Replay(_side_records(tasks, user_mmaps, mappings, ids), len(ids))
+    replay.run()
+    pid_rank, tid_rank = ids.find(sampled_pid), ids.find(sampled_tid)
+    for pid in np.unique(pid_rank).tolist():
+        replay.known_row(pid)
+    names = _Names(events.names, ids)
+    timeline = _freeze_timeline(replay, _thread_ids(replay, ids, pid_rank, tid_rank), ids, names)
+    name = names.fill(replay.processes.name, replay.processes.pid)
+    return World(
+        processes=freeze_processes(replay.processes, ids.ids, name),
+        timeline=timeline,
+        address_spaces=_freeze_spaces(replay, mappings),
+        mappings=replace(mappings, process_row=np.array(replay.mapping_row, np.int32)),
+        kernel_mappings=_as_mappings(_select(mmaps, is_of_kernel(mmaps) & (mmaps.length > 0))),
+        names=names.names,
+        build_ids=events.build_ids,
+    )
+
+
+def _as_mappings(mmaps: Mmaps) -> Mappings:
+    return describe_mappings(mmaps, np.full(len(mmaps.start), -1, np.int32))
+
+
+def _select(table: _Table, is_kept: NDArray[np.bool_]) -> _Table:
+    """Return the rows of a table of side records that are marked."""
+    rows = np.flatnonzero(is_kept)
+    columns = {column.name: getattr(table, column.name).take(rows) for column in fields(table)}
+    return replace(table, **columns)
+
+
+def _sampled_tasks(samples: Samples) -> NDArray[np.uint64]:
+    """Return the distinct task words of the samples."""
+    distinct = [np.unique(runs.task) for runs in task_runs(samples)]
+    return np.unique(np.concatenate(distinct)) if distinct else np.empty(0, np.uint64)
+
+
+def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks, Mmaps]:
+    """Leave out what describes no process, and what a snapshot says of one that it raced with.
+
+    Where the first that records tell of a pid is its birth, it was born after they were switched
+    on and the snapshot, which came later but bears time 0, saw it in the middle of its life.
+    """
+    keep_task = (tasks.pid >= 0) & (tasks.tid >= 0)
+    keep_mmap = ~is_of_kernel(mmaps) & (mmaps.length > 0)
+    task_rank, mmap_rank = ids.find(tasks.pid), ids.find(mmaps.pid)
+    is_birth = (tasks.kind == TASK_FORK) & (tasks.pid != tasks.parent_pid) & (tasks.time_ns > 0)
+    never = np.iinfo(np.int64).max
+    first_birth = np.full(len(ids), never)
+    first_record = np.full(len(ids), never)
+    np.minimum.at(first_birth, task_rank[is_birth], tasks.order[is_birth])
+    for rank, table in ((task_rank, tasks), (mmap_rank, mmaps)):
+        is_live = table.time_ns > 0
+        np.minimum.at(first_record, rank[is_live], table.order[is_live])
+    born_live = (first_birth == first_record) & (first_birth != never)
+    keep_task &= (tasks.time_ns > 0) | ~born_live.take(task_rank)
+    keep_mmap &= (mmaps.time_ns > 0) | ~born_live.take(mmap_rank)
+    return _select(tasks, keep_task), _select(mmaps, keep_mmap)
+
+
+def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) -> SideRecords:
+    """Merge the tables in the order of time, as lists."""
+    order = np.argsort(np.concatenate((tasks.order, mmaps.order)), kind="stable")
+    kind = np.concatenate((tasks.kind, np.full(len(mmaps.order), KIND_MMAP, np.uint8)))
+    row = np.concatenate((np.arange(len(tasks.order)), np.arange(len(mmaps.order))))
+    mapped = (
+        mappings.start - mappings.pgoff,
+        mappings.inode,
+        mappings.name,
+        mappings.build_id,
+        mappings.major,
+        mappings.minor,
+    )
+
+    return SideRecords(
+        kind=kind.take(order).tolist(),
+        row=row.take(order).tolist(),
+        task_pid=ids.find(tasks.pid).tolist(),
+        task_tid=ids.find(tasks.tid).tolist(),
+        parent_pid=ids.find(tasks.parent_pid).tolist(),
+        parent_tid=ids.find(tasks.parent_tid).tolist(),
+        task_ns=tasks.time_ns.tolist(),
+        task_name=tasks.name.tolist(),
+        mmap_pid=ids.find(mmaps.pid).tolist(),
+        mmap_ns=mappings.time_ns.tolist(),
+        mmap_start=mappings.start.tolist(),
+        mmap_end=mappings.end.tolist(),
+        mapped=np.column_stack([column.astype(np.uint64).view(np.int64) for column in mapped]),
+    )
+
+
+def _thread_ids(
+    replay: Replay, ids: TaskIds, pid_rank: NDArray[np.int64], tid_rank: NDArray[np.int64]
+) -> TaskIds:
+    """Let threads that no record names go by their process's name."""
+    rank = np.arange(len(ids), dtype=np.int32)
+    for pid, tid in zip(pid_rank.tolist(), tid_rank.tolist(), strict=True):
+        if not replay.is_named(tid):
+            rank[tid] = pid
+    return with_ranks(ids.ids, rank)
+
+
+class _Names:
+    """The recording's names, and those made up for tasks that have none."""
+
+    def __init__(self, recorded: list[bytes], ids: TaskIds) -> None:
+        self.names = list(recorded)
+        self._ids = ids.ids
+        self._row: dict[bytes, int] = {}
+
+    def fill(self, name: list[int], rank: list[int]) -> NDArray[np.int32]:
+        """Return rows of `names`, with a made-up name for each task in place of -1."""
+        filled = np.array(name, np.int32)
+        for row in np.flatnonzero(filled < 0).tolist():
+            filled[row] = self._made_up(int(self._ids[rank[row]]))
+        return filled
+
+    def _made_up(self, number: int) -> int:
+        if not self._row:
+            self._row = {name: row for row, name in enumerate(self.names)}
+        special = {0: _NAME_OF_IDLE, -1: _NAME_OF_UNKNOWN}
+        name = special.get(number, b":%d" % number)
+        row = self._row.setdefault(name, len(self.names))
+        if row == len(self.names):
+            self.names.append(name)
+        return row
+
+
+def _freeze_timeline(
+    replay: Replay, threads: TaskIds, processes: TaskIds, names: _Names
+) -> Timeline:
+    # The first change of each track answers for ids that never occurred: nothing is known.
+    nothing = np.array([-1])
+    zero_ns = np.zeros(1, np.uint64)
+    process_track, order = build_track(
+        processes,
+        np.concatenate(([0], np.array(replay.state_pid, np.int64))),
+        np.concatenate((zero_ns, np.array(replay.state_ns, np.uint64))),
+    )
+    spaces = replay.spaces
+    version = np.array(replay.state_version, np.int64)
+    space = np.array(spaces.version_space, np.int32).take(version)
+    epoch = np.array(spaces.version_epoch, np.int32).take(version)
+    process_row = np.array(replay.state_row, np.int32)
+    thread_track, thread_order = build_track(
+        threads,
+        np.concatenate(([0], np.array(replay.comm_tid, np.int64))),
+        np.concatenate((zero_ns, np.array(replay.comm_ns, np.uint64))),
+    )
+    comm = names.fill(replay.comm_name, replay.comm_tid)
+
+    def column(values: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        return np.concatenate((nothing, values)).take(rows).astype(np.int32)
+
+    return Timeline(
+        processes=process_track,
+        process_row=column(process_row, order),
+        space=column(space, order),
+        epoch=column(epoch, order),
+        threads=thread_track,
+        comm=column(comm, thread_order),
+    )
+
+
+def _freeze_spaces(replay: Replay, mappings: Mappings) -> AddressSpaces:
+    spaces = replay.spaces
+    made = np.array(spaces.made, np.int64)
+    return build_address_spaces(
+        np.array(spaces.version_space, np.int64),
+        number_versions(spaces.version_parent),
+        MadeMappings(
+            version=np.array(spaces.made_in, np.int64),
+            mapping=made,
+            start=mappings.start.take(made),
+            end=mappings.end.take(made),
+        ),
+    )

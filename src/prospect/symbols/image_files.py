@@ -1,0 +1,204 @@
+"""Find the file that was mapped, and the debug file that belongs to it.
+
+Comes in: an `ObjectKey` and the processes of the recording that still run. Goes out: an ELF image
+that is known to be the recorded one, or the reason why there is none. A path proves nothing: the
+file may have been replaced since, or mean another file in a container. Where debug files lie is
+defined by the GDB manual, "Debugging Information in Separate Files", and perf-buildid-cache(1).
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.elf.image import ElfImage
+from prospect.errors import ElfError
+from prospect.profile.naming import NameSource
+from prospect.symbols.live_process import mapped_file_links
+from prospect.symbols.objects import DELETED, Missing
+from prospect.symbols.opening import OpenFile, open_below, open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prospect.elf.notes import DebugLink
+    from prospect.symbols.live_process import LiveProcess
+    from prospect.symbols.objects import ObjectKey
+
+DEBUG_ROOT = b"/usr/lib/debug"
+# PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf fills shorter ones up with zeros.
+_RECORDED_BUILD_ID_BYTES = 20
+# Of several failures the first of these says most about what to do.
+_TELLING_ORDER = (
+    NameSource.NO_MATCH,
+    NameSource.NO_PERMISSION,
+    NameSource.NO_ELF,
+    NameSource.NO_FILE,
+)
+
+
+class FoundImage(NamedTuple):
+    """A file and its headers."""
+
+    file: OpenFile
+    image: ElfImage
+
+
+def find_image(
+    key: ObjectKey, processes: Sequence[LiveProcess], recorded_until: float
+) -> FoundImage | Missing:
+    """Find the file that was mapped.
+
+    Args:
+        key: what the recording says of it.
+        processes: processes that had it mapped and still run.
+        recorded_until: seconds since the epoch, 0 for unknown; a file changed later is another.
+
+    Returns:
+        The first candidate that is the recorded file by build id, else by inode.
+    """
+    failures: set[NameSource] = set()
+    for candidate in _candidates(key, processes):
+        found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
+        if isinstance(found, FoundImage) and not _is_recorded(found, key, recorded_until):
+            found = NameSource.NO_MATCH
+        if isinstance(found, FoundImage):
+            return found
+        failures.add(found)
+    reason = next((reason for reason in _TELLING_ORDER if reason in failures), NameSource.NO_FILE)
+    return Missing(reason, _sentence(reason, key))
+
+
+def find_debug_image(found: FoundImage, directory: bytes) -> ElfImage | None:
+    """Find the separate debug file of an image.
+
+    Args:
+        found: the image.
+        directory: where the image lay in its own root, for .gnu_debuglink.
+
+    Returns:
+        A debug file with the image's build id, or with the checksum that the image asks for.
+    """
+    build_id, link = found.image.build_id, found.image.debug_link
+    if build_id:
+        for path in debug_paths_by_build_id(build_id):
+            debug = open_image(path)
+            if debug and debug.image.build_id == build_id:
+                return debug.image
+    if link:
+        for path in _debug_link_paths(link, directory):
+            debug = open_image(path)
+            if debug and _is_linked(debug, link, found):
+                return debug.image
+    return None
+
+
+def open_image(path: bytes) -> FoundImage | None:
+    """Open an ELF file; None for anything else."""
+    file = open_file(path)
+    found = file if isinstance(file, NameSource) else _parse(file)
+    return None if isinstance(found, NameSource) else found
+
+
+def debug_paths_by_build_id(build_id: bytes) -> Iterator[bytes]:
+    """Give the places where the debug file of a build id may lie."""
+    digits = build_id.hex().encode()
+    yield DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:])
+    for home in _home():
+        yield home + b"/.debug/.build-id/%b/%b/debug" % (digits[:2], digits[2:])
+        yield home + b"/.cache/debuginfod_client/%b/debuginfo" % digits
+
+
+def cached_copies(build_id: bytes, *names: bytes) -> Iterator[bytes]:
+    """Give the places where perf may have kept a copy of an object, under any of the names."""
+    digits = build_id.hex().encode()
+    for home in _home():
+        for name in names:
+            yield home + b"/.debug/.build-id/%b/%b/%b" % (digits[:2], digits[2:], name)
+
+
+def same_build_id(recorded: bytes, actual: bytes | None) -> bool:
+    """Compare a recorded build id, perhaps cut or filled up to 20 bytes, with an image's."""
+    size = _RECORDED_BUILD_ID_BYTES
+    return recorded[:size].rstrip(b"\0") == (actual or b"")[:size].rstrip(b"\0")
+
+
+def _home() -> Iterator[bytes]:
+    home = os.path.expanduser(b"~")  # noqa: PTH111 - paths are bytes here
+    if home.startswith(b"/"):
+        yield home
+
+
+def _candidates(
+    key: ObjectKey, processes: Sequence[LiveProcess]
+) -> Iterator[OpenFile | NameSource]:
+    """Open, one after the other, the files that may be the recorded one, likeliest first."""
+    path = key.path.removesuffix(DELETED)
+    if not path.startswith(b"/"):
+        return
+    # A file that is gone from its directory lives on in the process that has it mapped.
+    if path != key.path:
+        yield from _still_mapped(key, processes)
+    for process in processes:
+        if process.has_other_root:
+            yield open_below(process.root, path)
+    yield open_file(path)
+    if path == key.path:
+        yield from _still_mapped(key, processes)
+    if key.build_id:
+        digits = key.build_id.rstrip(b"\0").hex().encode()
+        for cached in cached_copies(key.build_id.rstrip(b"\0"), b"elf"):
+            yield open_file(cached)
+        for home in _home():
+            yield open_file(home + b"/.cache/debuginfod_client/%b/executable" % digits)
+
+
+def _still_mapped(
+    key: ObjectKey, processes: Sequence[LiveProcess]
+) -> Iterator[OpenFile | NameSource]:
+    for process in processes:
+        for link in mapped_file_links(process, key.path):
+            yield open_file(link)
+
+
+def _parse(file: OpenFile) -> FoundImage | NameSource:
+    try:
+        return FoundImage(file, ElfImage.parse(file.data))
+    except ElfError:
+        return NameSource.NO_ELF
+
+
+def _is_recorded(found: FoundImage, key: ObjectKey, recorded_until: float) -> bool:
+    if key.build_id:
+        return same_build_id(key.build_id, found.image.build_id)
+    # The device is not compared: overlayfs and btrfs show another one to stat(2) than to maps.
+    if key.inode and key.inode != found.file.inode:
+        return False
+    # A file system gives the number of a removed file to the next one.
+    return not recorded_until or found.file.modified_ns <= recorded_until * 1e9
+
+
+def _debug_link_paths(link: DebugLink, directory: bytes) -> Iterator[bytes]:
+    yield directory + b"/" + link.name
+    yield directory + b"/.debug/" + link.name
+    yield DEBUG_ROOT + directory + b"/" + link.name
+
+
+def _is_linked(debug: FoundImage, link: DebugLink, found: FoundImage) -> bool:
+    if debug.file.inode == found.file.inode and debug.file.device == found.file.device:
+        return False
+    if debug.image.build_id and found.image.build_id:
+        return debug.image.build_id == found.image.build_id
+    return zlib.crc32(debug.file.data) == link.crc32
+
+
+def _sentence(reason: NameSource, key: ObjectKey) -> str:
+    if reason == NameSource.NO_MATCH:
+        known_by = "build id" if key.build_id else "inode or time of change"
+        return f"the file there now is another one than was recorded, by its {known_by}"
+    if reason == NameSource.NO_PERMISSION:
+        return "the file cannot be read by this user"
+    if reason == NameSource.NO_ELF:
+        return "what is there is not an ELF file that can be read"
+    return "the file is gone, and no process that still runs has it mapped"

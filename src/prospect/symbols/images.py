@@ -1,0 +1,168 @@
+"""An ELF image, and the debug file that belongs to it → its `SymbolTable`.
+
+The best source that has code in it is used: .symtab of the debug file, .symtab of the image,
+.dynsym with .gnu_debugdata, .dynsym with brackets. Stubs of the procedure linkage table, which no
+symbol table names, are added to each.
+"""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf.image import ElfImage
+from prospect.elf.plt import read_plt
+from prospect.elf.symbols import ElfSymbols, read_symbols
+from prospect.errors import ElfError
+from prospect.profile.naming import NameSource
+from prospect.symbols.brackets import find_brackets
+from prospect.symbols.code_symbols import CodeSymbols, build_code_table, select_code
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.symbols.table import SymbolTable
+
+_MINI_DEBUG_LIMIT_BYTES = 64 << 20
+_LZMA_MEMORY_LIMIT_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class _ExtraRows:
+    """Rows of one source that no symbol table has; columns of `SymbolTable`."""
+
+    source: NameSource
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    name_start: NDArray[np.int64]
+    next_name_start: NDArray[np.int64] | None = None
+
+
+def read_symbol_table(image: ElfImage, debug_image: ElfImage | None = None) -> SymbolTable:
+    """Collect the symbols of an image.
+
+    Args:
+        image: what was mapped.
+        debug_image: its separate debug file; that it belongs to the image is for the caller to
+            check. Used only if it has symbols of code.
+
+    Returns:
+        The table, by SVMA; empty for images that name no code.
+    """
+    dynamic = read_symbols(image, b".dynsym")
+    full = _read_full(image, debug_image)
+    # A NUL after each string table is the empty name, and ends a last name that lacks its own.
+    own_strings = full[0].strings if full else b""
+    dynamic_strings = dynamic.strings if dynamic else b""
+    strings = b"".join((own_strings, b"\0", dynamic_strings, b"\0"))
+    empty_name, dynamic_base = len(own_strings), len(own_strings) + 1
+
+    parts = [full[1]] if full else []
+    if dynamic and (not full or full[1].source[0] == NameSource.MINI_DEBUG):
+        exported = select_code(image, dynamic, NameSource.DYNSYM, dynamic_base)
+        # Without a size nothing says where an exported function ends and static ones begin.
+        first_byte = np.minimum(exported.limit, exported.start + np.uint64(1))
+        parts.append(replace(exported, limit=first_byte))
+    table = build_code_table(strings, parts)
+    named = table if full else _add_brackets(image, table, empty_name)
+    return _add_stubs(image, dynamic, dynamic_base, named, functions=table)
+
+
+def _read_full(
+    image: ElfImage, debug_image: ElfImage | None
+) -> tuple[ElfSymbols, CodeSymbols] | None:
+    """Read the best table that has local symbols too, and select what names code."""
+    for source in (NameSource.DEBUG_FILE, NameSource.SYMTAB, NameSource.MINI_DEBUG):
+        holder = debug_image if source == NameSource.DEBUG_FILE else image
+        if source == NameSource.MINI_DEBUG:
+            holder = _unpack_mini_debug(image)
+        symbols = read_symbols(holder, b".symtab") if holder else None
+        if holder and symbols:
+            code = select_code(holder, symbols, source, 0)
+            if len(code):
+                return symbols, code
+    return None
+
+
+def _unpack_mini_debug(image: ElfImage) -> ElfImage | None:
+    """Unpack .gnu_debugdata; None if there is none, or none that can be read."""
+    packed = image.section_data(image.find_section(b".gnu_debugdata"))
+    if not len(packed):
+        return None
+    try:
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_LZMA_MEMORY_LIMIT_BYTES)
+        return ElfImage.parse(unpacker.decompress(packed, _MINI_DEBUG_LIMIT_BYTES))
+    except (lzma.LZMAError, ElfError):
+        return None
+
+
+def _add_brackets(image: ElfImage, table: SymbolTable, empty_name: int) -> SymbolTable:
+    brackets = find_brackets(image, table)
+    names = np.append(table.name_start, empty_name)  # row -1: no symbol on this side
+    rows = _ExtraRows(
+        source=NameSource.BRACKET,
+        start=brackets.start,
+        end=brackets.end,
+        name_start=names.take(brackets.before),
+        next_name_start=names.take(brackets.after),
+    )
+    return _insert(replace(table, next_name_start=np.full(len(table), empty_name)), rows)
+
+
+def _add_stubs(
+    image: ElfImage,
+    dynamic: ElfSymbols | None,
+    dynamic_base: int,
+    table: SymbolTable,
+    functions: SymbolTable,
+) -> SymbolTable:
+    """Add the stubs of the procedure linkage table, as `name@plt`."""
+    stubs = read_plt(image)
+    if not len(stubs.start):
+        return table
+    # A slot that a resolver fills is named by the IFUNC symbol that stands at the resolver.
+    row = functions.lookup(stubs.resolver)
+    known = row >= 0
+    if known.any():
+        known &= functions.start.take(np.maximum(row, 0)) == stubs.resolver
+    name_start = np.full(len(row), -1, np.int64)
+    name_start[known] = functions.name_start.take(row[known])
+    if dynamic:
+        imported = (stubs.symbol > 0) & (stubs.symbol < len(dynamic))
+        name = dynamic.name.take(stubs.symbol[imported]).astype(np.int64)
+        inside = name < len(dynamic.strings)
+        name_start[imported] = np.where(inside, name + dynamic_base, -1)
+    named = np.flatnonzero(name_start >= 0)
+    rows = _ExtraRows(
+        source=NameSource.PLT,
+        start=stubs.start.take(named),
+        end=stubs.end.take(named),
+        name_start=name_start.take(named),
+    )
+    return _insert(table, rows)
+
+
+def _insert(table: SymbolTable, rows: _ExtraRows) -> SymbolTable:
+    """Add rows to a table, except where one already starts at their address."""
+    start, first = np.unique(rows.start, return_index=True)
+    fresh = ~np.isin(start, table.start)
+    start, first = start[fresh], first[fresh]
+    at = np.searchsorted(table.start, start)
+    name_start = rows.name_start.take(first)
+    next_names = table.next_name_start
+    if next_names is not None:
+        following = name_start if rows.next_name_start is None else rows.next_name_start.take(first)
+        next_names = np.insert(next_names, at, following)
+    return replace(
+        table,
+        start=np.insert(table.start, at, start),
+        end=np.insert(table.end, at, rows.end.take(first)),
+        name_start=np.insert(table.name_start, at, name_start),
+        is_global=np.insert(table.is_global, at, rows.source == NameSource.PLT),
+        source=np.insert(table.source, at, rows.source),
+        alias_row=table.alias_row + np.searchsorted(at, table.alias_row, side="right"),
+        next_name_start=next_names,
+    )

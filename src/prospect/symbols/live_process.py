@@ -1,0 +1,123 @@
+"""What a process that still runs can tell: its files, its root, its own number and owner.
+
+Comes in: process ids of a recording. Goes out: facts from /proc, none where the process is gone, is
+not the one that was recorded, or belongs to another machine. Defined by proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.symbols.objects import DELETED
+from prospect.symbols.opening import read_system_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_START_SLACK_SECONDS = 1.0
+
+
+class LiveProcess(NamedTuple):
+    """A recorded process that still runs.
+
+    Attributes:
+        pid: its number here.
+        own_pid: its number in its own, innermost pid namespace.
+        owner: its effective user id.
+        started_at: seconds since the epoch.
+        has_other_root: whether its files are not ours: another mount namespace or root directory.
+    """
+
+    pid: int
+    own_pid: int
+    owner: int
+    started_at: float
+    has_other_root: bool
+
+    @property
+    def root(self) -> bytes:
+        """Its root directory, as seen from here."""
+        return b"/proc/%d/root" % self.pid
+
+
+def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
+    """Look a process up.
+
+    Args:
+        pid: its id; 0 and below are never a process with files.
+        recorded_until: seconds since the epoch, 0 for unknown. A process that started later has
+            inherited the number.
+    """
+    if pid <= 0:
+        return None
+    status, started_at = _status(pid), _started_at(pid)
+    if not status or (recorded_until and started_at > recorded_until + _START_SLACK_SECONDS):
+        return None
+    inner = status.get(b"NSpid", b"").split()
+    users = status.get(b"Uid", b"").split()
+    return LiveProcess(
+        pid=pid,
+        own_pid=int(inner[-1]) if inner else pid,
+        owner=int(users[1]) if len(users) > 1 else -1,
+        started_at=started_at,
+        has_other_root=_has_other_root(pid),
+    )
+
+
+def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
+    """Give links to the file that a process has mapped under a name, deleted or not.
+
+    Args:
+        process: who.
+        path: the mapping's name as recorded.
+
+    Returns:
+        Paths in /proc that open the very file, best first; opening them may need privilege.
+    """
+    names = {path.replace(b"\n", rb"\012"), _escaped_without_deleted(path)}
+    names |= {name + DELETED for name in tuple(names)}
+    if _link_target(b"/proc/%d/exe" % process.pid) in {path, path + DELETED}:
+        yield b"/proc/%d/exe" % process.pid
+    for line in read_system_file(f"/proc/{process.pid}/maps").splitlines():
+        # start-end perms offset device inode, blanks, name
+        fields = line.split(None, 5)
+        if len(fields) == 6 and fields[5] in names:
+            start, _, end = fields[0].partition(b"-")
+            yield b"/proc/%d/map_files/%x-%x" % (process.pid, int(start, 16), int(end, 16))
+            return
+
+
+def _escaped_without_deleted(path: bytes) -> bytes:
+    return path.removesuffix(DELETED).replace(b"\n", rb"\012")
+
+
+def _status(pid: int) -> dict[bytes, bytes]:
+    lines = read_system_file(f"/proc/{pid}/status").splitlines()
+    pairs = (line.partition(b":") for line in lines)
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def _started_at(pid: int) -> float:
+    # The comm in parentheses may hold anything; what follows the last one is numbers.
+    fields = read_system_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    if len(fields) < 20:
+        return 0.0
+    booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted_at + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _has_other_root(pid: int) -> bool:
+    own, other = (_link_target(b"/proc/%b/ns/mnt" % who) for who in (b"self", b"%d" % pid))
+    if other and own != other:
+        return True
+    root = _link_target(b"/proc/%d/root" % pid)
+    return bool(root) and root != _link_target(b"/proc/self/root")
+
+
+def _link_target(link: bytes) -> bytes:
+    try:
+        return os.readlink(link)  # noqa: PTH115 - the target may be any bytes
+    except OSError:
+        return b""

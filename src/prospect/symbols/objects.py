@@ -1,0 +1,69 @@
+"""What code was mapped from: the identity of an object, and its kind by the name of its mapping.
+
+Comes in: the name that a PERF_RECORD_MMAP2 or a line of /proc/PID/maps gives to a mapping. Goes
+out: one of the KIND_* of the leaf model. Defined by ``kernel/events/core.c:perf_event_mmap_event``
+and ``fs/proc/task_mmu.c:get_vma_name`` (Linux 6.12).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
+
+if TYPE_CHECKING:
+    from prospect.profile.naming import NameSource
+
+DELETED = b" (deleted)"
+VSYSCALL = b"[vsyscall]"
+
+_VDSO_NAMES = frozenset({b"[vdso]", b"[vdso32]", b"[vdsox32]", VSYSCALL})
+# Memory without a file that code can stand in: what a JIT fills, or an executable heap or stack.
+_ANONYMOUS_PREFIXES = (
+    b"[anon:",
+    b"[anon_shmem:",
+    b"[stack",  # threads' stacks were [stack:TID] before Linux 4.5
+    b"/memfd:",
+    b"anon_inode:",
+    b"/anon_hugepage",
+    b"/dev/zero",
+    b"/dev/ashmem",
+    b"/SYSV",
+)
+_ANONYMOUS_NAMES = frozenset({b"", b"//anon", b"[anon]", b"[heap]", b"[uprobes]"})
+
+
+class ObjectKey(NamedTuple):
+    """What code was mapped from, as far as the recording says; hashable.
+
+    Attributes:
+        path: name of the mapping, as recorded; any bytes.
+        build_id: empty where the recording has none.
+        major, minor, inode: the file, all 0 where the recording has a build id instead.
+        kind: one of KIND_*.
+    """
+
+    path: bytes
+    build_id: bytes = b""
+    major: int = 0
+    minor: int = 0
+    inode: int = 0
+    kind: int = KIND_ELF
+
+
+class Missing(NamedTuple):
+    """Why there are no symbols: a NO_* reason, and a sentence about this object."""
+
+    reason: NameSource
+    note: str
+
+
+def classify(path: bytes) -> int:
+    """Return the KIND_* that a mapping of this name has before anything of it was read."""
+    if path in _VDSO_NAMES:
+        return KIND_VDSO
+    if path in _ANONYMOUS_NAMES or path.startswith(_ANONYMOUS_PREFIXES):
+        return KIND_ANON
+    if path.startswith((b"[kernel.", b"[guest.kernel.")):
+        return KIND_KERNEL if path.startswith(b"[kernel.") else KIND_UNKNOWN
+    return KIND_UNKNOWN if path.startswith(b"[") else KIND_ELF

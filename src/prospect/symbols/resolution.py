@@ -1,0 +1,136 @@
+"""Addresses and the table that covers them → functions with names, as the profile takes them.
+
+Comes in: a `SymbolTable` and the rows that were hit. Goes out: a `Resolution`, which names only
+what was hit, each function once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.builder import NamedAddresses
+from prospect.symbols.demangle import demangle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.naming import NameSource
+    from prospect.symbols.table import SymbolTable
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What is known of the addresses of one object.
+
+    Attributes:
+        named: the addresses, their functions, and why where there is none.
+        path: the object's name in the report; `named.object_path` of its own functions.
+        kind: one of KIND_*; KIND_JIT where a map file named anonymous memory.
+        build_id: lower-case hex, empty where unknown.
+        note: why it has no or poor names; empty where there is nothing to say.
+        part_kinds: KIND_* of the other object paths among the functions (modules, BPF programs).
+    """
+
+    named: NamedAddresses
+    path: str
+    kind: int
+    build_id: str = ""
+    note: str = ""
+    part_kinds: dict[str, int] = field(default_factory=dict)
+
+
+def nameless(address: NDArray[np.uint64], reason: NameSource) -> NamedAddresses:
+    """Return addresses u64[n] that all lack a name for the same reason."""
+    return NamedAddresses(
+        address=address,
+        function=np.full(len(address), -1, np.int32),
+        reason=np.full(len(address), reason, np.uint8),
+        name=[],
+        raw_name=[],
+        aliases=[],
+        function_address=np.zeros(0, np.uint64),
+        function_size=np.zeros(0, np.uint64),
+        is_global=np.zeros(0, np.bool_),
+        source=np.zeros(0, np.uint8),
+        object_path=[],
+    )
+
+
+def named(
+    table: SymbolTable,
+    row: NDArray[np.int32],
+    address: NDArray[np.uint64],
+    uncovered: NameSource,
+    object_path: str | Callable[[int], str],
+) -> NamedAddresses:
+    """Name addresses by the rows of a table that cover them.
+
+    Args:
+        table: the symbols.
+        row: i32[n] of `table`, -1 where none covers the address.
+        address: u64[n] to put down for each.
+        uncovered: why there is no name where `row` is -1.
+        object_path: of all functions, or for a row of the table.
+    """
+    hit_rows, rank = np.unique(row, return_inverse=True)
+    missing = int(len(hit_rows) > 0 and hit_rows[0] < 0)
+    hit_rows = hit_rows[missing:]
+    function = (rank - missing).astype(np.int32)
+    source = table.source.take(hit_rows)
+    rows = hit_rows.tolist()
+    raw = table.names(rows)
+    aliases = [table.alias_names(one) for one in rows]
+    flat = demangle([*raw, *(alias for several in aliases for alias in several)])
+    rest = iter(flat[len(raw) :])
+    start = table.start.take(hit_rows)
+    return NamedAddresses(
+        address=address,
+        function=function,
+        reason=np.where(
+            function < 0, np.uint8(uncovered), np.append(source, np.uint8(0))[function]
+        ),
+        name=flat[: len(raw)],
+        raw_name=[name.decode(errors="surrogateescape") for name in raw],
+        aliases=[tuple(next(rest) for _ in several) for several in aliases],
+        function_address=start,
+        function_size=table.end.take(hit_rows) - start,
+        is_global=table.is_global.take(hit_rows),
+        source=source,
+        object_path=[
+            object_path if isinstance(object_path, str) else object_path(one) for one in rows
+        ],
+    )
+
+
+def joined(
+    first: NamedAddresses, second: NamedAddresses, is_second: NDArray[np.bool_]
+) -> NamedAddresses:
+    """Merge the names of two parts of one object's addresses.
+
+    Args:
+        first: of the addresses where `is_second` is False, in their order.
+        second: of those where it is True.
+        is_second: bool[n].
+    """
+    order = np.empty(len(is_second), np.int64)
+    order[~is_second] = np.arange(len(first.address))
+    order[is_second] = np.arange(len(first.address), len(order))
+    later = np.where(second.function < 0, -1, second.function + len(first.name)).astype(np.int32)
+    return NamedAddresses(
+        address=np.concatenate((first.address, second.address)).take(order),
+        function=np.concatenate((first.function, later)).take(order),
+        reason=np.concatenate((first.reason, second.reason)).take(order),
+        name=[*first.name, *second.name],
+        raw_name=[*first.raw_name, *second.raw_name],
+        aliases=[*first.aliases, *second.aliases],
+        function_address=np.concatenate((first.function_address, second.function_address)),
+        function_size=np.concatenate((first.function_size, second.function_size)),
+        is_global=np.concatenate((first.is_global, second.is_global)),
+        source=np.concatenate((first.source, second.source)),
+        object_path=[*first.object_path, *second.object_path],
+    )

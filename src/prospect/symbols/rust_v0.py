@@ -1,0 +1,390 @@
+"""Names that rustc mangled in its v0 scheme → what the source calls them.
+
+Defined by RFC 2603, whose productions the methods below are named after. Crates' hashes are left
+out, as in rustc's own `{:#}` form. A reference back into the name prints what stands there once
+more, so that text can double with each: text, steps and depth are bounded, beyond the needs of any
+real name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LONGEST_TEXT = 1 << 14
+_MOST_STEPS = 1 << 13
+_DEEPEST = 150
+
+_BASIC_TYPES = {
+    "a": "i8",
+    "b": "bool",
+    "c": "char",
+    "d": "f64",
+    "e": "str",
+    "f": "f32",
+    "h": "u8",
+    "i": "isize",
+    "j": "usize",
+    "l": "i32",
+    "m": "u32",
+    "n": "i128",
+    "o": "u128",
+    "p": "_",
+    "s": "i16",
+    "t": "u16",
+    "u": "()",
+    "v": "...",
+    "x": "i64",
+    "y": "u64",
+    "z": "!",
+}
+_SIGNED, _UNSIGNED = frozenset("aslxni"), frozenset("htmyoj")
+_DIGITS_62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CLOSURES = {"C": "closure", "S": "shim"}
+_POINTERS = {"R": "&", "Q": "&mut ", "P": "*const ", "O": "*mut "}
+
+
+class _NotMangledError(Exception):
+    """The name does not follow the grammar, or costs more than a name is worth."""
+
+
+def demangle_v0(name: str) -> str | None:
+    """Return the source's name, None for what is not of this scheme or too costly."""
+    if not name.startswith("_R") or not name.isascii():
+        return None
+    # Suffixes of LLVM's passes stand behind a dot, which occurs nowhere else.
+    mangled, dot, suffix = name[2:].partition(".")
+    parser = _Parser(mangled)
+    try:
+        parser.path(in_value=True)
+        if parser.position < len(mangled):
+            parser.silently(lambda: parser.path(in_value=False))
+        if parser.position < len(mangled):
+            return None
+    except (_NotMangledError, RecursionError):
+        return None
+    return "".join(parser.text) + ("" if suffix.startswith("llvm.") else dot + suffix)
+
+
+class _Parser:
+    """A position in one name, and the text that has come of it."""
+
+    def __init__(self, mangled: str) -> None:
+        self.mangled = mangled
+        self.position = 0
+        self.text: list[str] = []
+        self._length = 0
+        self._steps = 0
+        self._depth = 0
+        self._bound_lifetimes = 0
+        self._is_silent = False
+
+    def silently(self, parse: Callable[[], object]) -> None:
+        """Parse without printing."""
+        was_silent, self._is_silent = self._is_silent, True
+        parse()
+        self._is_silent = was_silent
+
+    def path(self, *, in_value: bool) -> None:
+        """Print a path; in a value its generic arguments stand behind `::`."""
+        self._enter()
+        tag = self._next()
+        if tag == "C":
+            self._disambiguator()
+            self._print(self._identifier())
+        elif tag == "N":
+            self._nested(in_value=in_value)
+        elif tag in {"M", "X", "Y"}:
+            self._implementation(tag)
+        elif tag == "I":
+            self._instance(in_value=in_value)
+            self._print(">")
+        elif tag == "B":
+            self._back_reference(lambda: self.path(in_value=in_value))
+        else:
+            raise _NotMangledError
+        self._depth -= 1
+
+    def _nested(self, *, in_value: bool) -> None:
+        namespace = self._next()
+        if not namespace.isalpha():
+            raise _NotMangledError
+        self.path(in_value=in_value)
+        number = self._disambiguator()
+        name = self._identifier()
+        if namespace.isupper():
+            kind = _CLOSURES.get(namespace, namespace)
+            self._print("::{" + kind + (f":{name}" if name else "") + f"#{number}}}")
+        elif name:
+            self._print("::" + name)
+
+    def _implementation(self, tag: str) -> None:
+        if tag != "Y":
+            self._disambiguator()
+            self.silently(lambda: self.path(in_value=False))
+        self._print("<")
+        self._type()
+        if tag != "M":
+            self._print(" as ")
+            self.path(in_value=False)
+        self._print(">")
+
+    def _instance(self, *, in_value: bool) -> None:
+        self.path(in_value=in_value)
+        self._print("::<" if in_value else "<")
+        self._list(self._generic_argument, ", ")
+
+    def _generic_argument(self) -> None:
+        if self._eat("L"):
+            self._lifetime(self._number_62())
+        elif self._eat("K"):
+            self._const()
+        else:
+            self._type()
+
+    def _type(self) -> None:
+        self._enter()
+        tag = self._next()
+        if tag in _BASIC_TYPES:
+            self._print(_BASIC_TYPES[tag])
+        elif tag in _POINTERS:
+            self._pointer(tag)
+        elif tag in {"A", "S"}:
+            self._print("[")
+            self._type()
+            if tag == "A":
+                self._print("; ")
+                self._const()
+            self._print("]")
+        elif tag == "T":
+            self._print("(")
+            count = self._list(self._type, ", ")
+            self._print(",)" if count == 1 else ")")
+        elif tag == "F":
+            self._with_binder(self._function)
+        elif tag == "D":
+            self._trait_object()
+        elif tag == "B":
+            self._back_reference(self._type)
+        else:
+            self.position -= 1
+            self.path(in_value=False)
+        self._depth -= 1
+
+    def _pointer(self, tag: str) -> None:
+        if tag in {"R", "Q"} and self._eat("L"):
+            lifetime = self._number_62()
+            self._print("&")
+            if lifetime:
+                self._lifetime(lifetime)
+                self._print(" ")
+            self._print(_POINTERS[tag][1:])
+        else:
+            self._print(_POINTERS[tag])
+        self._type()
+
+    def _function(self) -> None:
+        if self._eat("U"):
+            self._print("unsafe ")
+        if self._eat("K"):
+            abi = "C" if self._eat("C") else self._identifier().replace("_", "-")
+            self._print(f'extern "{abi}" ')
+        self._print("fn(")
+        self._list(self._type, ", ")
+        self._print(")")
+        if not self._eat("u"):
+            self._print(" -> ")
+            self._type()
+
+    def _trait_object(self) -> None:
+        self._print("dyn ")
+        self._with_binder(lambda: self._list(self._dyn_trait, " + "))
+        if not self._eat("L"):
+            raise _NotMangledError
+        lifetime = self._number_62()
+        if lifetime:
+            self._print(" + ")
+            self._lifetime(lifetime)
+
+    def _dyn_trait(self) -> None:
+        is_open = self._path_with_open_arguments()
+        while self._eat("p"):
+            self._print(", " if is_open else "<")
+            is_open = True
+            self._print(self._identifier() + " = ")
+            self._type()
+        if is_open:
+            self._print(">")
+
+    def _path_with_open_arguments(self) -> bool:
+        """Print a path; of an instance leave the bracket open, for the bindings of its types."""
+        self._enter()
+        is_open = False
+        if self._eat("B"):
+            is_open = self._back_reference(self._path_with_open_arguments)
+        elif self._eat("I"):
+            self._instance(in_value=False)
+            is_open = True
+        else:
+            self.path(in_value=False)
+        self._depth -= 1
+        return is_open
+
+    def _const(self) -> None:
+        self._enter()
+        tag = self._next()
+        if tag == "B":
+            self._back_reference(self._const)
+        elif tag == "p":
+            self._print("_")
+        elif tag in _SIGNED or tag in _UNSIGNED:
+            sign = "-" if tag in _SIGNED and self._eat("n") else ""
+            digits = self._hexadecimal()
+            # rustc-demangle prints what exceeds 64 bits as it stands.
+            self._print(sign + (str(int(digits, 16)) if len(digits) <= 16 else f"0x{digits}"))
+        elif tag == "b":
+            self._print({"0": "false", "1": "true"}.get(self._hexadecimal(), "?"))
+        elif tag == "c":
+            self._print(_quoted(int(self._hexadecimal(), 16)))
+        else:
+            raise _NotMangledError
+        self._depth -= 1
+
+    def _with_binder(self, parse: Callable[[], object]) -> None:
+        count = self._optional_number_62("G")
+        if count > _DEEPEST:
+            raise _NotMangledError
+        if count:
+            self._print("for<")
+            for index in range(count):
+                self._bound_lifetimes += 1
+                self._print(", " if index else "")
+                self._lifetime(1)
+            self._print("> ")
+        parse()
+        self._bound_lifetimes -= count
+
+    def _lifetime(self, index: int) -> None:
+        """Print a lifetime by its distance to the binder, innermost first; 0 is an erased one."""
+        depth = self._bound_lifetimes - index
+        if depth < 0:
+            raise _NotMangledError
+        if not index:
+            self._print("'_")
+        else:
+            self._print("'" + (chr(ord("a") + depth) if depth < 26 else f"_{depth}"))
+
+    def _back_reference(self, parse: Callable[[], bool | None]) -> bool:
+        start = self.position - 1
+        target = self._number_62()
+        if target >= start:
+            raise _NotMangledError
+        # What is not printed need not be followed: it has been parsed where it stands.
+        if self._is_silent:
+            return False
+        after, self.position = self.position, target
+        is_open = parse()
+        self.position = after
+        return bool(is_open)
+
+    def _list(self, parse: Callable[[], object], separator: str) -> int:
+        count = 0
+        while not self._eat("E"):
+            self._print(separator if count else "")
+            parse()
+            count += 1
+        return count
+
+    def _identifier(self) -> str:
+        is_punycode = self._eat("u")
+        size = self._decimal()
+        self._eat("_")
+        name = self.mangled[self.position : self.position + size]
+        if len(name) < size:
+            raise _NotMangledError
+        self.position += size
+        return _decode_punycode(name) if is_punycode else name
+
+    def _disambiguator(self) -> int:
+        return self._optional_number_62("s")
+
+    def _optional_number_62(self, tag: str) -> int:
+        return self._number_62() + 1 if self._eat(tag) else 0
+
+    def _number_62(self) -> int:
+        if self._eat("_"):
+            return 0
+        end = self.mangled.find("_", self.position, self.position + 12)
+        value = 0
+        for digit in self.mangled[self.position : end]:
+            place = _DIGITS_62.find(digit)
+            value = value * 62 + place
+            if place < 0:
+                raise _NotMangledError
+        if end < 0:
+            raise _NotMangledError
+        self.position = end + 1
+        return value + 1
+
+    def _decimal(self) -> int:
+        digit = self._next()
+        if not digit.isdigit():
+            raise _NotMangledError
+        value = int(digit)
+        # Zero stands alone: a digit after it is the identifier's own.
+        while value and self._peek().isdigit() and value < len(self.mangled):
+            value = value * 10 + int(self._next())
+        return value
+
+    def _hexadecimal(self) -> str:
+        end = self.mangled.find("_", self.position)
+        digits = self.mangled[self.position : end]
+        if end <= self.position or not set(digits) <= set("0123456789abcdef"):
+            raise _NotMangledError
+        self.position = end + 1
+        return digits
+
+    def _peek(self) -> str:
+        return self.mangled[self.position : self.position + 1]
+
+    def _next(self) -> str:
+        tag = self._peek()
+        if not tag:
+            raise _NotMangledError
+        self.position += 1
+        return tag
+
+    def _eat(self, tag: str) -> bool:
+        found = self._peek() == tag
+        self.position += found
+        return found
+
+    def _enter(self) -> None:
+        self._steps += 1
+        self._depth += 1
+        if self._steps > _MOST_STEPS or self._depth > _DEEPEST:
+            raise _NotMangledError
+
+    def _print(self, text: str) -> None:
+        if self._is_silent:
+            return
+        self._length += len(text)
+        if self._length > _LONGEST_TEXT:
+            raise _NotMangledError
+        self.text.append(text)
+
+
+def _decode_punycode(name: str) -> str:
+    """Decode an identifier that is not ASCII: RFC 3492, with `_` for its delimiter."""
+    basic, _, extended = name.rpartition("_")
+    try:
+        return f"{basic}-{extended}".encode("ascii").removeprefix(b"-").decode("punycode")
+    except UnicodeError:
+        raise _NotMangledError from None
+
+
+def _quoted(point: int) -> str:
+    character = chr(min(point, 0x10FFFF))
+    return f"'{character}'" if character.isprintable() else f"'\\u{{{point:x}}}'"

@@ -1,0 +1,227 @@
+"""(object, address) → function, or the reason why there is none.
+
+Comes in: an `ObjectKey`, processes that had it mapped, and the distinct addresses that were hit in
+it. Goes out: a `Resolution`. Everything on disk, in /proc and in the caches is asked here, and only
+for objects with hits.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf.image import NO_ADDRESS
+from prospect.profile.model import (
+    KIND_ANON,
+    KIND_BPF,
+    KIND_ELF,
+    KIND_JIT,
+    KIND_KERNEL,
+    KIND_MODULE,
+    KIND_VDSO,
+)
+from prospect.profile.naming import NameSource
+from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
+from prospect.symbols.image_files import find_debug_image, find_image, same_build_id
+from prospect.symbols.images import read_symbol_table
+from prospect.symbols.kernel import KernelNames, load_kernel
+from prospect.symbols.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
+from prospect.symbols.live_process import live_process
+from prospect.symbols.map_files import find_map_file, parse_map_file
+from prospect.symbols.objects import VSYSCALL, Missing
+from prospect.symbols.resolution import Resolution, named, nameless
+from prospect.symbols.running_kernel import RUNNING_MACHINE, is_running_kernel
+from prospect.symbols.vdso import read_own_vdso, vsyscall_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.elf.image import ElfImage
+    from prospect.symbols.image_files import FoundImage
+    from prospect.symbols.live_process import LiveProcess
+    from prospect.symbols.objects import ObjectKey
+    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.running_kernel import KernelPlaces
+    from prospect.symbols.table import SymbolTable
+
+_KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
+_FULL_SOURCES = (NameSource.SYMTAB, NameSource.DEBUG_FILE, NameSource.MINI_DEBUG, NameSource.VDSO)
+_GUEST_PREFIXES = (b"[guest", b"[hypervisor")
+
+
+class Symbolizer:
+    """Names the addresses of a recording.
+
+    Attributes:
+        notes: sentences for the report, one for each thing that was refused or is missing.
+    """
+
+    def __init__(self, options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> None:
+        self._options = options
+        self._places = places
+        self._images: dict[ObjectKey, tuple[ElfImage, SymbolTable] | Missing] = {}
+        self._kernel: KernelNames | Missing | None = None
+        self.notes: list[str] = []
+
+    def resolve(
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> Resolution:
+        """Name the addresses of one object.
+
+        Args:
+            key: the object.
+            pids: processes that had it mapped, some or all; of anonymous memory the one that it
+                belongs to, and the processes that this one was forked from.
+            address: u64[n], best distinct: offsets in the file for KIND_ELF and KIND_VDSO, AVMA
+                for the others.
+
+        Returns:
+            A resolution of all n addresses in their order; images' are turned into SVMA where the
+            image was found.
+        """
+        path = _shown(key.path)
+        if key.kind in _KERNEL_KINDS:
+            return self._resolve_kernel(path, address)
+        if key.path == VSYSCALL:
+            table = vsyscall_table()
+            covered = named(table, table.lookup(address), address, NameSource.NO_COVER, path)
+            return Resolution(covered, path, KIND_VDSO)
+        if key.kind == KIND_VDSO:
+            return self._resolve_vdso(key, path, address)
+        if key.kind in {KIND_ANON, KIND_JIT}:
+            return self._resolve_anonymous(key, path, pids, address)
+        if key.kind == KIND_ELF:
+            return self._resolve_image(key, path, pids, address)
+        is_guest = key.path.startswith(_GUEST_PREFIXES)
+        reason = NameSource.NO_GUEST if is_guest else NameSource.NO_MAPPING
+        return Resolution(nameless(address, reason), path, key.kind)
+
+    def _resolve_kernel(self, path: str, address: NDArray[np.uint64]) -> Resolution:
+        if self._kernel is None:
+            self._kernel = load_kernel(self._options, self._places, self._cache)
+        if isinstance(self._kernel, KernelNames) and is_outdated(
+            self._kernel, self._loaded, address
+        ):
+            self._kernel = load_kernel(self._options, self._places, None)
+        self._note(self._kernel.note)
+        return name_kernel(path, self._kernel, self._loaded, address)
+
+    def _resolve_image(
+        self, key: ObjectKey, path: str, pids: Sequence[int], offset: NDArray[np.uint64]
+    ) -> Resolution:
+        loaded = self._images.get(key)
+        if loaded is None:
+            loaded = self._images[key] = self._load_image(key, pids)
+        if not isinstance(loaded, Missing):
+            return _of_image(loaded, key, path, offset)
+        if loaded.reason == NameSource.NO_MATCH:
+            self._note(f"{path}: {loaded.note}; its routines have no names.")
+        return Resolution(
+            nameless(offset, loaded.reason), path, key.kind, key.build_id.hex(), loaded.note
+        )
+
+    def _load_image(
+        self, key: ObjectKey, pids: Sequence[int]
+    ) -> tuple[ElfImage, SymbolTable] | Missing:
+        found = find_image(key, self._live(pids), self._options.recorded_until)
+        if isinstance(found, Missing):
+            return found
+        debug = None
+        if found.image.find_section(b".symtab") < 0:
+            debug = find_debug_image(found, key.path.rpartition(b"/")[0])
+        return found.image, self._table(found, debug)
+
+    def _table(self, found: FoundImage, debug: ElfImage | None) -> SymbolTable:
+        """Take a table from the cache, else read it and keep it there."""
+        file = found.file
+        identity = FileIdentity(file.device, file.inode, file.modified_ns, file.owner)
+        key = cache_key(identity, found.image, debug) if self._cache else None
+        if self._cache is None or key is None:
+            return read_symbol_table(found.image, debug)
+        table = self._cache.load(key)
+        if table is None:
+            table = read_symbol_table(found.image, debug)
+            self._cache.store(key, table)
+        return table
+
+    def _resolve_vdso(self, key: ObjectKey, path: str, offset: NDArray[np.uint64]) -> Resolution:
+        image = read_own_vdso() if key.path == b"[vdso]" else None
+        if image is None:
+            note = "this process has no vdso of that kind to read the names from"
+            return Resolution(nameless(offset, NameSource.NO_FILE), path, key.kind, note=note)
+        if key.build_id:
+            is_same = same_build_id(key.build_id, image.build_id)
+        else:
+            is_same = is_running_kernel(self._options, self._places)
+        if not is_same:
+            note = "the vdso is that of another kernel than the running one"
+            return Resolution(nameless(offset, NameSource.NO_MATCH), path, key.kind, note=note)
+        table = read_symbol_table(image)
+        source = np.full(len(table), NameSource.VDSO, np.uint8)
+        return _of_image((image, replace(table, source=source)), key, path, offset)
+
+    def _resolve_anonymous(
+        self, key: ObjectKey, path: str, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> Resolution:
+        notes = []
+        for pid in pids if self._is_here else ():
+            found = find_map_file(pid, live_process(pid, self._options.recorded_until))
+            if isinstance(found, Missing):
+                notes.append(found.note)
+                continue
+            table = parse_map_file(found.data)
+            row = table.lookup(address)
+            if (row >= 0).any():
+                names = named(table, row, address, NameSource.NO_ANONYMOUS, path)
+                return Resolution(names, path, KIND_JIT)
+        for note in filter(None, notes):
+            self._note(note)
+        note = next(filter(None, notes), "")
+        return Resolution(nameless(address, NameSource.NO_ANONYMOUS), path, key.kind, note=note)
+
+    def _note(self, sentence: str) -> None:
+        if sentence and sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def _live(self, pids: Sequence[int]) -> list[LiveProcess]:
+        if not self._is_here:
+            return []
+        found = (live_process(pid, self._options.recorded_until) for pid in pids)
+        return [process for process in found if process]
+
+    @cached_property
+    def _cache(self) -> SymbolCache | None:
+        return SymbolCache.of_user() if self._options.use_cache else None
+
+    @cached_property
+    def _is_here(self) -> bool:
+        """Whether the recording is of this machine, so that its processes can be asked."""
+        return self._options.hostname in {"", os.uname().nodename}
+
+    @cached_property
+    def _loaded(self) -> SymbolTable:
+        return kernel_symbol_table(self._options.kernel_symbols, self._options.names)
+
+
+def _of_image(
+    loaded: tuple[ElfImage, SymbolTable], key: ObjectKey, path: str, offset: NDArray[np.uint64]
+) -> Resolution:
+    image, table = loaded
+    svma = image.svma_of_offset(offset)
+    is_mapped = svma != NO_ADDRESS
+    row = np.where(is_mapped, table.lookup(svma), np.int32(-1))
+    is_full = np.isin(table.source, _FULL_SOURCES).any()
+    reason = NameSource.NO_COVER if is_full else NameSource.NO_STRIPPED
+    build_id = (image.build_id or key.build_id).hex()
+    names = named(table, row, np.where(is_mapped, svma, offset), reason, path)
+    return Resolution(names, path, key.kind, build_id)
+
+
+def _shown(path: bytes) -> str:
+    return path.decode(errors="surrogateescape")

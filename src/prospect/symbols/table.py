@@ -1,0 +1,251 @@
+"""The symbols of one object as columns, and which of them covers an address.
+
+In: rows of any source (ELF symbols, kallsyms, a perf map file) in any order. Out: a `SymbolTable`,
+sorted by address, one row an address, further names of an address kept as aliases. Names stay in
+the text that they came in (a string section, /proc/kallsyms) and are cut out for asked rows only,
+those of brackets and of procedure-linkage stubs completed as they are cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.naming import NameSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+LONGEST_NAME_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolTable:
+    """Symbols sorted by address; `build_symbol_table` makes one from rows in any order.
+
+    Attributes:
+        start: u64[s] first address, strictly rising: SVMA for an image, AVMA for the kernel.
+        end: u64[s] first address after the symbol, above `start`; symbols may overlap.
+        name_start: i64[s] offset of the name in `strings`.
+        name_length: i64[s] bytes of the name, or None where every name ends with a NUL.
+        is_global: bool[s] whether other objects see the symbol (bound global or weak).
+        source: u8[s] a `NameSource`.
+        alias_row: i64[a] row of the symbol at the same start, rising.
+        alias_name_start: i64[a] as `name_start`.
+        alias_name_length: i64[a] as `name_length`.
+        strings: the text that names are cut from.
+        next_name_start: i64[s] where there are rows of source BRACKET: the name of the symbol after
+            the bracket; `name_start` is that of the symbol before it. None without brackets.
+    """
+
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    name_start: NDArray[np.int64]
+    name_length: NDArray[np.int64] | None
+    is_global: NDArray[np.bool_]
+    source: NDArray[np.uint8]
+    alias_row: NDArray[np.int64]
+    alias_name_start: NDArray[np.int64]
+    alias_name_length: NDArray[np.int64] | None
+    strings: bytes | memoryview
+    next_name_start: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def lookup(self, address: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Find the symbol that covers each address; of several, the one that starts last.
+
+        Args:
+            address: u64[n], of the same kind as `start`.
+
+        Returns:
+            i32[n] rows of this table, -1 outside every symbol.
+        """
+        if not len(self):
+            return np.full(len(address), -1, np.int32)
+        row = np.searchsorted(self.start, address, side="right") - 1
+        inside = (row >= 0) & (address < self.end.take(np.maximum(row, 0)))
+        if self._overlapping:
+            left = np.flatnonzero(~inside & (row >= 0))
+            row[left] = self._enclosing(row.take(left), address.take(left))
+            inside[left] = True
+        return np.where(inside, row, -1).astype(np.int32)
+
+    def name(self, index: int) -> bytes:
+        """Return the name of one row: mangled, `first->second` of a bracket, `name@plt`."""
+        name = _cut_name(self.strings, self.name_start, self.name_length, index)
+        if self.source[index] == NameSource.PLT:
+            return name + b"@plt"
+        if self.source[index] == NameSource.BRACKET and self.next_name_start is not None:
+            return name + b"->" + _cut_name(self.strings, self.next_name_start, None, index)
+        return name
+
+    def names(self, indexes: Iterable[int]) -> list[bytes]:
+        """Return the names of several rows."""
+        return [self.name(index) for index in indexes]
+
+    def alias_names(self, index: int) -> list[bytes]:
+        """Return the other names of a row's address, best first."""
+        first, last = np.searchsorted(self.alias_row, [index, index + 1]).tolist()
+        starts, lengths = self.alias_name_start, self.alias_name_length
+        return [_cut_name(self.strings, starts, lengths, alias) for alias in range(first, last)]
+
+    @cached_property
+    def _overlapping(self) -> bool:
+        return bool((self.end[:-1] > self.start[1:]).any())
+
+    @cached_property
+    def _reach(self) -> list[NDArray[np.uint64]]:
+        """Return the greatest `end` of every aligned block of 1, 2, 4, … rows, a list a size."""
+        levels = [_even(self.end)]
+        while len(levels[-1]) > 2:
+            pairs = levels[-1].reshape(-1, 2)
+            levels.append(_even(np.maximum(pairs[:, 0], pairs[:, 1])))
+        return levels
+
+    def _enclosing(self, row: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Find the last row before `row` whose end lies above the address, -1 if none.
+
+        All addresses climb the blocks of `_reach` in lock-step until one to the left reaches far
+        enough, then descend into it: logarithmic however symbols are nested.
+        """
+        levels = self._reach
+        block = row.copy()
+        found = np.full(len(row), -1, np.int64)
+        for level, reach in enumerate(levels):
+            left = np.maximum(block - 1, 0)
+            hit = (found < 0) & ((block & 1) == 1) & (reach.take(left, mode="clip") > address)
+            found[hit] = level
+            block = np.where(found < 0, block >> 1, np.where(hit, left, block))
+        for level in range(len(levels) - 1, 0, -1):
+            right = np.minimum(2 * block + 1, len(levels[level - 1]) - 1)
+            child = right - (levels[level - 1].take(right) <= address)
+            block = np.where(found >= level, child, block)
+        return np.where(found < 0, -1, block)
+
+
+def build_symbol_table(  # noqa: PLR0913 - the columns of a table, all by keyword
+    *,
+    strings: bytes | memoryview,
+    start: NDArray[np.uint64],
+    end: NDArray[np.uint64],
+    limit: NDArray[np.uint64],
+    name_start: NDArray[np.int64],
+    is_global: NDArray[np.bool_],
+    source: NDArray[np.uint8],
+    name_length: NDArray[np.int64] | None = None,
+    next_name_start: NDArray[np.int64] | None = None,
+    rank: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+) -> SymbolTable:
+    """Sort rows into a table; of several at one address the best is the symbol, the rest aliases.
+
+    Args:
+        strings: text that the names are cut from.
+        start: u64[n] first address.
+        end: u64[n] first address after; a value not above `start` says that the size is unknown,
+            and the symbol then reaches to the next start, at the latest to `limit`.
+        limit: u64[n] where a symbol of unknown size ends at the latest.
+        name_start: i64[n] offset of the name in `strings`; checked against it.
+        is_global: bool[n].
+        source: u8[n] `NameSource`.
+        name_length: i64[n], None where names end with a NUL.
+        next_name_start: i64[n], None without brackets.
+        rank: gives the i64 rank of asked rows, the lowest is the best; it is asked only for rows
+            that share an address. Equal ranks, or no `rank`: the first row is the best.
+
+    Returns:
+        The table. Rows whose name lies outside `strings`, or that cover nothing, are left out.
+    """
+    last = name_start + (1 if name_length is None else name_length)
+    named = (name_start >= 0) & (last >= name_start) & (last <= len(strings))
+    order, is_first = _in_order_of_address(start, np.flatnonzero(named), rank)
+    best, other = order[is_first], order[~is_first]
+    first_address = start.take(best)
+    end_address = _known_ends(first_address, end.take(best), limit.take(best))
+    covers = end_address > first_address
+    alias_row = np.cumsum(is_first)[~is_first] - 1
+    other, alias_row = other[covers.take(alias_row)], alias_row[covers.take(alias_row)]
+    best = best[covers]
+    return SymbolTable(
+        start=first_address[covers],
+        end=end_address[covers],
+        name_start=name_start.take(best),
+        name_length=None if name_length is None else name_length.take(best),
+        is_global=is_global.take(best),
+        source=source.take(best),
+        alias_row=(np.cumsum(covers) - 1).take(alias_row),
+        alias_name_start=name_start.take(other),
+        alias_name_length=None if name_length is None else name_length.take(other),
+        strings=strings,
+        next_name_start=None if next_name_start is None else next_name_start.take(best),
+    )
+
+
+def _in_order_of_address(
+    start: NDArray[np.uint64],
+    rows: NDArray[np.int64],
+    rank: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Sort rows by address, then rank; say which are the first of their address."""
+    order = rows.take(_stable_order(start.take(rows)))
+    is_first = np.ones(len(order), np.bool_)
+    address = start.take(order)
+    np.not_equal(address[1:], address[:-1], out=is_first[1:])
+    if rank is not None and not is_first.all():
+        shared = ~is_first
+        shared[:-1] |= shared[1:]
+        tied = order[shared]
+        order[shared] = tied.take(np.lexsort((rank(tied), start.take(tied))))
+    return order, is_first
+
+
+def _stable_order(key: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the order that sorts a column, equal values as they stood."""
+    if not len(key):
+        return np.zeros(0, np.int64)
+    lowest = key.min()
+    row_bits = len(key).bit_length()
+    if int(key.max() - lowest).bit_length() + row_bits > 64:
+        return np.argsort(key, kind="stable")
+    # Values with the row's number below them sort some five times faster than an argsort.
+    packed = (key - lowest) << np.uint64(row_bits) | np.arange(len(key), dtype=np.uint64)
+    packed.sort()
+    order: NDArray[np.int64] = (packed & np.uint64((1 << row_bits) - 1)).astype(np.int64)
+    return order
+
+
+def _known_ends(
+    start: NDArray[np.uint64], end: NDArray[np.uint64], limit: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Let symbols of unknown size reach to the next one, at the latest to their limit."""
+    following = np.append(start[1:], np.uint64(2**64 - 1))
+    return np.where(end > start, end, np.minimum(following, limit))
+
+
+def _even(column: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Pad a column to an even number of rows."""
+    return np.append(column, np.uint64(0)) if len(column) % 2 else column
+
+
+def _cut_name(
+    strings: bytes | memoryview,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64] | None,
+    index: int,
+) -> bytes:
+    start = int(starts[index])
+    if lengths is not None:
+        return bytes(strings[start : start + int(lengths[index])])
+    # Nearly every name is short; one without its NUL must not cost the rest of the text.
+    for size in (256, LONGEST_NAME_BYTES):
+        text = bytes(strings[start : start + size])
+        end = text.find(0)
+        if end >= 0:
+            return text[:end]
+    return text

@@ -1,0 +1,421 @@
+"""Profiles in memory: a builder that adds row by row, and the cases that tests share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from prospect.profile.model import (
+    BIRTH_EXEC,
+    BIRTH_FORK,
+    BIRTH_PREEXISTING,
+    KIND_ANON,
+    KIND_ELF,
+    KIND_KERNEL,
+    KIND_MODULE,
+    MODE_KERNEL,
+    MODE_USER,
+    EventInfo,
+    FunctionTable,
+    HitTable,
+    LocationTable,
+    LossTable,
+    MappingTable,
+    ObjectTable,
+    ProcessTable,
+    Profile,
+    RunInfo,
+)
+from prospect.profile.naming import NameSource
+
+STILL_RUNNING = 2**64 - 1
+
+_PROCESS_COLUMNS = {
+    "pid": np.int32,
+    "parent_pid": np.int32,
+    "group_pid": np.int32,
+    "session_pid": np.int32,
+    "parent_index": np.int32,
+    "birth": np.uint8,
+    "start_ns": np.uint64,
+    "end_ns": np.uint64,
+    "is_kernel_thread": np.bool_,
+    "is_recorder": np.bool_,
+    "is_command": np.bool_,
+    "is_descendant": np.bool_,
+}
+
+
+def clock_event(frequency_hz: float) -> EventInfo:
+    return EventInfo("cpu-clock", 1e-9, 1.0 / frequency_hz, frequency_hz)
+
+
+def run_info(**facts: Any) -> RunInfo:
+    run = RunInfo(
+        origin="perf.data",
+        command=(),
+        recorder="prospect 0.1.0",
+        recorder_command_line=(),
+        hostname="fctype2",
+        os_release="6.1.0",
+        uname="Linux fctype2 6.1.0 x86_64",
+        arch="x86_64",
+        cpu_description="A processor",
+        cpu_mhz=846.337,
+        cpus=1,
+        started_at=1018800000.0,
+        wall_seconds=4.0,
+        system_wide=True,
+        clock="cpu-clock, a timer",
+        events=(clock_event(256.0),),
+    )
+    return replace(run, **facts)
+
+
+@dataclass
+class ProfileBuilder:
+    """Adds rows; each method returns the row, for those that refer to it."""
+
+    run: RunInfo = field(default_factory=run_info)
+    processes: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    objects: list[tuple[str, int, str, int, str]] = field(default_factory=list)
+    functions: list[dict[str, Any]] = field(default_factory=list)
+    locations: dict[tuple[int, int], int] = field(default_factory=dict)
+    mappings: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    hits: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    losses: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def process(self, name: str, pid: int, **columns: Any) -> int:
+        defaults = {
+            "parent_pid": -1,
+            "group_pid": -1,
+            "session_pid": -1,
+            "parent_index": -1,
+            "birth": BIRTH_PREEXISTING,
+            "start_ns": 0,
+            "end_ns": STILL_RUNNING,
+            "is_kernel_thread": False,
+            "is_recorder": False,
+            "is_command": False,
+            "is_descendant": columns.get("is_command", False),
+        }
+        self.processes.append((name, {"pid": pid, **defaults, **columns}))
+        return len(self.processes) - 1
+
+    def object(
+        self,
+        path: str,
+        kind: int = KIND_ELF,
+        build_id: str = "",
+        source: int = NameSource.SYMTAB,
+        note: str = "",
+    ) -> int:
+        self.objects.append((path, kind, build_id, source, note))
+        return len(self.objects) - 1
+
+    def function(self, name: str, object_index: int, address: int, **columns: Any) -> int:
+        defaults = {
+            "raw_name": name,
+            "aliases": (),
+            "size_bytes": 16,
+            "is_global": True,
+            "source": NameSource.SYMTAB,
+        }
+        self.functions.append(
+            {
+                "name": name,
+                "object_index": object_index,
+                "address": address,
+                **defaults,
+                **columns,
+            }
+        )
+        return len(self.functions) - 1
+
+    def hit(
+        self,
+        process: int,
+        function: int,
+        count: int,
+        mode: int = MODE_USER,
+        event: int = 0,
+        period: int | None = None,
+        offset: int = 0,
+    ) -> None:
+        if function < 0:
+            location = -1
+        else:
+            address = self.functions[function]["address"] + offset
+            location = self.locations.setdefault((function, address), len(self.locations))
+        if period is None:
+            rate = self.run.events[event].frequency_hz or 1000.0
+            period = round(count * 1e9 / rate)
+        self.hits.append((process, location, mode, event, count, period))
+
+    def mapping(
+        self, process: int, object_index: int, start: int, size: int, pgoff: int = 0, hits: int = 0
+    ) -> None:
+        self.mappings.append((process, object_index, start, start + size, pgoff, hits))
+
+    def build(self) -> Profile:
+        return Profile(
+            run=self.run,
+            comms=["comm"],
+            processes=self._process_table(),
+            objects=ObjectTable(
+                path=[row[0] for row in self.objects],
+                kind=np.array([row[1] for row in self.objects], np.uint8),
+                build_id=[row[2] for row in self.objects],
+                source=np.array([row[3] for row in self.objects], np.uint8),
+                note=[row[4] for row in self.objects],
+            ),
+            functions=self._function_table(),
+            locations=LocationTable(
+                function_index=np.array([row[0] for row in self.locations], np.int32),
+                address=np.array([row[1] for row in self.locations], np.uint64),
+            ),
+            mappings=MappingTable(
+                process_index=_column(self.mappings, 0, np.int32),
+                object_index=_column(self.mappings, 1, np.int32),
+                start=_column(self.mappings, 2, np.uint64),
+                end=_column(self.mappings, 3, np.uint64),
+                pgoff=_column(self.mappings, 4, np.uint64),
+                hits=_column(self.mappings, 5, np.int64),
+            ),
+            hits=HitTable(
+                process_index=_column(self.hits, 0, np.int32),
+                comm_index=np.zeros(len(self.hits), np.int32),
+                location_index=_column(self.hits, 1, np.int32),
+                mode=_column(self.hits, 2, np.uint8),
+                event=_column(self.hits, 3, np.uint8),
+                count=_column(self.hits, 4, np.int64),
+                period=_column(self.hits, 5, np.int64),
+            ),
+            losses=LossTable(
+                cpu=_column(self.losses, 0, np.int32),
+                lost=_column(self.losses, 1, np.int64),
+                throttled=_column(self.losses, 2, np.int64),
+            ),
+        )
+
+    def _process_table(self) -> ProcessTable:
+        return ProcessTable(
+            name=[name for name, _ in self.processes],
+            **{
+                column: np.array([row[column] for _, row in self.processes], dtype)
+                for column, dtype in _PROCESS_COLUMNS.items()
+            },
+        )
+
+    def _function_table(self) -> FunctionTable:
+        rows = self.functions
+        return FunctionTable(
+            name=[row["name"] for row in rows],
+            raw_name=[row["raw_name"] for row in rows],
+            aliases=[row["aliases"] for row in rows],
+            object_index=np.array([row["object_index"] for row in rows], np.int32),
+            address=np.array([row["address"] for row in rows], np.uint64),
+            size_bytes=np.array([row["size_bytes"] for row in rows], np.uint64),
+            is_global=np.array([row["is_global"] for row in rows], np.bool_),
+            source=np.array([row["source"] for row in rows], np.uint8),
+        )
+
+
+def _column(rows: list[tuple[int, ...]], position: int, dtype: Any) -> Any:
+    return np.array([row[position] for row in rows], dtype)
+
+
+def empty_profile(**facts: Any) -> Profile:
+    """A recording without a single record."""
+    return ProfileBuilder(run_info(**facts)).build()
+
+
+def qsort_profile(**facts: Any) -> Profile:
+    """The run that Prospect's talk of 2002 walks through, hit for hit."""
+    run = run_info(
+        command=("qsort",),
+        recorder_command_line=("prospect", "-fout.1", "-m0.02", "qsort"),
+        wall_seconds=1014 / 256,
+        statistics={
+            "buffers_read": 3,
+            "buffer_flushes": 4,
+            "notifications": 5,
+            "execs": 1,
+            "forks": 1,
+            "maps": 3,
+            "incomplete_maps": 0,
+            "exits": 1,
+            "unknowns": 0,
+            "samples": 1014,
+        },
+        accounting={
+            "user_s": 1.53,
+            "nice_s": 0.0,
+            "system_s": 0.05,
+            "idle_s": 2.38,
+            "iowait_s": 0.0,
+            "irq_s": 0.0,
+            "softirq_s": 0.01,
+            "steal_s": 0.0,
+            "command_user_s": 1.49,
+            "command_system_s": 0.03,
+        },
+    )
+    build = ProfileBuilder(replace(run, **facts))
+    swapper = build.process("swapper", 0, parent_pid=0, group_pid=0, session_pid=0)
+    kthread = build.process("ksoftirqd/0", 3, parent_pid=2, is_kernel_thread=True)
+    shell = build.process("bash", 823, parent_pid=800, group_pid=823, session_pid=823)
+    recorder = build.process(
+        "prospect", 1212, parent_pid=823, parent_index=shell, birth=BIRTH_FORK, is_recorder=True
+    )
+    child = build.process(
+        "prospect", 1213, parent_pid=1212, parent_index=recorder, birth=BIRTH_FORK, end_ns=10
+    )
+    qsort = build.process(
+        "qsort",
+        1213,
+        parent_pid=1212,
+        group_pid=1212,
+        session_pid=823,
+        parent_index=child,
+        birth=BIRTH_EXEC,
+        start_ns=10,
+        end_ns=3_900_000_000,
+        is_command=True,
+    )
+    program = build.object("/home/hp/bench/qsort", build_id="00ff")
+    libc = build.object("/lib/libc-2.2.5.so", source=NameSource.BRACKET, note="no .symtab")
+    kernel = build.object("[kernel.kallsyms]", KIND_KERNEL, source=NameSource.KALLSYMS)
+    module = build.object("[e1000e]", KIND_MODULE, source=NameSource.KALLSYMS)
+    bracket = {"source": NameSource.BRACKET}
+    for name, where, address, count, extra in (
+        ("my_compare", program, 0x80484F0, 145, {"is_global": False}),
+        ("bsearch->qsort", libc, 0x2DCE0, 138, bracket),
+        ("memcpy->strsep", libc, 0x78170, 78, bracket),
+        ("random->srandom_r", libc, 0x2F5B8, 7, bracket),
+        ("main", program, 0x8048524, 6, {"aliases": ("_main",)}),
+        ("rand", libc, 0x2F4B0, 5, {"source": NameSource.DYNSYM}),
+        ("", program, 0x8048300, 5, {"source": NameSource.NO_COVER, "is_global": False}),
+    ):
+        build.hit(qsort, build.function(name, where, address, **extra), count)
+    kallsyms = {"source": NameSource.KALLSYMS}
+    page = build.function("do_anonymous_page", kernel, 0xFFFFFFFF81122088, **kallsyms)
+    idle = build.function("default_idle", kernel, 0xFFFFFFFF81006E10, **kallsyms)
+    other = build.function("schedule", kernel, 0xFFFFFFFF81017D40, **kallsyms)
+    interrupt = build.function("e1000_intr", module, 0xFFFFFFFFC0301000, **kallsyms)
+    build.hit(qsort, page, 4, MODE_KERNEL, offset=8)
+    build.hit(qsort, page, 2, MODE_KERNEL, offset=12)
+    build.hit(qsort, interrupt, 1, MODE_KERNEL)
+    build.hit(swapper, idle, 608, MODE_KERNEL, offset=0x20)
+    build.hit(swapper, other, 3, MODE_KERNEL)
+    build.hit(kthread, other, 2, MODE_KERNEL)
+    build.hit(shell, other, 2, MODE_KERNEL)
+    build.hit(shell, build.function("execute_command", program, 0x8050000), 5)
+    build.hit(recorder, build.function("read_loop", program, 0x8060000), 3)
+    build.mapping(qsort, program, 0x8048000, 0x2000, 0, 156)
+    build.mapping(qsort, libc, 0x40020000, 0x11A000, 0, 228)
+    build.losses += [(0, 0, 0)]
+    return build.build()
+
+
+def hostile_profile() -> Profile:
+    """Names that try to break out of their cell, their line, their terminal or their format."""
+    run = run_info(
+        command=("run\x1b[2J", "a b", "x\udcff"),
+        recorder_command_line=("prospect", "run\n"),
+        uname="Linux \x1b]0;pwned\x07",
+        limits=("No \u202eevil\u202c samples.",),
+        damage=("cut at\noffset 3",),
+        accounting={"user_s": float("nan"), "command_user_s": "12", "nested": {"a": 1}},
+    )
+    build = ProfileBuilder(run)
+    evil = build.object("/tmp/a\nb\x1b[31m\udcfe.so", note='"quoted", note')
+    gone = build.object("//anon", KIND_ANON, source=NameSource.NO_ANONYMOUS)
+    wide = "std::map<std::string, int>::" * 20 + "find(char const*)"
+    for pid, name in enumerate(
+        ("=1+1", "\x1b[31mred", "line\nbreak", "日本語プロセス", "e\u0301\u0301", "\udcff\udcfe", ""),
+        start=100,
+    ):
+        process = build.process(name, pid, is_command=True, birth=BIRTH_EXEC)
+        for address, routine in enumerate(("@SUM(A1)", wide, "\u202eabc", '"', "関数", "f\udc80")):
+            function = build.function(routine, evil, 0x1000 + 0x100 * address)
+            build.hit(process, function, 40 - address)
+        nameless = build.function("", gone, 0x7F00DEAD0000, source=NameSource.NO_ANONYMOUS)
+        build.hit(process, nameless, 9)
+        build.mapping(process, evil, 0x1000, 0x1000, hits=200)
+    return build.build()
+
+
+def perf_profile() -> Profile:
+    """A recording by `perf record -e cycles -e page-faults`: two events, no word on the command."""
+    events = (EventInfo("cycles", 0.0, 1 / 4000, 4000.0), EventInfo("page-faults", 0.0, 0.0, 0.0))
+    build = ProfileBuilder(
+        run_info(
+            events=events,
+            recorder="perf 6.1",
+            recorder_command_line=("perf", "record", "-e", "cycles", "-e", "page-faults", "make"),
+            system_wide=False,
+            started_at=0.0,
+            cpu_mhz=0.0,
+            uname="",
+            cpus=4,
+        )
+    )
+    make = build.process("make", 50, parent_pid=49, birth=BIRTH_EXEC, end_ns=9)
+    cc = build.process("cc1", 51, parent_pid=50, parent_index=make, birth=BIRTH_FORK, end_ns=8)
+    program = build.object("/usr/bin/cc1")
+    parse = build.function("c_parse_file", program, 0x401000)
+    fold = build.function("fold_binary", program, 0x402000)
+    build.hit(cc, parse, 3000, period=9_000_000_000)
+    build.hit(cc, fold, 1000, period=3_000_000_000)
+    build.hit(make, fold, 10, mode=MODE_KERNEL, period=30_000_000)
+    build.hit(cc, parse, 7, event=1, period=7)
+    build.hit(cc, fold, 8, event=1, period=8)
+    build.hit(make, fold, 5, mode=5, event=1, period=5)
+    return build.build()
+
+
+def rowless_profile() -> Profile:
+    """Hits without a process, a place, or a mode: the -1 of every table."""
+    build = ProfileBuilder(run_info(events=()))
+    process = build.process("a", 7, is_command=True)
+    orphan = build.function("f", -1, 0x10)
+    for row, function, mode in ((-1, orphan, 1), (process, -1, 2), (-1, -1, 0), (process, orphan, 3)):
+        build.hits.append((row, -1 if function < 0 else 0, mode, 0, 3, 3))
+    build.locations[orphan, 0x10] = 0
+    build.mapping(process, -1, 0, 16, hits=3)
+    return build.build()
+
+
+def huge_profile(process_count: int, routine_count: int, seed: int = 1) -> Profile:
+    """Many processes that share many routines; every process has some of each."""
+    random = np.random.default_rng(seed)
+    build = ProfileBuilder(run_info(cpus=64, wall_seconds=600.0))
+    kernel = build.object("[kernel.kallsyms]", KIND_KERNEL)
+    library = build.object("/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30")
+    for row in range(2000):
+        build.function(f"namespace_{row % 50}::function_number_{row}(int)", library, 64 * row)
+    for row in range(2000):
+        build.function(f"kernel_function_{row}", kernel, 0xFFFFFFFF81000000 + 64 * row)
+    for row in range(process_count):
+        build.process(f"process-{row}", 1000 + row, parent_index=row - 1, birth=BIRTH_FORK)
+        build.mapping(row, library, 0x7F0000000000, 0x200000, hits=10)
+    for function in range(4000):
+        build.locations[function, build.functions[function]["address"]] = function
+    profile = build.build()
+    process = np.repeat(np.arange(process_count, dtype=np.int32), routine_count // process_count)
+    location = random.integers(0, 4000, len(process), dtype=np.int32)
+    count = random.integers(20, 60, len(process), dtype=np.int64)
+    mode = np.where(location < 2000, MODE_USER, MODE_KERNEL).astype(np.uint8)
+    hits = HitTable(
+        process_index=process,
+        comm_index=np.zeros(len(process), np.int32),
+        location_index=location,
+        mode=mode,
+        event=np.zeros(len(process), np.uint8),
+        count=count,
+        period=count * 3_906_250,
+    )
+    return replace(profile, hits=hits)

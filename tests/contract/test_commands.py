@@ -1,0 +1,162 @@
+"""Every command by the same rules: helpful when used wrongly, quick to start, fully described."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prospect.cli import help as pages
+from prospect.cli import options as cli
+
+TESTS = Path(__file__).parent.parent
+TOO_HEAVY_BEFORE_EXEC = {
+    "argparse",
+    "click",
+    "dataclasses",
+    "inspect",
+    "json",
+    "logging",
+    "numpy",
+    "pathlib",
+    "random",
+    "shutil",
+    "subprocess",
+    "tempfile",
+    "threading",
+}
+
+
+def prospect(*arguments, **keywords):
+    return subprocess.run(
+        [sys.executable, "-m", "prospect", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        **keywords,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["nonsense"], 127, "nonsense: command not found"),
+        (["./nonsense"], 127, "nonsense"),
+        (["reprot"], 127, "did you mean prospect report?"),
+        (["-V4", "report"], 127, "a subcommand stands first: prospect report"),
+        (["/"], 126, "/"),
+        (["-H", "0", "true"], 2, "-H 0: give a whole number of at least 1"),
+        (["-H", "999999999", "true"], 2, "kernel.perf_event_max_sample_rate"),
+        (["-V", "5", "true"], 2, "-V 5: give 2"),
+        (["-V4"], 2, "which command?"),
+        (["--frobnicate", "true"], 2, "--frobnicate: no such option"),
+        (["-e", "true"], 2, "not available in this version"),
+        (["-f", "no-such-directory/out", "true"], 1, "no-such-directory"),
+        (["-f", ".", "true"], 1, "Is a directory"),
+        (["--save", "no-such-directory/out", "true"], 1, "no-such-directory"),
+        (["--save", ".", "true"], 1, "Is a directory"),
+        (["record"], 2, "which command?"),
+        (["record", "nonsense"], 127, "nonsense: command not found"),
+        (["record", "-f", "x", "true"], 2, "-f is no option of prospect record"),
+        (["report"], 1, "perf.data"),
+        (["report", "no-such-file"], 1, "no-such-file"),
+        (["report", "."], 1, "directory"),
+        (["report", "/dev/null"], 1, "/dev/null"),
+        (["report", "-"], 1, ""),
+        (["report", "a", "b"], 2, "unexpected 'b'"),
+        (["report", "a", "-V4"], 2, "options stand before it"),
+        (["report", "--format", "xml", "a"], 2, "give one of text, json, csv"),
+        (["doctor", "now"], 2, "unexpected 'now'"),
+        (["doctor", "--format", "csv"], 2, "give text or json"),
+        (["help", "nonsense"], 2, "no subcommand 'nonsense'"),
+        (["help", "reprot"], 2, "did you mean report?"),
+        (["examples", "now"], 2, "unexpected 'now'"),
+    ],
+)
+def test_bad_input_is_answered_with_one_line(arguments, status, says, tmp_path):
+    ran = prospect(*arguments, cwd=tmp_path)
+    assert says in ran.stderr
+    assert ran.stderr.startswith("prospect: ")
+    assert ran.stderr.count("\n") == 1
+    assert ran.returncode == status
+    assert ran.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_control_character_never_reaches_the_terminal(tmp_path):
+    ran = prospect("\x1b[31mred\n", cwd=tmp_path)
+    assert "\x1b" not in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_a_usage_error_starts_nothing(tmp_path):
+    prospect("-H", "0", "touch", str(tmp_path / "started"))
+    prospect("-f", "no-such-directory/out", "touch", str(tmp_path / "started"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_word_it_says_how_it_is_used():
+    ran = prospect()
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert "usage: prospect [OPTIONS] COMMAND" in ran.stderr
+    assert "prospect doctor" in ran.stderr
+
+
+@pytest.mark.parametrize("command", cli.SUBCOMMANDS, ids=lambda command: command.name)
+def test_each_subcommand_has_the_same_help_by_both_ways(command):
+    ran = prospect(command.name, "--help")
+    assert ran.returncode == 0
+    assert ran.stderr == ""
+    assert ran.stdout == prospect("help", command.name).stdout
+
+
+def test_help_fits_a_terminal():
+    for command in cli.COMMANDS:
+        for line in pages.help_page(command.name).splitlines():
+            assert len(line) < 80, line
+
+
+def test_the_version_is_one_line():
+    ran = prospect("--version")
+    assert (ran.returncode, ran.stdout.split()[0], ran.stderr) == (0, "prospect", "")
+
+
+@pytest.mark.parametrize("option", cli.OPTIONS, ids=lambda option: option.spellings[0])
+def test_every_option_is_described_and_reached_by_a_test(option):
+    tests = "".join(path.read_text() for path in TESTS.rglob("test_*.py") if path != Path(__file__))
+    for name in option.commands:
+        page = pages.help_page(name)
+        assert option.help.split()[0] in page
+        for spelling in option.spellings:
+            assert spelling in page
+            assert f'"{spelling}' in tests, f"no test uses {spelling}"
+
+
+@pytest.mark.parametrize("module", ["prospect.cli.profile", "prospect.cli.record"])
+def test_nothing_heavy_is_imported_before_the_command_runs(module):
+    script = f"import sys, prospect.cli.main, {module}; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(loaded.stdout.split())
+
+
+def test_a_reader_that_goes_away_ends_it_quietly():
+    reader, writer = os.pipe()
+    os.close(reader)
+    ran = subprocess.run(
+        [sys.executable, "-m", "prospect", "--help"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert ran.stderr == ""
+    assert ran.returncode in (0, 141)

@@ -1,0 +1,97 @@
+"""What the documentation says is what the program does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import prospect
+from prospect.cli import help as pages
+from prospect.cli import options as cli
+from prospect.profile.tables import TABLES
+from prospect.render.registry import RENDERERS
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+MANUAL = (ROOT / "docs" / "prospect.1").read_text().replace("\\-", "-")
+
+
+def options_in(line: str) -> list[str]:
+    """Return the words of a `prospect …` command line that are Prospect's own options."""
+    words = shlex.split(line, comments=True)
+    starts = [i for i, word in enumerate(words) if word.split("/")[-1] == "prospect"]
+    return words[starts[0] + 1 :] if starts else []
+
+
+def test_the_manual_is_current():
+    check = [sys.executable, "scripts/man.py", "--check"]
+    ran = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("option", cli.OPTIONS, ids=lambda option: option.spellings[0])
+def test_the_manual_has_every_option(option):
+    assert pages.option_label(option) in MANUAL
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_files_of_a_page_exist(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
+    for name in re.findall(r"`((?:src|docs|tests|scripts|benchmarks|\.ci)/[\w./-]*)`", text):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_command_lines_of_a_page_are_understood(page):
+    for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):
+        for line in re.split(r"\n|&&|(?<!\|)\|(?!\|)", block.replace("\\\n", " ")):
+            understood(line)
+
+
+@pytest.mark.parametrize("line", [line for _, line in pages.EXAMPLES])
+def test_examples_are_understood(line):
+    for part in line.split("|"):
+        understood(part)
+
+
+def understood(line: str) -> None:
+    words = options_in(line)
+    named = {command.name: command for command in cli.SUBCOMMANDS}
+    if words[:1] and words[0] in named:
+        cli.parse(named[words[0]], words[1:])
+    else:
+        cli.parse(cli.PROFILE, words)
+
+
+def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
+    text = (ROOT / "docs" / "python.md").read_text()
+    keywords = {}
+    for function in (prospect.record, prospect.open, prospect.Profile.report):
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                keywords[name] = parameter.default
+    defaults = cli.Settings()._asdict()
+    del defaults["help"], defaults["version"]
+    assert keywords == defaults
+    for option in cli.OPTIONS:
+        if option.keyword in keywords and option.commands != ("doctor",):
+            assert f"`{option.keyword}" in text
+            assert any(spelling in text for spelling in option.spellings)
+
+
+def test_the_python_page_has_every_table():
+    text = (ROOT / "docs" / "python.md").read_text()
+    for name in TABLES:
+        assert f"| `{name}` |" in text
+
+
+def test_the_formats_are_those_of_the_renderers():
+    assert tuple(RENDERERS) == cli.FORMATS

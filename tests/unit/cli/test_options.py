@@ -1,0 +1,112 @@
+"""The option table and its parser."""
+
+from __future__ import annotations
+
+import pytest
+
+from prospect.cli import options as cli
+from prospect.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (["-V2"], "detail", "2"),
+        (["-V", "3"], "detail", "3"),
+        (["-V4"], "detail", "4"),
+        (["-Vk"], "detail", "k"),
+        (["--child"], "detail", "2"),
+        (["--follow-forks"], "detail", "3"),
+        (["--system-wide"], "detail", "4"),
+        (["--kernel-only"], "detail", "k"),
+        (["-V2", "-V4"], "detail", "4"),
+        (["-H1000"], "frequency_hz", 1000),
+        (["--frequency=7"], "frequency_hz", 7),
+        (["--hertz", "7"], "frequency_hz", 7),
+        (["-M", "1"], "flush_centiseconds", 1),
+        (["--flush=50"], "flush_centiseconds", 50),
+        (["-fout.1"], "output", "out.1"),
+        (["--output", "out.1"], "output", "out.1"),
+        (["-m0.02"], "user_threshold_s", 0.02),
+        (["--user-threshold=0"], "user_threshold_s", 0.0),
+        (["-k", "1e-3"], "kernel_threshold_s", 0.001),
+        (["--kernel-threshold=2"], "kernel_threshold_s", 2.0),
+        (["-KSystem.map"], "system_map", "System.map"),
+        (["--system-map=a"], "system_map", "a"),
+        (["-Lvmlinux"], "kernel_image", "vmlinux"),
+        (["--kernel-image=a"], "kernel_image", "a"),
+        (["--save", "run.data"], "save", "run.data"),
+        (["--format=json"], "format", "json"),
+        (["--no-cache"], "use_cache", False),
+        (["--freq=9"], "frequency_hz", 9),
+        (["--help"], "help", True),
+        (["-h"], "help", True),
+        (["--version"], "version", True),
+    ],
+)
+def test_each_spelling_sets_its_field_and_no_other(arguments, field, value):
+    settings, rest = cli.parse(cli.PROFILE, [*arguments, "true"])
+    assert settings == cli.Settings()._replace(**{field: value})
+    assert rest == ["true"]
+
+
+def test_options_end_at_the_command_whose_arguments_are_untouched():
+    settings, rest = cli.parse(cli.PROFILE, ["-V3", "make", "-j2", "-V4", "--", "--help"])
+    assert settings.detail == "3"
+    assert rest == ["make", "-j2", "-V4", "--", "--help"]
+
+
+def test_two_dashes_end_the_options():
+    assert cli.parse(cli.PROFILE, ["-V3", "--", "-odd-name", "x"])[1] == ["-odd-name", "x"]
+
+
+def test_record_and_report_spell_their_files_differently():
+    assert cli.parse(cli.RECORD, ["-orun.data", "true"])[0].save == "run.data"
+    assert cli.parse(cli.RECORD, ["--output=run.data", "true"])[0].save == "run.data"
+    assert cli.parse(cli.REPORT, ["-fout.txt", "run.data"])[0].output == "out.txt"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-H", "0"], "-H 0: give a whole number of at least 1"),
+        (["-H", "-5"], "-H -5: give a whole number"),
+        (["--frequency=1.5"], "--frequency 1.5: give a whole number"),
+        (["-H", "99999999999999999999"], "give a whole number"),
+        (["-H", "٣"], "give a whole number"),
+        (["-M0"], "-M 0: give a whole number of at least 1"),
+        (["-V5"], "-V 5: give 2 (the command), 3"),
+        (["-m", "nan"], "-m nan: give a number of seconds"),
+        (["-k", "-1"], "-k -1: give a number of seconds"),
+        (["-m", "inf"], "give a number of seconds"),
+        (["--format=xml"], "--format xml: give one of text, json, csv"),
+        (["-f", ""], "give the name of a file"),
+        (["-H"], "-H needs a value"),
+        (["--save"], "--save needs a value"),
+        (["--child=3"], "--child takes no value"),
+        (["--system-wid", "--systm-wide"], "did you mean --system-wide?"),
+        (["--frequnecy=3"], "did you mean --frequency?"),
+        (["-x"], "-x: no such option"),
+        (["--x"], "--x: no such option"),
+        (["--f"], "--f could be"),
+        (["-e"], "-e: disassembled profiles are not available in this version"),
+        (["-ee"], "-e: disassembled profiles are not available in this version"),
+        (["--disassemble"], "not available in this version"),
+        (["-g8"], "-g: disassembler processes are not available in this version"),
+        (["-o", "x"], "-o is no option of prospect, but of prospect record"),
+    ],
+)
+def test_a_bad_option_is_answered_with_what_to_do(arguments, message):
+    with pytest.raises(UsageError) as caught:
+        cli.parse(cli.PROFILE, arguments)
+    assert message in str(caught.value)
+
+
+def test_no_two_options_of_a_command_share_a_spelling():
+    for command in cli.COMMANDS:
+        spellings = [s for option in cli.options_of(command) for s in option.spellings]
+        assert len(spellings) == len(set(spellings)), command.name
+
+
+def test_every_option_sets_a_field_of_the_settings():
+    assert {option.keyword for option in cli.OPTIONS} == set(cli.Settings._fields)

@@ -1,0 +1,145 @@
+import os
+import zlib
+from pathlib import Path
+
+import pytest
+
+from builders.elf import Symbol, code, debug_link_section, elf_file
+from prospect.profile.naming import NameSource
+from prospect.symbols import image_files
+from prospect.symbols.image_files import FoundImage, find_debug_image, find_image, open_image
+from prospect.symbols.live_process import LiveProcess
+from prospect.symbols.objects import Missing, ObjectKey
+
+ID, OTHER_ID = bytes(range(1, 21)), bytes(range(2, 22))
+SYMBOLS = [Symbol("function", 0x1000, 16)]
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the machine's own debug files and caches out."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(image_files, "DEBUG_ROOT", os.fsencode(tmp_path / "debug"))
+    return tmp_path
+
+
+def write(path: Path, content: bytes) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return os.fsencode(path)
+
+
+def image(build_id: bytes | None = ID, **more: object) -> bytes:
+    return elf_file(sections=[code(), *more.pop("sections", ())], build_id=build_id, **more)
+
+
+def reason(key: ObjectKey, recorded_until: float = 0.0) -> NameSource:
+    found = find_image(key, [], recorded_until)
+    assert isinstance(found, Missing)
+    assert found.note
+    return found.reason
+
+
+def test_the_same_build_id_is_the_same_image(places: Path) -> None:
+    path = write(places / "a b\n", image())
+    assert isinstance(find_image(ObjectKey(path, ID), [], 0.0), FoundImage)
+
+
+def test_another_build_id_is_no_match(places: Path) -> None:
+    assert reason(ObjectKey(write(places / "a", image()), OTHER_ID)) == NameSource.NO_MATCH
+
+
+def test_an_image_without_the_recorded_build_id_is_no_match(places: Path) -> None:
+    assert reason(ObjectKey(write(places / "a", image(None)), ID)) == NameSource.NO_MATCH
+
+
+def test_a_short_build_id_may_be_recorded_filled_up_with_zeros(places: Path) -> None:
+    path = write(places / "a", image(ID[:8]))
+    assert isinstance(find_image(ObjectKey(path, ID[:8] + bytes(12)), [], 0.0), FoundImage)
+
+
+def test_without_a_build_id_the_inode_decides(places: Path) -> None:
+    path = write(places / "a", image())
+    inode = Path(os.fsdecode(path)).stat().st_ino
+    assert isinstance(find_image(ObjectKey(path, inode=inode), [], 0.0), FoundImage)
+    assert reason(ObjectKey(path, inode=inode + 1)) == NameSource.NO_MATCH
+
+
+def test_a_file_written_after_the_recording_is_no_match_though_it_has_the_inode(
+    places: Path,
+) -> None:
+    path = write(places / "a", image())
+    status = Path(os.fsdecode(path)).stat()
+    key = ObjectKey(path, inode=status.st_ino)
+    assert reason(key, status.st_mtime - 10) == NameSource.NO_MATCH
+    assert isinstance(find_image(key, [], status.st_mtime + 10), FoundImage)
+
+
+def test_each_failure_has_its_reason(places: Path) -> None:
+    os.mkfifo(places / "fifo")
+    assert reason(ObjectKey(os.fsencode(places / "none"))) == NameSource.NO_FILE
+    assert reason(ObjectKey(b"relative/path")) == NameSource.NO_FILE
+    assert reason(ObjectKey(os.fsencode(places / "fifo"))) == NameSource.NO_ELF
+    assert reason(ObjectKey(write(places / "text", b"#!/bin/sh\n"))) == NameSource.NO_ELF
+    assert reason(ObjectKey(write(places / "empty", b""))) == NameSource.NO_ELF
+
+
+def test_a_copy_that_perf_kept_stands_in_for_a_replaced_file(places: Path) -> None:
+    path = write(places / "a", image(OTHER_ID))
+    digits = ID.hex()
+    write(places / "home/.debug/.build-id" / digits[:2] / digits[2:] / "elf", image())
+    found = find_image(ObjectKey(path, ID), [], 0.0)
+    assert isinstance(found, FoundImage)
+    assert found.image.build_id == ID
+
+
+def test_a_deleted_file_is_found_under_its_name_only_if_it_is_the_same(places: Path) -> None:
+    path = write(places / "a", image())
+    assert isinstance(find_image(ObjectKey(path + b" (deleted)", ID), [], 0.0), FoundImage)
+    assert reason(ObjectKey(path + b" (deleted)", OTHER_ID)) == NameSource.NO_MATCH
+
+
+def test_in_another_root_the_file_there_comes_first(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(places / "lib/a", image(None, symbols=SYMBOLS))
+    write(places / "root" / path.decode().lstrip("/"), image(ID))
+    process = LiveProcess(pid=1, own_pid=1, owner=0, started_at=0.0, has_other_root=True)
+    monkeypatch.setattr(LiveProcess, "root", os.fsencode(places / "root"))
+    assert find_image(ObjectKey(path), [process], 0.0).image.build_id == ID
+
+
+class TestDebugFiles:
+    def found(self, places: Path, **more: object) -> FoundImage:
+        found = open_image(write(places / "bin/a", image(**more)))
+        assert found
+        return found
+
+    def test_by_build_id(self, places: Path) -> None:
+        digits = ID.hex()
+        write(places / "debug/.build-id" / digits[:2] / f"{digits[2:]}.debug", image())
+        assert find_debug_image(self.found(places), b"/bin")
+
+    def test_a_file_of_another_build_id_is_not_taken(self, places: Path) -> None:
+        digits = ID.hex()
+        write(places / "debug/.build-id" / digits[:2] / f"{digits[2:]}.debug", image(OTHER_ID))
+        assert find_debug_image(self.found(places), b"/bin") is None
+
+    @pytest.mark.parametrize("place", ["bin/a.debug", "bin/.debug/a.debug", "debug{}/bin/a.debug"])
+    def test_by_link_with_the_right_checksum(self, places: Path, place: str) -> None:
+        debug = image(None, symbols=SYMBOLS)
+        write(places / place.format(places), debug)
+        link = debug_link_section("a.debug", zlib.crc32(debug))
+        found = self.found(places, build_id=None, sections=[link])
+        assert find_debug_image(found, os.fsencode(places / "bin"))
+
+    def test_not_with_a_wrong_checksum(self, places: Path) -> None:
+        debug = image(None, symbols=SYMBOLS)
+        write(places / "bin/a.debug", debug)
+        link = debug_link_section("a.debug", zlib.crc32(debug) ^ 1)
+        found = self.found(places, build_id=None, sections=[link])
+        assert find_debug_image(found, os.fsencode(places / "bin")) is None
+
+    def test_a_link_to_the_image_itself_is_none(self, places: Path) -> None:
+        found = self.found(places, sections=[debug_link_section("a", 0)])
+        assert find_debug_image(found, os.fsencode(places / "bin")) is None

@@ -1,0 +1,123 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prospect.profile.naming import NameSource
+from prospect.symbols import map_files
+from prospect.symbols.live_process import LiveProcess
+from prospect.symbols.map_files import find_map_file, parse_map_file
+from prospect.symbols.objects import Missing
+from prospect.symbols.table import SymbolTable
+
+
+def name_at(table: SymbolTable, address: int) -> bytes | None:
+    row = int(table.lookup(np.array([address], np.uint64))[0])
+    return table.name(row) if row >= 0 else None
+
+
+def test_a_line_is_start_size_and_a_name_with_spaces() -> None:
+    table = parse_map_file(b"7f0000001000 20 LazyCompile:~sum of /app/x y.js:1:2\n")
+    assert name_at(table, 0x7F000000101F) == b"LazyCompile:~sum of /app/x y.js:1:2"
+    assert name_at(table, 0x7F0000001020) is None
+    assert table.source.tolist() == [NameSource.MAP_FILE]
+
+
+def test_numbers_may_have_a_prefix_and_capitals() -> None:
+    assert name_at(parse_map_file(b"0x1F00 0X10 name"), 0x1F0F) == b"name"
+
+
+def test_a_later_line_replaces_an_earlier_one() -> None:
+    table = parse_map_file(b"1000 100 old\n1000 100 new\n")
+    assert name_at(table, 0x1080) == b"new"
+    assert len(table) == 1
+
+
+def test_code_that_was_partly_written_over_keeps_its_name_where_it_was_not() -> None:
+    table = parse_map_file(b"1000 100 old\n1080 10 new\n")
+    assert [name_at(table, at) for at in (0x1000, 0x1080, 0x10FF)] == [b"old", b"new", b"old"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"1000", b"1000 20", b"1000 20 ", b"g000 20 x", b"1000 -1 x", b" 1000 20 x", b"1000 0 x"],
+)
+def test_junk_lines_are_skipped(line: bytes) -> None:
+    table = parse_map_file(line + b"\n2000 10 good\n")
+    assert [table.name(row) for row in range(len(table))] == [b"good"]
+
+
+def test_a_size_beyond_all_addresses_is_cut() -> None:
+    table = parse_map_file(b"ffffffffffffff00 ffffffffffffffff name\n")
+    assert name_at(table, 2**64 - 2) == b"name"
+
+
+def test_a_hostile_name_is_kept_as_bytes_and_cut_at_the_longest() -> None:
+    table = parse_map_file(b"1000 10 \x1b[2J\xff" + b"x" * (1 << 20) + b"\n")
+    assert table.name(0).startswith(b"\x1b[2J\xff")
+    assert len(table.name(0)) <= 1 << 16
+
+
+def test_more_lines_than_any_jit_writes_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_files, "MOST_LINES", 2)
+    assert len(parse_map_file(b"1000 10 a\n2000 10 b\n")) == 2
+    assert len(parse_map_file(b"1000 10 a\n2000 10 b\n3000 10 c\n")) == 0
+
+
+class TestWhichFilesAreBelieved:
+    """Files in /tmp under process ids that no process can have."""
+
+    PID = 2**30
+
+    @pytest.fixture
+    def path(self) -> Path:
+        path = Path(f"/tmp/perf-{self.PID}.map")
+        yield path
+        path.unlink(missing_ok=True)
+
+    def process(self, **changes: object) -> LiveProcess:
+        facts = {"pid": 1, "own_pid": self.PID, "owner": os.geteuid(), "started_at": 0.0}
+        return LiveProcess(**(facts | {"has_other_root": False} | changes))
+
+    def test_our_own_file_of_a_process_that_is_gone(self, path: Path) -> None:
+        path.write_bytes(b"1000 10 f\n")
+        found = find_map_file(self.PID, None)
+        assert not isinstance(found, Missing)
+        assert bytes(found.data) == b"1000 10 f\n"
+
+    def test_the_file_is_sought_under_the_innermost_pid(self, path: Path) -> None:
+        path.write_bytes(b"")
+        assert not isinstance(find_map_file(7, self.process()), Missing)
+
+    def test_no_file_is_nothing_to_speak_of(self) -> None:
+        assert find_map_file(self.PID, None) == Missing(NameSource.NO_ANONYMOUS, "")
+
+    def test_a_link_is_not_followed(self, path: Path, tmp_path: Path) -> None:
+        (tmp_path / "target").write_bytes(b"1000 10 f\n")
+        path.symlink_to(tmp_path / "target")
+        assert "not a regular file" in find_map_file(self.PID, None).note
+
+    def test_a_fifo_is_refused_and_not_waited_for(self, path: Path) -> None:
+        os.mkfifo(path)
+        assert "not a regular file" in find_map_file(self.PID, None).note
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+    def test_a_file_of_another_user_is_refused(self, path: Path) -> None:
+        path.write_bytes(b"1000 10 f\n")
+        os.chown(path, 65534, 65534)
+        assert "belongs to another user" in find_map_file(self.PID, None).note
+        assert "belongs to another user" in find_map_file(1, self.process()).note
+        assert not isinstance(find_map_file(1, self.process(owner=65534)), Missing)
+
+    def test_a_file_older_than_the_process_is_of_another_one(self, path: Path) -> None:
+        path.write_bytes(b"1000 10 f\n")
+        later = self.process(started_at=path.stat().st_mtime + 10)
+        assert "older than the process" in find_map_file(1, later).note
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="root may read a file of any size of its own")
+    def test_a_huge_file_of_another_user_is_refused(self, path: Path) -> None:
+        path.touch()
+        os.truncate(path, 1 << 40)
+        os.chown(path, 65534, 65534)
+        assert "not a regular file of at most" in find_map_file(1, self.process(owner=65534)).note

@@ -1,0 +1,112 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from prospect.profile.naming import NameSource
+from prospect.symbols import opening
+from prospect.symbols.opening import OpenFile, open_below, open_file, read_system_file
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+
+
+def test_any_name_opens(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/a b\nc\xff"
+    Path(os.fsdecode(path)).write_bytes(b"content")
+    file = open_file(path)
+    assert isinstance(file, OpenFile)
+    assert bytes(file.data) == b"content"
+    assert file.inode == Path(os.fsdecode(path)).stat().st_ino
+    assert file.owner == os.geteuid()
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        for path in (tmp_path / "fifo", tmp_path / "socket", tmp_path, Path("/dev/null")):
+            assert open_file(os.fsencode(path)) == NameSource.NO_ELF
+
+
+def test_a_device_is_not_even_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = []
+    real = os.open
+
+    def spy(path: object, flag: int, *args: object, **named: object) -> int:
+        flags.append(flag)
+        return real(path, flag, *args, **named)
+
+    monkeypatch.setattr(os, "open", spy)
+    assert open_file(b"/dev/zero") == NameSource.NO_ELF
+    assert flags
+    assert all(flag & os.O_PATH for flag in flags)
+
+
+@pytest.mark.parametrize("path", [b"", b"/no/such/file", b"nul\0inside", b"x" * 5000])
+def test_a_name_of_nothing_is_no_file(path: bytes) -> None:
+    assert open_file(path) == NameSource.NO_FILE
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    os.mkfifo(tmp_path / "fifo")
+    before = set(Path("/proc/self/fd").iterdir())
+    for name in ("file", "fifo", "none"):
+        open_file(os.fsencode(tmp_path / name))
+        open_below(os.fsencode(tmp_path), b"/" + name.encode())
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_final_link_is_followed_only_if_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("file")
+    link = os.fsencode(tmp_path / "link")
+    assert isinstance(open_file(link), OpenFile)
+    assert open_file(link, follow=False) == NameSource.NO_ELF
+
+
+@AS_ROOT
+def test_a_big_file_of_another_user_is_read_and_not_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "MAPPED_FROM_BYTES", 1)
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 10000)
+    mapped = open_file(os.fsencode(path))
+    os.chown(path, 65534, 65534)
+    read = open_file(os.fsencode(path))
+    os.truncate(path, 0)
+    # Touching the mapping of a file that was cut would kill this process.
+    assert bytes(read.data) == b"x" * 10000
+    assert isinstance(mapped.data.obj, opening.mmap.mmap)
+    assert not isinstance(read.data.obj, opening.mmap.mmap)
+
+
+@AS_ROOT
+def test_a_sparse_giant_of_another_user_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    os.truncate(path, 1 << 42)
+    os.chown(path, 65534, 65534)
+    assert open_file(os.fsencode(path)) == NameSource.NO_ELF
+
+
+def test_below_a_root_no_link_leads_out(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "lib").mkdir(parents=True)
+    (root / "lib" / "file").write_bytes(b"inside")
+    (tmp_path / "secret").write_bytes(b"outside")
+    (root / "etc").symlink_to(tmp_path)
+    (root / "lib" / "link").symlink_to("/secret")
+    base = os.fsencode(root)
+    assert bytes(open_below(base, b"/lib/file").data) == b"inside"
+    for path in (b"/etc/secret", b"/lib/link", b"/../secret", b"/", b"/lib", b"/none"):
+        assert isinstance(open_below(base, path), NameSource)
+
+
+def test_a_system_file_is_read_to_its_end_or_bound() -> None:
+    assert read_system_file("/proc/self/comm")
+    assert len(read_system_file("/proc/self/maps", largest_bytes=10)) == 10
+    assert read_system_file("/proc/no/such/file") == b""
+    assert read_system_file("/proc/self") == b""

@@ -1,0 +1,194 @@
+"""Files of recordings and reports: private, whole or absent, never somebody else's."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from prospect.errors import RecordingError, RenderError
+from prospect.outputs import RecordingFile, ReportFile
+
+_NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+
+
+def withdraw(path: str) -> None:
+    file = RecordingFile(path)
+    file.withdraw()
+    file.close()
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def write_report(path, text: bytes = b"new"):
+    target = ReportFile(str(path))
+    try:
+        target.begin()
+        os.write(target.descriptor, text)
+        target.commit()
+    finally:
+        target.close()
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """Return a directory like /tmp: everyone can write, nobody can remove another's file."""
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return directory
+
+
+def test_a_report_appears_when_it_is_committed(tmp_path):
+    target = ReportFile(str(tmp_path / "out"))
+    assert names(tmp_path) == []
+    target.begin()
+    os.write(target.descriptor, b"report")
+    target.commit()
+    target.close()
+    assert (tmp_path / "out").read_bytes() == b"report"
+    assert names(tmp_path) == ["out"]
+
+
+def test_an_abandoned_report_leaves_the_earlier_one(tmp_path):
+    (tmp_path / "out").write_text("earlier")
+    target = ReportFile(str(tmp_path / "out"))
+    target.begin()
+    os.write(target.descriptor, b"half a rep")
+    target.close()
+    assert (tmp_path / "out").read_text() == "earlier"
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_file_system_without_unnamed_files_is_served(tmp_path, monkeypatch):
+    real = os.open
+
+    def without_tmpfile(path, flags, *rest, **keywords):
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(95, "Operation not supported")
+        return real(path, flags, *rest, **keywords)
+
+    monkeypatch.setattr(os, "open", without_tmpfile)
+    write_report(tmp_path / "out")
+    ReportFile(str(tmp_path / "abandoned")).close()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    RecordingFile("").close()
+    assert names(tmp_path) == ["out"]
+    assert (tmp_path / "out").read_text() == "new"
+
+
+def test_a_new_report_keeps_the_mode_of_the_old(tmp_path):
+    (tmp_path / "out").write_text("a longer earlier report")
+    (tmp_path / "out").chmod(0o640)
+    write_report(tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "new"
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+
+
+@needs_root
+def test_a_new_report_keeps_the_owner_of_the_old(tmp_path):
+    (tmp_path / "out").write_text("earlier")
+    os.chown(tmp_path / "out", _NOBODY, _NOBODY)
+    write_report(tmp_path / "out")
+    assert (tmp_path / "out").stat().st_uid == _NOBODY
+
+
+def test_other_names_of_a_report_show_the_new_one(tmp_path):
+    (tmp_path / "out").write_text("a longer earlier report")
+    os.link(tmp_path / "out", tmp_path / "also")
+    (tmp_path / "link").symlink_to("out")
+    write_report(tmp_path / "link")
+    assert (tmp_path / "also").read_text() == "new"
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_pipe_is_written_as_it_is(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    write_report(tmp_path / "fifo")
+    assert os.read(reader, 10) == b"new"
+    os.close(reader)
+    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+    write_report("/dev/null")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["missing/out", "directory", "directory/", "file/out"])
+def test_an_impossible_report_is_refused_at_once(tmp_path, name):
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RenderError, match="cannot write the report to"):
+        ReportFile(f"{tmp_path}/{name}")
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["file", "link", "fifo"])
+def test_a_trap_in_a_shared_directory_is_refused(tmp_path, shared, kind):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    trap = shared / "out"
+    if kind == "file":
+        trap.write_text("")
+    elif kind == "link":
+        trap.symlink_to(victim)
+    else:
+        os.mkfifo(trap)
+    os.lchown(trap, _NOBODY, _NOBODY)
+    with pytest.raises(RenderError, match="belongs to user 65534"):
+        ReportFile(str(trap))
+    assert victim.read_text() == "precious"
+
+
+def test_a_saved_recording_is_private_and_keeps_the_earlier_as_old(tmp_path):
+    path = tmp_path / "perf.data"
+    path.write_text("earlier")
+    RecordingFile(str(path)).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (tmp_path / "perf.data.old").read_text() == "earlier"
+
+
+def test_a_withdrawn_recording_gives_the_earlier_its_name_back(tmp_path):
+    path = tmp_path / "perf.data"
+    path.write_text("earlier")
+    withdraw(str(path))
+    assert path.read_text() == "earlier"
+    path.unlink()
+    withdraw(str(path))
+    assert names(tmp_path) == []
+
+
+def test_a_recording_never_follows_a_link(shared, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (shared / "perf.data").symlink_to(victim)
+    RecordingFile(str(shared / "perf.data")).close()
+    assert victim.read_text() == "precious"
+    assert not (shared / "perf.data").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["missing/perf.data", "directory", "-"])
+def test_an_impossible_recording_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(RecordingError):
+        RecordingFile(name)
+    assert names(tmp_path) == ["directory"]
+
+
+def test_a_scratch_recording_has_no_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    file = RecordingFile("")
+    assert os.fstat(file.descriptor).st_nlink == 0
+    assert stat.S_IMODE(os.fstat(file.descriptor).st_mode) == 0o600
+    file.withdraw()
+    file.close()
+
+
+def test_a_bad_tmpdir_does_not_stop_a_recording(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    RecordingFile("").close()
