@@ -13,7 +13,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--rewrite-golden",
         action="store_true",
-        help="write what the tests got over the golden files; read the difference before you keep it",
+        help="write what the tests got over the golden files; read the diff before keeping it",
     )
 
 

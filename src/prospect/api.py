@@ -90,10 +90,7 @@ class Profile(model.Profile):
             text = io.BytesIO()
             renderer.render(self, text)
             if target:
-                target.begin()
-                with os.fdopen(target.descriptor, "wb", closefd=False) as out:
-                    out.write(text.getvalue())
-                target.commit()
+                target.put(lambda out: renderer.render(self, out))
         finally:
             if target:
                 target.close()
@@ -201,7 +198,7 @@ def record(
     try:
         try:
             record_command(options, file.descriptor)
-        except CaptureError:
+        except (CaptureError, UsageError):
             file.withdraw()
             raise
         return open(

@@ -10,8 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from prospect.errors import RecordingError, RenderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
 
 _PRIVATE = 0o600
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,7 +77,7 @@ class RecordingFile:
 class ReportFile:
     """Where a report goes: opened before the command runs, in its place once it is whole.
 
-    Write to `descriptor` after `begin`, then `commit`; `close` without it leaves nothing.
+    `put` a report into it; `close` without that leaves nothing.
     """
 
     def __init__(self, path: str) -> None:
@@ -82,7 +87,9 @@ class ReportFile:
             RenderError: it cannot be written, or is somebody else's file in a directory where
                 everyone can write.
         """
-        self._path = path
+        self._complaint = (
+            f"cannot write the report to '{path}'" if path else "cannot write the report"
+        )
         self._directory = -1
         self._name = ""
         self._temporary = ""
@@ -94,44 +101,23 @@ class ReportFile:
         try:
             self._open(path)
         except OSError as error:
-            raise RenderError(f"cannot write the report to '{path}': {error.strerror}") from None
+            raise RenderError(f"{self._complaint}: {error.strerror}") from None
 
-    def begin(self) -> None:
-        """Empty a file that is written in place, now that there is a report to put there."""
-        if self._truncates:
-            os.ftruncate(self.descriptor, 0)
-
-    def commit(self) -> None:
-        """Put the written report in its place.
+    def put(self, write: Callable[[BinaryIO], None]) -> None:
+        """Let `write` write the report, then put it in its place.
 
         Raises:
-            RenderError: the file cannot get its name.
+            RenderError: the file takes no more, or cannot get its name; its cause is the OSError.
         """
-        if self._directory < 0:
-            return
         try:
-            if not self._temporary:
-                temporary = f".{self._name}.{os.getpid()}"
-                # A descriptor for the source makes Python call linkat(2), which alone follows
-                # the link in /proc; the path is absolute, so the descriptor is not used.
-                os.link(
-                    f"/proc/self/fd/{self.descriptor}",
-                    temporary,
-                    src_dir_fd=self._directory,
-                    dst_dir_fd=self._directory,
-                )
-                self._temporary = temporary
-            os.rename(
-                self._temporary,
-                self._name,
-                src_dir_fd=self._directory,
-                dst_dir_fd=self._directory,
-            )
-            self._temporary = ""
+            if self._truncates:
+                os.ftruncate(self.descriptor, 0)
+            with os.fdopen(self.descriptor, "wb", closefd=False) as out:
+                write(out)
+            if self._directory >= 0:
+                self._name_it()
         except OSError as error:
-            raise RenderError(
-                f"cannot write the report to '{self._path}': {error.strerror}"
-            ) from None
+            raise RenderError(f"{self._complaint}: {error.strerror}") from error
 
     def close(self) -> None:
         """Close the file; what was not committed vanishes."""
@@ -142,6 +128,23 @@ class ReportFile:
             if self._temporary:
                 os.unlink(self._temporary, dir_fd=self._directory)
             os.close(self._directory)
+
+    def _name_it(self) -> None:
+        if not self._temporary:
+            temporary = f".{self._name}.{os.getpid()}"
+            # A descriptor for the source makes Python call linkat(2), which alone follows the
+            # link in /proc; the path is absolute, so the descriptor is not used.
+            os.link(
+                f"/proc/self/fd/{self.descriptor}",
+                temporary,
+                src_dir_fd=self._directory,
+                dst_dir_fd=self._directory,
+            )
+            self._temporary = temporary
+        os.rename(
+            self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory
+        )
+        self._temporary = ""
 
     def _open(self, path: str) -> None:
         if path.startswith(_NEVER_REPLACED):

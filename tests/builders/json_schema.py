@@ -44,11 +44,9 @@ def schema_errors(value: Any, schema: Any, root: Any, path: str = "$") -> list[s
         errors.append(f"{path} is {value!r}, none of {schema['enum']}")
     if "type" in schema and not _has_type(value, schema["type"]):
         return [*errors, f"{path} is {value!r}, not of type {schema['type']}"]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if value < schema.get("minimum", value):
-            errors.append(f"{path} is {value}, under the minimum")
-        if value > schema.get("maximum", value):
-            errors.append(f"{path} is {value}, over the maximum")
+    is_number = isinstance(value, (int, float))
+    if is_number and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        errors.append(f"{path} is {value}, out of its range")
     if isinstance(value, dict):
         errors += _object_errors(value, schema, root, path)
     if isinstance(value, list) and "items" in schema:

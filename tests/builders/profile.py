@@ -140,6 +140,7 @@ class ProfileBuilder:
         function: int,
         count: int,
         mode: int = MODE_USER,
+        *,
         event: int = 0,
         period: int | None = None,
         offset: int = 0,
@@ -155,7 +156,14 @@ class ProfileBuilder:
         self.hits.append((process, location, mode, event, count, period))
 
     def mapping(
-        self, process: int, object_index: int, start: int, size: int, pgoff: int = 0, hits: int = 0
+        self,
+        process: int,
+        object_index: int,
+        start: int,
+        size: int,
+        *,
+        pgoff: int = 0,
+        hits: int = 0,
     ) -> None:
         self.mappings.append((process, object_index, start, start + size, pgoff, hits))
 
@@ -314,8 +322,8 @@ def qsort_profile(**facts: Any) -> Profile:
     build.hit(shell, other, 2, MODE_KERNEL)
     build.hit(shell, build.function("execute_command", program, 0x8050000), 5)
     build.hit(recorder, build.function("read_loop", program, 0x8060000), 3)
-    build.mapping(qsort, program, 0x8048000, 0x2000, 0, 156)
-    build.mapping(qsort, libc, 0x40020000, 0x11A000, 0, 228)
+    build.mapping(qsort, program, 0x8048000, 0x2000, hits=156)
+    build.mapping(qsort, libc, 0x40020000, 0x11A000, hits=228)
     build.losses += [(0, 0, 0)]
     return build.build()
 
@@ -335,7 +343,15 @@ def hostile_profile() -> Profile:
     gone = build.object("//anon", KIND_ANON, source=NameSource.NO_ANONYMOUS)
     wide = "std::map<std::string, int>::" * 20 + "find(char const*)"
     for pid, name in enumerate(
-        ("=1+1", "\x1b[31mred", "line\nbreak", "日本語プロセス", "e\u0301\u0301", "\udcff\udcfe", ""),
+        (
+            "=1+1",
+            "\x1b[31mred",
+            "line\nbreak",
+            "日本語プロセス",
+            "e\u0301\u0301",
+            "\udcff\udcfe",
+            "",
+        ),
         start=100,
     ):
         process = build.process(name, pid, is_command=True, birth=BIRTH_EXEC)
@@ -382,7 +398,12 @@ def rowless_profile() -> Profile:
     build = ProfileBuilder(run_info(events=()))
     process = build.process("a", 7, is_command=True)
     orphan = build.function("f", -1, 0x10)
-    for row, function, mode in ((-1, orphan, 1), (process, -1, 2), (-1, -1, 0), (process, orphan, 3)):
+    for row, function, mode in (
+        (-1, orphan, 1),
+        (process, -1, 2),
+        (-1, -1, 0),
+        (process, orphan, 3),
+    ):
         build.hits.append((row, -1 if function < 0 else 0, mode, 0, 3, 3))
     build.locations[orphan, 0x10] = 0
     build.mapping(process, -1, 0, 16, hits=3)

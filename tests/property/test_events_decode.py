@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from builders import perfdata
-from builders.perfdata import RecordBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import perfdata
+from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
 from prospect.events import records
-from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode
 
 _FREQ, _SAMPLE_ID_ALL = 1 << 10, 1 << 18
@@ -28,9 +28,7 @@ class Told:
     """What the definition finds in a block."""
 
     samples: list[tuple] = field(default_factory=list)
-    mmaps: list[tuple] = field(default_factory=list)
-    tasks: list[tuple] = field(default_factory=list)
-    losses: list[tuple] = field(default_factory=list)
+    fork_times: list[int] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
     is_damaged: bool = False
 
@@ -99,7 +97,6 @@ def tell_sample(told, header, body, events):
 def tell(blocks, events):
     """Decode `blocks` record by record."""
     told = Told()
-    side = []
     for data in blocks:
         at = 0
         while at < len(data):
@@ -112,10 +109,11 @@ def tell(blocks, events):
             told.counts[header[0]] = told.counts.get(header[0], 0) + 1
             if header[0] == 9:
                 tell_sample(told, header, body, events)
-            else:
-                side.append((header, body))
+            elif header[0] == 7 and len(body) >= 24:
+                told.fork_times.append(int.from_bytes(body[16:24], "little"))
             at += size
-    return told, side
+    told.fork_times.sort()
+    return told
 
 
 @st.composite
@@ -205,23 +203,17 @@ def columns(samples):
     chains = [()] * len(samples)
     if samples.chain_start is not None:
         bounds = samples.chain_start.tolist()
-        chains = [tuple(samples.chain[a:b].tolist()) for a, b in zip(bounds, bounds[1:])]
+        chains = [tuple(samples.chain[a:b].tolist()) for a, b in itertools.pairwise(bounds)]
     names = ("ip", "task", "time_ns", "mode", "cpu", "period", "event")
     return list(zip(*(getattr(samples, name).tolist() for name in names), chains, strict=True))
 
 
 def assert_as_defined(blocks, events):
-    told, side = tell(blocks, events)
+    told = tell(blocks, events)
     found = decode([RecordBlock(memoryview(data)) for data in blocks], events)
     assert columns(found.samples) == told.samples
     assert found.counts == told.counts
-    forks = [
-        struct.unpack_from("<iiiiQ", body)
-        for header, body in side
-        if header[0] == 7 and len(body) >= 24
-    ]
-    forks.sort(key=lambda fork: fork[4])
-    assert found.tasks.time_ns.tolist() == [fork[4] for fork in forks]
+    assert found.tasks.time_ns.tolist() == told.fork_times
     assert bool(found.damage) >= told.is_damaged
     return found
 
@@ -236,7 +228,7 @@ def test_decode_is_the_walk_of_the_chain(recording):
 def test_decode_does_not_depend_on_where_blocks_end(recording, cuts):
     events, parts = recording
     bounds = sorted({0, len(parts), *(min(cut, len(parts)) for cut in cuts)})
-    blocks = [b"".join(parts[a:b]) for a, b in zip(bounds, bounds[1:])]
+    blocks = [b"".join(parts[a:b]) for a, b in itertools.pairwise(bounds)]
     assert_as_defined(blocks, events)
 
 
@@ -273,7 +265,3 @@ def test_long_runs_with_look_alikes_between(count, others, data):
     found = assert_as_defined([b"".join(parts)], events)
     assert np.array_equal(found.samples.ip, np.arange(count))
     assert found.damage == ()
-
-
-def test_the_kinds_of_tasks_are_distinct():
-    assert len({TASK_FORK, TASK_EXIT, TASK_COMM, TASK_EXEC}) == 4

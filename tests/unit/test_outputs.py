@@ -28,9 +28,7 @@ def names(directory: Path) -> list[str]:
 def write_report(path, text: bytes = b"new"):
     target = ReportFile(str(path))
     try:
-        target.begin()
-        os.write(target.descriptor, text)
-        target.commit()
+        target.put(lambda out: out.write(text))
     finally:
         target.close()
 
@@ -47,9 +45,7 @@ def shared(tmp_path):
 def test_a_report_appears_when_it_is_committed(tmp_path):
     target = ReportFile(str(tmp_path / "out"))
     assert names(tmp_path) == []
-    target.begin()
-    os.write(target.descriptor, b"report")
-    target.commit()
+    target.put(lambda out: out.write(b"report"))
     target.close()
     assert (tmp_path / "out").read_bytes() == b"report"
     assert names(tmp_path) == ["out"]
@@ -58,8 +54,13 @@ def test_a_report_appears_when_it_is_committed(tmp_path):
 def test_an_abandoned_report_leaves_the_earlier_one(tmp_path):
     (tmp_path / "out").write_text("earlier")
     target = ReportFile(str(tmp_path / "out"))
-    target.begin()
-    os.write(target.descriptor, b"half a rep")
+
+    def stop_half_way(out):
+        out.write(b"half a rep")
+        raise RenderError("stopped")
+
+    with pytest.raises(RenderError, match="stopped"):
+        target.put(stop_half_way)
     target.close()
     assert (tmp_path / "out").read_text() == "earlier"
     assert names(tmp_path) == ["out"]
@@ -192,3 +193,10 @@ def test_a_scratch_recording_has_no_name(tmp_path, monkeypatch):
 def test_a_bad_tmpdir_does_not_stop_a_recording(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     RecordingFile("").close()
+
+
+def test_a_full_disk_is_an_error_of_ours():
+    target = ReportFile("/dev/full")
+    with pytest.raises(RenderError, match="'/dev/full': No space left"):
+        target.put(lambda out: out.write(b"few"))
+    target.close()

@@ -34,6 +34,9 @@ NOWHERE_KEY = ObjectKey(b"[unknown]", kind=KIND_UNKNOWN)
 GUEST_KEY = ObjectKey(b"[guest]", kind=KIND_UNKNOWN)
 VSYSCALL_KEY = ObjectKey(VSYSCALL, kind=KIND_VDSO)
 # arch/x86/include/uapi/asm/vsyscall.h: one page, at the same address in every process.
+_LOW_48_BITS = np.uint64((1 << 48) - 1)
+# Enough to find one that still runs.
+_MOST_PIDS = 8
 _VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)
 
 
@@ -57,82 +60,112 @@ class Placement:
 
     def sorted_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the hits' order by object and address, and where each object's hits begin."""
-        order = np.lexsort((self.address, self.object_index))
+        order = _order_by_place(self.object_index, self.address)
         objects = self.object_index.take(order)
         return order, np.flatnonzero(np.diff(objects, prepend=np.int32(-1)))
+
+
+def _order_by_place(
+    object_index: NDArray[np.int32], address: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Return the order by object, then address; by one packed key where both fit in it."""
+    low = address & _LOW_48_BITS
+    if (
+        len(object_index)
+        and object_index.max() >> 16 == 0
+        and (_sign_extended(low) == address).all()
+    ):
+        return np.argsort(object_index.astype(np.uint64) << np.uint64(48) | low)
+    return np.lexsort((address, object_index))
+
+
+def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the canonical addresses that 48 bits stand for, as 4-level paging has them."""
+    shift = np.int64(16)
+    return (low.view(np.int64) << shift >> shift).view(np.uint64)
 
 
 def place(hits: Attribution, world: World, info: RecordingInfo) -> Placement:
     """Find the object and the address in it for every distinct hit."""
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
-    mapping = np.full(len(hits.address), -1, np.int64)
     rows = np.flatnonzero(is_user)
-    mapping[rows] = world.address_spaces.locate(
+    located = world.address_spaces.locate(
         hits.space.take(rows), hits.epoch.take(rows), hits.address.take(rows)
     )
     fixed = [KERNEL_KEY, NOWHERE_KEY, GUEST_KEY, VSYSCALL_KEY]
-    object_index = np.where(
-        hits.mode == abi.PERF_RECORD_MISC_KERNEL, np.int32(0), np.where(is_user, 1, 2)
-    ).astype(np.int32)
+    object_index = np.full(len(hits), 2, np.int32)
+    object_index[hits.mode == abi.PERF_RECORD_MISC_KERNEL] = 0
+    object_index[rows] = 1
     object_index[is_user & (hits.address >> np.uint64(12) == _VSYSCALL_PAGE)] = 3
+    is_mapped = located >= 0
+    rows, located = rows[is_mapped], located[is_mapped]
+    objects = _objects_of_mappings(located, hits.process_row[rows], world, info)
+    object_index[rows] = objects.object_of_mapping[located] + np.int32(len(fixed))
     address = hits.address.copy()
-    mapped = np.flatnonzero(mapping >= 0)
-    keys, pids, object_of, is_image = _objects_of_mappings(
-        mapping.take(mapped), hits.process_row.take(mapped), world, info, len(fixed)
-    )
-    object_index[mapped] = object_of
-    images = mapped[is_image]
-    own = mapping.take(images)
-    address[images] += world.mappings.pgoff.take(own) - world.mappings.start.take(own)
+    # Modulo 2**64, like the kernel's own arithmetic on page offsets.
+    address[rows] += objects.shift_of_mapping[located]
+    mapping = np.full(len(hits), -1, np.int64)
+    mapping[rows] = located
     return Placement(
-        keys=fixed + keys,
-        pids=[[]] * len(fixed) + pids,
+        keys=fixed + objects.keys,
+        pids=[[]] * len(fixed) + objects.pids,
         object_index=object_index,
         address=address,
         mapping_index=mapping,
     )
 
 
+@dataclass(frozen=True)
+class _MappedObjects:
+    """The objects of the mappings that were hit.
+
+    `object_of_mapping` i32[m] and `shift_of_mapping` u64[m], which turns an AVMA into an address of
+    the object, count for hit mappings only.
+    """
+
+    keys: list[ObjectKey]
+    pids: list[list[int]]
+    object_of_mapping: NDArray[np.int32]
+    shift_of_mapping: NDArray[np.uint64]
+
+
 def _objects_of_mappings(
-    mapping: NDArray[np.int64],
-    process_row: NDArray[np.int32],
-    world: World,
-    info: RecordingInfo,
-    first_row: int,
-) -> tuple[list[ObjectKey], list[list[int]], NDArray[np.int32], NDArray[np.bool_]]:
+    mapping: NDArray[np.int64], process_row: NDArray[np.int32], world: World, info: RecordingInfo
+) -> _MappedObjects:
     """Identify the object behind each located hit.
 
-    Mappings of one file are one object. Anonymous code belongs to its process alone: two JITs use
-    the same addresses for different functions.
+    Mappings of one file are one object. Anonymous code belongs to the process that mapped it: two
+    JITs use the same addresses for different functions.
     """
-    hit_mappings, mapping_rank = np.unique(mapping, return_inverse=True)
-    identity = _identities(hit_mappings, world, info)
-    pair = mapping_rank.astype(np.int64) * len(world.processes) + process_row
-    pairs, pair_of_hit = np.unique(pair, return_inverse=True)
-    mapping_of_pair = hit_mappings.take(pairs // len(world.processes))
-    process_of_pair = pairs % len(world.processes)
-    pid_of_pair = world.processes.pid.take(process_of_pair).tolist()
+    table = world.mappings
+    hit_by = np.full(len(table), -1, np.int32)
+    hit_by[mapping] = process_row
+    hit_mappings = np.flatnonzero(hit_by >= 0)
+    keys = _keys_of(hit_mappings, world, info)
+    pid = world.processes.pid
+    owners = pid[table.process_row[hit_mappings]].tolist()
+    users = pid[hit_by[hit_mappings]].tolist()
     rows: dict[tuple[ObjectKey, int], int] = {}
     pids: list[list[int]] = []
-    object_of_pair = np.empty(len(pairs), np.int32)
-    image_of_pair = np.empty(len(pairs), np.bool_)
-    for number, (row, pid) in enumerate(zip(mapping_of_pair.tolist(), pid_of_pair, strict=True)):
-        key = identity[row]
-        own = (key, pid) if key.kind in (KIND_ANON, KIND_JIT) else (key, 0)
+    object_of_mapping = np.full(len(table), -1, np.int32)
+    is_image = np.zeros(len(table), np.bool_)
+    for row, key, owner, user in zip(hit_mappings.tolist(), keys, owners, users, strict=True):
+        own = (key, owner) if key.kind in (KIND_ANON, KIND_JIT) else (key, 0)
         index = rows.setdefault(own, len(rows))
         if index == len(pids):
             pids.append([])
-        pids[index].append(pid)
-        object_of_pair[number] = first_row + index
-        image_of_pair[number] = key.kind in (KIND_ELF, KIND_VDSO)
-    keys = [key for key, _ in rows]
-    newest = [list(dict.fromkeys(reversed(each)))[:8] for each in pids]
-    return keys, newest, object_of_pair[pair_of_hit], image_of_pair[pair_of_hit]
+        pids[index] += (owner, user)
+        object_of_mapping[row] = index
+        is_image[row] = key.kind in (KIND_ELF, KIND_VDSO)
+    return _MappedObjects(
+        keys=[key for key, _ in rows],
+        pids=[list(dict.fromkeys(reversed(each)))[:_MOST_PIDS] for each in pids],
+        object_of_mapping=object_of_mapping,
+        shift_of_mapping=np.where(is_image, table.pgoff - table.start, np.uint64(0)),
+    )
 
 
-def _identities(
-    hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo
-) -> dict[int, ObjectKey]:
+def _keys_of(hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo) -> list[ObjectKey]:
     """Return what each hit mapping maps.
 
     A live record carries the build id, the snapshot of /proc carries the inode: where the
@@ -142,24 +175,24 @@ def _identities(
     build_ids: dict[bytes, set[bytes]] = {}
     for entry in info.build_ids:
         build_ids.setdefault(entry.name, set()).add(entry.build_id)
-    recorded = table.build_id.take(hit_mappings)
-    for row, build_id_row in zip(hit_mappings.tolist(), recorded.tolist(), strict=True):
-        if build_id_row >= 0:
-            path = world.names[table.name[row]]
-            build_ids.setdefault(path, set()).add(world.build_ids[build_id_row])
-    identity = {}
-    for row, build_id_row in zip(hit_mappings.tolist(), recorded.tolist(), strict=True):
-        path = world.names[table.name[row]]
-        known = build_ids.get(path, ())
-        if build_id_row >= 0 or len(known) == 1:
-            build_id = world.build_ids[build_id_row] if build_id_row >= 0 else next(iter(known))
-            identity[row] = ObjectKey(path, build_id, kind=classify(path))
+    paths = [world.names[row] for row in table.name[hit_mappings].tolist()]
+    recorded = [
+        world.build_ids[row] if row >= 0 else b"" for row in table.build_id[hit_mappings].tolist()
+    ]
+    for path, build_id in zip(paths, recorded, strict=True):
+        if build_id:
+            build_ids.setdefault(path, set()).add(build_id)
+    files = zip(
+        table.major[hit_mappings].tolist(),
+        table.minor[hit_mappings].tolist(),
+        table.inode[hit_mappings].tolist(),
+        strict=True,
+    )
+    keys = []
+    for path, build_id, file in zip(paths, recorded, files, strict=True):
+        known = build_ids.get(path, set())
+        if build_id or len(known) == 1:
+            keys.append(ObjectKey(path, build_id or next(iter(known)), kind=classify(path)))
         else:
-            identity[row] = ObjectKey(
-                path=path,
-                major=int(table.major[row]),
-                minor=int(table.minor[row]),
-                inode=int(table.inode[row]),
-                kind=classify(path),
-            )
-    return identity
+            keys.append(ObjectKey(path, b"", *file, classify(path)))
+    return keys

@@ -110,8 +110,7 @@ def _kernel_threads(
     recorded: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
     """Mark kthreadd and its children; one that execs (a usermode program) is none any more."""
-    is_thread: NDArray[np.bool_] = (
-        (recorded == 1) | (pid == _KTHREADD_PID) | (parent_pid == _KTHREADD_PID)
-    )
-    after_exec = (parent_row >= 0) & (pid == pid.take(np.maximum(parent_row, 0)))
-    return is_thread & ~after_exec
+    is_thread = (recorded == 1) | (pid == _KTHREADD_PID) | (parent_pid == _KTHREADD_PID)
+    after_exec = (parent_row >= 0) & (pid == pid[np.maximum(parent_row, 0)])
+    marked: NDArray[np.bool_] = np.logical_and(is_thread, ~after_exec)
+    return marked

@@ -6,10 +6,10 @@ imported when it is asked for, and what only a report needs after COMMAND has en
 
 from __future__ import annotations
 
-import os
 import sys
 
 from prospect.cli import options as cli
+from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -19,29 +19,19 @@ _CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status; no error leaves here but as one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    occupy_closed_standard_files()
     try:
         return _run(arguments)
     except ProspectError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            return _CLOSED_PIPE
         say(str(error))
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:
-        return _CLOSED_PIPE
     except MemoryError:
         say("out of memory; report on a shorter recording, or one of a lower -H")
         return 1
-    finally:
-        _flush_stdout()
-
-
-def say(message: str) -> None:
-    """Print one diagnostic line on stderr, whatever its text contains, even if nobody reads it."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in f"prospect: {message}")
-    try:
-        os.write(2, line.encode(errors="backslashreplace") + b"\n")
-    except OSError:
-        return
 
 
 def _run(arguments: list[str]) -> int:
@@ -54,7 +44,7 @@ def _run(arguments: list[str]) -> int:
     if settings.version:
         from prospect.version import __version__
 
-        sys.stdout.write(f"prospect {__version__}\n")
+        show(f"prospect {__version__}\n")
         return 0
     if not words:
         return _short_usage(given_options=bool(arguments))
@@ -89,7 +79,7 @@ def _run_subcommand(command: cli.Command, arguments: list[str]) -> int:
     from prospect.cli import help as pages
 
     _at_most(command, words, 0)
-    sys.stdout.write(pages.examples())
+    show(pages.examples())
     return 0
 
 
@@ -103,7 +93,7 @@ def _at_most(command: cli.Command, words: list[str], number: int) -> None:
 def _help(name: str) -> int:
     from prospect.cli import help as pages
 
-    sys.stdout.write(pages.help_page(name))
+    show(pages.help_page(name))
     return 0
 
 
@@ -112,13 +102,5 @@ def _short_usage(*, given_options: bool) -> int:
         raise UsageError("which command? prospect [OPTIONS] COMMAND [ARGS...]")
     from prospect.cli import help as pages
 
-    sys.stderr.write(pages.short_usage())
+    say_all(pages.short_usage())
     return UsageError.exit_status
-
-
-def _flush_stdout() -> None:
-    # A reader that has gone must not make the interpreter complain at its own end.
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), 1)

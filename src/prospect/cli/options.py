@@ -9,6 +9,7 @@ Letters and meanings are those of Prospect 0.9 (Tsariounov, OLS 2002); the long 
 from __future__ import annotations
 
 import getopt
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prospect.errors import UsageError
@@ -130,6 +131,12 @@ def _file(text: str) -> str:
     return text
 
 
+def _file_to_read(text: str) -> str:
+    if os.path.isdir(_file(text)) or not os.access(text, os.R_OK):
+        raise UsageError("no such file, or not readable")
+    return text
+
+
 _RECORDS = ("", "record")
 _REPORTS = ("", "report")
 
@@ -200,7 +207,7 @@ OPTIONS = (
         "FILE",
         "kernel symbols from this System.map (default: the running kernel's own)",
         _REPORTS,
-        _file,
+        _file_to_read,
     ),
     Option(
         "kernel_image",
@@ -209,7 +216,7 @@ OPTIONS = (
         "FILE",
         "kernel symbols from this uncompressed vmlinux (default: the running kernel's own)",
         _REPORTS,
-        _file,
+        _file_to_read,
     ),
     Option(
         "save",

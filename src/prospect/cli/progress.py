@@ -7,6 +7,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from prospect.cli.terminal import say_all
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,7 @@ def progress(message: str) -> Iterator[None]:
 
     def show() -> None:
         shown.set()
-        _write(f"prospect: {message}\r")
+        say_all(f"prospect: {message}\r")
 
     timer = threading.Timer(_PATIENCE_S, show)
     timer.daemon = True
@@ -34,11 +36,4 @@ def progress(message: str) -> Iterator[None]:
         timer.cancel()
         timer.join()
         if shown.is_set():
-            _write("\r\x1b[K")
-
-
-def _write(text: str) -> None:
-    try:
-        os.write(2, text.encode())
-    except OSError:
-        return
+            say_all("\r\x1b[K")

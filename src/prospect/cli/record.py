@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.options import DEFAULT_RECORDING, SUBCOMMANDS, did_you_mean
-from prospect.errors import CaptureError, CommandError
+from prospect.errors import CaptureError, CommandError, ProspectError, UsageError
 from prospect.outputs import RecordingFile
 from prospect.recording import RecordOptions, record
 
@@ -39,12 +39,12 @@ def record_into(
     )
     try:
         return record(options, file.descriptor).exit_status
-    except CaptureError as error:
+    except (CaptureError, UsageError) as error:
         file.withdraw()
         raise _with_hint(error, command[0]) from None
 
 
-def _with_hint(error: CaptureError, name: str) -> CaptureError:
+def _with_hint(error: ProspectError, name: str) -> ProspectError:
     """Say so where a command that does not exist looks like a subcommand."""
     if not isinstance(error, CommandError) or error.exit_status != 127:
         return error

@@ -50,7 +50,4 @@ def write(recording: str, settings: Settings, target: ReportFile) -> None:
             kernel_image=settings.kernel_image,
             use_cache=settings.use_cache,
         )
-    target.begin()
-    with os.fdopen(target.descriptor, "wb", closefd=False) as out:
-        renderer.render(profile, out)
-    target.commit()
+    target.put(lambda out: renderer.render(profile, out))

@@ -204,7 +204,7 @@ def _scan(words: Words, start: int, stop: int, looks: Looks, samples: SampleSink
         if len(found):
             broken = (following[:-1] != found[1:]).nonzero()[0]
             gap_begin, gap_end = following.take(broken), found.take(broken + 1)
-            if found[0] < edge or (gap_begin > gap_end).any():
+            if (gap_begin > gap_end).any():
                 return None
             samples.append(words, found)
             if found[0] > edge:

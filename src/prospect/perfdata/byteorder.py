@@ -181,7 +181,6 @@ def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr:
     if attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN:
         at = at + 1 + length_at(at)
     if attr.sample_type & abi.PERF_SAMPLE_RAW:
-        at = np.minimum(at, end)
         at = at + _mend_raw(words, stored, at, end)
     if attr.sample_type & abi.PERF_SAMPLE_BRANCH_STACK:
         extra = bool(attr.branch_sample_type & _BRANCH_HW_INDEX)
@@ -235,7 +234,7 @@ def _mend_side_records(
             continue
         side = _SIDE_LAYOUTS.get(type_)
         if type_ == abi.PERF_RECORD_MMAP2 and misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID:
-            side = side
+            side = _MMAP2_BY_BUILD_ID
         at = 8 * first + 8
         if side is not None and at + side.big.size <= 8 * body_end:
             side.little.pack_into(out, at, *side.big.unpack_from(raw, at))

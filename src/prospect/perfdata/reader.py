@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-import sys
 from typing import TYPE_CHECKING, Self
 
 from prospect.abi.block import RecordBlock
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES = 1 << 20
 STDIN = "-"
+_STDIN_FD = 0
 
 
 class Recording:
@@ -95,42 +95,36 @@ def open_recording(path: str) -> Recording:
     Raises:
         RecordingError: there is no such file, or it is no recording, or its head is damaged.
     """
-    if path == STDIN:
-        return _open_stdin()
+    name = "<stdin>" if path == STDIN else path
     try:
+        if path == STDIN:
+            return _open_stdin(name)
+        if "\0" in path:
+            raise RecordingError("not a file name")  # noqa: TRY301 - named below like the others
         # O_NONBLOCK: opening somebody's FIFO must not hang.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return _open_file(fd, name)
+        finally:
+            os.close(fd)
     except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise RecordingError(f"{path!r}: not a file name") from error
-    try:
-        return _open_file(fd, path)
-    finally:
-        os.close(fd)
-
-
-def _open_stdin() -> Recording:
-    fd = sys.stdin.fileno()
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return _open_file(fd, "<stdin>")
-    try:
-        return _open_stream(_read_pieces(fd, "<stdin>"), "<stdin>")
+        raise RecordingError(f"{name}: {error.strerror}") from error
     except RecordingError as error:
-        raise RecordingError(f"<stdin>: {error}") from error
+        raise RecordingError(f"{name}: {error}") from error
+
+
+def _open_stdin(name: str) -> Recording:
+    if stat.S_ISREG(os.fstat(_STDIN_FD).st_mode):
+        return _open_file(_STDIN_FD, name)
+    return _open_stream(_read_pieces(_STDIN_FD), name)
 
 
 def _open_file(fd: int, path: str) -> Recording:
-    try:
-        file, recorded_at = _map_file(fd)
-        order = read_byte_order(bytes(file[:8]))
-        if is_pipe_form(bytes(file[:16]), order):
-            return _open_stream(_slices(file), path, recorded_at)
-        return _open_sections(file, read_file_header(file, order), path, recorded_at)
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from error
-    except RecordingError as error:
-        raise RecordingError(f"{path}: {error}") from error
+    file, recorded_at = _map_file(fd)
+    order = read_byte_order(bytes(file[:8]))
+    if is_pipe_form(bytes(file[:16]), order):
+        return _open_stream(_slices(file), path, recorded_at)
+    return _open_sections(file, read_file_header(file, order), path, recorded_at)
 
 
 def _map_file(fd: int) -> tuple[memoryview, float]:
@@ -217,7 +211,7 @@ def _slices(data: memoryview) -> Iterator[memoryview]:
         yield data[at : at + _PIECE_BYTES]
 
 
-def _read_pieces(fd: int, path: str) -> Iterator[bytes]:
+def _read_pieces(fd: int) -> Iterator[bytes]:
     # The first piece holds the whole header, however slowly the writer writes.
     head = b""
     try:
@@ -227,4 +221,4 @@ def _read_pieces(fd: int, path: str) -> Iterator[bytes]:
         while data := os.read(fd, _PIECE_BYTES):
             yield data
     except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from error
+        raise RecordingError(f"the stream cannot be read: {error.strerror}") from error

@@ -48,7 +48,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.BPF: "BPF program symbols",
     NameSource.VDSO: "vdso symbols",
     NameSource.MAP_FILE: "JIT map file",
-    NameSource.SYSTEM_MAP: "System.map given with -K",
+    NameSource.SYSTEM_MAP: "System.map",
     NameSource.NO_STRIPPED: "stripped, no symbols at all",
     NameSource.NO_FILE: "file gone",
     NameSource.NO_MATCH: "file changed since it was recorded",

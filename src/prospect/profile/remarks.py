@@ -9,14 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from prospect.profile.model import Profile
+    from prospect.profile.model import EventInfo, Profile
     from prospect.profile.processes import Detail
 
 
-def run_notes(profile: Profile, asked: Detail, shown: Detail) -> tuple[str, ...]:
-    """Return what this run could not see, and what the report does about it."""
+def run_notes(
+    profile: Profile, events: Sequence[EventInfo], *, asked: Detail, shown: Detail
+) -> tuple[str, ...]:
+    """Return what this run could not see, and what the report does about it.
+
+    Args:
+        profile: what is reported on.
+        events: those of its events that the report shows.
+        asked: the `-V` that was asked for.
+        shown: the `-V` that is shown.
+    """
     notes = list(profile.run.limits)
     if asked != shown:
         notes.append(
@@ -26,7 +35,7 @@ def run_notes(profile: Profile, asked: Detail, shown: Detail) -> tuple[str, ...]
     notes.extend(
         f"Hits of the event {event.name} cannot be told in seconds: "
         "rows are sorted by hits, and -m and -k leave nothing out."
-        for event in profile.run.events
+        for event in events
         if not (event.seconds_per_period > 0 or event.seconds_per_hit > 0)
     )
     if not len(profile.hits):

@@ -155,7 +155,7 @@ def report_view(
         detail=shown,
         user_threshold_s=user_threshold_s,
         kernel_threshold_s=kernel_threshold_s,
-        notes=run_notes(profile, asked=detail, shown=shown),
+        notes=run_notes(profile, [view.event for view in events], asked=detail, shown=shown),
         warnings=run_warnings(profile, counters),
         counters=counters,
         events=events,

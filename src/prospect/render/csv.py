@@ -66,8 +66,8 @@ class CsvRenderer:
     media_type: ClassVar[str] = "text/csv; charset=utf-8; header=present"
 
     detail: Detail = "2"
-    user_threshold_s: float = 0.0
-    kernel_threshold_s: float = 0.0
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the table to `out`, which stays open.

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.spaces.sorting import distinct
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -139,7 +141,7 @@ def build_address_spaces(
     # Ranks count from 1, as a search to the right of an equal address does in locate().
     first_key = root | (rank[:count] + 1).view(np.uint64)
     end_key = root | (rank[count:] + 1).view(np.uint64)
-    cells = np.unique(np.concatenate((first_key, end_key)))
+    cells = distinct(np.concatenate((first_key, end_key)))
     first, end = np.searchsorted(cells, first_key), np.searchsorted(cells, end_key)
     levels = _file_by_level(first, end, tree, made)
     return AddressSpaces(first_epoch, by_space, tree, addresses, cells, levels)

@@ -14,14 +14,13 @@ import numpy as np
 
 from prospect.spaces.groups import group_samples
 from prospect.spaces.keys import key_parts
-from prospect.spaces.periods import few_periods
+from prospect.spaces.sorting import run_starts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.columns import Samples
     from prospect.spaces.keys import KeyPart
-    from prospect.spaces.periods import FewPeriods
     from prospect.spaces.timeline import Timeline
 
 
@@ -61,16 +60,15 @@ def attribute(samples: Samples, timeline: Timeline, *, with_rows: bool = False) 
 
     Args:
         samples: in any order; costs least where neighbours are of one task, as recorded.
-        timeline: of the same recording. Tasks that it never heard of get process row and comm -1.
-        with_rows: also return each sample's row, at two to three times the cost.
+        timeline: of the same recording. A task that it never heard of gets process row -1.
+        with_rows: also return each sample's row, at twice the cost.
     """
     groups = group_samples(samples, timeline)
-    periods = few_periods(samples.period)
     sample_row = np.empty(len(samples), np.int32) if with_rows else None
     tables: list[_Distinct] = []
     rows = 0
-    for part in key_parts(samples, groups, periods):
-        table = _count(part, samples.period, periods, sample_row, rows)
+    for part in key_parts(samples, groups):
+        table = _count(part, samples.period, sample_row, rows)
         rows += len(table.count)
         tables.append(table)
     columns = groups.describe(np.concatenate([table.group for table in tables]), timeline)
@@ -103,43 +101,26 @@ class _Distinct:
 def _count(
     part: KeyPart,
     period: NDArray[np.uint64],
-    periods: FewPeriods | None,
     sample_row: NDArray[np.int32] | None,
     first_row: int,
 ) -> _Distinct:
     """Sort a part's keys and add up what is equal; number the samples' rows from `first_row`."""
-    keys, samples = _sorted(part, is_order_needed=periods is None or sample_row is not None)
-    starts = _starts(keys)
+    is_constant = period.strides == (0,) or not np.count_nonzero(period != period[:1])
+    if is_constant and sample_row is None:
+        keys, samples = part.keys, np.empty(0, np.int64)  # nobody asks which sample is which
+        keys.sort()
+    else:
+        samples = np.argsort(part.keys)
+        keys = part.keys.take(samples)
+        if part.rows is not None:
+            samples = part.rows.take(samples)
+    starts = run_starts(keys)
     count = np.diff(starts, append=len(keys))
-    keys = keys.take(starts)
-    if periods is not None:
-        rank = (keys & np.uint64((1 << part.period_bits) - 1)).view(np.int64)
-        summed = count * periods.values.take(rank).view(np.int64)
+    if is_constant:
+        summed = count * period[:1].view(np.int64)
     else:
         summed = np.add.reduceat(period.take(samples).view(np.int64), starts)
-    # Keys of one hit that differ in the period alone become one row.
-    keys = keys >> np.uint64(part.period_bits)
-    hit_starts = _starts(keys)
     if sample_row is not None:
-        hit = np.repeat(np.arange(len(hit_starts)), np.diff(hit_starts, append=len(keys)))
-        sample_row[samples] = np.repeat(first_row + hit, count)
-    group, address = part.unpack(keys.take(hit_starts))
-    return _Distinct(
-        group, address, np.add.reduceat(count, hit_starts), np.add.reduceat(summed, hit_starts)
-    )
-
-
-def _sorted(
-    part: KeyPart, *, is_order_needed: bool
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the keys in order and, where needed, the samples that they are of."""
-    if not is_order_needed:
-        part.keys.sort()
-        return part.keys, np.empty(0, np.int64)
-    order = np.argsort(part.keys)
-    return part.keys.take(order), order if part.rows is None else part.rows.take(order)
-
-
-def _starts(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return where each run of equal keys begins; none for no keys."""
-    return np.flatnonzero(np.concatenate(([len(keys) > 0], keys[1:] != keys[:-1])))
+        numbers = np.arange(first_row, first_row + len(starts), dtype=np.int32)
+        sample_row[samples] = np.repeat(numbers, count)
+    return _Distinct(*part.unpack(keys.take(starts)), count, summed)

@@ -14,6 +14,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.spaces.keys import folded
 from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
+from prospect.spaces.sorting import distinct, run_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,11 +48,10 @@ class TaskStates:
 
 def look_up_tasks(samples: Samples, timeline: Timeline) -> TaskStates:
     """Find the process state and the thread name of every sample, a run at a time."""
-    comms = int(timeline.comm.max()) + 2
+    comms = int(timeline.comm.max()) + 1
 
     def code_of(change: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int64]:
-        # A comm of -1 (a task of another recording) becomes 0.
-        return change * comms + timeline.comm.take(named) + 1
+        return change * comms + timeline.comm.take(named)
 
     lengths, codes = [], []
     for runs in task_runs(samples):
@@ -67,16 +67,16 @@ def look_up_tasks(samples: Samples, timeline: Timeline) -> TaskStates:
             each = np.repeat(code, length)
             rows = np.flatnonzero(np.repeat(~is_settled, length))
             each[rows] = code_of(*_look_up_each(samples, timeline, runs.first_sample + rows))
-            start = np.concatenate(([0], np.flatnonzero(each[1:] != each[:-1]) + 1))
+            start = run_starts(each)
             code, length = each.take(start), np.diff(start, append=len(each))
         lengths.append(length)
         codes.append(code)
-    distinct = np.unique(np.concatenate(codes)) if codes else np.empty(0, np.int64)
+    met = distinct(np.concatenate(codes)) if codes else np.empty(0, np.int64)
     return TaskStates(
-        change=distinct // comms,
-        comm=distinct % comms - 1,
+        change=met // comms,
+        comm=met % comms,
         length=lengths,
-        pair=[np.searchsorted(distinct, code) for code in codes],
+        pair=[np.searchsorted(met, code) for code in codes],
     )
 
 
@@ -167,7 +167,7 @@ def group_samples(samples: Samples, timeline: Timeline) -> SampleGroups:
     present = np.flatnonzero(is_present)
     # Outside user mode epochs do not matter: there the first of all pairs alike stands for them.
     row = timeline.process_row.take(tasks.change).astype(np.int64)
-    alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 2) + tasks.comm + 1
+    alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 1) + tasks.comm
     _, first_alike, alike_rank = np.unique(alike, return_index=True, return_inverse=True)
     pairs = len(tasks.change)
     base = np.zeros(_KINDS, np.int64)

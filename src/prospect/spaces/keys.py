@@ -1,4 +1,4 @@
-"""Groups, addresses and periods → u64 keys to sort, and back.
+"""Groups and addresses → u64 keys to sort, and back.
 
 Comes in: `groups.SampleGroups`. Goes out: `KeyPart`s, each sample in exactly one of them. Nothing
 about an address or the number of groups is assumed: what does not fit 64 bits is ranked first.
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import Samples
     from prospect.spaces.groups import SampleGroups
-    from prospect.spaces.periods import FewPeriods
 
 _KEY_BITS = 64
 # The largest virtual addresses in common use: 52 bits on arm64 (LVA); x86-64 has 47.
@@ -31,12 +30,12 @@ _CHUNKS = 16
 
 @dataclass(frozen=True)
 class KeyPart:
-    """Samples as keys: group above, folded address, rank of the period below.
+    """Samples as keys: group above, folded address below.
 
     Attributes:
         keys: u64[k].
         rows: i64[k] the samples; None for all of the recording, in order.
-        address_bits, period_bits: how many bits of a key each has.
+        address_bits: how many bits of a key the address has.
         groups: u64 what a key's group is a row of; None if the key says group - `first_group`.
         addresses: u64 what a key's address is a row of; None if it is the address.
     """
@@ -44,13 +43,12 @@ class KeyPart:
     keys: NDArray[np.uint64]
     rows: NDArray[np.int64] | None
     address_bits: int
-    period_bits: int
     first_group: int = 0
     groups: NDArray[np.uint64] | None = None
     addresses: NDArray[np.uint64] | None = None
 
     def unpack(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return groups and folded addresses of keys without their period."""
+        """Return the groups and folded addresses of keys."""
         group = (keys >> np.uint64(self.address_bits)).view(np.int64)
         address = keys & np.uint64((1 << self.address_bits) - 1)
         if self.groups is None or self.addresses is None:
@@ -64,43 +62,32 @@ def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return (signed ^ (signed >> 63)).view(np.uint64)
 
 
-def key_parts(
-    samples: Samples, groups: SampleGroups, periods: FewPeriods | None
-) -> Iterator[KeyPart]:
-    """Pack the samples, in parts that share no (group, address).
-
-    Args:
-        samples: whose addresses to pack.
-        groups: their groups.
-        periods: their periods, where they shall be part of the key.
-    """
-    period_bits = periods.bits if periods else 0
+def key_parts(samples: Samples, groups: SampleGroups) -> Iterator[KeyPart]:
+    """Pack the samples, in parts that share no (group, address)."""
     address_bits = min(groups.largest_address.bit_length(), _ADDRESS_BITS)
-    group_bits = _KEY_BITS - address_bits - period_bits
+    group_bits = _KEY_BITS - address_bits
     chunks = 1 + (max(groups.limit - 1, 0) >> group_bits)
     fits = groups.largest_address >> address_bits == 0
-    rank = periods.rank if period_bits and periods else None
     if chunks == 1 and fits:
-        keys = np.empty(len(samples), np.uint64)
-        for first, group in groups.blocks():
-            block = slice(first, first + BLOCK_SAMPLES)
-            key = np.left_shift(group, np.uint64(address_bits), out=keys[block])
-            key |= folded(samples.ip[block])
-            if rank is not None:
-                key <<= np.uint64(period_bits)
-                key |= rank[block]
-        yield KeyPart(keys, None, address_bits, period_bits)
+        yield KeyPart(_pack_all(samples, groups, address_bits), None, address_bits)
         return
     if chunks > _CHUNKS:
         chunks, address_bits = 0, 0
     for chunk in range(chunks):
         rows, group, address = _select(samples, groups, address_bits, group_bits, chunk)
-        if len(rows):
-            keys = (group << np.uint64(address_bits)) | address
-            keys = _with_period(keys, rank, rows, period_bits)
-            yield KeyPart(keys, rows, address_bits, period_bits, chunk << group_bits)
+        keys = (group << np.uint64(address_bits)) | address
+        yield KeyPart(keys, rows, address_bits, chunk << group_bits)
     if not chunks or not fits:
-        yield _ranked(samples, groups, rank, address_bits, period_bits)
+        yield _ranked(samples, groups, address_bits)
+
+
+def _pack_all(samples: Samples, groups: SampleGroups, address_bits: int) -> NDArray[np.uint64]:
+    keys = np.empty(len(samples), np.uint64)
+    for first, group in groups.blocks():
+        block = slice(first, first + BLOCK_SAMPLES)
+        key = np.left_shift(group, np.uint64(address_bits), out=keys[block])
+        key |= folded(samples.ip[block])
+    return keys
 
 
 def _select(
@@ -119,36 +106,21 @@ def _select(
     return np.concatenate(rows), np.concatenate(chosen), np.concatenate(addresses)
 
 
-def _ranked(
-    samples: Samples,
-    groups: SampleGroups,
-    rank: NDArray[np.uint8] | None,
-    address_bits: int,
-    period_bits: int,
-) -> KeyPart:
-    """Pack what has longer addresses, by rank: two ranks of 2^30 samples and a period fit a key."""
+def _ranked(samples: Samples, groups: SampleGroups, address_bits: int) -> KeyPart:
+    """Pack what has longer addresses, by rank: two ranks of up to 2^32 samples fit a key.
+
+    With 0 `address_bits` that is every sample.
+    """
     rows, chosen, addresses = [], [], []
     for first, group in groups.blocks():
         address = folded(samples.ip[first : first + BLOCK_SAMPLES])
-        picked = np.flatnonzero(address >> np.uint64(address_bits) if address_bits else address + 1)
+        is_chosen = address >> np.uint64(address_bits) > 0 if address_bits else address >= 0
+        picked = np.flatnonzero(is_chosen)
         rows.append(first + picked)
         chosen.append(group.take(picked))
         addresses.append(address.take(picked))
-    row = np.concatenate(rows)
     groups_met, group_rank = np.unique(np.concatenate(chosen), return_inverse=True)
     addresses_met, address_rank = np.unique(np.concatenate(addresses), return_inverse=True)
     bits = max(len(addresses_met) - 1, 0).bit_length()
     keys = (group_rank.view(np.uint64) << np.uint64(bits)) | address_rank.view(np.uint64)
-    keys = _with_period(keys, rank, row, period_bits)
-    return KeyPart(keys, row, bits, period_bits, groups=groups_met, addresses=addresses_met)
-
-
-def _with_period(
-    keys: NDArray[np.uint64],
-    rank: NDArray[np.uint8] | None,
-    rows: NDArray[np.int64],
-    period_bits: int,
-) -> NDArray[np.uint64]:
-    if rank is None:
-        return keys
-    return (keys << np.uint64(period_bits)) | rank.take(rows)
+    return KeyPart(keys, np.concatenate(rows), bits, groups=groups_met, addresses=addresses_met)

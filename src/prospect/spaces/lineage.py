@@ -16,8 +16,14 @@ _PARENTS_ASKED = 8
 class SpaceColumns:
     """Address spaces and their versions as they are made (see `versions`).
 
-    `starts`, `ends` and `owners` hold, for each space, what stands at its addresses now: disjoint,
-    ascending, without what it inherits; an owner is a row of mappings.
+    Attributes:
+        version_space, version_parent, version_epoch: per version; parent -1 for an exec's first.
+        is_shared: per version, whether a fork has linked a child to it.
+        process_row: per space, the process row that it belongs to.
+        inherits: per space, the version that its fork saw, -1 after an exec.
+        owners: per space, the mappings that stand in it now by ascending address, without what
+            it inherits; pieces of one that was covered in part count each.
+        made_in, made: version and mapping, for all that was ever placed.
     """
 
     def __init__(self) -> None:
@@ -27,27 +33,25 @@ class SpaceColumns:
         self.is_shared: list[bool] = []
         self.process_row: list[int] = []
         self.inherits: list[int] = []
-        self.starts: list[list[int]] = []
-        self.ends: list[list[int]] = []
         self.owners: list[list[int]] = []
         self.made_in: list[int] = []
         self.made: list[int] = []
+        # Per space, start and end of each owner in turn: disjoint, so the list ascends.
+        self._bounds: list[list[int]] = []
 
     def add_space(self, process_row: int, parent: int) -> int:
         """Begin a space that inherits from version `parent` (-1: nothing); return its version."""
         space = len(self.inherits)
         self.process_row.append(process_row)
         self.inherits.append(parent)
-        self.starts.append([])
-        self.ends.append([])
         self.owners.append([])
+        self._bounds.append([])
         return self._add_version(space, parent, 0)
 
     def add_epoch(self, version: int) -> int:
         """Begin the next epoch of the space whose last version this is; return its version."""
-        return self._add_version(
-            self.version_space[version], version, self.version_epoch[version] + 1
-        )
+        epoch = self.version_epoch[version] + 1
+        return self._add_version(self.version_space[version], version, epoch)
 
     def _add_version(self, space: int, parent: int, epoch: int) -> int:
         self.version_space.append(space)
@@ -61,33 +65,38 @@ class SpaceColumns:
         self.made_in.append(version)
         self.made.append(mapping)
         space = self.version_space[version]
-        starts, ends, owners = self.starts[space], self.ends[space], self.owners[space]
-        covered = self.standing(space, start, end)
-        low, high = covered.start, covered.stop
-        if low == high:
-            starts.insert(low, start)
-            ends.insert(low, end)
-            owners.insert(low, mapping)
+        bounds, owners = self._bounds[space], self.owners[space]
+        low, high = bisect_right(bounds, start), bisect_left(bounds, end)
+        if low == high and not low & 1:
+            bounds[low:low] = (start, end)
+            owners.insert(low >> 1, mapping)
             return
-        pieces = [(start, end, mapping)]
-        if starts[low] < start:
-            pieces.insert(0, (starts[low], start, owners[low]))
-        if ends[high - 1] > end:
-            pieces.append((end, ends[high - 1], owners[high - 1]))
-        starts[low:high] = [piece[0] for piece in pieces]
-        ends[low:high] = [piece[1] for piece in pieces]
-        owners[low:high] = [piece[2] for piece in pieces]
+        # At an odd place an owner is cut in two there: one piece keeps what lies outside.
+        first, behind = low >> 1, high + 1 >> 1
+        pieces = [mapping]
+        new_bounds = [start, end]
+        if low & 1:
+            pieces.insert(0, owners[first])
+            new_bounds.insert(0, start)
+        if high & 1:
+            pieces.append(owners[behind - 1])
+            new_bounds.append(end)
+        bounds[low:high] = new_bounds
+        owners[first:behind] = pieces
 
-    def standing(self, space: int, start: int, end: int) -> range:
-        """Return where, in the space's lists, what it has of its own in [start, end) stands."""
-        low = bisect_right(self.ends[space], start)
-        return range(low, bisect_left(self.starts[space], end, low))
+    def covered(self, space: int, start: int, end: int) -> list[int]:
+        """Return the space's own mappings that stand in [start, end)."""
+        bounds = self._bounds[space]
+        low, high = bisect_right(bounds, start), bisect_left(bounds, end)
+        if low == high and not low & 1:
+            return []
+        return self.owners[space][low >> 1 : high + 1 >> 1]
 
-    def stands_whole(self, space: int, start: int, end: int) -> bool:
-        """Tell whether one of the space's own mappings covers all of [start, end)."""
-        low = bisect_right(self.ends[space], start)
-        starts = self.starts[space]
-        return low < len(starts) and starts[low] <= start and self.ends[space][low] >= end
+    def is_inside(self, space: int, start: int, end: int) -> bool:
+        """Tell whether [start, end) lies within one of the space's own mappings."""
+        bounds = self._bounds[space]
+        low = bisect_right(bounds, start)
+        return low & 1 == 1 and bounds[low] >= end
 
     def covers_inherited(self, space: int, start: int, end: int) -> bool:
         """Tell whether a mapping at [start, end) covers one of the parents'; True if not sure."""
@@ -96,7 +105,7 @@ class SpaceColumns:
             if version < 0:
                 return False
             space = self.version_space[version]
-            if self.standing(space, start, end):
+            if self.covered(space, start, end):
                 return True
             version = self.inherits[space]
         return version >= 0

@@ -210,15 +210,17 @@ class Replay:
             version = spaces.add_space(row, version)
             self._enter(pid, records.mmap_ns[index], row, version)
         else:
-            covered = spaces.standing(space, start, end)
-            owners = spaces.owners[space]
-            is_same = all(self._is_same(owners[each], index) for each in covered)
-            if is_same and spaces.stands_whole(space, start, end):
-                return
+            covered = spaces.covered(space, start, end)
+            if covered:
+                is_same = all(self._is_same(each, index) for each in covered)
+                if is_same and spaces.is_inside(space, start, end):
+                    return
+            else:
+                is_same = True
             if (
                 not is_same
                 or spaces.is_shared[version]
-                or spaces.covers_inherited(space, start, end)
+                or (spaces.inherits[space] >= 0 and spaces.covers_inherited(space, start, end))
             ):
                 version = spaces.add_epoch(version)
                 self._enter(pid, records.mmap_ns[index], row, version)

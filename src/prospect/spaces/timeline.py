@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.spaces.sorting import distinct, run_starts
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 # include/linux/threads.h: PID_MAX_LIMIT. Below it a rank is one access to a table.
@@ -42,6 +46,7 @@ class TaskIds:
         if self.table is not None:
             # Adding in 64 bits: the largest i32 must not wrap round to a negative index.
             return self.table.take(ids.astype(np.int64) + 1, mode="clip").astype(np.int64)
+        ids = np.maximum(ids, np.int32(-1))
         row = np.searchsorted(self.ids, ids)
         np.minimum(row, len(self.ids) - 1, out=row)
         return np.where(self.ids.take(row) == ids, self.rank.take(row), 0).astype(np.int64)
@@ -52,7 +57,7 @@ def collect_ids(*columns: NDArray[np.int32]) -> TaskIds:
 
     A negative id other than -1 is none that the kernel gives out, and counts as -1.
     """
-    largest = max((int(column.max()) for column in columns if len(column)), default=-1)
+    largest = max((int(column.max(initial=-1)) for column in columns), default=-1)
     if largest <= _PID_MAX_LIMIT:
         is_present = np.zeros(largest + 2, np.bool_)
         is_present[0] = True
@@ -61,7 +66,7 @@ def collect_ids(*columns: NDArray[np.int32]) -> TaskIds:
         ids = np.flatnonzero(is_present).astype(np.int32) - np.int32(1)
     else:
         lowest = np.array([-1], np.int32)
-        ids = np.unique(np.maximum(np.concatenate((lowest, *columns)), lowest))
+        ids = distinct(np.maximum(np.concatenate((lowest, *columns)), lowest))
     return with_ranks(ids, np.arange(len(ids), dtype=np.int32))
 
 
@@ -114,7 +119,7 @@ def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeT
     bits = (last_ns - base_ns + 1).bit_length()
     if bits <= available_bits:
         return RelativeTime(base_ns, last_ns, None, bits)
-    ticks_ns = np.unique(live)
+    ticks_ns = live.take(run_starts(live))
     return RelativeTime(base_ns, last_ns, ticks_ns, len(ticks_ns).bit_length())
 
 
@@ -166,28 +171,29 @@ class Track:
 
 
 def build_track(
-    ids: TaskIds, rank: NDArray[np.int64], time_ns: NDArray[np.uint64]
+    ids: TaskIds, rank: Sequence[int], time_ns: Sequence[int]
 ) -> tuple[Track, NDArray[np.int64]]:
     """Sort change points by id.
 
     Args:
         ids: ranks of the ids that will be asked for.
-        rank: i64[c] whose change it is; the first is rank 0's, at time 0.
-        time_ns: u64[c] when; ascending for each rank.
+        rank: whose change each is.
+        time_ns: when; ascending for each rank.
 
     Returns:
-        The track, and for each of its rows the change point it is (i64[c]).
+        The track, and the change point that each of its rows is, i64[c + 1]: -1 for the first.
     """
-    order = np.argsort(rank, kind="stable")
-    rank, time_ns = rank.take(order), time_ns.take(order)
+    # Before all others stands one that answers for ids that never occurred, as a change of -1's.
+    ranks = np.concatenate(([0], np.array(rank, np.int64)))
+    times_ns = np.concatenate((np.zeros(1, np.uint64), np.array(time_ns, np.uint64)))
+    order = np.argsort(ranks, kind="stable")
+    ranks, times_ns = ranks.take(order), times_ns.take(order)
     rank_bits = max(len(ids) - 1, 1).bit_length()
-    packing = relative_time(np.sort(time_ns), _WORD_BITS - rank_bits)
-    relative = packing.find(time_ns)
-    is_first = np.ones(len(rank), np.bool_)
-    is_first[1:] = rank[1:] != rank[:-1]
-    relative[is_first] = 0
-    keys = (rank.view(np.uint64) << np.uint64(packing.bits)) | relative
-    return Track(ids, packing, keys), order
+    packing = relative_time(np.sort(times_ns), _WORD_BITS - rank_bits)
+    relative = packing.find(times_ns)
+    relative[run_starts(ranks)] = 0
+    keys = (ranks.view(np.uint64) << np.uint64(packing.bits)) | relative
+    return Track(ids, packing, keys), order - 1
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,7 @@ class Timeline:
         process_row: i32[c] row of `World.processes`; -1 where nothing is known of the pid.
         space, epoch: i32[c] for `AddressSpaces.locate`.
         threads: changes of tids.
-        comm: i32[d] row of `World.names`, for the rows of `threads`.
+        comm: i32[d] row of `World.names`, for the rows of `threads`; never -1.
     """
 
     processes: Track

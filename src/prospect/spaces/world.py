@@ -17,6 +17,7 @@ from prospect.spaces.mappings import describe_mappings, is_of_kernel
 from prospect.spaces.processes import freeze_processes
 from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords
 from prospect.spaces.runs import task_pid, task_runs, task_tid
+from prospect.spaces.sorting import distinct
 from prospect.spaces.timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
 from prospect.spaces.versions import number_versions
 
@@ -73,10 +74,10 @@ def build_spaces(events: Events) -> World:
     replay = Replay(_side_records(tasks, user_mmaps, mappings, ids), len(ids))
     replay.run()
     pid_rank, tid_rank = ids.find(sampled_pid), ids.find(sampled_tid)
-    for pid in np.unique(pid_rank).tolist():
+    for pid in distinct(pid_rank).tolist():
         replay.known_row(pid)
     names = _Names(events.names, ids)
-    timeline = _freeze_timeline(replay, _thread_ids(replay, ids, pid_rank, tid_rank), ids, names)
+    timeline = _freeze_timeline(replay, ids, _thread_ids(replay, ids, pid_rank, tid_rank), names)
     name = names.fill(replay.processes.name, replay.processes.pid)
     return World(
         processes=freeze_processes(replay.processes, ids.ids, name),
@@ -102,8 +103,8 @@ def _select(table: _Table, is_kept: NDArray[np.bool_]) -> _Table:
 
 def _sampled_tasks(samples: Samples) -> NDArray[np.uint64]:
     """Return the distinct task words of the samples."""
-    distinct = [np.unique(runs.task) for runs in task_runs(samples)]
-    return np.unique(np.concatenate(distinct)) if distinct else np.empty(0, np.uint64)
+    met = [distinct(runs.task) for runs in task_runs(samples)]
+    return distinct(np.concatenate(met)) if met else np.empty(0, np.uint64)
 
 
 def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks, Mmaps]:
@@ -166,7 +167,7 @@ def _thread_ids(
     """Let threads that no record names go by their process's name."""
     rank = np.arange(len(ids), dtype=np.int32)
     for pid, tid in zip(pid_rank.tolist(), tid_rank.tolist(), strict=True):
-        if not replay.is_named(tid):
+        if tid and not replay.is_named(tid):
             rank[tid] = pid
     return with_ranks(ids.ids, rank)
 
@@ -198,38 +199,24 @@ class _Names:
 
 
 def _freeze_timeline(
-    replay: Replay, threads: TaskIds, processes: TaskIds, names: _Names
+    replay: Replay, processes: TaskIds, threads: TaskIds, names: _Names
 ) -> Timeline:
-    # The first change of each track answers for ids that never occurred: nothing is known.
-    nothing = np.array([-1])
-    zero_ns = np.zeros(1, np.uint64)
-    process_track, order = build_track(
-        processes,
-        np.concatenate(([0], np.array(replay.state_pid, np.int64))),
-        np.concatenate((zero_ns, np.array(replay.state_ns, np.uint64))),
-    )
+    process_track, change = build_track(processes, replay.state_pid, replay.state_ns)
+    thread_track, comm_change = build_track(threads, replay.comm_tid, replay.comm_ns)
     spaces = replay.spaces
     version = np.array(replay.state_version, np.int64)
-    space = np.array(spaces.version_space, np.int32).take(version)
-    epoch = np.array(spaces.version_epoch, np.int32).take(version)
-    process_row = np.array(replay.state_row, np.int32)
-    thread_track, thread_order = build_track(
-        threads,
-        np.concatenate(([0], np.array(replay.comm_tid, np.int64))),
-        np.concatenate((zero_ns, np.array(replay.comm_ns, np.uint64))),
-    )
-    comm = names.fill(replay.comm_name, replay.comm_tid)
 
-    def column(values: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        return np.concatenate((nothing, values)).take(rows).astype(np.int32)
+    def by_change(column: list[int] | NDArray[np.int32]) -> NDArray[np.int32]:
+        # Row -1 is the last: nothing is known of ids that never occurred.
+        return np.append(np.array(column, np.int32), np.int32(-1)).take(change)
 
     return Timeline(
         processes=process_track,
-        process_row=column(process_row, order),
-        space=column(space, order),
-        epoch=column(epoch, order),
+        process_row=by_change(replay.state_row),
+        space=by_change(np.array(spaces.version_space, np.int32).take(version)),
+        epoch=by_change(np.array(spaces.version_epoch, np.int32).take(version)),
         threads=thread_track,
-        comm=column(comm, thread_order),
+        comm=names.fill([*replay.comm_name, -1], [*replay.comm_tid, 0]).take(comm_change),
     )
 
 

@@ -76,8 +76,8 @@ def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
     Returns:
         Paths in /proc that open the very file, best first; opening them may need privilege.
     """
-    names = {path.replace(b"\n", rb"\012"), _escaped_without_deleted(path)}
-    names |= {name + DELETED for name in tuple(names)}
+    escaped = path.replace(b"\n", rb"\012")
+    names = {escaped, escaped.removesuffix(DELETED), escaped + DELETED}
     if _link_target(b"/proc/%d/exe" % process.pid) in {path, path + DELETED}:
         yield b"/proc/%d/exe" % process.pid
     for line in read_system_file(f"/proc/{process.pid}/maps").splitlines():
@@ -87,10 +87,6 @@ def mapped_file_links(process: LiveProcess, path: bytes) -> Iterator[bytes]:
             start, _, end = fields[0].partition(b"-")
             yield b"/proc/%d/map_files/%x-%x" % (process.pid, int(start, 16), int(end, 16))
             return
-
-
-def _escaped_without_deleted(path: bytes) -> bytes:
-    return path.removesuffix(DELETED).replace(b"\n", rb"\012")
 
 
 def _status(pid: int) -> dict[bytes, bytes]:

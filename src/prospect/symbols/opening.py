@@ -18,7 +18,7 @@ from prospect.profile.naming import NameSource
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAPPED_FROM_BYTES = 1 << 22
+MAPPED_FROM_BYTES = 1 << 16
 LARGEST_READ_BYTES = 1 << 31
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY

@@ -84,7 +84,10 @@ def named(
     source = table.source.take(hit_rows)
     rows = hit_rows.tolist()
     raw = table.names(rows)
-    aliases = [table.alias_names(one) for one in rows]
+    has_aliases = np.isin(hit_rows, table.alias_row).tolist()
+    aliases = [
+        table.alias_names(one) if has else [] for one, has in zip(rows, has_aliases, strict=True)
+    ]
     flat = demangle([*raw, *(alias for several in aliases for alias in several)])
     rest = iter(flat[len(raw) :])
     start = table.start.take(hit_rows)

@@ -17,11 +17,13 @@ import numpy as np
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
 LONGEST_NAME_BYTES = 1 << 16
+# Linkers that fold equal functions put thousands of names at one address.
+MOST_ALIASES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +81,27 @@ class SymbolTable:
 
     def name(self, index: int) -> bytes:
         """Return the name of one row: mangled, `first->second` of a bracket, `name@plt`."""
-        name = _cut_name(self.strings, self.name_start, self.name_length, index)
-        if self.source[index] == NameSource.PLT:
-            return name + b"@plt"
-        if self.source[index] == NameSource.BRACKET and self.next_name_start is not None:
-            return name + b"->" + _cut_name(self.strings, self.next_name_start, None, index)
-        return name
+        return self.names([index])[0]
 
-    def names(self, indexes: Iterable[int]) -> list[bytes]:
+    def names(self, indexes: Sequence[int]) -> list[bytes]:
         """Return the names of several rows."""
-        return [self.name(index) for index in indexes]
+        rows = np.array(indexes, np.int64)
+        names = _cut_names(self.strings, self.name_start, self.name_length, rows)
+        source = self.source.take(rows)
+        for place in np.flatnonzero(source == NameSource.PLT).tolist():
+            names[place] += b"@plt"
+        if self.next_name_start is not None:
+            places = np.flatnonzero(source == NameSource.BRACKET)
+            following = _cut_names(self.strings, self.next_name_start, None, rows.take(places))
+            for place, name in zip(places.tolist(), following, strict=True):
+                names[place] += b"->" + name
+        return names
 
     def alias_names(self, index: int) -> list[bytes]:
-        """Return the other names of a row's address, best first."""
+        """Return the other names of a row's address, best first, `MOST_ALIASES` of them."""
         first, last = np.searchsorted(self.alias_row, [index, index + 1]).tolist()
-        starts, lengths = self.alias_name_start, self.alias_name_length
-        return [_cut_name(self.strings, starts, lengths, alias) for alias in range(first, last)]
+        rows = np.arange(first, min(last, first + MOST_ALIASES))
+        return _cut_names(self.strings, self.alias_name_start, self.alias_name_length, rows)
 
     @cached_property
     def _overlapping(self) -> bool:
@@ -233,18 +240,25 @@ def _even(column: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.append(column, np.uint64(0)) if len(column) % 2 else column
 
 
-def _cut_name(
+def _cut_names(
     strings: bytes | memoryview,
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64] | None,
-    index: int,
-) -> bytes:
-    start = int(starts[index])
+    rows: NDArray[np.int64],
+) -> list[bytes]:
+    begins = starts.take(rows).tolist()
     if lengths is not None:
-        return bytes(strings[start : start + int(lengths[index])])
+        sizes = lengths.take(rows).tolist()
+        return [
+            bytes(strings[begin : begin + size]) for begin, size in zip(begins, sizes, strict=True)
+        ]
+    return [_until_nul(strings, begin) for begin in begins]
+
+
+def _until_nul(strings: bytes | memoryview, begin: int) -> bytes:
     # Nearly every name is short; one without its NUL must not cost the rest of the text.
     for size in (256, LONGEST_NAME_BYTES):
-        text = bytes(strings[start : start + size])
+        text = bytes(strings[begin : begin + size])
         end = text.find(0)
         if end >= 0:
             return text[:end]

@@ -2,8 +2,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from builders.profile import qsort_profile
 
+from builders.profile import qsort_profile
 from prospect.profile.accounting import accounted_times
 from prospect.profile.portions import event_hits
 from prospect.profile.processes import process_totals

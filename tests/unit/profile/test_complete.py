@@ -1,8 +1,8 @@
 import math
 
 import numpy as np
-from builders.profile import ProfileBuilder, qsort_profile, rowless_profile, run_info
 
+from builders.profile import ProfileBuilder, qsort_profile, rowless_profile, run_info
 from prospect.profile.complete import NO_OBJECT_PATH, NO_PROCESS_NAME, complete
 from prospect.profile.model import EventInfo
 from prospect.profile.naming import NameSource

@@ -1,5 +1,4 @@
 from builders.profile import ProfileBuilder, empty_profile, qsort_profile, rowless_profile, run_info
-
 from prospect.profile.complete import complete
 from prospect.profile.counters import run_counters
 

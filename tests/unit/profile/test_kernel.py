@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from builders.profile import qsort_profile, rowless_profile
 
+from builders.profile import qsort_profile, rowless_profile
 from prospect.errors import RenderError
 from prospect.profile.complete import complete
 from prospect.profile.kernel import check_sum, kernel_profiles

@@ -1,6 +1,6 @@
 import numpy as np
-from builders.profile import ProfileBuilder, clock_event, qsort_profile, run_info
 
+from builders.profile import ProfileBuilder, clock_event, qsort_profile, run_info
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL
 from prospect.profile.portions import event_hits
 from prospect.profile.processes import (

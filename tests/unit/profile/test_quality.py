@@ -1,5 +1,4 @@
 from builders.profile import ProfileBuilder, empty_profile, qsort_profile
-
 from prospect.profile.naming import NameSource
 from prospect.profile.portions import event_hits
 from prospect.profile.quality import symbol_quality

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from builders.profile import ProfileBuilder, clock_event, run_info
 
+from builders.profile import ProfileBuilder, clock_event, run_info
 from prospect.profile.model import EventInfo
 from prospect.profile.portions import event_hits
 from prospect.profile.routines import routine_tables

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+
 from builders.profile import (
     ProfileBuilder,
     empty_profile,
@@ -9,7 +10,6 @@ from builders.profile import (
     rowless_profile,
     run_info,
 )
-
 from prospect.errors import UsageError
 from prospect.profile.model import BIRTH_FORK, MODE_KERNEL
 from prospect.profile.portions import PORTION_KERNEL, PORTION_USER

@@ -1,7 +1,9 @@
+import resource
 import time
 
 import pytest
 
+from prospect.symbols import cxx_names
 from prospect.symbols import demangle as module
 from prospect.symbols.demangle import available, demangle
 
@@ -80,20 +82,20 @@ def test_what_is_not_mangled_stays(name):
 
 def test_each_distinct_name_is_demangled_once(monkeypatch):
     calls = []
-    monkeypatch.setattr(module, "_demangle_one", lambda name: calls.append(name) or "text")
+    monkeypatch.setattr(module, "demangle_cxx", lambda name: calls.append(name) or b"text")
     assert demangle([b"_Z1fv", b"_Z1gv", b"_Z1fv"]) == ["text"] * 3
     assert sorted(calls) == [b"_Z1fv", b"_Z1gv"]
 
 
 def test_without_the_runtime_names_of_cxx_stay_and_those_of_rust_do_not(monkeypatch):
-    monkeypatch.setattr(module, "_LIBRARY", "libnothing-of-that-name.so")
-    module._load_demangler.cache_clear()
+    monkeypatch.setattr(cxx_names, "_LIBRARY", "libnothing-of-that-name.so")
+    cxx_names._load_demangler.cache_clear()
     try:
         assert not available()
         assert one(b"_Z3foov") == "_Z3foov"
         assert one(b"_RNvCs1234_7mycrate3foo") == "mycrate::foo"
     finally:
-        module._load_demangler.cache_clear()
+        cxx_names._load_demangler.cache_clear()
 
 
 def doubling_cxx(levels):
@@ -117,11 +119,41 @@ def base_62(value):
     return high + "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[value % 62]
 
 
+def nested_packs(size):
+    """A pack in a pack in a pack, each as long as the first."""
+    return b"_Z1fIJ" + b"i" * size + b"EEvDp1gIT_1hIDp1kIT_1lIDpT_EEEE"
+
+
+GREEDY = [doubling_cxx(30), doubling_rust(30), nested_packs(400)]
+
+
 @needs_runtime
-@pytest.mark.parametrize("build", [doubling_cxx, doubling_rust])
-def test_names_that_ask_for_gigabytes_stay_and_cost_nothing(build):
-    small, big = build(2), build(30)
-    assert one(small) != small.decode()
-    begin = time.process_time()
-    assert one(big) == big.decode()
-    assert time.process_time() - begin < 1
+@pytest.mark.parametrize("name", [doubling_cxx(2), doubling_rust(2), nested_packs(2)])
+def test_references_back_are_followed(name):
+    assert demangle([name]) != [name.decode()]
+
+
+@needs_runtime
+def test_names_that_ask_for_gigabytes_stay_and_cost_little_time_and_no_memory():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.monotonic()
+    assert demangle(GREEDY) == [name.decode() for name in GREEDY]
+    assert time.monotonic() - begin < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+@needs_runtime
+def test_a_greedy_name_does_not_take_others_with_it():
+    costly = [
+        b"_Z%d" % len(text) + text + b"1xS_S_S_S_S_S_S_S_S_S_S_S_S_S_S_S_S_S_S_"
+        for text in (b"f", b"g", b"h")
+    ]
+    names = [GREEDY[0], costly[0], GREEDY[2], costly[1], costly[2]]
+    texts = demangle(names)
+    assert [text[:4] for text in texts] == ["_Z1f", "f(x,", "_Z1f", "g(x,", "h(x,"]
+
+
+@needs_runtime
+def test_without_a_child_only_costly_names_stay(monkeypatch):
+    monkeypatch.setattr(cxx_names.sys, "executable", "/nonexistent")
+    assert demangle([GREEDY[0], b"_Z3foov"]) == [GREEDY[0].decode(), "foo()"]

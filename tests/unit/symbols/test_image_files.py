@@ -143,3 +143,9 @@ class TestDebugFiles:
     def test_a_link_to_the_image_itself_is_none(self, places: Path) -> None:
         found = self.found(places, sections=[debug_link_section("a", 0)])
         assert find_debug_image(found, os.fsencode(places / "bin")) is None
+
+    def test_not_with_another_build_id_though_the_checksum_is_right(self, places: Path) -> None:
+        debug = image(OTHER_ID, symbols=SYMBOLS)
+        write(places / "bin/a.debug", debug)
+        found = self.found(places, sections=[debug_link_section("a.debug", zlib.crc32(debug))])
+        assert find_debug_image(found, os.fsencode(places / "bin")) is None

@@ -32,7 +32,7 @@ from prospect.symbols.rust_v0 import demangle_v0
         ("_RINvC1a1fKo10000000000000000_E", "a::f::<0x10000000000000000>"),
         ("_RINvC1a1fhBa_E", None),
         ("_RINvC1a1fThEB7_E", "a::f::<(u8,), (u8,)>"),
-        ("_RNvC1au8grre_vqa", "a::größe"),
+        ("_RNvC1au9gre_6ka8i", "a::größe"),
         ("_RNvC1a4mainC1b", "a::main"),
         ("_RNvC1a4main.llvm.1234", "a::main"),
         ("_RNvC1a4main.cold", "a::main.cold"),

@@ -1,7 +1,7 @@
 import numpy as np
 
 from prospect.profile.naming import NameSource
-from prospect.symbols.table import build_symbol_table
+from prospect.symbols.table import MOST_ALIASES, build_symbol_table
 
 
 def table(*rows, rank=None, limit=1000, texts=None):
@@ -52,6 +52,11 @@ def test_the_lowest_rank_of_one_address_is_the_symbol_and_the_others_are_aliases
     assert symbols.end.tolist() == [9, 15]
     assert symbols.alias_names(0) == []
     assert symbols.alias_names(1) == [b"second", b"third"]
+
+
+def test_of_very_many_aliases_the_best_are_given():
+    symbols = table(*((b"%d" % number, 10, 20) for number in range(100)))
+    assert symbols.alias_names(0) == [b"%d" % number for number in range(1, MOST_ALIASES + 1)]
 
 
 def test_ranks_are_asked_only_of_rows_that_share_an_address():

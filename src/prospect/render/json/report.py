@@ -51,8 +51,8 @@ class JsonRenderer:
     media_type: ClassVar[str] = "application/json"
 
     detail: Detail = "2"
-    user_threshold_s: float = 0.0
-    kernel_threshold_s: float = 0.0
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the document to `out`, which stays open.

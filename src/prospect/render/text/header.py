@@ -12,7 +12,7 @@ from prospect.render.text.numbers import counted
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from prospect.profile.model import EventInfo, RunInfo
     from prospect.profile.view import ReportView
@@ -32,7 +32,7 @@ def header_lines(view: ReportView, style: Style) -> Iterator[str]:
     yield f"Prospect was built for: Linux {escaped(run.arch) or _UNKNOWN}"
     yield f"Current command line: '{_words(run.recorder_command_line)}'"
     yield f"CPU Speed: {_cpu_speed(run)}"
-    yield f"Sampling frequency: {_frequencies(run.events)}"
+    yield f"Sampling frequency: {_frequencies([event.event for event in view.events])}"
     if run.clock:
         yield f"Sampling clock: {escaped(run.clock)}"
     yield f"Recorded: {_recorded(run)}"
@@ -57,7 +57,7 @@ def _cpu_speed(run: RunInfo) -> str:
     return f"{speed} ({escaped(run.cpu_description)})" if run.cpu_description else speed
 
 
-def _frequencies(events: tuple[EventInfo, ...]) -> str:
+def _frequencies(events: Sequence[EventInfo]) -> str:
     if len(events) == 1:
         return _hz(events[0].frequency_hz)
     return ", ".join(f"{escaped(event.name)} {_hz(event.frequency_hz)}" for event in events)

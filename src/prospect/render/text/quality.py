@@ -60,10 +60,11 @@ def _label(entry: SourceHits) -> str:
 def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
     objects = view.profile.objects
     yield f"{_label(entry)}; remedy: {REMEDIES[entry.source]}"
-    width = max(len(str(found.hits)) for found in entry.objects)
-    for found in entry.objects:
+    counts = [counted(found.hits, "hit") for found in entry.objects]
+    width = max(map(len, counts))
+    for found, count in zip(entry.objects, counts, strict=True):
         note = objects.note[found.object_index]
         path = escaped(objects.path[found.object_index])
-        yield f"  {found.hits:>{width}} hits in {path}" + (f" ({escaped(note)})" if note else "")
+        yield f"  {count:>{width}} in {path}" + (f" ({escaped(note)})" if note else "")
     if entry.objects_left_out:
         yield f"  and in {counted(entry.objects_left_out, 'object')} more"

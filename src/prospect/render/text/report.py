@@ -69,7 +69,7 @@ def report_lines(view: ReportView, style: Style) -> Iterator[str]:
     yield from header_lines(view, style)
     yield from statistics_lines(view, style)
     for number, event in enumerate(view.events, start=1):
-        if len(view.profile.run.events) > 1:
+        if len(view.events) > 1:
             yield RULE
             yield style.title(
                 f"Event {number} of {len(view.events)} with hits: {escaped(event.event.name)}"

@@ -93,7 +93,7 @@ class RoutineFormatter:
         if not self._figures.has_time:
             return f"{counted(table.total_hits, 'hit')}."
         seconds = self._figures.seconds(table.total_seconds)
-        return f"Extrapolated time from {table.total_hits} hits = {seconds} seconds."
+        return f"Extrapolated time from {counted(table.total_hits, 'hit')} = {seconds} seconds."
 
     def _cells(self, function: int) -> _Cells:
         cells = self._cells_of.get(function)

@@ -1,0 +1,217 @@
+"""The events of every CPU: opened, started, drained, followed when CPUs come and go.
+
+Comes in: an `EventPlan` and CPU numbers. Goes out: ring contents, ids, counts of lost samples.
+
+Defined by: perf_event_open(2); the read format in ``include/uapi/linux/perf_event.h``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.abi.block import EventDescription
+from prospect.capture import syscalls
+from prospect.capture.event_choice import SCOPE_SYSTEM
+from prospect.capture.rings import Ring, next_smaller_bytes
+from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from prospect.capture.event_choice import EventPlan
+    from prospect.capture.sink import RecordSink
+
+# value, id, lost
+_COUNTS = struct.Struct("=QQQ")
+
+
+class _CpuEvents(NamedTuple):
+    """One CPU's clocks (file descriptors and ids in the order of the bank) and their ring."""
+
+    cpu: int
+    fds: tuple[int, ...]
+    ids: tuple[int, ...]
+    ring: Ring
+
+
+class EventSet:
+    """All events of a recording.
+
+    Attributes:
+        plan: what is opened on each CPU.
+        ring_bytes: size of each ring, after what the kernel refused.
+        lost: id → samples lost, of CPUs that are closed.
+    """
+
+    def __init__(self, plan: EventPlan, pid: int, ring_bytes: int) -> None:
+        self.plan = plan
+        self.ring_bytes = ring_bytes
+        self.lost: dict[int, int] = {}
+        self._target = -1 if plan.scope == SCOPE_SYSTEM else pid
+        self._open: dict[int, _CpuEvents] = {}
+        self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
+        self._cpu_of: dict[int, int] = {}
+
+    def open(self, cpus: tuple[int, ...]) -> None:
+        """Open the events of `cpus`, with smaller rings where the kernel refuses these.
+
+        Raises:
+            CaptureError: too many files, too little lockable memory.
+            OSError: the kernel refuses the event on one of the CPUs.
+        """
+        while True:
+            try:
+                for cpu in cpus:
+                    self.add_cpu(cpu)
+            except OSError as error:
+                self.close()
+                self._clock_ids = [[] for _ in self.plan.periods]
+                if error.errno == errno.EMFILE:
+                    self._raise_file_limit(error, len(cpus))
+                else:
+                    self.ring_bytes = next_smaller_bytes(self.ring_bytes, error)
+            else:
+                break
+        if not self._open:
+            raise CaptureError("no CPU is on line as far as perf_event_open() can tell")
+
+    def add_cpu(self, cpu: int) -> int | None:
+        """Open one CPU's events; return what to poll, None where the CPU has just gone.
+
+        Raises:
+            OSError: the kernel refuses; nothing of this CPU stays open.
+        """
+        fds: list[int] = []
+        try:
+            for clock in range(len(self.plan.periods)):
+                attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
+                fds.append(syscalls.perf_event_open(attr.pack(), self._target, cpu))
+            ring = Ring(fds[0], self.ring_bytes)
+            for fd in fds[1:]:
+                syscalls.share_ring(fd, fds[0])
+        except OSError as error:
+            for fd in fds:
+                os.close(fd)
+            if error.errno == errno.ENODEV:
+                return None
+            raise
+        ids = tuple(syscalls.event_id(fd) for fd in fds)
+        self._open[cpu] = _CpuEvents(cpu, tuple(fds), ids, ring)
+        for clock, clock_id in enumerate(ids):
+            self._clock_ids[clock].append(clock_id)
+            self._cpu_of[clock_id] = cpu
+        return fds[0]
+
+    def drop_cpu(self, cpu: int, sink: RecordSink) -> None:
+        """Keep what a CPU that went off line left in its ring, and close its events."""
+        events = self._open[cpu]
+        slices: list[memoryview | bytes] = []
+        events.ring.pending(slices)
+        sink.append(slices)
+        slices.clear()
+        self.lost.update(_lost(events))
+        del self._open[cpu]
+        _close(events)
+
+    def enable(self) -> None:
+        """Start all clocks; per-command events start at its exec instead."""
+        for cpu in self._open:
+            self.enable_cpu(cpu)
+
+    def enable_cpu(self, cpu: int) -> None:
+        """Start the clocks of one CPU."""
+        if self.plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC:
+            return
+        for fd in self._open[cpu].fds:
+            syscalls.enable_event(fd)
+
+    def disable(self) -> None:
+        """Stop all clocks."""
+        for events in self._open.values():
+            for fd in events.fds:
+                syscalls.disable_event(fd)
+
+    def drain(self, sink: RecordSink, end: bytes) -> int:
+        """Write what all rings hold, and `end` behind it; return how many held anything.
+
+        Raises:
+            OSError: the file cannot grow; the rings keep what they hold.
+        """
+        slices: list[memoryview | bytes] = []
+        heads = []
+        for events in self._open.values():
+            before = len(slices)
+            head = events.ring.pending(slices)
+            if len(slices) > before:
+                heads.append((events.ring, head))
+        if not heads:
+            return 0
+        if end:
+            slices.append(end)
+        sink.append(slices)
+        for ring, head in heads:
+            ring.release(head)
+        return len(heads)
+
+    def poll_fds(self) -> list[int]:
+        """Return the file descriptors that become readable when a ring is half full."""
+        return [events.fds[0] for events in self._open.values()]
+
+    def poll_fd(self, cpu: int) -> int:
+        """Return one of them."""
+        return self._open[cpu].fds[0]
+
+    def cpus(self) -> tuple[int, ...]:
+        """Return the CPUs that are watched now."""
+        return tuple(self._open)
+
+    def clock_ids(self) -> list[list[int]]:
+        """Return the ids of each clock, of all CPUs that were ever watched."""
+        return self._clock_ids
+
+    def description(self) -> EventDescription:
+        """Return the bank as one event, as perf.data is to show it."""
+        ids = tuple(clock_id for ids in self._clock_ids for clock_id in ids)
+        return EventDescription(self.plan.clock_attr(0, self.ring_bytes // 2), ids, self.plan.clock)
+
+    def cpu_of(self) -> dict[int, int]:
+        """Return id → CPU, of all events that were ever open."""
+        return self._cpu_of
+
+    def read_lost(self) -> dict[int, int]:
+        """Return id → samples that the kernel could not deliver; empty before Linux 6.0."""
+        lost = dict(self.lost)
+        for events in self._open.values():
+            lost.update(_lost(events))
+        return lost
+
+    def close(self) -> None:
+        """Close all events and unmap all rings."""
+        while self._open:
+            _close(self._open.popitem()[1])
+
+    def _raise_file_limit(self, error: OSError, cpus: int) -> None:
+        if not syscalls.raise_open_files_limit():
+            # Each clock is a file; the mapping of a ring keeps one more.
+            needed = cpus * (len(self.plan.periods) + 1) + 32
+            raise CaptureError(
+                f"{cpus} CPUs need {needed} open files: raise the limit with `ulimit -n {needed}`"
+            ) from error
+
+
+def _lost(events: _CpuEvents) -> dict[int, int]:
+    lost: dict[int, int] = {}
+    for fd in events.fds:
+        counts = os.read(fd, _COUNTS.size)
+        if len(counts) == _COUNTS.size:
+            _, clock_id, count = _COUNTS.unpack(counts)
+            lost[clock_id] = count
+    return lost
+
+
+def _close(events: _CpuEvents) -> None:
+    events.ring.close()
+    for fd in events.fds:
+        os.close(fd)

@@ -1,0 +1,210 @@
+"""The loop of a recording: sleep until a ring is half full, write what all rings hold, go on.
+
+Comes in: open events, the command, signals. Goes out: records in the sink; when and why the
+interval ended.
+
+Defined by: perf_event_open(2), "Overflow handling" and the ring buffer's poll semantics.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from prospect.capture.machine import read_cpu_times
+from prospect.capture.signals import ENDING, terminal_signals_group
+from prospect.capture.synthesis import FINISHED_ROUND
+
+if TYPE_CHECKING:
+    from prospect.capture.command import Command
+    from prospect.capture.cpu_events import EventSet
+    from prospect.capture.cpus import CpuWatch
+    from prospect.capture.signals import SignalWatch
+    from prospect.capture.sink import RecordSink
+
+# How long a command may take to end after a signal that was passed on to it.
+_GRACE_NS = 2_000_000_000
+# How often the command is looked at where the kernel has no pidfd.
+_NO_PIDFD_MS = 10
+
+
+class DrainLoop:
+    """One recording interval, from the command's start to its end.
+
+    Attributes:
+        done: whether there is nothing more to wait for.
+        begin_ns, end_ns: the interval in CLOCK_MONOTONIC; 0 until known.
+        cpu_times: /proc/stat as the interval begins and ends.
+        cpu_changes: [time_ns, cpu, "online" or "offline"].
+        interrupted_by: the first signal that was to end the interval, 0 without.
+        limits: sentences about what went wrong on the way.
+        buffers_read, buffer_flushes, wakeups: Prospect's counters.
+    """
+
+    def __init__(
+        self,
+        events: EventSet,
+        command: Command,
+        signals: SignalWatch,
+        watch: CpuWatch,
+        sink: RecordSink,
+    ) -> None:
+        self._events = events
+        self._command = command
+        self._signals = signals
+        self._watch = watch
+        self._sink = sink
+        self._flush_ns = 0
+        self._poll = select.poll()
+        self._give_up_ns = 0
+        self._rounds = False
+        self._is_sink_full = False
+        self.done = False
+        self.begin_ns = self.end_ns = self._drained_ns = 0
+        self.cpu_times: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        self.cpu_changes: list[tuple[int, int, str]] = []
+        self.interrupted_by = 0
+        self.limits: list[str] = []
+        self.buffers_read = self.buffer_flushes = self.wakeups = 0
+
+    def start(self, flush_centiseconds: int) -> None:
+        """Start the events, then the command; drain at least every so many 1/100 s."""
+        self._flush_ns = flush_centiseconds * 10_000_000
+        self.begin_ns = self._drained_ns = time.monotonic_ns()
+        self._events.enable()
+        self._command.release()
+        self.cpu_times = (read_cpu_times(), {})
+        for fd in (self._command.exec_fd, self._command.pidfd, self._signals.fd):
+            if fd >= 0:
+                self._poll.register(fd, select.POLLIN)
+        for fd in self._events.poll_fds():
+            self._poll.register(fd, select.POLLIN)
+
+    def write(self, records: bytes) -> None:
+        """Add records that do not come from a ring."""
+        if self._is_sink_full:
+            return
+        try:
+            self._sink.append([records])
+        except OSError as error:
+            self._end_with_file(error)
+
+    def begin_rounds(self) -> None:
+        """From now on tell readers that they may sort pass by pass: no older record can follow."""
+        self._rounds = True
+
+    def step(self, *, wait: bool) -> None:
+        """Handle what has happened; with `wait` sleep until something does.
+
+        Raises:
+            CommandError: the command could not be executed.
+        """
+        ready = self._poll.poll(self._timeout_ms() if wait else 0)
+        rings_ready = False
+        for fd, what in ready:
+            if fd == self._command.exec_fd:
+                self._poll.unregister(fd)
+                self._command.check_exec()
+            elif fd == self._signals.fd:
+                self._obey(self._signals.arrived())
+            elif fd != self._command.pidfd:
+                rings_ready = True
+                if what & ~select.POLLIN:
+                    # The task or the CPU of this event is gone: it would be ready for ever.
+                    self._poll.unregister(fd)
+        self.wakeups += rings_ready
+        now_ns = time.monotonic_ns()
+        if self._command.reap() or (self._give_up_ns and now_ns >= self._give_up_ns):
+            self.done = True
+            if self._command.reap() and self._command.exec_fd >= 0:
+                self._command.check_exec()
+            if not self.end_ns:
+                self._end()
+                self._drain_guarded(self.end_ns)
+        elif not self.end_ns and (rings_ready or now_ns - self._drained_ns >= self._flush_ns):
+            self._drain_guarded(now_ns)
+
+    def _timeout_ms(self) -> int | None:
+        now_ns = time.monotonic_ns()
+        waits = []
+        if not self.end_ns:
+            waits.append((self._drained_ns + self._flush_ns - now_ns) // 1_000_000 + 1)
+        if self._give_up_ns:
+            waits.append((self._give_up_ns - now_ns) // 1_000_000 + 1)
+        if self._command.pidfd < 0:
+            waits.append(_NO_PIDFD_MS)
+        return max(0, min(waits)) if waits else None
+
+    def _obey(self, numbers: list[int]) -> None:
+        """Pass a signal on to the command; the second one ends the interval at once."""
+        for number in numbers:
+            if number not in ENDING:
+                continue
+            now_ns = time.monotonic_ns()
+            if self.interrupted_by:
+                self._give_up_ns = now_ns
+                continue
+            self.interrupted_by = number
+            self._give_up_ns = now_ns + _GRACE_NS
+            if number != signal.SIGINT or not terminal_signals_group():
+                self._command.send(number)
+
+    def _drain_guarded(self, now_ns: int) -> None:
+        self._drained_ns = now_ns
+        try:
+            self._drain()
+        except OSError as error:
+            self._end_with_file(error)
+
+    def _drain(self) -> None:
+        if self._watch.look():
+            self._follow_cpus()
+        end = FINISHED_ROUND if self._rounds else b""
+        self.buffers_read += self._events.drain(self._sink, end)
+        self.buffer_flushes += 1
+
+    def _follow_cpus(self) -> None:
+        """Open events for CPUs that came on line; keep what those that went left behind."""
+        now_ns = time.monotonic_ns()
+        before, online = set(self._events.cpus()), set(self._watch.online)
+        for cpu in sorted(before - online):
+            self._unregister(self._events.poll_fd(cpu))
+            self._events.drop_cpu(cpu, self._sink)
+            self.cpu_changes.append((now_ns, cpu, "offline"))
+        for cpu in sorted(online - before):
+            try:
+                fd = self._events.add_cpu(cpu)
+            except OSError as error:
+                self.limits.append(f"CPU {cpu} came on line and is not sampled: {error.strerror}.")
+                continue
+            if fd is not None:
+                self._events.enable_cpu(cpu)
+                self._poll.register(fd, select.POLLIN)
+                self.cpu_changes.append((now_ns, cpu, "online"))
+
+    def _unregister(self, fd: int) -> None:
+        try:
+            self._poll.unregister(fd)
+        except KeyError:
+            return  # it hung up before
+
+    def _end(self) -> None:
+        """Stop the events and read the kernel's accounting."""
+        self._events.disable()
+        self.end_ns = time.monotonic_ns()
+        self.cpu_times = (self.cpu_times[0], read_cpu_times())
+
+    def _end_with_file(self, error: OSError) -> None:
+        """End the interval where the file cannot grow; the command goes on to its own end."""
+        self._is_sink_full = True
+        for fd in self._events.poll_fds():
+            self._unregister(fd)
+        if not self.end_ns:
+            self._end()
+        seconds = (self.end_ns - self.begin_ns) / 1e9
+        reason = os.strerror(error.errno or errno.EIO)
+        self.limits.append(f"Recorded only the first {seconds:.1f} s: {reason}.")

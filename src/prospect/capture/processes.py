@@ -1,0 +1,161 @@
+"""Every process that runs as the events begin: its family, its threads' names, its code.
+
+Comes in: /proc. Goes out: FORK, COMM and MMAP2 records of time 0, in portions, so that the rings
+can be drained between them on a machine with very many processes.
+
+Defined by: proc(5); ``fs/proc/array.c`` (do_task_stat), ``fs/proc/task_mmu.c`` (show_map_vma).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.capture.procfs import read_file
+from prospect.capture.synthesis import Map, comm_record, fork_record, user_map_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PORTION_PROCESSES = 32
+
+# include/linux/sched.h
+_PF_KTHREAD = 0x00200000
+_PF_WQ_WORKER = 0x00000020
+
+_PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
+_MAP_SHARED, _MAP_PRIVATE = 1, 2
+# What the kernel's own records call memory without a file, named by prctl() or not.
+_ANONYMOUS = b"//anon"
+
+
+class Stat(NamedTuple):
+    """What of /proc/PID/stat is needed."""
+
+    comm: bytes
+    ppid: int
+    pgrp: int
+    session: int
+    is_kernel_thread: bool
+    threads: int
+
+
+class Snapshot:
+    """The processes met so far.
+
+    Attributes:
+        processes: pid → [parent, process group, session, 1 for a kernel thread].
+        maps_incomplete: processes whose mappings could not be read, or not to their end.
+    """
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._proc = proc
+        self.processes: dict[int, list[int]] = {}
+        self.maps_incomplete = 0
+        # Compiled here, after the command has started, rather than at import.
+        self._executable = re.compile(
+            rb"^([0-9a-f]+)-([0-9a-f]+) ([r-])([w-])x([ps]) ([0-9a-f]+)"
+            rb" ([0-9a-f]+):([0-9a-f]+) ([0-9]+) *(.*)$",
+            re.MULTILINE,
+        )
+
+    def portions(self) -> Iterator[bytes]:
+        """Yield the records of all processes, some processes at a time."""
+        pids = [int(name) for name in os.listdir(self._proc) if name.isdecimal()]
+        pids.sort()
+        for first in range(0, len(pids), _PORTION_PROCESSES):
+            records: list[bytes] = []
+            for pid in pids[first : first + _PORTION_PROCESSES]:
+                self._add(pid, records)
+            yield b"".join(records)
+
+    def _add(self, pid: int, records: list[bytes]) -> None:
+        directory = f"{self._proc}/{pid}"
+        try:
+            stat = parse_stat(read_file(f"{directory}/stat"))
+        except (OSError, ValueError):
+            return  # it ended between the listing and now
+        self.processes[pid] = [stat.ppid, stat.pgrp, stat.session, int(stat.is_kernel_thread)]
+        records.append(fork_record(pid, stat.ppid))
+        records.append(comm_record(pid, pid, stat.comm))
+        if stat.is_kernel_thread:
+            return
+        try:
+            text = read_file(f"{directory}/maps")
+        except OSError:
+            self.maps_incomplete += 1
+        else:
+            records.extend(user_map_record(pid, found) for found in self.executable_maps(text))
+        if stat.threads > 1:
+            records.extend(_thread_names(directory, pid))
+
+    def executable_maps(self, text: bytes) -> list[Map]:
+        """Return the executable mappings of a /proc/PID/maps text, named as in MMAP2 records."""
+        maps = []
+        for found in self._executable.finditer(text):
+            begin, end, read, write, sharing, pgoff, major, minor, inode, name = found.groups()
+            start = int(begin, 16)
+            prot = (
+                _PROT_EXEC
+                | (_PROT_READ if read == b"r" else 0)
+                | (_PROT_WRITE if write == b"w" else 0)
+            )
+            if not name or name.startswith(b"[anon"):
+                name = _ANONYMOUS
+            maps.append(
+                Map(
+                    start=start,
+                    length=int(end, 16) - start,
+                    pgoff=int(pgoff, 16),
+                    major=int(major, 16),
+                    minor=int(minor, 16),
+                    inode=int(inode),
+                    prot=prot,
+                    flags=_MAP_SHARED if sharing == b"s" else _MAP_PRIVATE,
+                    # Only the newline is escaped there (seq_path with "\n").
+                    name=name.replace(b"\\012", b"\n"),
+                )
+            )
+        return maps
+
+
+def parse_stat(text: bytes) -> Stat:
+    """Parse /proc/PID/stat, whatever the process calls itself.
+
+    Raises:
+        ValueError: the text is cut off.
+    """
+    begin, end = text.find(b"(") + 1, text.rfind(b")")
+    fields = text[end + 2 :].split()
+    if not 0 < begin <= end or len(fields) < 18:
+        raise ValueError("not a /proc/PID/stat")
+    flags = int(fields[6])
+    comm = text[begin:end]
+    if flags & _PF_WQ_WORKER and not comm.startswith(b"kworker/R-"):
+        # What it works on just now is appended, behind '-' or '+' (wq_worker_comm).
+        comm = comm.replace(b"+", b"-").partition(b"-")[0]
+    return Stat(
+        comm=comm,
+        ppid=int(fields[1]),
+        pgrp=int(fields[2]),
+        session=int(fields[3]),
+        is_kernel_thread=bool(flags & _PF_KTHREAD),
+        threads=int(fields[17]),
+    )
+
+
+def _thread_names(directory: str, pid: int) -> Iterator[bytes]:
+    try:
+        tids = [int(name) for name in os.listdir(f"{directory}/task") if name.isdecimal()]
+    except OSError:
+        return
+    for tid in tids:
+        if tid == pid:
+            continue
+        try:
+            # One newline is the file's own, more may be the name's.
+            comm = read_file(f"{directory}/task/{tid}/comm")[:-1]
+        except OSError:
+            continue
+        yield comm_record(pid, tid, comm)

@@ -1,0 +1,44 @@
+"""Reading the kernel's text files below /proc and /sys.
+
+Comes in: paths. Goes out: their bytes as the kernel gives them.
+"""
+
+from __future__ import annotations
+
+import os
+
+_CHUNK_BYTES = 1 << 16
+
+
+def read_file(path: str, most_bytes: int = 1 << 30) -> bytes:
+    """Return a file's content, at most about `most_bytes` of it.
+
+    Raises:
+        OSError: as open() and read() say.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        size = 0
+        while size < most_bytes and (part := os.read(fd, _CHUNK_BYTES)):
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def read_if_there(path: str, most_bytes: int = 1 << 30) -> bytes:
+    """Return a file's content, empty where it cannot be read."""
+    try:
+        return read_file(path, most_bytes)
+    except OSError:
+        return b""
+
+
+def read_setting(path: str) -> int | None:
+    """Return the number in a file below /proc/sys, None where there is none."""
+    try:
+        return int(read_file(path))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,106 @@
+"""Ring buffers that the kernel fills, one a CPU.
+
+Comes in: an event's file descriptor. Goes out: the bytes between tail and head, uncopied.
+
+Defined by: struct perf_event_mmap_page in ``include/uapi/linux/perf_event.h`` (Linux 6.18).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+
+from prospect.errors import CaptureError
+
+_DATA_HEAD_OFFSET = 1024
+_DATA_TAIL_OFFSET = 1032
+_HEAD = 0
+_TAIL = 1
+
+_SMALLEST_BYTES = 32 * 1024
+_DEFAULT_BYTES = 512 * 1024
+_LARGEST_BYTES = 8 * 1024 * 1024
+# header, identifier, ip, pid and tid, time, cpu, period
+_SAMPLE_BYTES = 56
+# Rings larger than the default may take this share of the machine's memory together.
+_MEMORY_SHARE = 64
+
+
+class Ring:
+    """A mapped ring buffer; the events of one CPU write into it."""
+
+    __slots__ = ("_control", "_data", "_mapping", "_size")
+
+    def __init__(self, fd: int, size_bytes: int) -> None:
+        """Map the ring of the event at `fd`.
+
+        Raises:
+            OSError: EPERM where the user's share of locked memory is used up, ENOMEM.
+        """
+        self._size = size_bytes
+        self._mapping = mmap.mmap(fd, mmap.PAGESIZE + size_bytes)
+        view = memoryview(self._mapping)
+        # 'Q' makes every access one 64-bit load or store, as head and tail need.
+        self._control = view[_DATA_HEAD_OFFSET : _DATA_TAIL_OFFSET + 8].cast("Q")
+        self._data = view[mmap.PAGESIZE :]
+
+    def pending(self, into: list[memoryview | bytes]) -> int:
+        """Append what lies between tail and head; return the head for `release`.
+
+        No barrier is needed between reading the head and the data: the data is read by the
+        kernel, inside write(2).
+        """
+        head, tail = self._control[_HEAD], self._control[_TAIL]
+        length = head - tail
+        if length:
+            begin = tail & (self._size - 1)
+            end = begin + length
+            if end <= self._size:
+                into.append(self._data[begin:end])
+            else:
+                into.append(self._data[begin:])
+                into.append(self._data[: end - self._size])
+        return head
+
+    def release(self, head: int) -> None:
+        """Give the space below `head` back to the kernel, once its records are written."""
+        self._control[_TAIL] = head
+
+    def close(self) -> None:
+        """Unmap, or leave that to the last slice of `pending` that is still held."""
+        self._control.release()
+        self._data.release()
+        with contextlib.suppress(BufferError):
+            self._mapping.close()
+
+
+def ring_size_bytes(samples_per_second: int, cpus: int) -> int:
+    """Return the size to try first: a second of samples, a power of two."""
+    size = _DEFAULT_BYTES
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    while (
+        size < samples_per_second * _SAMPLE_BYTES
+        and size < _LARGEST_BYTES
+        and 2 * size * cpus <= memory_bytes // _MEMORY_SHARE
+    ):
+        size *= 2
+    return size
+
+
+def next_smaller_bytes(size_bytes: int, refusal: OSError) -> int:
+    """Return the size to try after the kernel refused `size_bytes`.
+
+    Raises:
+        CaptureError: it would be too small to be of use.
+        OSError: the refusal, where it is not for lack of memory.
+    """
+    if refusal.errno not in (errno.EPERM, errno.ENOMEM, errno.EAGAIN):
+        raise refusal
+    if size_bytes <= _SMALLEST_BYTES:
+        raise CaptureError(
+            f"the kernel gives no ring buffer of {size_bytes // 1024} KiB a CPU: raise `ulimit -l`"
+            " or sysctl kernel.perf_event_mlock_kb, or end other recordings of this user"
+        ) from refusal
+    return size_bytes // 2

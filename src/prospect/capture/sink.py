@@ -1,0 +1,65 @@
+"""Where records go: appended to a file, always cut at a whole record.
+
+Comes in: buffers of whole records. Goes out: bytes in the file, from where its position stood.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What is given up at the end of a full disk so that the feature sections find room there.
+_RESERVE_BYTES = 64 * 1024
+# IOV_MAX of Linux, include/uapi/linux/uio.h (UIO_MAXIOV).
+_MOST_BUFFERS = 1024
+
+
+class RecordSink:
+    """A file that grows by whole records.
+
+    Attributes:
+        bytes_written: records' bytes in the file so far.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._begin = os.lseek(fd, 0, os.SEEK_CUR)
+        self._reserve_end = self._reserve_begin = 0
+        self.bytes_written = 0
+
+    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+        """Write whole records.
+
+        Raises:
+            OSError: the file cannot grow (ENOSPC, EFBIG, EDQUOT, EIO, ...). It then ends with a
+                whole record, and far enough below its largest size to be finished.
+        """
+        try:
+            for first in range(0, len(buffers), _MOST_BUFFERS):
+                self._write(buffers[first : first + _MOST_BUFFERS])
+        except OSError:
+            self._cut_back()
+            raise
+        if self.bytes_written - self._reserve_begin >= _RESERVE_BYTES:
+            self._reserve_end = self._reserve_begin
+            self._reserve_begin = self.bytes_written
+
+    def _write(self, buffers: Sequence[memoryview | bytes]) -> None:
+        expected = sum(map(len, buffers))
+        written = os.writev(self._fd, buffers)
+        self.bytes_written += written
+        if written != expected:
+            # A short write to a file comes before the error itself: the next write has it.
+            rest = memoryview(b"".join(buffers))[written:]
+            while rest:
+                written = os.write(self._fd, rest)
+                self.bytes_written += written
+                rest = rest[written:]
+
+    def _cut_back(self) -> None:
+        self.bytes_written = self._reserve_end
+        os.ftruncate(self._fd, self._begin + self.bytes_written)
+        os.lseek(self._fd, 0, os.SEEK_END)

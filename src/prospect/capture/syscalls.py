@@ -1,0 +1,104 @@
+"""perf_event_open() and the ioctls of its file descriptors.
+
+Comes in: packed attributes and file descriptors. Goes out: file descriptors and ids, or OSError
+with the kernel's own errno. The only place with ctypes and fcntl.
+
+Defined by: perf_event_open(2); ``arch/x86/entry/syscalls/syscall_64.tbl`` and
+``include/uapi/asm-generic/unistd.h`` for the system call's number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from prospect.abi import constants as abi
+from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
+_NO_GROUP = -1
+
+
+def perf_event_open(attr: bytes, pid: int, cpu: int) -> int:
+    """Open one event and return its file descriptor, closed on exec.
+
+    Args:
+        attr: a packed struct perf_event_attr.
+        pid: the task to follow, -1 for all.
+        cpu: the CPU to watch, -1 for any.
+
+    Raises:
+        CaptureError: the system call's number is not known for this machine.
+        OSError: the kernel refused; the errno says why.
+    """
+    number = _PERF_EVENT_OPEN.get(os.uname().machine)
+    if number is None or sys.maxsize < 2**32:
+        raise CaptureError(
+            f"recording works on 64-bit x86_64 and aarch64, this is {os.uname().machine}:"
+            " record elsewhere, any recording can be read here"
+        )
+    # The kernel writes its own size into the attributes when it refuses theirs (E2BIG).
+    buffer = ctypes.create_string_buffer(attr, len(attr))
+    fd = _libc_syscall()(
+        ctypes.c_long(number),
+        buffer,
+        ctypes.c_int(pid),
+        ctypes.c_int(cpu),
+        ctypes.c_int(_NO_GROUP),
+        ctypes.c_ulong(abi.PERF_FLAG_FD_CLOEXEC),
+    )
+    if fd < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return fd
+
+
+def enable_event(fd: int) -> None:
+    """Start the event."""
+    fcntl.ioctl(fd, abi.PERF_EVENT_IOC_ENABLE, 0)
+
+
+def disable_event(fd: int) -> None:
+    """Stop the event; what it wrote stays in its ring."""
+    fcntl.ioctl(fd, abi.PERF_EVENT_IOC_DISABLE, 0)
+
+
+def share_ring(fd: int, owner_fd: int) -> None:
+    """Make the event write into the ring that is mapped at `owner_fd`, of the same CPU."""
+    fcntl.ioctl(fd, abi.PERF_EVENT_IOC_SET_OUTPUT, owner_fd)
+
+
+def event_id(fd: int) -> int:
+    """Return the id that the event's records carry."""
+    buffer = bytearray(8)
+    fcntl.ioctl(fd, abi.PERF_EVENT_IOC_ID, buffer)
+    return int.from_bytes(buffer, sys.byteorder)
+
+
+def raise_open_files_limit() -> bool:
+    """Raise the soft limit of open files to the hard one; say whether that gained anything."""
+    import resource  # noqa: PLC0415 - only hosts with very many CPUs come here
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return False
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return True
+
+
+def is_refusal(error: OSError) -> bool:
+    """Say whether the kernel refused for lack of privilege."""
+    return error.errno in (errno.EACCES, errno.EPERM)
+
+
+@functools.cache
+def _libc_syscall() -> Callable[..., int]:
+    return ctypes.CDLL(None, use_errno=True).syscall

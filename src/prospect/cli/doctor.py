@@ -1,0 +1,48 @@
+"""``prospect doctor``: the diagnosis as a table or as JSON; the exit status is for scripts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from prospect.cli.terminal import show
+from prospect.doctor import examine
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from prospect.cli.options import Settings
+    from prospect.doctor import Diagnosis
+
+
+def run(settings: Settings) -> int:
+    """Print the diagnosis and return its status: 0 all, 1 limited, 2 nothing."""
+    diagnosis = examine()
+    as_json = settings.format == "json"
+    show(json_text(diagnosis) if as_json else table_text(diagnosis))
+    return diagnosis.status
+
+
+def table_text(diagnosis: Diagnosis) -> str:
+    """Return the table, what it amounts to, and what would change it."""
+    facts = diagnosis.facts
+    head = f"Prospect {__version__} on {facts.uname}, {facts.cpus} CPUs, user {facts.user_id}\n\n"
+    width = max(len(check.name) for check in diagnosis.checks)
+    rows = "".join(
+        f"  {check.state:7}  {check.name:{width}}  {check.finding}\n" for check in diagnosis.checks
+    )
+    remedy = f"To change that: {diagnosis.remedy}\n" if diagnosis.remedy else ""
+    return f"{head}{rows}\n{diagnosis.summary}\n{remedy}"
+
+
+def json_text(diagnosis: Diagnosis) -> str:
+    """Return the diagnosis as one JSON document."""
+    document = {
+        "schema": "prospect-doctor/1",
+        "generator": f"prospect {__version__}",
+        "status": diagnosis.status,
+        "summary": diagnosis.summary,
+        "remedy": diagnosis.remedy,
+        "checks": [asdict(check) for check in diagnosis.checks],
+    }
+    return json.dumps(document, indent=1) + "\n"

@@ -1,0 +1,51 @@
+"""Lines for a person on stderr, pages on stdout; and files in place of those that are closed."""
+
+from __future__ import annotations
+
+import os
+
+from prospect.errors import RenderError
+
+_STDOUT = 1
+_STDERR = 2
+
+
+def occupy_closed_standard_files() -> None:
+    """Open /dev/null where stdin, stdout or stderr is closed.
+
+    The next file would get its number, and COMMAND's output would land in the recording. COMMAND
+    itself finds the file closed, as it was: these descriptors end at exec.
+    """
+    for descriptor in (0, _STDOUT, _STDERR):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if descriptor else os.O_WRONLY)
+
+
+def say(message: str) -> None:
+    """Print one diagnostic line on stderr, whatever its text contains, even if nobody reads it."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in f"prospect: {message}")
+    say_all(f"{line}\n")
+
+
+def say_all(text: str) -> None:
+    """Print text of our own on stderr, even if nobody reads it."""
+    try:
+        os.write(_STDERR, text.encode(errors="backslashreplace"))
+    except OSError:
+        return
+
+
+def show(text: str) -> None:
+    """Print a page on stdout.
+
+    Raises:
+        RenderError: stdout takes no more; its cause is the OSError.
+    """
+    rest = memoryview(text.encode(errors="backslashreplace"))
+    try:
+        while rest:
+            rest = rest[os.write(_STDOUT, rest) :]
+    except OSError as error:
+        raise RenderError(f"cannot write to standard output: {error.strerror}") from error

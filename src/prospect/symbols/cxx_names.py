@@ -1,0 +1,122 @@
+"""Mangled names of C++ → what the source calls them, by the C++ runtime of this machine.
+
+Defined by the Itanium C++ ABI, 5.1 "External Names (a.k.a. Mangling)", and for `__cxa_demangle` by
+its 3.4 "Demangler API". The runtime prints each substitution (S1_) and template parameter (T_) in
+full, and each element of a pack (Dp): a name of 300 bytes can ask for gigabytes. Names that refer
+back that often are demangled in a child that may use little time and memory; this file is its
+program too, and therefore imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import resource
+import subprocess
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_LIBRARY = "libstdc++.so.6"
+_REFERENCE = re.compile(rb"[ST][0-9A-Z]*_")
+_PACK_EXPANSION = b"Dp"
+# What stays within these costs at most some 50 ms. Of the 478,000 names of a machine with LLVM and
+# several toolchains on it one in a hundred does not.
+_CHEAP_REFERENCES = 16
+_CHEAP_PACK_EXPANSIONS = 1
+_LONGEST_TEXT_BYTES = 1 << 16
+
+_CHILD_SECONDS = 1
+_CHILD_BYTES = 512 << 20
+_MOST_CHILDREN = 4
+_PATIENCE_SECONDS = 20
+
+
+def available() -> bool:
+    """Whether this machine has the runtime."""
+    return _load_demangler() is not None
+
+
+def is_costly(name: bytes) -> bool:
+    """Whether a name might ask for more than it is worth, so that a child must try it."""
+    references = sum(1 for _ in _REFERENCE.finditer(name))
+    return references > _CHEAP_REFERENCES or name.count(_PACK_EXPANSION) > _CHEAP_PACK_EXPANSIONS
+
+
+def demangle_cxx(name: bytes) -> bytes | None:
+    """Demangle a name that is not costly; None if it is not mangled, or its text is too long."""
+    call = _load_demangler()
+    text = call(name) if call else None
+    return text if text and len(text) <= _LONGEST_TEXT_BYTES else None
+
+
+def demangle_costly(names: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Demangle names in a child; those that are too costly or not mangled are not in the answer."""
+    waiting = [name for name in names if b"\n" not in name]
+    texts: dict[bytes, bytes] = {}
+    for _ in range(_MOST_CHILDREN):
+        if not waiting or not available():
+            break
+        # A child that is killed has answered up to the name that it was killed for.
+        answers = _ask_child(waiting)
+        texts.update((name, text) for name, text in zip(waiting, answers, strict=False) if text)
+        waiting = waiting[len(answers) + 1 :]
+    return texts
+
+
+def _ask_child(names: list[bytes]) -> list[bytes]:
+    command = [sys.executable, "-I", "-S", __file__]
+    try:
+        done = subprocess.run(
+            command,
+            input=b"\n".join(names),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return [b""] * len(names)
+    return done.stdout.split(b"\n")[:-1]
+
+
+def _serve() -> None:
+    """Answer one line a name, each as soon as it is known."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_CHILD_BYTES, _CHILD_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (_CHILD_SECONDS, _CHILD_SECONDS))
+    for name in sys.stdin.buffer.read().split(b"\n"):
+        sys.stdout.buffer.write((demangle_cxx(name) or b"") + b"\n")
+        sys.stdout.buffer.flush()
+
+
+@cache
+def _load_demangler() -> Callable[[bytes], bytes | None] | None:
+    """Bind `char *__cxa_demangle(const char *, char *, size_t *, int *)`, None if not there."""
+    try:
+        function = ctypes.CDLL(_LIBRARY)["__cxa_demangle"]
+        free = ctypes.CDLL(None)["free"]
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    free.restype = None
+    free.argtypes = [ctypes.c_void_p]
+
+    def call(name: bytes) -> bytes | None:
+        text = function(name, None, None, None)
+        if not text:
+            return None
+        try:
+            return ctypes.string_at(text)
+        finally:
+            free(text)
+
+    return call
+
+
+if __name__ == "__main__":
+    _serve()

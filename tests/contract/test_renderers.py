@@ -1,0 +1,129 @@
+"""Every renderer by the same rules."""
+
+import dataclasses
+import errno
+import io
+
+import pytest
+
+from builders.profile import (
+    empty_profile,
+    hostile_profile,
+    huge_profile,
+    perf_profile,
+    qsort_profile,
+    rowless_profile,
+)
+from prospect.errors import RenderError, UsageError
+from prospect.profile.processes import DETAILS
+from prospect.render.registry import RENDERERS, make_renderer
+
+PROFILES = {
+    "empty": empty_profile(),
+    "qsort": qsort_profile(),
+    "hostile": hostile_profile(),
+    "perf": perf_profile(),
+    "rowless": rowless_profile(),
+    "huge": huge_profile(200, 4000),
+}
+
+every_renderer = pytest.mark.parametrize("name", RENDERERS)
+
+
+def _rendered(name, profile, **options):
+    out = io.BytesIO()
+    make_renderer(name, **options).render(profile, out)
+    assert not out.closed
+    return out.getvalue()
+
+
+@every_renderer
+@pytest.mark.parametrize("detail", DETAILS)
+@pytest.mark.parametrize("case", PROFILES)
+def test_every_profile_renders_at_every_detail_and_always_the_same(name, case, detail):
+    first = _rendered(name, PROFILES[case], detail=detail)
+    assert first
+    assert first.endswith(b"\n")
+    assert _rendered(name, PROFILES[case], detail=detail) == first
+
+
+@every_renderer
+def test_a_renderer_is_a_frozen_dataclass_whose_options_have_defaults(name):
+    renderer = RENDERERS[name]
+    options = dataclasses.fields(renderer)
+    assert all(option.default is not dataclasses.MISSING for option in options)
+    assert {"detail", "user_threshold_s", "kernel_threshold_s"} <= {o.name for o in options}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        renderer().detail = "3"
+
+
+@every_renderer
+def test_every_option_is_described(name):
+    renderer = RENDERERS[name]
+    for option in dataclasses.fields(renderer):
+        assert f"        {option.name}: " in renderer.__doc__
+
+
+@every_renderer
+def test_what_the_format_is_called(name):
+    renderer = RENDERERS[name]
+    assert renderer.name == name
+    assert renderer.suffix.startswith(".")
+    assert "/" in renderer.media_type
+
+
+@every_renderer
+def test_an_option_without_meaning_is_refused_before_anything_is_written(name):
+    for options in ({"detail": "9"}, {"user_threshold_s": -1.0}, {"kernel_threshold_s": -1.0}):
+        out = io.BytesIO()
+        with pytest.raises(UsageError):
+            make_renderer(name, **options).render(qsort_profile(), out)
+        assert out.getvalue() == b""
+
+
+class _FullDisk(io.RawIOBase):
+    def writable(self):
+        return True
+
+    def write(self, _data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@every_renderer
+def test_a_full_disk_is_a_render_error(name):
+    with pytest.raises(RenderError, match="No space left on device") as caught:
+        make_renderer(name).render(qsort_profile(), _FullDisk())
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+@every_renderer
+def test_the_profile_is_not_changed(name):
+    profile = rowless_profile()
+    before = [column.copy() for column in vars(profile.hits).values()]
+    _rendered(name, profile, detail="4")
+    after = list(vars(profile.hits).values())
+    assert all((old == new).all() for old, new in zip(before, after, strict=True))
+    assert len(profile.processes) == 1
+
+
+@every_renderer
+def test_a_long_report_is_written_in_few_pieces(name):
+    class Counting(io.BytesIO):
+        writes = 0
+
+        def write(self, data):
+            self.writes += 1
+            return super().write(data)
+
+    out = Counting()
+    make_renderer(name, detail="4", user_threshold_s=0.0).render(PROFILES["huge"], out)
+    assert out.writes <= len(out.getvalue()) // 200_000 + 2
+
+
+def test_an_unknown_format_is_refused_with_the_ones_there_are():
+    with pytest.raises(UsageError, match="text, json, csv"):
+        make_renderer("xml")
+
+
+def test_options_of_other_formats_are_passed_over():
+    assert make_renderer("csv", colour=True, detail="3").detail == "3"

@@ -1,0 +1,97 @@
+"""Attribution against counting one by one, for any samples and any division of the keys."""
+
+from collections import Counter
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders.sideband import EventLog, samples_of
+from prospect.abi.constants import PERF_RECORD_MISC_USER
+from prospect.spaces import groups, keys, runs
+from prospect.spaces.attribution import attribute
+from prospect.spaces.runs import task_pid, task_tid
+from prospect.spaces.world import build_spaces
+
+addresses = st.one_of(
+    st.integers(0, 2**64 - 1),
+    st.sampled_from([0, 0x401000, 0x7F0000001000, 0xFFFFFFFF81000000, 0xFFFFFFFFFF600000]),
+)
+tasks = st.sampled_from([1, 2, 3, 2**22, 2**32 - 1])
+samples = st.lists(
+    st.tuples(
+        addresses,
+        tasks,
+        tasks,
+        st.one_of(st.integers(0, 30), st.integers(0, 2**64 - 1)),
+        st.integers(0, 7),
+        st.integers(0, 5),
+        st.integers(0, 255),
+    ),
+    max_size=60,
+)
+
+
+def sideband():
+    log = EventLog()
+    log.comm(0, 1, b"one")
+    log.mmap(0, 1, 0x400000, 0x10000, b"/bin/one")
+    log.fork(5, 1, 2)
+    log.exec(10, 2, b"two")
+    log.mmap(11, 2, 0x400000, 0x10000, b"/bin/two")
+    log.comm(20, 2, b"renamed", tid=3)
+    log.mmap(20, 2, 0x400000, 0x10000, b"/bin/other")
+    return log.events()
+
+
+@settings(max_examples=300, deadline=None)
+@given(samples, st.sampled_from([2, 7, 1 << 16]), st.sampled_from([1, 20, 52]), st.integers(0, 16))
+def test_attribution_is_counting_one_by_one(rows, block, address_bits, chunks):
+    columns = samples_of(
+        [
+            (ip, pid | tid << 32, time, mode, period, event)
+            for ip, pid, tid, time, mode, period, event in rows
+        ]
+    )
+    events = replace(sideband(), samples=columns)
+    with (
+        patch.object(keys, "_ADDRESS_BITS", address_bits),
+        patch.object(keys, "_CHUNKS", chunks),
+        patch.object(keys, "BLOCK_SAMPLES", block),
+        patch.object(groups, "BLOCK_SAMPLES", block),
+        patch.object(runs, "BLOCK_SAMPLES", block),
+    ):
+        world = build_spaces(events)
+        hits = attribute(columns, world.timeline, with_rows=True)
+        plain = attribute(columns, world.timeline)
+    line = world.timeline
+    change = line.processes.find(task_pid(columns.task), columns.time_ns)
+    named = line.threads.find(task_tid(columns.task), columns.time_ns)
+    is_user = columns.mode == PERF_RECORD_MISC_USER
+    expected = (
+        line.process_row.take(change),
+        line.comm.take(named),
+        np.where(is_user, line.space.take(change), -1),
+        np.where(is_user, line.epoch.take(change), -1),
+        columns.mode,
+        columns.event,
+        columns.ip,
+    )
+    one_by_one = list(zip(*(column.tolist() for column in expected), strict=True))
+    found = [
+        (each.process_row, each.comm, each.space, each.epoch, each.mode, each.event, each.address)
+        for each in (hits, plain)
+    ]
+    found = [list(zip(*(column.tolist() for column in each), strict=True)) for each in found]
+    assert [found[0][row] for row in hits.sample_row.tolist()] == one_by_one
+    counts = Counter(one_by_one)
+    periods = Counter()
+    for key, period in zip(one_by_one, columns.period.tolist(), strict=True):
+        periods[key] += period
+    for each, table in zip(found, (hits, plain), strict=True):
+        assert dict(zip(each, table.count.tolist(), strict=True)) == counts
+        assert dict(zip(each, table.period.tolist(), strict=True)) == {
+            key: periods[key] for key in counts
+        }

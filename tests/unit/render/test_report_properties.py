@@ -1,0 +1,167 @@
+"""What holds for every profile, whatever it is of."""
+
+import csv
+import io
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders.profile import ProfileBuilder, clock_event, run_info
+from prospect.profile.model import EventInfo
+from prospect.render.registry import make_renderer
+
+EVENTS = (
+    clock_event(1000.0),
+    EventInfo("cycles", 0.0, 0.00025, 4000.0),
+    EventInfo("faults", 0.0, 0.0, 0.0),
+)
+HITS = st.lists(
+    st.tuples(
+        st.integers(-1, 4),
+        st.integers(-1, 5),
+        st.sampled_from([0, 1, 2, 3, 4, 5]),
+        st.integers(0, 2),
+        st.integers(1, 5000),
+    ),
+    max_size=40,
+)
+NAMES = st.text(max_size=70)
+
+
+@st.composite
+def profiles(draw):
+    build = ProfileBuilder(run_info(events=EVENTS))
+    for row in range(5):
+        is_command = row in (1, 2) and draw(st.booleans())
+        build.process(
+            draw(NAMES),
+            draw(st.sampled_from([0, 7, 8, 9])),
+            parent_index=row - 1,
+            birth=row % 3,
+            is_command=is_command,
+            is_descendant=is_command or draw(st.booleans()),
+            is_kernel_thread=draw(st.booleans()),
+        )
+    places = [build.object(draw(NAMES)) for _ in range(2)]
+    for row in range(6):
+        build.function(
+            draw(NAMES), places[row % 2], 64 * row, source=draw(st.sampled_from([0, 5, 34]))
+        )
+    for process, function, mode, event, count in draw(HITS):
+        build.hit(process, function, count, mode, event=event, period=count * 1_000_000)
+    return build.build()
+
+
+def _rendered(profile, name, **options):
+    out = io.BytesIO()
+    make_renderer(name, **options).render(profile, out)
+    return out.getvalue()
+
+
+def _document(profile, detail, threshold_s=0.0):
+    return json.loads(
+        _rendered(
+            profile,
+            "json",
+            detail=detail,
+            user_threshold_s=threshold_s,
+            kernel_threshold_s=threshold_s,
+        )
+    )
+
+
+PORTIONS = ("user", "kernel", "other")
+
+
+@settings(max_examples=60, deadline=None)
+@given(profiles(), st.sampled_from(["2", "3", "4", "k"]), st.sampled_from([0.0, 0.5, 3.0]))
+def test_rows_and_what_is_skipped_add_up_to_the_totals(profile, detail, threshold_s):
+    document = _document(profile, detail, threshold_s)
+    assert sum(
+        event["total"][portion]["hits"] for event in document["events"] for portion in PORTIONS
+    ) == int(profile.hits.count.sum())
+    for event in document["events"]:
+        for portion in PORTIONS:
+            rows = sum(process[portion]["hits"] for process in event["processes"])
+            skipped = event["processes_skipped"][portion]["hits"]
+            assert rows + skipped == event["total"][portion]["hits"]
+        for process in event["details"]:
+            for portion in PORTIONS:
+                table = process["routines"][portion]
+                assert table["hits"] == process[portion]["hits"]
+                rows = sum(row["hits"] for row in table["rows"])
+                assert rows + table["skipped"]["hits"] == table["hits"]
+        quality = event["symbol_quality"]
+        assert sum(entry["hits"] for entry in quality["sources"]) == quality["hits"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(profiles())
+def test_each_detail_shows_what_the_one_before_shows(profile):
+    shown = []
+    for detail in "234":
+        rows = [
+            (event["name"], process["process_index"])
+            for event in _document(profile, detail)["events"]
+            for process in event["details"]
+        ]
+        assert len(rows) == len(set(rows))
+        shown.append(set(rows))
+    assert shown[0] <= shown[1] <= shown[2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(profiles())
+def test_accumulated_shares_rise_to_one(profile):
+    for event in _document(profile, "4")["events"]:
+        for process in event["details"]:
+            for table in process["routines"].values():
+                running = 0.0
+                for row in table["rows"]:
+                    running += row["share"]
+                    assert abs(row["accumulated"] - running) < 1e-9
+                assert not table["rows"] or abs(running - 1.0) < 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(profiles())
+def test_the_kernels_parts_sum_up_to_the_whole(profile):
+    for event in _document(profile, "k")["events"]:
+        whole, *parts = event["kernel_profiles"]
+        assert sum(part["hits"] for part in parts) == whole["hits"]
+        assert whole["hits"] == event["total"]["kernel"]["hits"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(profiles())
+def test_csv_and_json_have_the_same_rows(profile):
+    document = _document(profile, "4")
+    expected = [
+        (event["name"], process["name"], portion, row["hits"], row["name"] or "")
+        for event in document["events"]
+        for process in event["details"]
+        for portion in PORTIONS
+        for row in process["routines"][portion]["rows"]
+    ]
+    nothing_cut = {"user_threshold_s": 0.0, "kernel_threshold_s": 0.0}
+    raw = _rendered(profile, "csv", detail="4", **nothing_cut).decode("utf-8", "surrogateescape")
+    got = [
+        (row["event"], row["process"], row["mode"], int(row["hits"]), row["routine"])
+        for row in csv.DictReader(io.StringIO(raw, newline=""))
+    ]
+    assert got == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(profiles(), st.sampled_from(["2", "3", "4", "k"]))
+def test_text_is_printable_lines_and_nothing_wraps(profile, detail):
+    report = _rendered(profile, "text", detail=detail).decode()
+    assert all(char.isprintable() or char == "\n" for char in report)
+    # A row of a table starts with its figures: no name begins a line of its own.
+    tables = report.split("Routine name | Instruction TEXT")[1:]
+    for table in tables:
+        for line in table.splitlines()[1:]:
+            if not line or line.startswith("-"):
+                break
+            assert line.lstrip()[0].isdigit()

@@ -1,0 +1,253 @@
+import io
+import re
+
+import pytest
+
+from builders.profile import (
+    ProfileBuilder,
+    empty_profile,
+    hostile_profile,
+    perf_profile,
+    qsort_profile,
+    rowless_profile,
+    run_info,
+)
+from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL, EventInfo
+from prospect.render.text import TextRenderer
+from prospect.render.text.escape import display_width
+
+
+def _report(profile, **options):
+    out = io.BytesIO()
+    TextRenderer(**options).render(profile, out)
+    return out.getvalue().decode()
+
+
+def _between(text, first, last):
+    return text.split(first, 1)[1].split(last, 1)[0]
+
+
+def test_sections_stand_in_prospects_order():
+    report = _report(qsort_profile(), detail="4")
+    titles = [
+        "Time: qsort",
+        "Statistics of Run",
+        "Extrapolated Summary of 6 Processes Analyzed - Sorted by User Time",
+        "Details of Processes Specified with '-V 4' Option",
+        "Section 1: Process Intersection with Sampling Mechanism, UK",
+        "USER portion of profile:",
+        "KERNEL portion of profile:",
+        "Section 3: Memory Map",
+        "Global KERNEL Profile",
+        "Symbol quality",
+    ]
+    places = [report.index(title) for title in titles]
+    assert places == sorted(places)
+
+
+def test_cut_lines_have_prospects_words():
+    report = _report(qsort_profile())
+    assert "- Skip remainder, user time of 0.019531 is <= '-m 0.02000' Sec\n" in report
+    assert "- Skip remainder, SPU of 0.019531 is below '-m 0.020000' Sec (2 routines" in report
+    assert "- Skip remainder, SPU of 0.003906 is below '-k 0.020000' Sec (1 routine, 1" in report
+
+
+def test_nothing_is_skipped_at_a_threshold_of_nothing():
+    build = ProfileBuilder()
+    process = build.process("p", 1, is_command=True)
+    build.hit(process, build.function("f", build.object("/f"), 0), 1)
+    report = _report(build.build(), user_threshold_s=0.0, kernel_threshold_s=0.0)
+    assert "Skip remainder" not in report
+    assert "skipped" not in report
+
+
+def test_a_process_under_the_user_threshold_is_kept_for_its_system_time():
+    summary = _between(_report(qsort_profile()), "Process name", "Skip remainder")
+    assert "swapper" in summary
+    assert "bash" not in summary
+
+
+def test_summary_rows_and_the_skipped_ones_add_up_to_the_total():
+    summary = _between(_report(qsort_profile()), "System Time\n", "Wall time")
+    rows = [line.split()[-4:] for line in summary.splitlines() if not line.startswith("- Skip")]
+    *parts, total = [(int(user), int(system)) for user, _, system, _ in rows]
+    assert tuple(map(sum, zip(*parts, strict=True))) == total == (392, 622)
+
+
+def test_the_wall_line_holds_sampled_time_against_the_cpus():
+    line = re.search(r"^Wall time.*$", _report(qsort_profile(cpus=2)), re.MULTILINE).group()
+    assert line == "Wall time 3.961 Sec x 2 CPUs = 7.922 Sec; sampled 3.961 Sec (50.0%)"
+
+
+def test_birth_parent_and_end_of_a_process():
+    report = _report(qsort_profile())
+    assert "qsort          1213   Birth by exec: PPID(1212) GPID(1212) SID(823)\n" in report
+    assert "Parent was prospect.\n" in report
+    assert "Process END by exit()\n" in report
+
+
+def test_a_process_that_became_another_program_ended_by_exec():
+    build = ProfileBuilder()
+    shell = build.process("sh", 5, is_command=True, birth=BIRTH_FORK, end_ns=3)
+    build.process("ls", 5, is_command=True, birth=BIRTH_EXEC, parent_index=shell)
+    report = _report(build.build())
+    assert report.count("Process END by exec()") == 1
+    assert report.count("Still running") == 1
+    assert "Birth by fork: PPID(?) GPID(?) SID(?)" in report
+
+
+def test_kernel_only_shows_four_profiles_that_sum_up():
+    report = _report(qsort_profile(), detail="k")
+    assert "Details of Processes" not in report
+    for title in (
+        "Global KERNEL Profile",
+        "KERNEL Profile due to Kernel Threads",
+        "KERNEL Profile due to User Processes",
+        "KERNEL Profile of Process Zero (idle and interrupts)",
+    ):
+        assert f"\n{title}\n" in report
+    assert "622 = 2 + 9 + 611 hits, routine by routine." in report
+    assert "Global KERNEL Profile" not in _report(qsort_profile(), detail="3")
+
+
+def test_accum_ends_at_the_sum_of_the_rows():
+    report = _report(qsort_profile(), user_threshold_s=0.0)
+    rows = re.findall(
+        r"^ *\d+% +(\d+)% +(\d+) ", _between(report, "USER", "KERNEL p"), re.MULTILINE
+    )
+    running = 0
+    for accumulated, hits in rows:
+        running += int(hits)
+        assert int(accumulated) == round(100 * running / 384)
+    assert running == 384
+
+
+@pytest.mark.parametrize("profile", [hostile_profile(), qsort_profile(), rowless_profile()])
+def test_routine_columns_line_up_in_every_table(profile):
+    lines = _report(profile, detail="4", user_threshold_s=0.0).splitlines()
+    seen = 0
+    for number, title in enumerate(lines):
+        if "Routine name | Instruction TEXT" not in title:
+            continue
+        for row in lines[number + 1 :]:
+            found = re.search(r"(0x[0-9a-f]{8,16})  .*?((?:FUNC|-) +(?:GLOBAL|LOCAL|-) +)", row)
+            if not found:
+                break
+            name_at = title.index("Routine name")
+            assert display_width(row[: found.end(1)]) + 2 == name_at
+            assert display_width(row[: found.start(2)]) == title.index("Type")
+            assert display_width(row[: found.end(2)]) == title.index("Filename")
+            seen += 1
+    assert seen >= 5
+
+
+def test_a_wide_name_is_cut_in_its_column_and_whole_at_the_end_of_the_line():
+    row = next(line for line in _report(hostile_profile()).splitlines() if "find(char" in line)
+    wide = "std::map<std::string, int>::" * 20 + "find(char const*)"
+    assert row.endswith(f"  = {wide}")
+    assert f"  {wide[:45]}...  FUNC" in row
+
+
+def test_no_name_reaches_the_terminal_as_a_command():
+    report = _report(hostile_profile(), detail="4")
+    assert all(char.isprintable() or char == "\n" for char in report)
+    assert "\\x1b[31mred" in report
+    assert "line\\x0abreak" in report
+    assert "\\u202e" in report
+    assert "\\xff\\xfe" in report
+
+
+def test_hits_without_a_name_say_why_in_its_place():
+    assert "[outside every symbol]" in _report(qsort_profile(), user_threshold_s=0.0)
+    assert "[anonymous memory]" in _report(hostile_profile())
+
+
+def test_other_symbols_of_an_address_are_noted():
+    build = ProfileBuilder()
+    process = build.process("p", 1, is_command=True)
+    names = tuple(f"alias{number}" for number in range(6))
+    build.hit(process, build.function("f", build.object("/f"), 0, aliases=names), 90)
+    assert "/f  also alias0, alias1, alias2, alias3 and 2 more\n" in _report(build.build())
+
+
+def test_colour_is_only_for_those_who_ask():
+    plain = _report(qsort_profile())
+    coloured = _report(qsort_profile(), colour=True)
+    assert "\x1b" not in plain
+    assert "\x1b[1mStatistics of Run\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[\d*m", "", coloured) == plain
+
+
+def test_hits_of_guests_get_columns_of_their_own_and_only_then():
+    assert "Other Hits" not in _report(qsort_profile())
+    report = _report(rowless_profile(), detail="4")
+    assert "Other Hits" in report
+    assert "OTHER portion of profile:" in report
+
+
+def test_counters_that_do_not_exist_are_left_out_and_unknown_ones_shown():
+    report = _report(empty_profile(statistics={"pages\x1b_moved": 77}))
+    assert "Buffers read" not in report
+    assert "Hits of Prospect" not in report
+    assert re.search(r"Pages\\x1b moved: +77", report)
+
+
+def test_several_events_are_reported_one_after_the_other():
+    report = _report(perf_profile())
+    assert "Event 1 of 2 with hits: cycles\n" in report
+    assert "Event 2 of 2 with hits: page-faults\n" in report
+    assert report.count("Symbol quality") == 2
+    assert "Sampling frequency: cycles 4000 Hz, page-faults unknown" in report
+
+
+def test_what_a_recording_does_not_say_is_unknown():
+    facts = {
+        "uname": "",
+        "arch": "",
+        "cpu_description": "",
+        "cpu_mhz": float("nan"),
+        "cpus": 0,
+        "wall_seconds": 0.0,
+        "clock": "",
+        "recorder": "",
+        "started_at": 1e300,
+    }
+    report = _report(empty_profile(**facts))
+    for line in (
+        "Uname: unknown",
+        "CPU Speed: unknown",
+        "Recorded: by unknown",
+        "Interval: unknown wall time, CPUs unknown, every process",
+        "Wall time unknown; sampled 0.00 Sec",
+        "Note: The recording has no samples: there is nothing to profile.",
+    ):
+        assert f"{line}\n" in report
+    assert "Sampling clock" not in report
+
+
+def test_limits_are_notes_and_damage_is_warned_of():
+    report = _report(empty_profile(limits=("No kernel samples.",), damage=("Cut short.",)))
+    assert "\nNote: No kernel samples.\n" in report
+    assert "\nWarning: Cut short.\n" in report
+
+
+def test_more_hits_give_more_digits():
+    build = ProfileBuilder(run_info())
+    process = build.process("p", 1, is_command=True)
+    where = build.object("/f")
+    build.hit(process, build.function("f", where, 0), 1200)
+    build.hit(process, build.function("g", where, 16), 100)
+    build.hit(process, build.function("g", where, 32), 90, MODE_KERNEL)
+    report = _report(build.build())
+    assert re.search(r"^92\.3% +92\.3% +1200 ", report, re.MULTILINE)
+    assert re.search(r"^100% +100% +90 ", report, re.MULTILINE)
+
+
+def test_an_event_without_hits_is_not_spoken_of():
+    events = (*perf_profile().run.events[:1], EventInfo("dummy:HG", 0.0, 0.0, 0.0))
+    build = ProfileBuilder(run_info(events=events))
+    process = build.process("p", 1, is_command=True)
+    build.hit(process, build.function("f", build.object("/f"), 0), 90)
+    report = _report(build.build())
+    assert "dummy" not in report
+    assert "Sampling frequency: 4000 Hz\n" in report

@@ -1,0 +1,225 @@
+import os
+import shutil
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from builders.elf import Section, Symbol, code, elf_file
+from prospect.elf.image import ElfImage
+from prospect.profile.naming import NameSource
+from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
+from prospect.symbols.images import read_symbol_table
+from prospect.symbols.table import SymbolTable, build_symbol_table
+
+FILE = FileIdentity(device=1, inode=2, modified_ns=3, owner=0)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return SymbolCache(tmp_path / "prospect")
+
+
+def stripped_table():
+    exported = [Symbol("f", 0x1000, 16), Symbol("_f", 0x1000, 16), Symbol("g", 0x1100, 16)]
+    return read_symbol_table(ElfImage.parse(elf_file(sections=[code()], dynamic_symbols=exported)))
+
+
+def table_with_lengths():
+    return build_symbol_table(
+        strings=b"one two",
+        start=np.array([1, 2, 2], np.uint64),
+        end=np.array([2, 3, 3], np.uint64),
+        limit=np.zeros(3, np.uint64),
+        name_start=np.array([0, 4, 0]),
+        name_length=np.array([3, 3, 3]),
+        is_global=np.array([True, False, True]),
+        source=np.full(3, NameSource.MAP_FILE, np.uint8),
+    )
+
+
+def empty_table():
+    return read_symbol_table(ElfImage.parse(elf_file()))
+
+
+def same(left, right):
+    for field in fields(SymbolTable):
+        one, other = getattr(left, field.name), getattr(right, field.name)
+        if field.name == "strings":
+            assert bytes(one) == bytes(other)
+        elif one is None:
+            assert other is None
+        else:
+            assert one.dtype == other.dtype
+            assert one.tolist() == other.tolist()
+    rows = range(len(left))
+    assert left.names(rows) == right.names(rows)
+    assert [left.alias_names(r) for r in rows] == [right.alias_names(r) for r in rows]
+
+
+@pytest.mark.parametrize("make", [stripped_table, table_with_lengths, empty_table])
+def test_what_was_stored_is_loaded(cache, make):
+    table = make()
+    cache.store("key", table)
+    same(cache.load("key"), table)
+
+
+def test_a_loaded_table_is_looked_up_as_the_stored_one(cache):
+    table = stripped_table()
+    cache.store("key", table)
+    address = np.arange(0xFF0, 0x2010, dtype=np.uint64)
+    assert cache.load("key").lookup(address).tolist() == table.lookup(address).tolist()
+
+
+def test_nothing_is_loaded_under_another_key(cache):
+    cache.store("key", stripped_table())
+    assert cache.load("other") is None
+    (entry,) = cache.directory.iterdir()
+    cache.store("other", empty_table())
+    other = next(path for path in cache.directory.iterdir() if path != entry)
+    shutil.copy(entry, other)
+    assert cache.load("other") is None
+
+
+def test_only_the_owner_can_read_what_is_stored(cache):
+    cache.store("key", stripped_table())
+    (entry,) = cache.directory.iterdir()
+    assert cache.directory.stat().st_mode & 0o777 == 0o700
+    assert entry.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("position", [0, 8, 24, 40, 48, 52])
+def test_an_entry_with_a_damaged_header_is_ignored(cache, position):
+    cache.store("key", stripped_table())
+    (entry,) = cache.directory.iterdir()
+    data = bytearray(entry.read_bytes())
+    data[position] ^= 1
+    entry.write_bytes(data)
+    assert cache.load("key") is None
+
+
+@pytest.mark.parametrize("size", [0, 10, 60, 100, -1])
+def test_an_entry_that_was_cut_off_is_ignored(cache, size):
+    cache.store("key", stripped_table())
+    (entry,) = cache.directory.iterdir()
+    entry.write_bytes(entry.read_bytes()[:size])
+    assert cache.load("key") is None
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_an_entry_that_others_can_write_is_ignored(cache, mode):
+    cache.store("key", stripped_table())
+    (entry,) = cache.directory.iterdir()
+    entry.chmod(mode)
+    assert cache.load("key") is None
+
+
+def test_an_entry_that_is_a_link_or_a_fifo_is_ignored(cache, tmp_path):
+    cache.store("key", stripped_table())
+    (entry,) = cache.directory.iterdir()
+    entry.rename(tmp_path / "elsewhere")
+    entry.symlink_to(tmp_path / "elsewhere")
+    assert cache.load("key") is None
+    entry.unlink()
+    os.mkfifo(entry)
+    assert cache.load("key") is None
+
+
+def test_a_directory_that_others_can_write_or_that_is_a_link_is_not_used(cache, tmp_path):
+    cache.store("key", stripped_table())
+    cache.directory.chmod(0o770)
+    assert cache.load("key") is None
+    cache.directory.chmod(0o700)
+    cache.directory.rename(tmp_path / "elsewhere")
+    cache.directory.symlink_to(tmp_path / "elsewhere")
+    assert cache.load("key") is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_what_belongs_to_another_user_is_not_used(cache):
+    cache.store("key", stripped_table())
+    (entry,) = cache.directory.iterdir()
+    os.chown(entry, 1234, 1234)
+    assert cache.load("key") is None
+    os.chown(entry, 0, 0)
+    os.chown(cache.directory, 1234, 1234)
+    assert cache.load("key") is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_nothing_is_left_in_the_home_of_another_user(tmp_path):
+    os.chown(tmp_path, 1234, 1234)
+    SymbolCache.of_user({"HOME": str(tmp_path)}).store("key", stripped_table())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failing_to_store_is_silent(tmp_path):
+    (tmp_path / "file").write_text("")
+    for directory in (tmp_path / "file" / "prospect", tmp_path / "a" / "b" / "prospect"):
+        SymbolCache(directory).store("key", stripped_table())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_oldest_entries_make_room(tmp_path):
+    table = stripped_table()
+    cache = SymbolCache(tmp_path / "prospect", most_bytes=4096)
+    for number in range(20):
+        cache.store(str(number), table)
+        for path in cache.directory.iterdir():
+            status = path.stat()
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**9))
+    assert sum(path.stat().st_size for path in cache.directory.iterdir()) <= 4096
+    assert cache.load("19") is not None
+    assert cache.load("0") is None
+
+
+def test_a_table_that_would_fill_the_cache_is_not_stored(tmp_path):
+    cache = SymbolCache(tmp_path / "prospect", most_bytes=512)
+    cache.store("key", stripped_table())
+    assert not cache.directory.exists()
+
+
+def test_the_place_follows_the_environment(tmp_path):
+    given = SymbolCache.of_user({"XDG_CACHE_HOME": "/x", "HOME": "/h"})
+    assert str(given.directory) == "/x/prospect"
+    assert str(SymbolCache.of_user({"HOME": "/h"}).directory) == "/h/.cache/prospect"
+    relative = SymbolCache.of_user({"XDG_CACHE_HOME": "x", "HOME": "/h"})
+    assert str(relative.directory) == "/h/.cache/prospect"
+    assert SymbolCache.of_user({}) is None
+    assert SymbolCache.of_user({"HOME": "/h", "PROSPECT_NO_CACHE": "1"}) is None
+
+
+def test_a_missing_cache_directory_is_made_in_an_own_home(tmp_path):
+    SymbolCache.of_user({"HOME": str(tmp_path)}).store("key", stripped_table())
+    assert (tmp_path / ".cache" / "prospect").is_dir()
+
+
+def image(build_id=None, *sections):
+    return ElfImage.parse(elf_file(sections=[code(), *sections], build_id=build_id))
+
+
+def test_the_key_tells_apart_what_makes_another_table():
+    one, other = bytes(20), bytes(range(20))
+    padding = Section("more", bytes(64))
+    keys = {
+        cache_key(FILE, image(one), None),
+        cache_key(FILE, image(other), None),
+        cache_key(FILE, image(one, padding), None),  # the same build, not stripped
+        cache_key(FILE._replace(owner=1000), image(one), None),
+        cache_key(FILE, image(one), image(one)),
+        cache_key(FILE, image(one), image(one, padding)),
+        cache_key(FILE, image(), None),
+        cache_key(FILE._replace(inode=9), image(), None),
+        cache_key(FILE._replace(device=9), image(), None),
+        cache_key(FILE._replace(modified_ns=9), image(), None),
+    }
+    assert len(keys) == 10
+
+
+def test_a_build_id_makes_the_place_of_the_file_irrelevant():
+    moved = FILE._replace(device=9, inode=9, modified_ns=9)
+    assert cache_key(FILE, image(bytes(20)), None) == cache_key(moved, image(bytes(20)), None)
+
+
+def test_a_debug_file_without_a_build_id_is_not_cached():
+    assert cache_key(FILE, image(bytes(20)), image()) is None
