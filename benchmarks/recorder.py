@@ -87,6 +87,7 @@ class Load(NamedTuple):
     notes: Path
 
     def command(self) -> list[str]:
+        """Return its command line."""
         return [str(self.program), str(self.threads), str(self.steps), str(self.notes)]
 
 
@@ -121,7 +122,7 @@ def build_load(directory: Path, seconds: float) -> Load:
 
 def compare(directory: Path, load: Load, rate: int, pairs: int, alone: float) -> None:
     """Run both recorders alternately and print what they cost."""
-    prospect = shutil.which("prospect", path=os.path.dirname(sys.executable)) or "prospect"
+    prospect = shutil.which("prospect", path=str(Path(sys.executable).parent)) or "prospect"
     ours_file, perf_file = directory / "ours.data", directory / "perf.data"
     ours_line = [prospect, "record", "-H", str(rate), "-o", str(ours_file)]
     perf_line = ["perf", "record", "-q", "-a", "-F", str(rate), "-o", str(perf_file), "--"]
@@ -148,7 +149,9 @@ def row(title: str, ours: list[Run], perf: list[Run], field: str) -> None:
     b = [float(getattr(r, field)) for r in perf]
     ratios = [x / y for x, y in zip(a, b, strict=True) if y]
     digits = 0 if field == "samples" else 4
-    print(f"{title:28}{statistics.median(a):10.{digits}f}{statistics.median(b):10.{digits}f}", end="")
+    print(
+        f"{title:28}{statistics.median(a):10.{digits}f}{statistics.median(b):10.{digits}f}", end=""
+    )
     print(f"{statistics.median(ratios):8.3f}   {min(ratios):.3f} to {max(ratios):.3f}")
 
 

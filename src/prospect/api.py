@@ -7,7 +7,6 @@ Documented in docs/python.md.
 
 from __future__ import annotations
 
-import html
 import io
 import os
 import shlex
@@ -138,6 +137,8 @@ class Profile(model.Profile):
         )
 
     def _repr_html_(self) -> str:
+        import html
+
         columns = self.functions_table()
         shown = ("percent", "hits", "seconds", "function", "object")
         head = "".join(f"<th>{name}</th>" for name in shown)

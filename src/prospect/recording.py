@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 # How long the snapshot of a very large system may go on once the command has ended.
 _SNAPSHOT_TAIL_NS = 1_000_000_000
+_SIGNALLED = 128
 
 
 class RecordOptions(NamedTuple):
@@ -106,6 +107,13 @@ def record(options: RecordOptions, output_fd: int) -> RecordingResult:
     check_rate(options.frequency_hz, options.clocks)
     if options.flush_centiseconds < 1:
         raise UsageError("the buffers' flush interval must be at least 1/100 s (-M)")
+    try:
+        return _record(options, output_fd)
+    except OSError as error:
+        raise CaptureError(f"recording is not possible: {error.strerror or error}") from error
+
+
+def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
     with (
         closing(CpuWatch()) as watch,
         closing(SignalWatch()) as signals,
@@ -120,34 +128,18 @@ def record(options: RecordOptions, output_fd: int) -> RecordingResult:
         background = _describe_surroundings(loop, events.plan, command.pid)
         while not loop.done:
             loop.step(wait=True)
-        counters = {
-            "buffers_read": loop.buffers_read,
-            "buffer_flushes": loop.buffer_flushes,
-            "wakeups": loop.wakeups,
-            "bytes": sink.bytes_written,
-            "maps_incomplete": background.snapshot.maps_incomplete,
-        }
-        limits = (*events.plan.limits, *background.limits, *loop.limits)
-        ended = command.reap()
-        if ended is None:
-            limits += (f"COMMAND (process {command.pid}) was still running at the end.",)
-        result = RecordingResult(
-            exit_status=ended.exit_status if ended else 128 + loop.interrupted_by,
-            interrupted_by=loop.interrupted_by,
-            limits=limits,
-            counters=counters,
-        )
+        result = _sum_up(events, loop, background, command, sink.bytes_written)
         extras = _describe_run(options, result, events, loop, background)
+        extras |= _describe_command(options, command)
         extras["started_at"] = started_at
-        extras["command_pid"] = command.pid
-        extras["rusage"] = ended._asdict() if ended else {}
         info = _recording_info(options, events, background, extras)
         try:
             writer.finish(info, info.events)
         except RecordingError as error:
             # The file stays readable; what is missing is what describes the run.
-            limits += (f"{error}: the description of the run is missing.",)
-        return result._replace(limits=limits)
+            limit = f"{error}: the description of the run is missing."
+            return result._replace(limits=(*result.limits, limit))
+        return result
 
 
 def _open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> EventSet:
@@ -192,9 +184,52 @@ def _describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> _Backg
         loop.write(fork_record(pid, os.getpid()))
     if snapshot.maps_incomplete:
         unread = f"The mappings of {snapshot.maps_incomplete} processes could not be read"
-        limits += (f"{unread}: samples in them have no names; run as root.",)
+        limits += (
+            f"{unread}: samples in them have no names; that takes root with CAP_SYS_PTRACE.",
+        )
     loop.begin_rounds()
     return _Background(kernel, snapshot, describe_machine(), limits)
+
+
+def _sum_up(
+    events: EventSet,
+    loop: DrainLoop,
+    background: _Background,
+    command: Command,
+    bytes_written: int,
+) -> RecordingResult:
+    limits = (*events.plan.limits, *background.limits, *loop.limits)
+    ended = command.reap()
+    if ended is None:
+        limits += (f"COMMAND (process {command.pid}) was still running at the end.",)
+    return RecordingResult(
+        exit_status=ended.exit_status if ended else _SIGNALLED + loop.interrupted_by,
+        interrupted_by=loop.interrupted_by,
+        limits=limits,
+        counters={
+            "buffers_read": loop.buffers_read,
+            "buffer_flushes": loop.buffer_flushes,
+            "wakeups": loop.wakeups,
+            "bytes": bytes_written,
+            "maps_incomplete": background.snapshot.maps_incomplete,
+        },
+    )
+
+
+def _describe_command(options: RecordOptions, command: Command) -> dict[str, Any]:
+    ended = command.reap()
+    usage: dict[str, float] = {}
+    if ended:
+        usage = {
+            "user_s": ended.user_s,
+            "system_s": ended.system_s,
+            "max_rss_kib": ended.max_rss_kib,
+        }
+    return {
+        "command": [os.fsdecode(word) for word in options.command],
+        "command_pid": command.pid,
+        "rusage": usage,
+    }
 
 
 def _describe_run(
@@ -218,7 +253,6 @@ def _describe_run(
     return {
         "version": 1,
         "prospect_version": __version__,
-        "command": [os.fsdecode(word) for word in options.command],
         "exit_status": result.exit_status,
         "interrupted_by": result.interrupted_by,
         "recorder_pids": [os.getpid()],

@@ -16,7 +16,6 @@ from prospect.errors import RecordingError
 # sample_max_stack reserved aux_sample_size aux_action sig_data config3
 _LAYOUT = "IIQQQQQIIQQQQIiQIHHIIQQ"
 _NATIVE = struct.Struct("<" + _LAYOUT)
-assert _NATIVE.size == abi.PERF_ATTR_SIZE_VER8
 
 
 class EventAttr(NamedTuple):

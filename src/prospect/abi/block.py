@@ -6,9 +6,10 @@ section, an unpacked compressed record and a pipe all look like this.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from prospect.abi.attr import EventAttr
+if TYPE_CHECKING:
+    from prospect.abi.attr import EventAttr
 
 
 class EventDescription(NamedTuple):

@@ -6,9 +6,10 @@ machine, and read by `pipeline`: the stages between see only RecordBlocks.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prospect.abi.block import EventDescription
+if TYPE_CHECKING:
+    from prospect.abi.block import EventDescription
 
 
 class BuildId(NamedTuple):

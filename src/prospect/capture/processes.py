@@ -46,7 +46,7 @@ class Snapshot:
 
     Attributes:
         processes: pid → [parent, process group, session, 1 for a kernel thread].
-        maps_incomplete: processes whose mappings could not be read, or not to their end.
+        maps_incomplete: processes whose mappings this user may not read.
     """
 
     def __init__(self, proc: str = "/proc") -> None:
@@ -83,8 +83,10 @@ class Snapshot:
             return
         try:
             text = read_file(f"{directory}/maps")
-        except OSError:
+        except PermissionError:
             self.maps_incomplete += 1
+        except OSError:
+            return  # it has ended by now
         else:
             records.extend(user_map_record(pid, found) for found in self.executable_maps(text))
         if stat.threads > 1:

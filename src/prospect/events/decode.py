@@ -61,7 +61,7 @@ def decode(
     tables = side_tables(side.finish())
     sentences.extend(samples.damage())
     if side.short:
-        sentences.append(f"{side.short} records are shorter than their type and were left out")
+        sentences.append(f"records left out, shorter than their type's fields: {side.short}")
     counts = dict(side.counts)
     if samples.met:
         counts[abi.PERF_RECORD_SAMPLE] = samples.met
@@ -97,5 +97,5 @@ def _sentence(block: RecordBlock, fault: Fault) -> str:
     left = len(block.data) - offset
     if block.file_offset >= 0:
         offset += block.file_offset
-    where = f"{block.origin or 'recording'}: at offset {offset}"
-    return f"{where} a record of {fault.size_bytes} bytes cannot be: {left} bytes were not read"
+    where = f"{block.origin or 'recording'}: the record at offset {offset}"
+    return f"{where} claims {fault.size_bytes} bytes; {left} bytes from there on were not read"

@@ -193,11 +193,11 @@ class SampleColumns:
     def damage(self) -> list[str]:
         """Return a sentence for each kind of sample that could not be read whole."""
         told = (
-            (self._done.short, "are shorter than their event's fields and were left out"),
-            (self._done.unknown, "carry an id that no event has and were left out"),
-            (self._done.cut_chains, "have a call chain longer than their record; it was left out"),
+            ("samples left out, shorter than their event's fields", self._done.short),
+            ("samples left out, with an id that no event has", self._done.unknown),
+            ("call chains left out, longer than their record", self._done.cut_chains),
         )
-        return [f"{number} samples {what}" for number, what in told if number]
+        return [f"{what}: {number}" for what, number in told if number]
 
     def _choose(self, words: Words, positions: Positions) -> _Chosen:
         """Tell the samples' events and clocks; leave out what cannot be read."""

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 # table indexed by id - lowest id is the fastest look-up; ids further apart are searched.
 _DENSE_RANGE = 1 << 16
 
-_CLOCK_LIMIT = 256
+_CLOCK_LIMIT = 1 << 8
+_EVENT_LIMIT = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -174,12 +175,16 @@ def schema_of(
         clock_of_id: id → position of its clock in a clock bank.
 
     Raises:
-        RecordingError: there is no event, or the events' samples cannot be told apart.
+        RecordingError: there is no event or too many, or their samples cannot be told apart.
 
     Source: ``__evsel__calc_id_pos``, ``__evsel__calc_is_pos`` (``tools/perf/util/evsel.c``, 6.18).
     """
     if not events:
         raise RecordingError("the recording describes no event, so its samples cannot be read")
+    if len(events) > _EVENT_LIMIT:
+        raise RecordingError(
+            f"the recording describes {len(events)} events; 65536 can be told apart"
+        )
     attrs = [event.attr for event in events]
     layouts = [_layout(attr) for attr in attrs]
 

@@ -66,7 +66,7 @@ class ProcessTable:
 
 @dataclass(frozen=True)
 class ObjectTable:
-    """What code was mapped from: files, the kernel, its modules, the vdso, JIT and anonymous memory.
+    """What code was mapped from: files, the kernel, modules, the vdso, JIT and anonymous memory.
 
     `kind` u8[o] is KIND_*; `build_id` is lower-case hex, empty where unknown; `source` u8[o] is the
     NameSource that named most of the object; `note` says why an object has no or poor names.

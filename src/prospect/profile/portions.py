@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.profile.grouping import group_sums
 from prospect.profile.model import MODE_KERNEL, MODE_USER, EventInfo, Profile
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ PORTION_NAMES = ("user", "kernel", "other")
 
 @dataclass(frozen=True)
 class EventHits:
-    """The hits of one event: rows of the profile's tables, and what they weigh.
+    """The hits of one event, added up by process, function and portion.
 
     Attributes:
         event: the event; its rule makes seconds.
-        process, function, location: i64[h] rows.
+        process, function: i64[h] rows of the profile's tables.
         portion: i64[h] PORTION_*.
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods.
@@ -38,7 +39,6 @@ class EventHits:
     event: EventInfo
     process: NDArray[np.int64]
     function: NDArray[np.int64]
-    location: NDArray[np.int64]
     portion: NDArray[np.int64]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
@@ -50,10 +50,17 @@ class EventHits:
 
     def seconds(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return f64 seconds of summed counts and periods; zeros where the event has no time."""
-        if self.event.seconds_per_period > 0:
-            # A damaged recording can overflow a sum; time is never negative.
-            return np.maximum(period, 0) * np.float64(self.event.seconds_per_period)
-        return count * np.float64(self.event.seconds_per_hit)
+        return event_seconds(self.event, count, period)
+
+
+def event_seconds(
+    event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return f64 seconds of an event's hits and summed periods; zeros where it has no time."""
+    if event.seconds_per_period > 0:
+        # A damaged recording can overflow a sum; time is never negative.
+        return np.maximum(period, 0) * np.float64(event.seconds_per_period)
+    return count * np.float64(event.seconds_per_hit)
 
 
 def event_hits(profile: Profile, event_index: int) -> EventHits:
@@ -61,16 +68,12 @@ def event_hits(profile: Profile, event_index: int) -> EventHits:
     hits = profile.hits
     of_event = hits.event == event_index
     chosen = slice(None) if of_event.all() else of_event
-    location = hits.location_index[chosen].astype(np.int64)
-    return EventHits(
-        event=profile.run.events[event_index],
-        process=hits.process_index[chosen].astype(np.int64),
-        function=profile.locations.function_index.astype(np.int64).take(location),
-        location=location,
-        portion=portion_of(hits.mode[chosen]),
-        count=hits.count[chosen],
-        period=hits.period[chosen],
+    of_hit = profile.locations.function_index.take(hits.location_index[chosen])
+    (process, portion, function), (count, period) = group_sums(
+        (hits.process_index[chosen], portion_of(hits.mode[chosen]), of_hit),
+        (hits.count[chosen], hits.period[chosen]),
     )
+    return EventHits(profile.run.events[event_index], process, function, portion, count, period)
 
 
 def portion_of(mode: NDArray[np.uint8]) -> NDArray[np.int64]:

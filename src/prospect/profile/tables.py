@@ -16,7 +16,7 @@ from prospect.profile.portions import (
     PORTION_KERNEL,
     PORTION_NAMES,
     PORTION_USER,
-    event_hits,
+    event_seconds,
     portion_of,
 )
 from prospect.profile.processes import BIRTH_NAMES
@@ -127,10 +127,10 @@ TABLES = {
 def _seconds(profile: Profile) -> NDArray[np.float64]:
     """Return each hit row's time: f64[h] seconds, 0 for an event that is not time."""
     seconds = np.zeros(len(profile.hits))
-    for event_index in range(len(profile.run.events)):
-        of_event = event_hits(profile, event_index)
-        rows = profile.hits.event == event_index
-        seconds[rows] = of_event.seconds(of_event.count, of_event.period)
+    hits = profile.hits
+    for event_index, event in enumerate(profile.run.events):
+        rows = hits.event == event_index
+        seconds[rows] = event_seconds(event, hits.count[rows], hits.period[rows])
     return seconds
 
 

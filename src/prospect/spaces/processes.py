@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class ProcessRows:
     """A row for each program image that a process ran: a new one at fork and at exec.
 
-    Rows stand in the order in which they were learnt of. A parent's row stands before the rows
-    that it forked or that replaced it by exec, and the parents of any row end: no circles.
+    Rows stand in the order in which they were learnt of: behind the row that forked them or that
+    they replaced by exec. Going from parent to parent always ends, whatever a file says.
 
     Attributes:
         pid: i32[p]; -1 for the row of samples whose task the kernel could not name.

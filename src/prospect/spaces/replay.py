@@ -211,12 +211,9 @@ class Replay:
             self._enter(pid, records.mmap_ns[index], row, version)
         else:
             covered = spaces.covered(space, start, end)
-            if covered:
-                is_same = all(self._is_same(each, index) for each in covered)
-                if is_same and spaces.is_inside(space, start, end):
-                    return
-            else:
-                is_same = True
+            is_same = not covered or all(self._is_same(each, index) for each in covered)
+            if covered and is_same and spaces.is_inside(space, start, end):
+                return
             if (
                 not is_same
                 or spaces.is_shared[version]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-import secrets
 import stat
 import struct
 import zlib
@@ -161,7 +160,7 @@ def _entry_name(key: str) -> str:
 
 def _write(directory: int, key: str, table: SymbolTable) -> None:
     """Write an entry under another name, then put it in place whole."""
-    name = f"{secrets.token_hex(8)}.part"
+    name = f"{os.urandom(8).hex()}.part"
     descriptor = os.open(
         name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=directory
     )

@@ -84,7 +84,10 @@ def named(
     source = table.source.take(hit_rows)
     rows = hit_rows.tolist()
     raw = table.names(rows)
-    has_aliases = np.isin(hit_rows, table.alias_row).tolist()
+    has_aliases = (
+        np.searchsorted(table.alias_row, hit_rows, side="right")
+        > np.searchsorted(table.alias_row, hit_rows)
+    ).tolist()
     aliases = [
         table.alias_names(one) if has else [] for one, has in zip(rows, has_aliases, strict=True)
     ]

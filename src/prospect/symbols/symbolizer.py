@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from prospect.symbols.table import SymbolTable
 
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
-_FULL_SOURCES = (NameSource.SYMTAB, NameSource.DEBUG_FILE, NameSource.MINI_DEBUG, NameSource.VDSO)
+_IS_FULL = np.zeros(256, np.bool_)
+_IS_FULL[[NameSource.SYMTAB, NameSource.DEBUG_FILE, NameSource.MINI_DEBUG, NameSource.VDSO]] = True
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
 
 
@@ -216,7 +217,7 @@ def _of_image(
     svma = image.svma_of_offset(offset)
     is_mapped = svma != NO_ADDRESS
     row = np.where(is_mapped, table.lookup(svma), np.int32(-1))
-    is_full = np.isin(table.source, _FULL_SOURCES).any()
+    is_full = bool(_IS_FULL.take(table.source).any())
     reason = NameSource.NO_COVER if is_full else NameSource.NO_STRIPPED
     build_id = (image.build_id or key.build_id).hex()
     names = named(table, row, np.where(is_mapped, svma, offset), reason, path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 
 import pytest
+
 from builders import perfdata
 from builders.perfdata import RecordBuilder
-
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
 from prospect.events.decode import decode
@@ -28,15 +28,16 @@ def test_damage_is_named_with_its_place_in_the_file(size):
     found = decode([block], [_EVENT])
     at = 4096 + 3 * len(_SAMPLE)
     assert len(found.samples) == 3
-    assert found.damage == (
-        f"cut.data: at offset {at} a record of {size} bytes cannot be: "
-        f"{8 + len(_SAMPLE)} bytes were not read",
+    sentence = (
+        f"cut.data: the record at offset {at} claims {size} bytes; "
+        f"{8 + len(_SAMPLE)} bytes from there on were not read"
     )
+    assert found.damage == (sentence,)
 
 
 def test_damage_in_a_stream_is_named_by_its_place_in_the_block():
     found = decode([RecordBlock(memoryview(_SAMPLE + broken(0)), "cpu 3")], [_EVENT])
-    assert found.damage[0].startswith(f"cpu 3: at offset {len(_SAMPLE)} ")
+    assert found.damage[0].startswith(f"cpu 3: the record at offset {len(_SAMPLE)} ")
 
 
 def test_blocks_behind_a_damaged_one_are_read():

@@ -53,7 +53,7 @@ def test_a_row_just_at_the_threshold_is_shown_and_one_below_is_not():
 
 def test_groups_do_not_mix_and_a_hit_without_group_is_left_out():
     rows = [(0, 1, 1), (0, 2, 2), (1, 4, 4), (2, 8, 8)]
-    tables = routine_tables(_hits(clock_event(1000.0), rows), np.array([1, 1, 3, -1]), 4)
+    tables = routine_tables(_hits(clock_event(1000.0), rows), np.array([1, 3, -1]), 4)
     assert [tables.table(group, 0.0).total_hits for group in range(4)] == [0, 3, 0, 4]
     assert tables.table(1, 0.0).accumulated.tolist() == pytest.approx([1.0])
     assert tables.table(3, 0.0).accumulated.tolist() == pytest.approx([1.0])

@@ -1,0 +1,239 @@
+"""What the recorder does where it may not, cannot, or can no longer: less, and it says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prospect.abi import constants as abi
+from prospect.errors import UsageError
+from prospect.events.decode import decode
+from prospect.perfdata.reader import open_recording
+from prospect.recording import RecordOptions, record
+
+pytestmark = pytest.mark.live
+
+BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
+# Another user may not be able to execute this interpreter.
+SHELL_BUSY = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
+SETTINGS = Path("/proc/sys/kernel")
+
+
+def busy(seconds):
+    return (sys.executable, "-c", BUSY.format(seconds))
+
+
+def read(path):
+    damage = []
+    with open_recording(str(path)) as recording:
+        events = decode(recording.blocks(), recording.info.events, damage)
+        assert damage == []
+        return recording.info, events
+
+
+def record_to(path, *words, **options):
+    with path.open("wb") as file:
+        return record(RecordOptions(words, **options), file.fileno())
+
+
+@contextmanager
+def setting(name, value):
+    before = (SETTINGS / name).read_text()
+    (SETTINGS / name).write_text(str(value))
+    try:
+        yield
+    finally:
+        (SETTINGS / name).write_text(before)
+
+
+def as_nobody(path, *words, memlock=1 << 20):
+    """Record without privilege."""
+    line = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "prospect"]
+    line = ["prlimit", f"--memlock={memlock}", *line]
+    subprocess.run([*line, "record", "-o", str(path), "--", *words], check=True, timeout=60)
+    return read(path)
+
+
+@pytest.fixture
+def open_directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("open")
+    for parent in (directory, *directory.parents[:2]):
+        parent.chmod(0o777)
+    return directory
+
+
+def test_sees_every_process_with_privilege(tmp_path):
+    info, events = (record_to(tmp_path / "r", *busy(0.3)), read(tmp_path / "r"))[1]
+    snapshot = events.tasks.pid[events.tasks.time_ns == 0]
+    assert {1, 2, os.getpid()} <= set(snapshot.tolist())
+    assert info.extras["processes"]["2"] == [0, 0, 0, 1]
+    assert info.extras["scope"] == "system"
+    assert not any("sampled" in limit for limit in info.extras["limits"])
+
+
+def test_all_time_is_sampled_once_on_each_busy_cpu(tmp_path):
+    command = (
+        "sh",
+        "-c",
+        f"for i in 1 2; do {sys.executable} -c '{BUSY.format(1.0)}' & done; wait",
+    )
+    record_to(tmp_path / "r", *command, frequency_hz=1000)
+    info, events = read(tmp_path / "r")
+    begin, end = info.extras["interval_ns"]
+    time_ns = events.samples.time_ns
+    assert begin <= time_ns.min()
+    assert time_ns.max() <= end
+    expected = (end - begin) * 1e-9 * len(info.extras["cpus"])
+    # An idle CPU, and a guest whose CPU was taken away, deliver fewer; none delivers more.
+    assert 0.5 * expected < events.samples.period.sum() * 1e-9 <= 1.01 * expected
+
+
+def test_bank_of_clocks_is_one_event_with_all_ids(tmp_path):
+    record_to(tmp_path / "r", *busy(1.0), frequency_hz=1000, clocks=4)
+    info, events = read(tmp_path / "r")
+    (event,) = info.events
+    clocks = info.extras["clocks"]
+    assert sorted(event.ids) == sorted(sum((clock["ids"] for clock in clocks), []))
+    periods = [clock["period_ns"] for clock in clocks]
+    assert len(set(periods)) == 4
+    assert set(np.unique(events.samples.period).tolist()) == set(periods)
+    assert sum(1e9 / period for period in periods) == pytest.approx(1000, rel=1e-3)
+
+
+def test_without_privilege_only_the_commands_user_time(open_directory):
+    with setting("perf_event_paranoid", 2):
+        info, events = as_nobody(open_directory / "r", "sh", "-c", SHELL_BUSY)
+    assert info.extras["scope"] == "task"
+    assert len(info.extras["limits"]) == 2
+    assert len(events.samples) > 50
+    assert set(events.samples.mode.tolist()) == {abi.PERF_RECORD_MISC_USER}
+    pids = set((events.samples.task & 0xFFFFFFFF).tolist())
+    assert pids == {info.extras["command_pid"]}
+
+
+def test_without_privilege_what_the_command_starts_is_followed(open_directory):
+    script = f"({SHELL_BUSY}) & wait; :"
+    with setting("perf_event_paranoid", 2):
+        info, events = as_nobody(open_directory / "r", "sh", "-c", script)
+    pids = set((events.samples.task & 0xFFFFFFFF).tolist())
+    assert pids - {info.extras["command_pid"]}
+
+
+def test_paranoid_1_gives_the_commands_kernel_time(open_directory):
+    with setting("perf_event_paranoid", 1):
+        info, events = as_nobody(
+            open_directory / "r", "dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=4000"
+        )
+    assert len(info.extras["limits"]) >= 1
+    assert info.extras["scope"] == "task"
+    assert abi.PERF_RECORD_MISC_KERNEL in events.samples.mode
+
+
+def test_paranoid_minus_1_gives_the_system_to_everyone(open_directory):
+    with setting("perf_event_paranoid", -1):
+        info, _ = as_nobody(open_directory / "r", "sh", "-c", SHELL_BUSY)
+    assert info.extras["scope"] == "system"
+    assert any("mappings" in limit for limit in info.extras["limits"])
+
+
+def test_small_share_of_locked_memory_gives_small_rings(open_directory):
+    with setting("perf_event_paranoid", 2), setting("perf_event_mlock_kb", 70):
+        info, events = as_nobody(open_directory / "r", "sh", "-c", SHELL_BUSY, memlock=0)
+    assert info.events[0].attr.wakeup < 256 * 1024
+    assert len(events.samples) > 50
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"frequency_hz": 0}, "at least 1 Hz"),
+        ({"frequency_hz": 10**7}, "sysctl kernel.perf_event_max_sample_rate=10000000"),
+        ({"flush_centiseconds": 0}, "at least 1/100 s"),
+        ({"clocks": 0}, "1 to 4 clocks"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_command_runs(tmp_path, options, says):
+    with pytest.raises(UsageError, match=says):
+        record_to(tmp_path / "r", "touch", str(tmp_path / "ran"), **options)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_stopped_recorder_loses_samples_and_counts_them(tmp_path):
+    rate_hz = 20_000
+    line = [sys.executable, "-m", "prospect", "record", "-H", str(rate_hz), "-o"]
+    child = subprocess.Popen([*line, str(tmp_path / "r"), *busy(4.0)])
+    time.sleep(0.7)
+    child.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    child.send_signal(signal.SIGCONT)
+    assert child.wait(30) == 0
+    info, events = read(tmp_path / "r")
+    lost = info.extras["lost"]
+    assert sum(lost.values()) > 1000
+    assert sum(lost.values()) == sum(info.extras["lost_by_cpu"].values())
+    # The kernel's LOST records say the same, but for what it lost last.
+    assert 0 < events.losses.count.sum() <= 1.01 * sum(lost.values())
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    directory = tmp_path / "small"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], check=True)
+    yield directory
+    subprocess.run(["umount", directory], check=True)
+
+
+def test_full_disk_ends_the_recording_and_not_the_command(small_disk):
+    words = ("sh", "-c", f"{sys.executable} -c '{BUSY.format(2.0)}'; exit 7")
+    result = record_to(small_disk / "r", *words, frequency_hz=20_000, flush_centiseconds=10)
+    assert result.exit_status == 7
+    assert any("No space left" in limit for limit in result.limits)
+    info, events = read(small_disk / "r")
+    assert info.extras["limits"] == list(result.limits)
+    begin, end = info.extras["interval_ns"]
+    assert end - begin < 1.9e9
+    assert len(events.samples) > 5000
+
+
+def test_disk_without_any_room_is_an_error_before_the_command(small_disk):
+    from prospect.errors import RecordingError
+
+    (small_disk / "r").touch()
+    with suppress(OSError):
+        (small_disk / "filler").write_bytes(bytes(2 << 20))
+    with pytest.raises(RecordingError, match="No space left"):
+        record_to(small_disk / "r", "touch", str(small_disk.parent / "ran"))
+    assert not (small_disk.parent / "ran").exists()
+
+
+ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
+
+
+@pytest.mark.skipif(not ONLINE.exists(), reason="this machine's CPUs cannot be taken off line")
+def test_cpu_that_goes_and_comes_back_is_followed(tmp_path):
+    line = [sys.executable, "-m", "prospect", "record", "-H", "1000", "-M", "10", "-o"]
+    child = subprocess.Popen([*line, str(tmp_path / "r"), "sleep", "2"])
+    try:
+        time.sleep(0.5)
+        ONLINE.write_text("0")
+        time.sleep(0.5)
+    finally:
+        ONLINE.write_text("1")
+    assert child.wait(10) == 0
+    info, events = read(tmp_path / "r")
+    changes = [(cpu, what) for _, cpu, what in info.extras["cpu_changes"]]
+    assert changes == [(1, "offline"), (1, "online")]
+    assert len(info.extras["clocks"][0]["ids"]) == info.extras["cpus"][-1] + 2
+    begin, _ = info.extras["interval_ns"]
+    seconds = (events.samples.time_ns[events.samples.cpu == 1] - begin) / 1e9
+    assert (seconds < 0.6).any()
+    assert (seconds > 1.3).any()
