@@ -15,6 +15,7 @@ free of the start-up that all rows share; where it stays the same, time grows in
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import statistics
 import sys
@@ -27,9 +28,11 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
+from prospect.abi.recording import RecordingInfo
+from prospect.perfdata.writer import RecordingWriter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from builders.perfdata import MISC_KERNEL, MISC_USER, USUAL, FileBuilder, RecordBuilder
+from builders.perfdata import MISC_KERNEL, MISC_USER, USUAL, RecordBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -165,7 +168,14 @@ def measure(series: Series, size: int, repeats: int) -> Row:
     """Write a recording, report on it some times, and remove it."""
     with tempfile.TemporaryDirectory() as scratch:
         recording = Path(scratch) / "perf.data"
-        series.write(recording, size)
+        # Linux counts the memory of whoever starts a process to the process's own peak.
+        writing = multiprocessing.get_context("fork").Process(
+            target=series.write, args=(recording, size)
+        )
+        writing.start()
+        writing.join()
+        if writing.exitcode:
+            sys.exit(f"cannot write a recording of {size} pieces")
         command = [sys.executable, "-m", "prospect", "report", *series.options, str(recording)]
         run(command)  # fills the cache of symbol tables
         runs = [run(command) for _ in range(repeats)]
@@ -223,14 +233,18 @@ def write_recording(
     tail: bytes | NDArray[np.generic],
 ) -> None:
     """Write a file whose data section is what `head`, `pieces` and `tail` hold, in this order."""
-    with path.open("wb") as file:
-        header_bytes = len(FileBuilder([EVENT]).file())
-        file.seek(header_bytes)
+    info = RecordingInfo(
+        hostname=os.uname().nodename,
+        os_release=os.uname().release,
+        arch=os.uname().machine,
+        cpus_online=CPUS,
+        cpus_available=CPUS,
+    )
+    with path.open("wb", buffering=0) as file:
+        writer = RecordingWriter(file.fileno(), [EVENT])
         for part in (*head, *pieces, tail):
             file.write(part if isinstance(part, bytes) else part.tobytes())
-        data_bytes = file.tell() - header_bytes
-        file.seek(0)
-        file.write(FileBuilder([EVENT], data_size=data_bytes).file())
+        writer.finish(info, [EVENT])
 
 
 def own_mappings() -> list[Mapping]:

@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from prospect import outputs
-from prospect.errors import CaptureError, UsageError
+from prospect.errors import ProspectError, UsageError
 from prospect.perfdata.reader import open_recording
 from prospect.pipeline import PipelineOptions, build_profile
 from prospect.profile import model, tables
@@ -199,7 +199,7 @@ def record(
     try:
         try:
             record_command(options, file.descriptor)
-        except (CaptureError, UsageError):
+        except ProspectError:
             file.withdraw()
             raise
         return open(

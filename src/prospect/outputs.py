@@ -26,6 +26,11 @@ _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT,
 _NEVER_REPLACED = ("/dev/", "/proc/")
 
 
+def are_same_file(path: str, other: str) -> bool:
+    """Say whether two paths mean one file, whether or not it exists; "" means none."""
+    return bool(path and other) and os.path.realpath(path) == os.path.realpath(other)
+
+
 class RecordingFile:
     """Where a recording goes: a file under its name from the first byte on, or one without a name.
 

@@ -42,8 +42,6 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from prospect.capture.event_choice import EventPlan
 
-# How long the snapshot of a very large system may go on once the command has ended.
-_SNAPSHOT_TAIL_NS = 1_000_000_000
 _SIGNALLED = 128
 
 
@@ -176,17 +174,12 @@ def _describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> _Backg
             loop.write(portion)
             if not loop.done:
                 loop.step(wait=False)
-            elif time.monotonic_ns() > loop.end_ns + _SNAPSHOT_TAIL_NS:
-                limits += ("Not all running processes were listed: COMMAND ended too soon.",)
-                break
     if pid not in snapshot.processes:
         snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
         loop.write(fork_record(pid, os.getpid()))
     if snapshot.maps_incomplete:
-        unread = f"The mappings of {snapshot.maps_incomplete} processes could not be read"
-        limits += (
-            f"{unread}: samples in them have no names; that takes root with CAP_SYS_PTRACE.",
-        )
+        unread = f"Processes whose mappings could not be read: {snapshot.maps_incomplete}"
+        limits += (f"{unread}; samples in them have no names: run as root, not in a container.",)
     loop.begin_rounds()
     return _Background(kernel, snapshot, describe_machine(), limits)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import prospect as library
+from prospect.perfdata.reader import open_recording
 
 pytestmark = pytest.mark.live
 
@@ -200,6 +202,14 @@ def test_details_widen_from_the_command_to_the_system(here):
 
     assert 0 < sections("2") < sections("3") < sections("4")
     assert sections("k") == 0
+
+
+def test_the_recording_page_describes_every_key_of_our_section(here):
+    run("record", "-H50", "true")
+    page = (Path(__file__).parent.parent.parent / "docs" / "recording.md").read_text()
+    with open_recording("perf.data") as recording:
+        keys = set(recording.info.extras)
+    assert keys == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 def test_each_format_is_written(here):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import shutil
@@ -21,15 +22,20 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
 ]
 
-_LOAD = ["sh", "-c", "for i in 1 2 3 4 5 6; do ls -R /usr/lib /proc/self >/dev/null; done; true"]
+_LOAD = ["sh", "-c", "for i in 1 2 3; do ls -R /usr/lib /proc/self >/dev/null; done; true"]
 _FORMS = {
     "whole system": ["-a", "-F", "4000"],
     "call chains": ["-a", "-g", "-F", "2000"],
+    "one command": ["--sample-cpu", "-F", "4000"],
     "two events": ["-a", "-e", "cpu-clock,task-clock", "-F", "4000"],
     "fixed period": ["-a", "-e", "cpu-clock", "-c", "500000"],
-    "different sample types": ["-e", "cpu-clock/freq=999/,task-clock/period=100000,call-graph=fp/"],
+    "different sample types": [
+        "-a",
+        "-e",
+        "cpu-clock/freq=999/,cpu-clock/period=900000,call-graph=fp/",
+    ],
     "data addresses": ["-a", "-d", "-F", "2000"],
-    "user stacks": ["--call-graph", "dwarf,1024", "-F", "999"],
+    "user stacks": ["--sample-cpu", "--call-graph", "dwarf,1024", "-F", "999"],
     "context switches": ["-a", "--switch-events", "-F", "999"],
     "compressed": ["-a", "-z", "-F", "2000"],
 }
@@ -63,6 +69,7 @@ def recording(request, tmp_path_factory):
     return path, found, info
 
 
+@functools.cache
 def perf(path, *command):
     done = subprocess.run(
         ["perf", *command, "-i", str(path)],

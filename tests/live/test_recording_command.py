@@ -9,9 +9,14 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
+
+from prospect.errors import CommandError
+from prospect.recording import RecordOptions, record
 
 pytestmark = pytest.mark.live
 
@@ -56,10 +61,51 @@ def test_signal_dispositions_are_inherited_as_under_nohup(tmp_path):
     assert recorded.stdout == plain.stdout
 
 
+def test_ignored_child_signals_neither_cost_the_status_nor_change_for_the_command(tmp_path):
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    show = ["sh", "-c", "grep SigIgn /proc/self/status; exit 3"]
+    plain = subprocess.run(show, capture_output=True, preexec_fn=ignore, check=False)
+    recorded = run(tmp_path / "r", *show, preexec_fn=ignore)
+    assert (recorded.returncode, recorded.stdout) == (3, plain.stdout)
+
+
+def test_recording_works_outside_the_main_thread(tmp_path):
+    results = []
+
+    def work():
+        with (tmp_path / "r").open("wb") as file:
+            results.append(record(RecordOptions(("sh", "-c", "exit 4")), file.fileno()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results[0].exit_status == 4
+
+
+def test_recorder_leaves_the_callers_process_as_it_was(tmp_path):
+    def state():
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+        return (
+            [signal.getsignal(number) for number in numbers],
+            sorted(path.name for path in Path("/proc/self/fd").iterdir()),
+            resource.getrlimit(resource.RLIMIT_NOFILE),
+        )
+
+    before = state()
+    with (tmp_path / "r").open("wb") as file:
+        record(RecordOptions(("true",)), file.fileno())
+        with pytest.raises(CommandError):
+            record(RecordOptions(("no-such-command-here",)), file.fileno())
+    assert state() == before
+
+
 def test_input_and_outputs_pass_through(tmp_path):
     script = "cat; echo error >&2"
     result = run(tmp_path / "r", "sh", "-c", script, input=b"in\0put\xff")
-    assert (result.stdout, result.stderr) == (b"in\0put\xff", b"error\n")
+    assert result.stdout == b"in\0put\xff"
+    assert result.stderr.startswith(b"error\n")
 
 
 @pytest.mark.parametrize(
@@ -139,10 +185,8 @@ def test_killed_command_ends_the_recording(tmp_path):
 def wait_for_child(parent, comm):
     """Return the pid of the child once it executes `comm`."""
     for _ in range(1000):
-        with open(f"/proc/{parent}/task/{parent}/children") as file:
-            for pid in file.read().split():
-                with open(f"/proc/{pid}/comm") as name:
-                    if name.read().strip() == comm:
-                        return int(pid)
+        for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            if Path(f"/proc/{pid}/comm").read_text().strip() == comm:
+                return int(pid)
         time.sleep(0.01)
     raise AssertionError(f"{comm} did not start")

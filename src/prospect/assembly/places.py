@@ -169,7 +169,8 @@ def _keys_of(hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo)
     """Return what each hit mapping maps.
 
     A live record carries the build id, the snapshot of /proc carries the inode: where the
-    recording knows one build id for a path, both mean that image.
+    recording knows one build id for a path, both mean that image. Memory with a build id is a
+    program that was executed from a memfd, not what a JIT filled.
     """
     table = world.mappings
     build_ids: dict[bytes, set[bytes]] = {}
@@ -191,8 +192,10 @@ def _keys_of(hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo)
     keys = []
     for path, build_id, file in zip(paths, recorded, files, strict=True):
         known = build_ids.get(path, set())
+        kind = classify(path)
         if build_id or len(known) == 1:
-            keys.append(ObjectKey(path, build_id or next(iter(known)), kind=classify(path)))
+            kind = KIND_ELF if kind == KIND_ANON else kind
+            keys.append(ObjectKey(path, build_id or next(iter(known)), kind=kind))
         else:
-            keys.append(ObjectKey(path, b"", *file, classify(path)))
+            keys.append(ObjectKey(path, b"", *file, kind))
     return keys

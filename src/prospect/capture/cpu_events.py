@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # value, id, lost
 _COUNTS = struct.Struct("=QQQ")
+# Python's own files, the recording, the command's pipes.
+_SPARE_FILES = 32
 
 
 class _CpuEvents(NamedTuple):
@@ -53,6 +55,7 @@ class EventSet:
         self._open: dict[int, _CpuEvents] = {}
         self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
         self._cpu_of: dict[int, int] = {}
+        self._old_files_limit: int | None = None
 
     def open(self, cpus: tuple[int, ...]) -> None:
         """Open the events of `cpus`, with smaller rings where the kernel refuses these.
@@ -188,17 +191,22 @@ class EventSet:
         return lost
 
     def close(self) -> None:
-        """Close all events and unmap all rings."""
+        """Close all events, unmap all rings, put the limit of open files back."""
         while self._open:
             _close(self._open.popitem()[1])
+        if self._old_files_limit is not None:
+            syscalls.restore_open_files_limit(self._old_files_limit)
+            self._old_files_limit = None
 
     def _raise_file_limit(self, error: OSError, cpus: int) -> None:
-        if not syscalls.raise_open_files_limit():
+        old = syscalls.raise_open_files_limit()
+        if old is None:
             # Each clock is a file; the mapping of a ring keeps one more.
-            needed = cpus * (len(self.plan.periods) + 1) + 32
+            needed = cpus * (len(self.plan.periods) + 1) + _SPARE_FILES
             raise CaptureError(
                 f"{cpus} CPUs need {needed} open files: raise the limit with `ulimit -n {needed}`"
             ) from error
+        self._old_files_limit = old
 
 
 def _lost(events: _CpuEvents) -> dict[int, int]:

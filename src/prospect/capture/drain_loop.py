@@ -86,7 +86,7 @@ class DrainLoop:
 
     def write(self, records: bytes) -> None:
         """Add records that do not come from a ring."""
-        if self._is_sink_full:
+        if self._is_sink_full or not records:
             return
         try:
             self._sink.append([records])

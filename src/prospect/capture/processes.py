@@ -61,36 +61,49 @@ class Snapshot:
         )
 
     def portions(self) -> Iterator[bytes]:
-        """Yield the records of all processes, some processes at a time."""
-        pids = [int(name) for name in os.listdir(self._proc) if name.isdecimal()]
-        pids.sort()
-        for first in range(0, len(pids), _PORTION_PROCESSES):
-            records: list[bytes] = []
-            for pid in pids[first : first + _PORTION_PROCESSES]:
-                self._add(pid, records)
-            yield b"".join(records)
+        """Yield the records of all processes, some at a time, possibly none.
 
-    def _add(self, pid: int, records: list[bytes]) -> None:
+        The newest come first, as they are the likeliest to end soon, and names before mappings;
+        births are written in the order of pids, parents before children as a rule.
+        """
+        pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdecimal())
+        pids.reverse()
+        found: list[tuple[int, Stat]] = []
+        for first in range(0, len(pids), _PORTION_PROCESSES):
+            for pid in pids[first : first + _PORTION_PROCESSES]:
+                try:
+                    found.append((pid, parse_stat(read_file(f"{self._proc}/{pid}/stat"))))
+                except (OSError, ValueError):
+                    continue  # it ended between the listing and now
+            yield b""
+        self.processes = {
+            pid: [stat.ppid, stat.pgrp, stat.session, int(stat.is_kernel_thread)]
+            for pid, stat in reversed(found)
+        }
+        yield b"".join(
+            fork_record(pid, stat.ppid) + comm_record(pid, pid, stat.comm)
+            for pid, stat in reversed(found)
+        )
+        programs = [(pid, stat.threads) for pid, stat in found if not stat.is_kernel_thread]
+        for first in range(0, len(programs), _PORTION_PROCESSES):
+            portion: list[bytes] = []
+            for pid, threads in programs[first : first + _PORTION_PROCESSES]:
+                portion += self._code_and_threads(pid, threads)
+            yield b"".join(portion)
+
+    def _code_and_threads(self, pid: int, threads: int) -> list[bytes]:
         directory = f"{self._proc}/{pid}"
-        try:
-            stat = parse_stat(read_file(f"{directory}/stat"))
-        except (OSError, ValueError):
-            return  # it ended between the listing and now
-        self.processes[pid] = [stat.ppid, stat.pgrp, stat.session, int(stat.is_kernel_thread)]
-        records.append(fork_record(pid, stat.ppid))
-        records.append(comm_record(pid, pid, stat.comm))
-        if stat.is_kernel_thread:
-            return
         try:
             text = read_file(f"{directory}/maps")
         except PermissionError:
             self.maps_incomplete += 1
+            text = b""
         except OSError:
-            return  # it has ended by now
-        else:
-            records.extend(user_map_record(pid, found) for found in self.executable_maps(text))
-        if stat.threads > 1:
+            return []  # it has ended by now
+        records = [user_map_record(pid, found) for found in self.executable_maps(text)]
+        if threads > 1:
             records.extend(_thread_names(directory, pid))
+        return records
 
     def executable_maps(self, text: bytes) -> list[Map]:
         """Return the executable mappings of a /proc/PID/maps text, named as in MMAP2 records."""

@@ -35,6 +35,7 @@ class SignalWatch:
         self._write_fd = -1
         self._old_wakeup_fd = -1
         self._old: dict[int, Callable[..., Any] | int | None] = {}
+        self._ignores_children = False
         read_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self._old_wakeup_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
@@ -46,6 +47,10 @@ class SignalWatch:
         for number in _CAUGHT:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._old[number] = signal.signal(number, _note)
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            # The kernel would collect the command's exit status in our place.
+            self._ignores_children = True
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def arrived(self) -> list[int]:
         """Return the signals caught since the last call."""
@@ -62,6 +67,7 @@ class SignalWatch:
             signal.signal(number, signal.SIG_DFL)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
+        self._restore_children()
 
     def close(self) -> None:
         """Put the old handlers back."""
@@ -69,10 +75,15 @@ class SignalWatch:
             return
         for number, handler in self._old.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        self._restore_children()
         signal.set_wakeup_fd(self._old_wakeup_fd)
         os.close(self.fd)
         os.close(self._write_fd)
         self.fd = -1
+
+    def _restore_children(self) -> None:
+        if self._ignores_children:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 
 def terminal_signals_group() -> bool:

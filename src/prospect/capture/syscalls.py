@@ -83,15 +83,24 @@ def event_id(fd: int) -> int:
     return int.from_bytes(buffer, sys.byteorder)
 
 
-def raise_open_files_limit() -> bool:
-    """Raise the soft limit of open files to the hard one; say whether that gained anything."""
+def raise_open_files_limit() -> int | None:
+    """Raise the soft limit of open files to the hard one; return the old one, None if equal."""
     import resource  # noqa: PLC0415 - only hosts with very many CPUs come here
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
-        return False
+        return None
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return True
+    return soft
+
+
+def restore_open_files_limit(soft: int) -> None:
+    """Put the soft limit of open files back."""
+    import resource  # noqa: PLC0415 - as above
+
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
 
 
 def is_refusal(error: OSError) -> bool:

@@ -65,8 +65,9 @@ def help_page(name: str) -> str:
     """
     command = next((c for c in cli.COMMANDS if c.name == name), None)
     if command is None:
-        close = cli.did_you_mean(name, [c.name for c in cli.SUBCOMMANDS])
-        raise UsageError(f"help: no subcommand '{name}'{close}; see prospect --help")
+        near = cli.nearest(name, [c.name for c in cli.SUBCOMMANDS])
+        hint = f"did you mean {near}?" if near else "see prospect --help"
+        raise UsageError(f"help: no subcommand '{name}'; {hint}")
     summary = DESCRIPTION if command is cli.PROFILE else f"{command.summary.capitalize()}."
     parts = [usage(command), textwrap.fill(summary, WIDTH), "Options:\n" + _options(command)]
     if command is cli.PROFILE:

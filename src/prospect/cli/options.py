@@ -324,12 +324,13 @@ def _explain(command: Command, error: getopt.GetoptError, options: Iterable[Opti
         takers = " and ".join(sorted({f"prospect {c.name}".strip() for c in others}))
         here = f"prospect {command.name}".strip()
         return f"{given} is no option of {here}, but of {takers}"
-    return f"{given}: no such option{did_you_mean(given, known)}; see prospect --help"
+    near = nearest(given, known)
+    hint = f"did you mean {near}?" if near else "see prospect --help"
+    return f"{given}: no such option; {hint}"
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean X?`` for the known word that is nearest, "" if none is near."""
+def nearest(given: str, known: Iterable[str]) -> str:
+    """Return the known word that is most like `given`, "" if none is like it."""
     import difflib
 
-    close = difflib.get_close_matches(given, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return next(iter(difflib.get_close_matches(given, list(known), n=1)), "")

@@ -8,19 +8,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.record import record_into
-from prospect.outputs import RecordingFile, ReportFile
+from prospect.errors import UsageError
+from prospect.outputs import RecordingFile, ReportFile, are_same_file
 
 if TYPE_CHECKING:
     from prospect.cli.options import Settings
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Profile `command`, write the report, and return the command's exit status."""
+    """Profile `command`, write the report, and return the command's exit status.
+
+    Raises:
+        ProspectError: before the command starts, where that can be known; else for the report.
+    """
+    if are_same_file(settings.output, settings.save):
+        raise UsageError(f"-f and --save both name '{settings.output}'")
     target = ReportFile(settings.output)
     try:
         file = RecordingFile(settings.save)
         try:
-            exit_status = record_into(file, settings, command, command_line)
+            result = record_into(file, settings, command, command_line)
             from prospect.cli import report
 
             report.write(f"/proc/self/fd/{file.descriptor}", settings, target)
@@ -28,4 +35,4 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
             file.close()
     finally:
         target.close()
-    return exit_status
+    return result.exit_status

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.options import DEFAULT_RECORDING, SUBCOMMANDS, did_you_mean
-from prospect.errors import CaptureError, CommandError, ProspectError, UsageError
+from prospect.cli.options import DEFAULT_RECORDING, SUBCOMMANDS, nearest
+from prospect.cli.terminal import say
+from prospect.errors import CommandError, ProspectError
 from prospect.outputs import RecordingFile
 from prospect.recording import RecordOptions, record
 
 if TYPE_CHECKING:
     from prospect.cli.options import Settings
+    from prospect.recording import RecordingResult
+
+_COMMAND_NOT_FOUND = 127  # the shell's, and CommandError's
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Record `command` and return its exit status."""
+    """Record `command`, say what could not be recorded, and return the command's exit status."""
     file = RecordingFile(settings.save or DEFAULT_RECORDING)
     try:
-        return record_into(file, settings, command, command_line)
+        result = record_into(file, settings, command, command_line)
     finally:
         file.close()
+    for limit in result.limits:
+        say(limit)
+    return result.exit_status
 
 
 def record_into(
     file: RecordingFile, settings: Settings, command: list[str], command_line: tuple[str, ...]
-) -> int:
-    """Record `command` into `file` and return the command's exit status.
+) -> RecordingResult:
+    """Record `command` into `file`.
 
     Raises:
-        CommandError: the command cannot be started; like other errors before its start this
-            leaves an earlier recording of that name as it was.
+        ProspectError: the command was not started; an earlier recording is as it was.
     """
     options = RecordOptions(
         command=tuple(command),
@@ -38,19 +44,18 @@ def record_into(
         command_line=command_line,
     )
     try:
-        return record(options, file.descriptor).exit_status
-    except (CaptureError, UsageError) as error:
+        return record(options, file.descriptor)
+    except ProspectError as error:
         file.withdraw()
-        raise _with_hint(error, command[0]) from None
+        if isinstance(error, CommandError) and error.exit_status == _COMMAND_NOT_FOUND:
+            raise CommandError(f"{error}; {_hint(command[0])}", error.exit_status) from None
+        raise
 
 
-def _with_hint(error: ProspectError, name: str) -> ProspectError:
+def _hint(name: str) -> str:
     """Say so where a command that does not exist looks like a subcommand."""
-    if not isinstance(error, CommandError) or error.exit_status != 127:
-        return error
     names = [subcommand.name for subcommand in SUBCOMMANDS]
     if name in names:
-        hint = f"; a subcommand stands first: prospect {name} [OPTIONS]"
-    else:
-        hint = did_you_mean(name, names).replace("mean ", "mean prospect ")
-    return CommandError(f"{error}{hint or '; see prospect --help'}", error.exit_status)
+        return f"a subcommand stands first: prospect {name} [OPTIONS]"
+    near = nearest(name, names)
+    return f"did you mean prospect {near}?" if near else "see prospect --help"

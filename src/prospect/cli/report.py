@@ -8,21 +8,37 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from prospect.cli.options import DEFAULT_RECORDING
 from prospect.cli.progress import progress
-from prospect.outputs import ReportFile
+from prospect.errors import RecordingError, UsageError
+from prospect.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
     from prospect.cli.options import Settings
 
 
 def run(settings: Settings, recording: str) -> int:
-    """Report on `recording`, a file or "-" for a pipe on stdin."""
+    """Report on `recording`, a file or "-" for a pipe on stdin.
+
+    Raises:
+        ProspectError: the recording cannot be read, or the report not be written.
+    """
+    _refuse_what_cannot_be_meant(settings, recording)
     target = ReportFile(settings.output)
     try:
         write(recording, settings, target)
     finally:
         target.close()
     return 0
+
+
+def _refuse_what_cannot_be_meant(settings: Settings, recording: str) -> None:
+    if recording == "-" and os.isatty(0):
+        raise UsageError("report -: standard input is a terminal; pipe a recording into it")
+    if recording == DEFAULT_RECORDING and not os.path.lexists(recording):
+        raise RecordingError(f"no {recording} here; make one with: prospect record COMMAND")
+    if are_same_file(settings.output, recording):
+        raise UsageError(f"-f {settings.output}: the report would replace its recording")
 
 
 def write(recording: str, settings: Settings, target: ReportFile) -> None:

@@ -39,7 +39,7 @@ BATCH_WORDS = 1 << 20
 _SMALL_WORDS = 1 << 10
 # Above this size a record is walked over faster than its payload is searched.
 _LARGE_RECORD_WORDS = 128
-_PROBED_RECORDS = 64
+_PROBED_RECORDS = 32
 # A strided run shorter than this is not worth its fixed cost.
 _LEAST_RUN = 256
 # Fewer gaps than this are walked one after the other.

@@ -117,12 +117,14 @@ class SampleColumns:
         """
         self._sure = self._done
         done, least = self._done, self._schema.least_fixed_words
-        self._capacity = self._room(
+        capacity = self._room(
             done.samples, self._capacity, words // least + 1, words_left // least + 1, words_left
         )
-        columns = (self._ip, self._task, self._time, self._mode, self._cpu)
-        for column in (*columns, self._period, self._event, self._clock, self._chain_begin):
-            column.reserve(done.samples, self._capacity)
+        if capacity > self._capacity:
+            self._capacity = capacity
+            columns = (self._ip, self._task, self._time, self._mode, self._cpu)
+            for column in (*columns, self._period, self._event, self._clock, self._chain_begin):
+                column.reserve(done.samples, capacity)
         if self._has_chains:
             # The last sample of a batch may end behind it.
             needed = min(words + LARGEST_RECORD_WORDS, words_left)

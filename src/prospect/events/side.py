@@ -8,6 +8,7 @@ padded to 8 bytes, the tail follows, zeroed in records that perf synthesised, or
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,8 @@ _TIME_WORDS = {
     abi.PERF_RECORD_THROTTLE: 1,
     abi.PERF_RECORD_UNTHROTTLE: 1,
 }
+# The kernel's and perf's own types are below this.
+_COMMON_TYPES = 128
 _TABLE_SIZE = 1 + max(_BODY_WORDS)
 _MMAP2_PROT_WORD = 8
 _PROT_EXEC = np.uint64(4)
@@ -125,16 +128,21 @@ class SideRecords:
         self._schema = schema
         self._parts: list[Words] = []
         self._sizes: list[Rows] = []
-        self.counts: dict[int, int] = {}
+        self._common_counts = np.zeros(_COMMON_TYPES + 1, np.int64)
+        self._other_counts: Counter[int] = Counter()
         self.short = 0
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Number of records met by type."""
+        common = enumerate(self._common_counts[:-1].tolist())
+        return {type_: number for type_, number in common if number} | self._other_counts
 
     def append(self, words: Words, positions: Rows) -> None:
         """Take the records whose headers stand at `positions`, ascending."""
         header = words.take(positions)
         type_ = (header & _MASK_TYPE).view(np.int64)
-        met, numbers = np.unique(type_, return_counts=True)
-        for record_type, number in zip(met.tolist(), numbers.tolist(), strict=True):
-            self.counts[record_type] = self.counts.get(record_type, 0) + number
+        self._count(type_)
         body = np.where(type_ < _TABLE_SIZE, _BODY_WORDS_OF.take(type_, mode="clip"), 0)
         size = (header >> np.uint64(51)).view(np.int64)
         whole = (body > 0) & (size >= body)
@@ -144,6 +152,12 @@ class SideRecords:
         if len(size):
             self._parts.append(words.take(segments(positions, size)))
             self._sizes.append(size)
+
+    def _count(self, types: Rows) -> None:
+        common = np.bincount(np.minimum(types, _COMMON_TYPES), minlength=_COMMON_TYPES + 1)
+        self._common_counts += common
+        if common[-1]:
+            self._other_counts.update(types[types >= _COMMON_TYPES].tolist())
 
     def finish(self) -> Records:
         """Describe everything taken so far, in time order."""

@@ -1,0 +1,59 @@
+"""Recordings of the running system: compile a program, record it, read what became of it.
+
+The C sources lie in tests/live/programs; gcc builds them where the test works.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import prospect
+
+PROGRAMS = Path(__file__).parents[1] / "live" / "programs"
+PROSPECT = (sys.executable, "-m", "prospect")
+
+
+def build_program(directory: Path, name: str, *flags: str, source: str = "") -> Path:
+    """Compile programs/SOURCE.c (NAME.c unless said) into DIRECTORY/NAME."""
+    program = directory / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    file = PROGRAMS / f"{source or name}.c"
+    command = ["gcc", "-O1", "-I", PROGRAMS, "-o", program, file, *flags]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return program
+
+
+def record(
+    file: Path, *command: object, frequency_hz: int = 2000, **options: Any
+) -> subprocess.CompletedProcess[bytes]:
+    """Record COMMAND into FILE."""
+    words = [str(word) for word in command]
+    return subprocess.run(
+        [*PROSPECT, "record", "-H", str(frequency_hz), "-o", str(file), *words],
+        **{"capture_output": True, "timeout": 200, "check": True, **options},
+    )
+
+
+def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospect.Profile:
+    """Record COMMAND into FILE, and read it; nothing is taken from or left in a cache."""
+    record(file, *command, frequency_hz=frequency_hz)
+    return prospect.open(file, use_cache=False)
+
+
+def hits_by(profile: prospect.Profile, *columns: str, **only: object) -> dict[Any, int]:
+    """Add up hits by columns of `Profile.hits_table`, of the rows that have the values of `only`.
+
+    With one column its values are the keys, with several tuples of them.
+    """
+    table = profile.hits_table()
+    counts: dict[Any, int] = {}
+    rows = zip(*(table[name].tolist() for name in (*columns, *only, "hits")), strict=True)
+    for *values, hits in rows:
+        keys, conditions = values[: len(columns)], values[len(columns) :]
+        if conditions == list(only.values()):
+            key = keys[0] if len(keys) == 1 else tuple(keys)
+            counts[key] = counts.get(key, 0) + hits
+    return counts

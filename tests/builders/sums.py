@@ -1,0 +1,119 @@
+"""What holds between the figures of any report, whatever was recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+PORTIONS = ("user", "kernel", "other")
+
+
+def document(profile: Any, detail: str, threshold_s: float = 0.0) -> dict[str, Any]:
+    """Return the JSON report."""
+    text = profile.report(
+        format="json",
+        detail=detail,
+        user_threshold_s=threshold_s,
+        kernel_threshold_s=threshold_s,
+    )
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
+def check_sums(profile: Any) -> None:
+    """Assert that a profile's reports add up, for each `-V`, with and without thresholds."""
+    shown = []
+    for detail in "234k":
+        for threshold_s in (0.0, 0.02):
+            found = document(profile, detail, threshold_s)
+            _check_statistics(found, profile)
+            for event in found["events"]:
+                _check_event(event)
+        rows = document(profile, detail)["events"]
+        if detail == "k":
+            for event in rows:
+                _check_kernel_profiles(event)
+        else:
+            shown.append({_figures(row) for event in rows for row in event["details"]})
+    assert shown[0] <= shown[1] <= shown[2]
+    _check_tables(profile)
+
+
+def _figures(details: dict[str, Any]) -> str:
+    return json.dumps(details, sort_keys=True)
+
+
+def _check_statistics(found: dict[str, Any], profile: Any) -> None:
+    counts = found["statistics"]
+    assert counts["samples"] == int(profile.hits.count.sum())
+    assert counts["user_hits"] + counts["system_hits"] + counts["unknown_hits"] == counts["samples"]
+    parts = ("kernel_thread_hits", "user_kernel_hits", "process_0_hits")
+    assert sum(counts[part] for part in parts) <= counts["kernel_hits"]
+    assert counts["kernel_hits"] == counts["system_hits"]
+    of_events = [event["total"][part]["hits"] for event in found["events"] for part in PORTIONS]
+    assert sum(of_events) == counts["samples"]
+
+
+def _check_event(event: dict[str, Any]) -> None:
+    for portion in PORTIONS:
+        for figure in ("hits", "seconds"):
+            rows = sum(process[portion][figure] for process in event["processes"])
+            rest = event["processes_skipped"][portion][figure]
+            assert rows + rest == pytest.approx(event["total"][portion][figure], abs=1e-6)
+        for process in event["details"]:
+            table = process["routines"][portion]
+            assert table["hits"] == process[portion]["hits"]
+            _check_table(table)
+    for table in event["kernel_profiles"]:
+        _check_table(table)
+    quality = event["symbol_quality"]
+    assert quality["hits"] == sum(event["total"][portion]["hits"] for portion in PORTIONS)
+    assert quality["hits"] == sum(source["hits"] for source in quality["sources"])
+    named = sum(source["hits"] for source in quality["sources"] if source["named"])
+    assert quality["named_hits"] == named
+
+
+def _check_table(table: dict[str, Any]) -> None:
+    for figure in ("hits", "seconds"):
+        rows = sum(row[figure] for row in table["rows"])
+        assert rows + table["skipped"][figure] == pytest.approx(table[figure], abs=1e-6)
+    if table["rows"] and not table["skipped"]["routines"]:
+        assert table["rows"][-1]["accumulated"] == pytest.approx(1.0)
+
+
+def _check_kernel_profiles(event: dict[str, Any]) -> None:
+    """Assert that the first kernel profile is the sum of the others, routine by routine."""
+    whole, *parts = (_by_routine(profile) for profile in event["kernel_profiles"])
+    assert len(parts) >= 3
+    added: dict[Any, int] = {}
+    for part in parts:
+        for routine, hits in part.items():
+            added[routine] = added.get(routine, 0) + hits
+    assert added == whole
+    assert sum(whole.values()) == event["total"]["kernel"]["hits"]
+
+
+def _by_routine(profile: dict[str, Any]) -> dict[Any, int]:
+    rows: dict[Any, int] = {}
+    for row in profile["rows"]:
+        key = row["object"], row["address"], row["raw_name"], row["source"]
+        rows[key] = rows.get(key, 0) + row["hits"]
+    return rows
+
+
+def _check_tables(profile: Any) -> None:
+    """Assert that the tables of the Python interface tell of all samples as well."""
+    samples = int(profile.hits.count.sum())
+    assert int(profile.hits_table()["hits"].sum()) == samples
+    assert int(profile.functions_table()["hits"].sum()) == samples
+    processes = profile.processes_table()
+    portion = profile.hits_table()["portion"]
+    for name in ("user", "kernel"):
+        expected = profile.hits_table()["hits"][portion == name].sum()
+        assert processes[f"{name}_hits"].sum() == expected
+    user_rows = profile.hits.mode == 2
+    mapped = int(profile.mappings_table()["hits"].sum())
+    assert mapped <= int(profile.hits.count[np.asarray(user_rows)].sum())

@@ -1,0 +1,66 @@
+"""Thousands of short lives: every hit is in a process that has a name, and in an object."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from builders.recordings import build_program, hits_by, profile_of
+
+pytestmark = pytest.mark.live
+
+LEAST_NAMED = 0.995
+
+
+def named_share(profile, which):
+    """Return the share of the hits of `which` (bool[h]) with a process name and an object."""
+    table = profile.hits_table()
+    nowhere = table["object"] == "[unknown]"
+    starts = np.array([name[:1] for name in table["process"].tolist()])
+    nobody = np.isin(starts, (":", "?", "")) | (table["process"] == "unknown")
+    hits = table["hits"]
+    assert hits[which].sum() > 0
+    return hits[which & ~nowhere & ~nobody].sum() / hits[which].sum()
+
+
+@pytest.mark.slow
+def test_of_ten_thousand_forks_nearly_every_hit_has_a_process_and_an_object(tmp_path):
+    forks = build_program(tmp_path, "forks")
+    profile = profile_of(tmp_path / "r", forks, 10_000, 2, frequency_hz=1000)
+    table = profile.hits_table()
+    everything = np.ones(len(table["hits"]), np.bool_)
+    share = named_share(profile, everything)
+    print(f"hits with a process name and an object: {100 * share:.3f}%")
+    assert share >= LEAST_NAMED
+    assert profile.losses.lost.sum() == 0
+    children = hits_by(profile, "function", process="forks", portion="user")
+    # 20 seconds of the children's at 1000 Hz, all but the clock's reading in the spinning function.
+    assert 0.9 * 20_000 < sum(children.values()) < 1.15 * 20_000
+    assert children["child_spins"] > 0.95 * sum(children.values())
+
+
+def test_children_that_only_fork_run_their_parents_program(tmp_path):
+    forks = build_program(tmp_path, "forks")
+    profile = profile_of(tmp_path / "r", forks, 500, 2)
+    processes = profile.processes
+    children = processes.is_descendant & ~processes.is_command
+    assert children.sum() == 500
+    assert {processes.name[row] for row in np.flatnonzero(children)} == {"forks"}
+    user = hits_by(profile, "object", process="forks", portion="user")
+    assert user[str(forks)] > 0.9 * sum(user.values())
+    assert "[unknown]" not in user
+
+
+def test_children_that_exec_behind_vfork_have_the_new_programs_name(tmp_path):
+    forks, burner = build_program(tmp_path, "forks"), build_program(tmp_path, "burner")
+    profile = profile_of(tmp_path / "r", forks, 300, 2, burner, frequency_hz=4000)
+    table = profile.hits_table()
+    of_command = np.isin(table["process"], ("forks", "burner"))
+    assert named_share(profile, of_command) >= LEAST_NAMED
+    spun = hits_by(profile, "process", "object", function="static_spins")
+    assert set(spun) == {("burner", str(burner))}
+    # 300 children, 1 ms each in the static function.
+    assert 0.85 * 1200 < sum(spun.values()) < 1.15 * 1200
+    processes = profile.processes
+    born = [processes.name[row] for row in np.flatnonzero(processes.is_descendant)]
+    assert born.count("burner") == 300

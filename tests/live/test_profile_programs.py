@@ -1,0 +1,234 @@
+"""Programs whose truth is known: each hit is in the right process, object and routine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import prospect
+from builders.recordings import build_program, hits_by, profile_of, record
+
+pytestmark = pytest.mark.live
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+LIBRARIES = ("alpha", "beta", "gimel", "delta")
+
+
+def spun(profile, name="burner"):
+    """Return the user hits of process NAME by (object, routine)."""
+    return hits_by(profile, "object", "function", process=name, portion="user")
+
+
+def check_burner(profile, path, name="burner", *, expected=400):
+    """Assert that a burner's hits are about as many as expected, half in each of its loops."""
+    counts = spun(profile, name)
+    for routine in ("static_spins", "global_spins"):
+        assert abs(counts[path, routine] - expected / 2) < 0.2 * expected / 2, counts
+    others = {key: hits for key, hits in counts.items() if not key[1].endswith("_spins")}
+    assert sum(others.values()) < 0.1 * expected, others
+
+
+@pytest.fixture
+def background(tmp_path):
+    """Start commands that are ended with the test."""
+    started = []
+
+    def start(*command, **options):
+        process = subprocess.Popen([str(word) for word in command], **options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(10)
+
+
+def wait_for_exec(pid, name):
+    for _ in range(1000):
+        if Path(f"/proc/{pid}/comm").read_bytes() == os.fsencode(name) + b"\n":
+            time.sleep(0.05)  # its libraries
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{name} did not start")
+
+
+@pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",), ("-no-pie",)])
+def test_routines_of_each_kind_of_executable_are_named(tmp_path, flags):
+    burner = build_program(tmp_path, "burner", *flags)
+    profile = profile_of(tmp_path / "r", burner, 200)
+    check_burner(profile, str(burner))
+
+
+def test_a_32_bit_program_is_named(tmp_path):
+    try:
+        burner = build_program(tmp_path, "burner", "-m32", "-static")
+    except subprocess.CalledProcessError:
+        pytest.skip("gcc -m32 is not there")
+    check_burner(profile_of(tmp_path / "r", burner, 200), str(burner))
+
+
+@pytest.mark.parametrize("name", ["two words", "two\nlines", "täst\udcff", "ends (deleted)"])
+def test_programs_with_odd_names_are_named(tmp_path, background, name):
+    burner = build_program(tmp_path, "burner").rename(tmp_path / name)
+    file = tmp_path / "r"
+    profile = profile_of(file, burner, 200)
+    comm = os.fsdecode(os.fsencode(name)[:15])
+    check_burner(profile, str(burner), comm)
+    # The same of a process that was there before, whose mappings /proc tells, which escapes.
+    process = background(burner, 60_000)
+    wait_for_exec(process.pid, comm)
+    profile = profile_of(file, "sleep", 0.3)
+    names = {key for key in spun(profile, comm) if key[0] == str(burner)}
+    assert {routine for _, routine in names} >= {"static_spins"}
+
+
+def test_a_chain_of_execs_is_a_process_row_each(tmp_path):
+    burner = build_program(tmp_path, "burner")
+    script = f"i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; exec env A=b {burner} 200"
+    profile = profile_of(tmp_path / "r", "sh", "-c", script)
+    processes = profile.processes
+    rows = [row for row in range(len(processes)) if processes.is_command[row]]
+    assert [processes.name[row] for row in rows] == ["sh", "env", "burner"]
+    assert len({int(processes.pid[row]) for row in rows}) == 1
+    check_burner(profile, str(burner))
+    shell = hits_by(profile, "object", process="sh", portion="user")
+    assert str(burner) not in shell
+    assert sum(shell.values()) > 10
+
+
+def test_threads_go_by_their_own_names(tmp_path):
+    threads = build_program(tmp_path, "threads", "-lpthread")
+    profile = profile_of(tmp_path / "r", threads, 50)
+    counts = hits_by(profile, "process", "thread", function="thread_spins")
+    assert set(counts) == {("threads", f"worker-{number}") for number in range(1, 5)}
+    for number in range(1, 5):
+        truth = 2000 * 0.05 * number
+        assert abs(counts["threads", f"worker-{number}"] - truth) < 0.2 * truth, counts
+
+
+@pytest.mark.parametrize("is_stripped", [False, True])
+def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_path, is_stripped):
+    loads = build_program(tmp_path, "loads")
+    libraries = [
+        build_program(tmp_path, f"lib{name}.so", "-shared", "-fPIC", f"-DNAME={name}", source="library")
+        for name in LIBRARIES
+    ]
+    if is_stripped:
+        for library in libraries:
+            subprocess.run(["strip", library], check=True)
+    file = tmp_path / "r"
+    done = record(file, loads, 40, *libraries, frequency_hz=4000)
+    assert len({line.split()[1] for line in done.stdout.splitlines()}) == 1, "one address"
+    counts = spun(prospect.open(file, use_cache=False), "loads")
+    for number, (name, library) in enumerate(zip(LIBRARIES, libraries, strict=True), 1):
+        truth = 4000 * 0.04 * number
+        inside = {routine: n for (path, routine), n in counts.items() if path == str(library)}
+        assert abs(sum(inside.values()) - truth) < 0.2 * truth, (name, inside)
+        local = {f"static_{name}", "hidden_spins"}
+        if is_stripped:
+            # Both stand before the one exported routine, in a bracket that has no beginning.
+            assert inside[f"->{name}"] > 0.95 * sum(inside.values())
+            assert not local & set(inside)
+        else:
+            assert all(abs(inside[routine] - truth / 2) < 0.2 * truth / 2 for routine in local)
+
+
+def test_a_stripped_program_says_so(tmp_path):
+    burner = build_program(tmp_path, "burner", "-s")
+    file = tmp_path / "r"
+    profile = profile_of(file, burner, 200)
+    inside = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
+    assert set(inside) == {""}
+    assert sum(inside.values()) > 350
+    assert "stripped" in profile.report()
+
+
+def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_after(
+    tmp_path, background
+):
+    burner = build_program(tmp_path, "burner")
+    process = background(burner, 60_000)
+    wait_for_exec(process.pid, "burner")
+    burner.unlink()
+    file = tmp_path / "r"
+    record(file, "sleep", 0.4)
+    named = {key[1] for key in spun(prospect.open(file, use_cache=False))}
+    assert "static_spins" in named
+    process.kill()
+    process.wait(10)
+    profile = prospect.open(file, use_cache=False)
+    gone = {path: hits for (path, name), hits in spun(profile).items() if name == ""}
+    assert gone[f"{burner} (deleted)"] > 300
+    assert "the file is gone" in profile.report(detail="4")
+
+
+def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where perf may have kept a copy of the first
+    burner = build_program(tmp_path, "burner")
+    file = tmp_path / "r"
+    record(file, burner, 200)
+    build_program(tmp_path, "burner", "-O0", "-DNEW")
+    profile = prospect.open(file, use_cache=False)
+    names = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
+    assert set(names) == {""}
+    assert names[""] > 350
+    report = profile.report()
+    assert f"Note: {burner}: the file there now is another one than was recorded" in report
+
+
+@AS_ROOT
+def test_a_program_of_another_mount_namespace_is_named_while_it_lives(tmp_path, background):
+    burner = build_program(tmp_path, "burner")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    script = 'mount -t tmpfs none "$1" && cp "$0" "$1/hidden" && exec "$1/hidden" 60000'
+    process = background("unshare", "-m", "sh", "-c", script, burner, inner)
+    wait_for_exec(process.pid, "hidden")
+    assert not (inner / "hidden").exists()
+    profile = profile_of(tmp_path / "r", "sleep", 0.3)
+    counts = spun(profile, "hidden")
+    assert (str(inner / "hidden"), "static_spins") in counts
+    assert sum(hits for (_, name), hits in counts.items() if not name) == 0
+
+
+def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where perf may have kept a copy
+    memory, burner = build_program(tmp_path, "memory"), build_program(tmp_path, "burner")
+    file = tmp_path / "r"
+    done = record(file, "sh", "-c", f"{memory} 20000 {burner} >/dev/null 2>&1 & echo $!; sleep 0.4")
+    path = "/memfd:copied (deleted)"
+    try:
+        named = hits_by(prospect.open(file, use_cache=False), "function", object=path)
+    finally:
+        os.kill(int(done.stdout), signal.SIGKILL)
+    assert named["static_spins"] > 300
+    while Path(f"/proc/{int(done.stdout)}/maps").exists():
+        time.sleep(0.01)
+    profile = prospect.open(file, use_cache=False)
+    assert hits_by(profile, "function", object=path) == {"": sum(named.values())}
+    assert "the file is gone" in profile.report(detail="4")
+
+
+@AS_ROOT
+def test_a_setuid_program_is_named(tmp_path):
+    burner = build_program(tmp_path, "burner")
+    shutil.chown(burner, 65534, 65534)
+    burner.chmod(0o4755)
+    check_burner(profile_of(tmp_path / "r", burner, 200), str(burner))
+
+
+def test_an_argument_list_at_the_limit_is_kept_whole(tmp_path):
+    burner = build_program(tmp_path, "burner")
+    many = ["x" * 100_000] * 15
+    profile = profile_of(tmp_path / "r", burner, 200, *many)
+    assert list(profile.run.command[2:]) == many
+    check_burner(profile, str(burner))

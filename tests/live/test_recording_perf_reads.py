@@ -1,0 +1,100 @@
+"""perf reads our recordings without a complaint, and sees in them what we see."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from prospect.abi import constants as abi
+from prospect.events.decode import decode
+from prospect.perfdata.reader import open_recording
+from prospect.recording import RecordOptions, record
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
+]
+
+LOAD = "import os\nfor i in range(60000): os.stat('/')\nos.system('true')\nsum(range(4000000))"
+
+
+@pytest.fixture(scope="module", params=[1, 4], ids=["one clock", "a bank of clocks"])
+def recording(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("perf") / "perf.data"
+    with path.open("wb") as file:
+        options = RecordOptions(
+            (sys.executable, "-c", LOAD), 4000, 5, request.param, command_line=("prospect", "x y")
+        )
+        record(options, file.fileno())
+    return path
+
+
+def perf(path, *words):
+    line = ["perf", words[0], "-i", str(path), *words[1:]]
+    result = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+    assert result.stderr == ""
+    return result.stdout
+
+
+@pytest.fixture
+def events(recording):
+    with open_recording(str(recording)) as opened:
+        return decode(opened.blocks(), opened.info.events, [])
+
+
+def test_header_is_complete(recording):
+    header = perf(recording, "report", "--header-only")
+    for name in ("hostname", "os release", "arch", "nrcpus online", "cpudesc", "total memory"):
+        assert f"# {name} : " in header
+    assert "# cmdline : prospect x y" in header
+    assert "clockid: monotonic" in header
+
+
+def test_evlist_shows_one_event(recording):
+    (line,) = perf(recording, "evlist", "-v").splitlines()
+    assert line.startswith("cpu-clock: ")
+    for field in ("mmap2: 1", "comm_exec: 1", "ksymbol: 1", "build_id: 1", "clockid: 1"):
+        assert field in line
+
+
+def test_script_sees_every_sample(recording, events):
+    shown = perf(recording, "script", "-F", "pid,tid,cpu,time,ip,period")
+    assert len(shown.splitlines()) == len(events.samples)
+
+
+def test_report_names_kernel_routines(recording):
+    report = perf(recording, "report", "--stdio", "--sort", "dso,sym")
+    rows = [line for line in report.splitlines() if "%" in line and not line.startswith("#")]
+    assert any("[kernel.kallsyms]" in row and "[k]" in row for row in rows)
+    kernel_without_name = [row for row in rows if "[k] 0x" in row]
+    assert len(kernel_without_name) < len(rows) / 20
+
+
+def test_processes_met_by_the_snapshot_are_named(recording):
+    with open_recording(str(recording)) as opened:
+        met = set(opened.info.extras["processes"])
+    shown = perf(recording, "script", "-F", "comm,pid").splitlines()
+    unnamed = {line.split()[-1] for line in shown if line.strip().startswith(":")}
+    assert not unnamed & met
+    assert len(met) > 10
+
+
+def test_own_mappings_carry_build_ids(events):
+    live = (events.mmaps.time_ns > 0) & (events.mmaps.mode == abi.PERF_RECORD_MISC_USER)
+    names = [events.names[row] for row in events.mmaps.name[live].tolist()]
+    ids = events.mmaps.build_id[live].tolist()
+    assert any(name.startswith(b"/") and row >= 0 for name, row in zip(names, ids, strict=True))
+
+
+def test_snapshot_has_time_0_and_live_records_lie_in_the_interval(recording, events):
+    with open_recording(str(recording)) as opened:
+        begin, end = opened.info.extras["interval_ns"]
+    live = events.mmaps.time_ns[events.mmaps.time_ns > 0]
+    assert len(live) < len(events.mmaps.time_ns)
+    assert begin <= live.min()
+    assert live.max() <= end
+    assert np.all(events.samples.time_ns <= end)

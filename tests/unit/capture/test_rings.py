@@ -1,0 +1,83 @@
+"""The ring's arithmetic, on a file that plays the kernel's part."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import struct
+
+import pytest
+
+from prospect.capture.rings import Ring, next_smaller_bytes, ring_size_bytes
+from prospect.errors import CaptureError
+
+SIZE = 4 * mmap.PAGESIZE
+
+
+@pytest.fixture
+def kernel():
+    """The file behind a ring; (head, tail) at its place in the control page."""
+    fd = os.memfd_create("ring")
+    os.ftruncate(fd, mmap.PAGESIZE + SIZE)
+    os.pwrite(fd, bytes(range(256)) * (SIZE // 256), mmap.PAGESIZE)
+    yield fd
+    os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("tail", "head", "slices"),
+    [
+        (0, 0, []),
+        (0, 64, [(0, 64)]),
+        (SIZE - 16, SIZE + 48, [(SIZE - 16, SIZE), (0, 48)]),
+        (5 * SIZE + 8, 6 * SIZE, [(8, SIZE)]),
+        (SIZE - 8, 2 * SIZE - 8, [(SIZE - 8, SIZE), (0, SIZE - 8)]),
+        (2**63, 2**63 + 8, [(0, 8)]),
+    ],
+)
+def test_content_between_tail_and_head_is_found(kernel, tail, head, slices):
+    os.pwrite(kernel, struct.pack("<QQ", head, tail), 1024)
+    ring = Ring(kernel, SIZE)
+    found = []
+    assert ring.pending(found) == head
+    data = os.pread(kernel, SIZE, mmap.PAGESIZE)
+    assert [bytes(part) for part in found] == [data[begin:end] for begin, end in slices]
+    found.clear()
+    ring.close()
+
+
+def test_released_space_is_told_to_the_kernel(kernel):
+    os.pwrite(kernel, struct.pack("<QQ", 24, 8), 1024)
+    ring = Ring(kernel, SIZE)
+    ring.release(24)
+    assert struct.unpack("<QQ", os.pread(kernel, 16, 1024)) == (24, 24)
+    assert ring.pending([]) == 24
+    ring.close()
+
+
+def test_ring_may_be_closed_while_a_slice_is_held(kernel):
+    os.pwrite(kernel, struct.pack("<QQ", 8, 0), 1024)
+    ring = Ring(kernel, SIZE)
+    held = []
+    ring.pending(held)
+    ring.close()
+    assert len(held[0]) == 8
+
+
+def test_default_size_serves_usual_rates_and_high_rates_get_more():
+    assert ring_size_bytes(200, 1) == ring_size_bytes(4000, 1) == 512 * 1024
+    assert ring_size_bytes(20_000, 1) >= 20_000 * 56
+    assert ring_size_bytes(20_000, 1_000_000) == 512 * 1024
+
+
+def test_refused_size_is_halved_down_to_a_useful_one():
+    refusal = OSError(errno.EPERM, "no")
+    assert next_smaller_bytes(512 * 1024, refusal) == 256 * 1024
+    with pytest.raises(CaptureError, match="perf_event_mlock_kb"):
+        next_smaller_bytes(32 * 1024, refusal)
+
+
+def test_other_refusals_are_not_for_lack_of_memory():
+    with pytest.raises(OSError, match="gone"):
+        next_smaller_bytes(512 * 1024, OSError(errno.ENODEV, "gone"))

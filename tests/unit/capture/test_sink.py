@@ -1,0 +1,88 @@
+"""The file of a recording ends with a whole record, however the disk fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from prospect.capture import sink as sink_module
+from prospect.capture.sink import RecordSink
+
+PORTION = 40_000
+
+
+@pytest.fixture
+def file(tmp_path):
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    os.write(fd, b"header")
+    yield fd
+    os.close(fd)
+
+
+def content(fd):
+    return os.pread(fd, 1 << 24, 0)
+
+
+def test_records_follow_what_is_there(file):
+    sink = RecordSink(file)
+    sink.append([b"one", memoryview(b"two")])
+    sink.append([b"three"])
+    assert content(file) == b"headeronetwothree"
+    assert sink.bytes_written == 11
+
+
+def test_more_buffers_than_the_system_takes_at_once_are_written(file):
+    RecordSink(file).append([b"%04d" % number for number in range(3000)])
+    assert content(file)[6:] == b"".join(b"%04d" % number for number in range(3000))
+
+
+class Disk:
+    """writev(2) and write(2) to a disk with room for `room` more bytes."""
+
+    def __init__(self, room):
+        self.room = room
+        self._write = os.write
+
+    def write(self, fd, data):
+        taken = min(self.room, len(data))
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= taken
+        return self._write(fd, bytes(data[:taken]))
+
+    def writev(self, fd, buffers):
+        return self.write(fd, b"".join(buffers))
+
+
+def append_portions(sink, count):
+    for number in range(count):
+        half = bytes([number]) * (PORTION // 2)
+        sink.append([half, memoryview(half)])
+
+
+@pytest.mark.parametrize("room", [0, 1, PORTION - 1, 7 * PORTION, 7 * PORTION + 5])
+def test_full_disk_leaves_whole_portions_and_room_to_finish(monkeypatch, file, room):
+    disk = Disk(room)
+    monkeypatch.setattr(sink_module.os, "writev", disk.writev)
+    monkeypatch.setattr(sink_module.os, "write", disk.write)
+    sink = RecordSink(file)
+    with pytest.raises(OSError, match="No space left"):
+        append_portions(sink, 20)
+    monkeypatch.undo()
+    kept = content(file)[6:]
+    assert len(kept) == sink.bytes_written
+    assert len(kept) % PORTION == 0
+    assert kept == b"".join(bytes([n]) * PORTION for n in range(len(kept) // PORTION))
+    assert room - len(kept) >= min(room, 64 * 1024)
+    assert room - len(kept) < 6 * PORTION
+    os.write(file, b"tail")
+    assert content(file).endswith(b"tail")
+
+
+def test_short_write_is_completed(monkeypatch, file):
+    real = os.write
+    monkeypatch.setattr(sink_module.os, "writev", lambda fd, parts: real(fd, parts[0][:3]))
+    RecordSink(file).append([b"abcdef", b"ghi"])
+    assert content(file) == b"headerabcdefghi"
