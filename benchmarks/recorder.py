@@ -25,8 +25,8 @@ from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 
 RATES_HZ = (1000, 4000, 20000)
-PAIRS = 7
-QUICK_PAIRS = 3
+PAIRS = 5
+QUICK_PAIRS = 5
 LOAD_SECONDS = 10.0
 QUICK_LOAD_SECONDS = 2.0
 

@@ -91,7 +91,6 @@ def test_records_of_each_type_are_as_many(recording):
         if re.fullmatch(r"PERF_RECORD_(?!MISC)[A-Z0-9_]+", name)
     }
     told = {name: found.counts.get(names[name], 0) for name in counted if name in names}
-    # perf counts what LOST_SAMPLES of its own it adds at the end, 6.1 does not write them.
     assert told == {name: counted[name] for name in told}
     assert told["SAMPLE"] == len(found.samples)
 

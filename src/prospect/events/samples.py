@@ -177,7 +177,9 @@ class SampleColumns:
         count, chain_words = self._done.samples, self._done.chain_words
         chain_start = chain = None
         if chain_words:
-            chain_start = np.append(self._chain_begin.finish(count), chain_words)
+            self._chain_begin.reserve(count, count + 1)
+            self._chain_begin.put(count, np.array([chain_words]))
+            chain_start = self._chain_begin.finish(count + 1)
             chain = self._chain.finish(chain_words)
         return Samples(
             ip=self._ip.finish(count),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.spaces.sorting import distinct
+from prospect.spaces.sorting import distinct, run_starts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _BLOCK_BITS = 4
 _LOW_BITS = np.uint64(32)
+_PAGE_BITS = np.uint64(12)
+_IN_PAGE = np.uint64(4095)
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,22 @@ class AddressSpaces:
             epoch: [n] the space's epoch at the time.
             address: u64[n] AVMA.
         """
+        if not len(address) or not len(self.cells):
+            return np.full(len(address), -1, np.int64)
+        # Sorted hits ask for the same page many times in a row.
+        place = address if (self.addresses & _IN_PAGE).any() else address >> _PAGE_BITS
+        starts = run_starts(space, epoch, place)
+        length = np.diff(starts, append=len(address))
+        return self._locate_each(space[starts], epoch[starts], address[starts]).repeat(length)
+
+    def _locate_each(
+        self,
+        space: NDArray[np.integer],
+        epoch: NDArray[np.integer],
+        address: NDArray[np.uint64],
+    ) -> NDArray[np.int64]:
         found = np.full(len(address), -1, np.int64)
-        asked = np.flatnonzero(np.asarray(space) >= 0)
-        if not len(asked) or not len(self.cells):
-            return found
+        asked = np.flatnonzero(space >= 0)
         row = self.first_epoch.take(space[asked]) + epoch[asked]
         version = self.version.take(row)
         entered = self.tree.enter.take(version).view(np.uint64)

@@ -71,16 +71,19 @@ def attribute(samples: Samples, timeline: Timeline, *, with_rows: bool = False) 
         table = _count(part, samples.period, sample_row, rows)
         rows += len(table.count)
         tables.append(table)
-    columns = groups.describe(np.concatenate([table.group for table in tables]), timeline)
+    group = np.concatenate([table.group for table in tables])
+    starts = run_starts(group)
+    length = np.diff(starts, append=len(group))
+    columns = groups.describe(group.take(starts), timeline)
     address = np.concatenate([table.address for table in tables])
-    np.invert(address, out=address, where=columns.is_negative)
+    np.invert(address, out=address, where=columns.is_negative.repeat(length))
     return Attribution(
-        process_row=columns.process_row,
-        comm=columns.comm,
-        space=columns.space,
-        epoch=columns.epoch,
-        mode=columns.mode,
-        event=columns.event,
+        process_row=columns.process_row.repeat(length),
+        comm=columns.comm.repeat(length),
+        space=columns.space.repeat(length),
+        epoch=columns.epoch.repeat(length),
+        mode=columns.mode.repeat(length),
+        event=columns.event.repeat(length),
         address=address,
         count=np.concatenate([table.count for table in tables]),
         period=np.concatenate([table.period for table in tables]),

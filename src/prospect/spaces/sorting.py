@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 _Integer = TypeVar("_Integer", bound=np.integer)
 
 
-def run_starts(column: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return where each run of equal neighbours begins, i64; nothing for an empty column."""
-    return np.flatnonzero(np.concatenate(([len(column) > 0], column[1:] != column[:-1])))
+def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return where each run of rows that equal their neighbours begins, i64; none without rows."""
+    is_start = np.zeros(len(columns[0]), np.bool_)
+    is_start[:1] = True
+    for column in columns:
+        is_start[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(is_start)
 
 
 def distinct(column: NDArray[_Integer]) -> NDArray[_Integer]:
