@@ -159,7 +159,9 @@ def run(recorder: list[str], load: Load, recording: Path | None) -> Run:
     """Run the load, under a recorder or alone, and read what it noted."""
     line = [*recorder, *load.command()]
     begin = time.monotonic()
-    pid = os.posix_spawnp(line[0], line, os.environ)
+    # Both recorders have remarks on stderr; the status says whether they worked.
+    quiet = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+    pid = os.posix_spawnp(line[0], line, os.environ, file_actions=quiet)
     _, status, used = os.wait4(pid, 0)
     end = time.monotonic()
     if status:

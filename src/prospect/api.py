@@ -89,11 +89,11 @@ class Profile(model.Profile):
             text = io.BytesIO()
             renderer.render(self, text)
             if target:
-                target.put(lambda out: renderer.render(self, out))
+                target.put(lambda out: out.write(text.getvalue()))
         finally:
             if target:
                 target.close()
-        return text.getvalue().decode()
+        return text.getvalue().decode(errors="backslashreplace")
 
     def to_arrow(self, table: str = "hits") -> Any:
         """Return one of the tables as a `pyarrow.Table`.
@@ -130,7 +130,7 @@ class Profile(model.Profile):
         return f"<prospect.Profile: {self._title()}>"
 
     def _title(self) -> str:
-        what = shlex.join(self.run.command) or self.run.origin
+        what = tables.as_unicode(shlex.join(self.run.command) or self.run.origin)
         return (
             f"{what}: {int(self.hits.count.sum())} hits of {len(self.processes)} processes "
             f"in {self.run.wall_seconds:.2f} s on {self.run.cpus} CPUs"
@@ -231,12 +231,8 @@ def open(
         RecordingError: it cannot be read, or is no recording.
     """
     with open_recording(os.fspath(path)) as recording:
-        profile = build_profile(
-            recording.info,
-            recording.blocks(),
-            recording.damage,
-            PipelineOptions(system_map or None, kernel_image or None, use_cache),
-        )
+        options = PipelineOptions(system_map or None, kernel_image or None, use_cache)
+        profile = build_profile(recording, options)
     return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
 
 

@@ -108,7 +108,7 @@ class ReportFile:
         except OSError as error:
             raise RenderError(f"{self._complaint}: {error.strerror}") from None
 
-    def put(self, write: Callable[[BinaryIO], None]) -> None:
+    def put(self, write: Callable[[BinaryIO], object]) -> None:
         """Let `write` write the report, then put it in its place.
 
         Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -51,21 +51,40 @@ class PipelineOptions:
     use_cache: bool = True
 
 
-def build_profile(
-    info: RecordingInfo,
-    blocks: Iterable[RecordBlock],
-    damage: list[str],
-    options: PipelineOptions | None = None,
-) -> Profile:
+class RecordSource(Protocol):
+    """Where records come from: a file, a stream, a live kernel."""
+
+    @property
+    def info(self) -> RecordingInfo:
+        """What the recording says of itself.
+
+        Its events are known from the start, the rest at the latest when all blocks were read: a
+        stream brings build ids last.
+        """
+        ...
+
+    @property
+    def damage(self) -> list[str]:
+        """Sentences about unreadable parts; grows while blocks are read."""
+        ...
+
+    def blocks(self) -> Iterable[RecordBlock]:
+        """Return the records, once."""
+        ...
+
+
+def build_profile(source: RecordSource, options: PipelineOptions | None = None) -> Profile:
     """Decode, place and name every sample of a recording.
 
     Args:
-        info: what the recording says of itself.
-        blocks: its records; consumed once.
-        damage: sentences about unreadable parts; the source may append while it is read.
+        source: the recording; read to its end.
         options: naming choices.
+
+    Raises:
+        RecordingError: it describes impossible events.
     """
-    events = decode(blocks, info.events, damage)
+    events = decode(source.blocks(), source.info.events, source.damage)
+    info = source.info
     world = build_spaces(events)
     hits = attribute(events.samples, world.timeline)
     placement = place(hits, world, info)

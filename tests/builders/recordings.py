@@ -29,12 +29,10 @@ def build_program(directory: Path, name: str, *flags: str, source: str = "") -> 
 def record(
     file: Path, *command: object, frequency_hz: int = 2000, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
-    """Record COMMAND into FILE."""
+    """Record COMMAND into FILE; that it succeeds is part of every test."""
     words = [str(word) for word in command]
-    return subprocess.run(
-        [*PROSPECT, "record", "-H", str(frequency_hz), "-o", str(file), *words],
-        **{"capture_output": True, "timeout": 200, "check": True, **options},
-    )
+    line = [*PROSPECT, "record", "-H", str(frequency_hz), "-o", str(file), *words]
+    return subprocess.run(line, capture_output=True, timeout=200, check=True, **options)
 
 
 def profile_of(file: Path, *command: object, frequency_hz: int = 2000) -> prospect.Profile:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +13,14 @@ import pytest
 import prospect
 from builders.recordings import build_program, hits_by, profile_of, record
 from builders.sums import check_sums
+from prospect.perfdata.reader import open_recording
 
 pytestmark = pytest.mark.live
 
 PYTHON = "def hot(n):\n s = 0\n for i in range(n): s += i % 7\n return s\nhot(3_000_000)"
-SCRIPT = "function hot(n){let s=0;for(let i=0;i<n;i++)s+=i%7;return s};for(let k=0;k<300;k++)hot(1e6)"
+SCRIPT = (
+    "function hot(n){let s=0;for(let i=0;i<n;i++)s+=i%7;return s};for(let k=0;k<300;k++)hot(1e6)"
+)
 ROWS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x<400000)"
 LOADS = {
     "python": (sys.executable, "-c", PYTHON),
@@ -28,7 +31,7 @@ LOADS = {
     "idle": ("sleep", "0.5"),
     "nothing": ("true",),
 }
-C_SOURCE = b"".join(b"int f%d(int a){return a*%d+a/%d;}\n" % (n, n, n) for n in range(1, 3000))
+C_SOURCE = b"".join(b"int f%d(int a){return a*%d+a/%d;}\n" % (n, n, n) for n in range(1, 1000))
 
 
 @pytest.fixture(scope="module", params=LOADS)
@@ -38,10 +41,10 @@ def load(request, tmp_path_factory):
     words = LOADS[request.param]
     if not shutil.which(words[0]):
         pytest.skip(f"{words[0]} is not there")
-    if request.param == "node":
-        words = (words[0], f"--perf-basic-prof-path={directory}", *words[1:])
     record(directory / "r", *words, frequency_hz=1000, input=C_SOURCE, cwd=directory)
-    return request.param, directory / "r"
+    yield request.param, directory / "r"
+    with open_recording(str(directory / "r")) as recording:
+        Path(f"/tmp/perf-{recording.info.extras['command_pid']}.map").unlink(missing_ok=True)
 
 
 def test_every_sum_is_the_figure_above_it(load):
@@ -56,21 +59,37 @@ def test_hits_without_an_object_are_few(load):
     assert objects.get("[unknown]", 0) <= max(3, 0.005 * sum(objects.values())), objects
 
 
-def test_the_loads_own_routines_lead(load):
-    name, file = load
-    expected = {
-        "python": ("libpython", "PyEval_EvalFrameDefault"),
-        "sqlite3": ("libsqlite3", "sqlite3VdbeExec"),
-        "dd": ("[kernel", ""),
-        "gcc": ("cc1", ""),
-    }
-    if name not in expected:
-        pytest.skip("nothing is known of its routines")
+@pytest.mark.parametrize(
+    ("load", "place", "routine"),
+    [
+        ("python", "libpython", "_PyEval_EvalFrameDefault"),
+        ("sqlite3", "libsqlite3", "sqlite3VdbeExec"),
+        ("gcc", "cc1", ""),
+        ("node", "/tmp/perf-", "hot"),
+        ("dd", "[kernel", ""),
+    ],
+    indirect=["load"],
+)
+def test_what_a_load_is_known_to_do_is_among_its_routines(load, place, routine):
+    _, file = load
     profile = prospect.open(file, use_cache=False)
-    command = profile.processes.is_descendant[profile.hits.process_index]
+    of_command = profile.processes.is_descendant[profile.hits.process_index]
     table = profile.hits_table()
-    counts = {}
-    for row in np.flatnonzero(command & (profile.hits.process_index >= 0)):
+    found = {}
+    for row in np.flatnonzero(of_command & (profile.hits.process_index >= 0)):
         key = table["object"][row], table["function"][row]
-        counts[key] = counts.get(key, 0) + table["hits"][row]
-    print(sorted(counts.items(), key=lambda item: -item[1])[:5])
+        found[key] = found.get(key, 0) + int(table["hits"][row])
+    there = {key: hits for key, hits in found.items() if place in key[0] and routine in key[1]}
+    assert sum(there.values()) > 0.1 * sum(found.values()), found
+
+
+@pytest.mark.parametrize("portion", ["user", "kernel"])
+def test_a_programs_time_is_what_the_kernel_booked(tmp_path, portion):
+    system = build_program(tmp_path, "system")
+    profile = profile_of(tmp_path / "r", system, 700, frequency_hz=1000)
+    booked = profile.run.accounting[
+        {"user": "command_user_s", "kernel": "command_system_s"}[portion]
+    ]
+    sampled = hits_by(profile, "portion", process="system")[portion] / 1000
+    assert booked > 0.5
+    assert abs(sampled - booked) < 4 * math.sqrt(sampled / 1000) + 0.05 * booked

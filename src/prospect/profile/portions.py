@@ -52,6 +52,14 @@ class EventHits:
         """Return f64 seconds of summed counts and periods; zeros where the event has no time."""
         return event_seconds(self.event, count, period)
 
+    def weight(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return f64 what shares are of: whole periods where they are time, hits otherwise.
+
+        Whole numbers, unlike seconds, have exact running sums (below 2**53: 100 days in ns).
+        """
+        whole = np.maximum(period, 0) if self.event.seconds_per_period > 0 else count
+        return whole.astype(np.float64)
+
 
 def event_seconds(
     event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]

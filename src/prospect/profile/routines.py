@@ -24,7 +24,7 @@ _ROUNDING_S = 1e-12
 
 @dataclass(frozen=True)
 class RoutineTable:
-    """The routines of one group of hits, by descending weight (seconds, or hits without time).
+    """The routines of one group of hits, by descending weight (see `EventHits.weight`).
 
     Attributes:
         function: i64[r] rows of the profile's functions.
@@ -110,7 +110,7 @@ def routine_tables(hits: EventHits, group: NDArray[np.int64], group_count: int) 
         (group[chosen], hits.function[chosen]), (hits.count[chosen], hits.period[chosen])
     )
     seconds = hits.seconds(count, period)
-    weight = seconds if hits.has_time else count.astype(np.float64)
+    weight = hits.weight(count, period)
     order = np.lexsort((function, -count, -weight, of_group))
     of_group, function, count = of_group.take(order), function.take(order), count.take(order)
     seconds, weight = seconds.take(order), weight.take(order)

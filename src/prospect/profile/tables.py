@@ -140,5 +140,20 @@ def _sums(row: NDArray[Any], weights: NDArray[Any], total: int) -> NDArray[np.fl
 
 def _text(names: Sequence[str], row: NDArray[Any]) -> NDArray[np.object_]:
     column = np.empty(len(names), dtype=object)
-    column[:] = names
+    column[:] = [as_unicode(name) for name in names]
     return column.take(row)
+
+
+def as_unicode(name: str) -> str:
+    r"""Return a name that any library takes: bytes that are no UTF-8 stand as ``\xff``.
+
+    Linux names are bytes; `os.fsdecode` smuggles them through str as lone surrogates, which
+    neither Arrow nor a notebook can encode.
+    """
+    if name.isascii():
+        return name
+    try:
+        exact = name.encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that is no byte: the recording itself made it up
+        exact = name.encode(errors="backslashreplace")
+    return exact.decode(errors="backslashreplace")

@@ -33,7 +33,7 @@ class Attribution:
         comm: i32[h] row of `World.names`: the thread's name at the time.
         space, epoch: i32[h] for `AddressSpaces.locate`; -1 for all but user mode.
         mode: u8[h] PERF_RECORD_MISC_CPUMODE.
-        event: u8[h] row of the recording's events.
+        event: u16[h] row of the recording's events.
         address: u64[h] AVMA.
         count: i64[h] samples.
         period: i64[h] sum of their periods.
@@ -45,7 +45,7 @@ class Attribution:
     space: NDArray[np.int32]
     epoch: NDArray[np.int32]
     mode: NDArray[np.uint8]
-    event: NDArray[np.uint8]
+    event: NDArray[np.uint16]
     address: NDArray[np.uint64]
     count: NDArray[np.int64]
     period: NDArray[np.int64]

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from prospect.events.columns import Samples
     from prospect.spaces.timeline import Timeline
 
-# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, the event in 8.
+# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, then the event.
 _SIGN_SHIFT = 3
 _EVENT_SHIFT = 4
-_KINDS = 1 << (_EVENT_SHIFT + 8)
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class SampleGroups:
     limit: int
     largest_address: int
     _tasks: TaskStates
-    _kind: NDArray[np.uint16]
+    _kind: NDArray[np.uint32]
     # Per kind: where its pairs begin among the groups; whether they count as others alike do.
     _base: NDArray[np.int64]
     _member_base: NDArray[np.int64]
@@ -137,7 +136,7 @@ class SampleGroups:
             space=np.where(is_user, timeline.space.take(change), np.int32(-1)),
             epoch=np.where(is_user, timeline.epoch.take(change), np.int32(-1)),
             mode=mode.astype(np.uint8),
-            event=(kind >> _EVENT_SHIFT).astype(np.uint8),
+            event=(kind >> _EVENT_SHIFT).astype(np.uint16),
             is_negative=(kind >> _SIGN_SHIFT & 1).astype(np.bool_),
         )
 
@@ -154,7 +153,7 @@ class GroupColumns:
     space: NDArray[np.int32]
     epoch: NDArray[np.int32]
     mode: NDArray[np.uint8]
-    event: NDArray[np.uint8]
+    event: NDArray[np.uint16]
     is_negative: NDArray[np.bool_]
 
 
@@ -162,7 +161,8 @@ def group_samples(samples: Samples, timeline: Timeline) -> SampleGroups:
     """Group the samples; the spaces of all but user mode are one, and it is -1."""
     tasks = look_up_tasks(samples, timeline)
     kind, largest = _kinds(samples)
-    is_present = np.zeros(_KINDS, np.bool_)
+    kinds = (int(samples.event.max(initial=0)) + 1) << _EVENT_SHIFT
+    is_present = np.zeros(kinds, np.bool_)
     is_present[kind] = True
     present = np.flatnonzero(is_present)
     # Outside user mode epochs do not matter: there the first of all pairs alike stands for them.
@@ -170,9 +170,9 @@ def group_samples(samples: Samples, timeline: Timeline) -> SampleGroups:
     alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 1) + tasks.comm
     _, first_alike, alike_rank = np.unique(alike, return_index=True, return_inverse=True)
     pairs = len(tasks.change)
-    base = np.zeros(_KINDS, np.int64)
+    base = np.zeros(kinds, np.int64)
     base[present] = np.arange(len(present)) * pairs
-    is_user = np.arange(_KINDS) & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
+    is_user = np.arange(kinds) & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
     return SampleGroups(
         limit=len(present) * pairs,
         largest_address=largest,
@@ -185,9 +185,9 @@ def group_samples(samples: Samples, timeline: Timeline) -> SampleGroups:
     )
 
 
-def _kinds(samples: Samples) -> tuple[NDArray[np.uint16], int]:
+def _kinds(samples: Samples) -> tuple[NDArray[np.uint32], int]:
     """Return each sample's kind, and the largest folded address."""
-    kinds = np.empty(len(samples), np.uint16)
+    kinds = np.empty(len(samples), np.uint32)
     largest = 0
     for first in range(0, len(samples), BLOCK_SAMPLES):
         block = slice(first, first + BLOCK_SAMPLES)
@@ -195,6 +195,6 @@ def _kinds(samples: Samples) -> tuple[NDArray[np.uint16], int]:
         largest = max(largest, int(folded(address).max()))
         kind = kinds[block]
         np.bitwise_and(samples.mode[block], abi.PERF_RECORD_MISC_CPUMODE_MASK, out=kind)
-        kind |= (address.view(np.int64) < 0).astype(np.uint16) << np.uint16(_SIGN_SHIFT)
-        kind |= samples.event[block].astype(np.uint16) << np.uint16(_EVENT_SHIFT)
+        kind |= (address.view(np.int64) < 0).astype(np.uint32) << np.uint32(_SIGN_SHIFT)
+        kind |= samples.event[block].astype(np.uint32) << np.uint32(_EVENT_SHIFT)
     return kinds, largest

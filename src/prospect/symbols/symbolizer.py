@@ -179,6 +179,7 @@ class Symbolizer:
             table = parse_map_file(found.data)
             row = table.lookup(address)
             if (row >= 0).any():
+                path = _shown(found.path)  # says more than "//anon", and whose code it is
                 names = named(table, row, address, NameSource.NO_ANONYMOUS, path)
                 return Resolution(names, path, KIND_JIT)
         for note in filter(None, notes):

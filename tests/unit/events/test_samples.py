@@ -12,6 +12,7 @@ from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
 from prospect.errors import RecordingError
+from prospect.events import records
 from prospect.events.decode import decode
 
 _FREQ, _SAMPLE_ID_ALL = 1 << 10, 1 << 18
@@ -324,3 +325,18 @@ def test_samples_shorter_than_their_fields_are_left_out_and_named():
     found = decoded([event()], make.sample(ip=5, id=7), perfdata.record(9, bytes(16)))
     assert found.samples.ip.tolist() == [5]
     assert found.damage == ("samples left out, shorter than their event's fields: 1",)
+
+
+def test_a_chain_may_end_behind_the_words_that_are_proved_at_a_time(monkeypatch):
+    monkeypatch.setattr(records, "BATCH_WORDS", 64)
+    make = RecordBuilder(_CHAINED)
+    given = [[1], list(range(600)), *[[2]] * 300]
+    samples = samples_of([event(_CHAINED)], *[make.sample(chain=c, id=7) for c in given])
+    assert chains(samples) == given
+
+
+def test_read_formats_may_differ_where_nothing_is_read_behind_them():
+    types = perfdata.IP | perfdata.READ
+    events = [event(types, read_format=0), event(types, (8,), read_format=_TIMES_ID_LOST)]
+    parts = [RecordBuilder(types).sample(ip=1), RecordBuilder(types, read_format=3).sample(ip=2)]
+    assert samples_of(events, *parts).ip.tolist() == [1, 2]

@@ -252,3 +252,11 @@ def test_names_that_repeat_are_kept_once():
     found = decoded(*parts)
     assert sorted(found.names) == [b"/lib/0", b"/lib/1", b"/lib/2"]
     assert names(found, found.mmaps) == [b"/lib/%d" % (row % 3) for row in range(30)]
+
+
+def test_a_tail_of_no_known_event_is_laid_out_as_the_firsts():
+    first = perfdata.IDENTIFIER | perfdata.TIME
+    last = perfdata.USUAL | perfdata.STREAM_ID
+    events = [event(first, (7,)), event(last, (8,))]
+    found = decoded(RecordBuilder(first).comm(1, 1, "name", time=5, id=99), events=events)
+    assert found.tasks.time_ns.tolist() == [5]

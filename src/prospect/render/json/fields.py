@@ -81,7 +81,7 @@ def loss_fields(view: ReportView) -> dict[str, Any]:
 def portion_fields(hits: list[int], seconds: list[float]) -> dict[str, Any]:
     """Return hits and seconds by portion; both lists have one entry a portion."""
     return {
-        name: {"hits": hits[portion], "seconds": seconds[portion]}
+        name: {"hits": hits[portion], "seconds": round(seconds[portion], 9)}
         for portion, name in enumerate(PORTION_NAMES)
     }
 
@@ -150,13 +150,13 @@ def _routines(view: ReportView, table: RoutineTable) -> dict[str, Any]:
     columns = (table.function, table.hits, table.seconds, table.share, table.accumulated)
     return {
         "hits": table.total_hits,
-        "seconds": table.total_seconds,
+        "seconds": round(table.total_seconds, 9),
         "rows": [
             {
                 "share": share,
                 "accumulated": accumulated,
                 "hits": hits,
-                "seconds": seconds,
+                "seconds": round(seconds, 9),
                 **_routine(view, function),
             }
             for function, hits, seconds, share, accumulated in zip(
@@ -166,7 +166,7 @@ def _routines(view: ReportView, table: RoutineTable) -> dict[str, Any]:
         "skipped": {
             "routines": len(table) - table.shown,
             "hits": table.skipped_hits,
-            "seconds": table.skipped_seconds,
+            "seconds": round(table.skipped_seconds, 9),
         },
     }
 
@@ -210,7 +210,7 @@ def quality_fields(view: ReportView, quality: SymbolQuality) -> dict[str, Any]:
                 "label": LABELS[entry.source],
                 "named": entry.source.named,
                 "hits": entry.hits,
-                "seconds": entry.seconds,
+                "seconds": round(entry.seconds, 9),
                 "share": entry.share,
                 "remedy": REMEDIES.get(entry.source),
                 "objects": [

@@ -102,7 +102,7 @@ def _event(view: ReportView, event: EventView) -> Iterator[bytes]:
         "accounting": [
             {
                 "name": row.name,
-                "sampled_s": row.sampled_s,
+                "sampled_s": None if row.sampled_s is None else round(row.sampled_s, 9),
                 "accounted_s": row.accounted_s,
                 "source": row.source,
             }
