@@ -22,8 +22,9 @@ _PRIVATE = 0o600
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # What open(2) says where a file system has no O_TMPFILE.
 _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS}
-# Opened as they are, never replaced: devices, and links to what a shell has already opened.
+# Never replaced nor renamed: devices, and links to what a shell has already opened.
 _NEVER_REPLACED = ("/dev/", "/proc/")
+_ORDINARY_FILES = "/dev/shm/"  # noqa: S108 - POSIX shared memory: a file system like any other
 
 
 def are_same_file(path: str, other: str) -> bool:
@@ -42,7 +43,8 @@ class RecordingFile:
         """Create the file; "" is one without a name, which ends with its descriptor.
 
         Raises:
-            RecordingError: it cannot be created, or is a directory or standard output.
+            RecordingError: it cannot be created, or is a directory, a device, a pipe or standard
+                output.
         """
         if path == "-":
             raise RecordingError("a recording needs a file that can be rewound, '-' cannot")
@@ -68,6 +70,8 @@ class RecordingFile:
     def _create(self, path: str) -> int:
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _is_fixed(path) or _is_special(path):
+            raise OSError(errno.EINVAL, "it is no regular file")
         if os.path.lexists(path):
             os.rename(path, f"{path}.old")
             self._old = f"{path}.old"
@@ -152,7 +156,7 @@ class ReportFile:
         self._temporary = ""
 
     def _open(self, path: str) -> None:
-        if path.startswith(_NEVER_REPLACED):
+        if _is_fixed(path):
             self.descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
             return
         present = _present(path)
@@ -180,6 +184,20 @@ class ReportFile:
         if present is not None:
             os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode) & 0o777)
             os.fchown(self.descriptor, present.st_uid, present.st_gid)
+
+
+def _is_fixed(path: str) -> bool:
+    """Say whether `path` stands where the system keeps devices and links to open files."""
+    place = os.path.abspath(path)
+    return place.startswith(_NEVER_REPLACED) and not place.startswith(_ORDINARY_FILES)
+
+
+def _is_special(path: str) -> bool:
+    """Say whether `path` is, or leads to, a device, a pipe or a socket."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False  # nothing there, or a link to nothing
 
 
 def _open_scratch() -> int:

@@ -181,6 +181,29 @@ def test_an_impossible_recording_is_refused(tmp_path, monkeypatch, name):
     assert names(tmp_path) == ["directory"]
 
 
+def test_a_device_or_a_pipe_is_never_renamed_for_a_recording(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "null").symlink_to("/dev/null")
+    for name in ("fifo", "null"):
+        with pytest.raises(RecordingError, match="no regular file"):
+            RecordingFile(str(tmp_path / name))
+    assert names(tmp_path) == ["fifo", "null"]
+    # A name of no device: a regression must not take a real one away.
+    with pytest.raises(RecordingError, match="no regular file"):
+        RecordingFile("/dev/../dev/prospect-no-such-device")
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no shared memory")
+def test_shared_memory_takes_reports_and_recordings_as_any_directory(request):
+    path = Path("/dev/shm", f"prospect-test-{os.getpid()}")
+    request.addfinalizer(lambda: path.unlink(missing_ok=True))
+    write_report(path)
+    assert path.read_bytes() == b"new"
+    path.unlink()
+    RecordingFile(str(path)).close()
+    assert path.exists()
+
+
 def test_a_scratch_recording_has_no_name(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     file = RecordingFile("")

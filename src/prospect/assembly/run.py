@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from prospect.abi import constants as abi
+from prospect.events.columns import TASK_EXEC, TASK_FORK
 from prospect.profile.model import EventInfo, RunInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from prospect.abi.attr import EventAttr
     from prospect.abi.block import EventDescription
@@ -24,6 +29,21 @@ if TYPE_CHECKING:
 _NS = 1e-9
 # /proc/stat's columns (proc(5)); guest time is contained in user time.
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_OCCASIONAL_TYPES = {abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT, abi.PERF_TYPE_BREAKPOINT}
+_KERNEL_TYPES = range(1, 64)  # from 64 on: records of the perf tool itself
+_KNOWN_TYPES = {
+    abi.PERF_RECORD_MMAP,
+    abi.PERF_RECORD_MMAP2,
+    abi.PERF_RECORD_COMM,
+    abi.PERF_RECORD_FORK,
+    abi.PERF_RECORD_EXIT,
+    abi.PERF_RECORD_LOST,
+    abi.PERF_RECORD_LOST_SAMPLES,
+    abi.PERF_RECORD_THROTTLE,
+    abi.PERF_RECORD_UNTHROTTLE,
+    abi.PERF_RECORD_KSYMBOL,
+    abi.PERF_RECORD_BPF_EVENT,
+}
 
 
 def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> RunInfo:
@@ -83,11 +103,14 @@ def event_info(event: EventDescription, extras: dict[str, Any]) -> EventInfo:
     )
     if is_clock and not rate_hz and attr.sample_period:
         rate_hz = _number(extras.get("frequency_hz")) or 1e9 / attr.sample_period
+    # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
+    is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
     return EventInfo(
         name=event.name,
         seconds_per_period=_NS if is_clock else 0.0,
-        seconds_per_hit=1.0 / rate_hz if rate_hz else 0.0,
+        seconds_per_hit=1.0 / rate_hz if rate_hz and is_steady else 0.0,
         frequency_hz=rate_hz,
+        excludes_kernel=bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL),
     )
 
 
@@ -160,42 +183,40 @@ def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[st
 
 
 def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
-    counts = events.counts
+    """Count the kernel's records; what the recorder told of earlier times bears time 0."""
+    counts, tasks = events.counts, events.tasks
+    told_tasks, told_mmaps = _told_earlier(tasks.time_ns), _told_earlier(events.mmaps.time_ns)
+    told_forks = int((told_tasks & (tasks.kind == TASK_FORK)).sum())
+    told_maps = int(told_mmaps.sum())
     statistics = {
-        "execs": int((events.tasks.kind == 3).sum()),
-        "forks": counts.get(abi.PERF_RECORD_FORK, 0),
-        "maps": counts.get(abi.PERF_RECORD_MMAP, 0) + counts.get(abi.PERF_RECORD_MMAP2, 0),
+        "execs": int((tasks.kind == TASK_EXEC).sum()),
+        "forks": counts.get(abi.PERF_RECORD_FORK, 0) - told_forks,
+        "maps": counts.get(abi.PERF_RECORD_MMAP, 0)
+        + counts.get(abi.PERF_RECORD_MMAP2, 0)
+        - told_maps,
         "exits": counts.get(abi.PERF_RECORD_EXIT, 0),
         "samples": len(events.samples),
         "lost": int(events.losses.count.sum()),
     }
-    known = {
-        abi.PERF_RECORD_MMAP,
-        abi.PERF_RECORD_MMAP2,
-        abi.PERF_RECORD_COMM,
-        abi.PERF_RECORD_FORK,
-        abi.PERF_RECORD_EXIT,
-        abi.PERF_RECORD_SAMPLE,
-        abi.PERF_RECORD_LOST,
-        abi.PERF_RECORD_LOST_SAMPLES,
-        abi.PERF_RECORD_THROTTLE,
-        abi.PERF_RECORD_UNTHROTTLE,
-        abi.PERF_RECORD_KSYMBOL,
-        abi.PERF_RECORD_BPF_EVENT,
-    }
-    kernel_types = range(1, 64)  # from 64 on: records of the perf tool itself
-    statistics["notifications"] = sum(
-        number
+    of_kernel = {
+        kind: number
         for kind, number in counts.items()
-        if kind in kernel_types and kind != abi.PERF_RECORD_SAMPLE
-    )
-    statistics["unknowns"] = sum(
-        number for kind, number in counts.items() if kind in kernel_types and kind not in known
-    )
+        if kind in _KERNEL_TYPES and kind != abi.PERF_RECORD_SAMPLE
+    }
+    told = int(told_tasks.sum()) + told_maps
+    statistics["notifications"] = sum(of_kernel.values()) - told
+    statistics["unknowns"] = sum(of_kernel[kind] for kind in of_kernel.keys() - _KNOWN_TYPES)
     recorded = extras.get("counters")
     if isinstance(recorded, dict):
         statistics |= {str(k): int(v) for k, v in recorded.items() if isinstance(v, int)}
     return statistics
+
+
+def _told_earlier(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Mark records of what stood before the interval; none where no record bears a time."""
+    if not time_ns.any():
+        return np.zeros(len(time_ns), np.bool_)
+    return np.equal(time_ns, 0)
 
 
 def _accounting(extras: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from prospect.profile.processes import chosen_by_detail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prospect.profile.model import Profile
+    from prospect.profile.model import EventInfo, Profile
     from prospect.profile.processes import ProcessTotals
 
 _STAT = "/proc/stat"
@@ -44,8 +44,10 @@ class AccountedTime:
     source: str
 
 
-def accounted_times(profile: Profile, totals: ProcessTotals) -> tuple[AccountedTime, ...]:
-    """Set sampled seconds beside accounted ones, as far as the recording holds any."""
+def accounted_times(
+    profile: Profile, totals: ProcessTotals, event: EventInfo
+) -> tuple[AccountedTime, ...]:
+    """Set sampled seconds of an event beside accounted ones, as far as the recording holds any."""
     accounting = profile.run.accounting
     rows: list[AccountedTime] = []
     if profile.run.system_wide:
@@ -57,7 +59,9 @@ def accounted_times(profile: Profile, totals: ProcessTotals) -> tuple[AccountedT
     ):
         seconds = _seconds(accounting, key)
         if seconds is not None:
-            rows.append(AccountedTime(name, float(family[portion]), seconds, _RUSAGE))
+            is_seen = portion == PORTION_USER or not event.excludes_kernel
+            sampled_s = float(family[portion]) if is_seen else None
+            rows.append(AccountedTime(name, sampled_s, seconds, _RUSAGE))
     return tuple(rows)
 
 

@@ -165,12 +165,14 @@ class EventInfo:
 
     `seconds_per_period` is 1e-9 for clocks; 0.0 where a period is not time (then
     `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where no rate was asked for).
+    `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
     """
 
     name: str
     seconds_per_period: float
     seconds_per_hit: float
     frequency_hz: float
+    excludes_kernel: bool = False
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ def _event_view(
             else None
         ),
         quality=symbol_quality(profile, hits),
-        accounted=accounted_times(profile, totals) if hits.has_time else (),
+        accounted=accounted_times(profile, totals, hits.event) if hits.has_time else (),
         user_threshold_s=user_threshold_s,
         kernel_threshold_s=kernel_threshold_s,
     )

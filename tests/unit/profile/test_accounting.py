@@ -10,8 +10,9 @@ from prospect.profile.processes import process_totals
 
 
 def _times(profile):
-    totals = process_totals(event_hits(profile, 0), len(profile.processes), 0.02, 0.02)
-    return {row.name: row for row in accounted_times(profile, totals)}
+    hits = event_hits(profile, 0)
+    totals = process_totals(hits, len(profile.processes), 0.02, 0.02)
+    return {row.name: row for row in accounted_times(profile, totals, hits.event)}
 
 
 def test_process_zero_is_idle_and_not_system_time():
@@ -43,3 +44,10 @@ def test_accounting_that_is_no_number_is_passed_over():
     profile = qsort_profile()
     for accounting in ({}, {"user_s": "much", "command_user_s": math.nan, "idle_s": None}):
         assert _times(replace(profile, run=replace(profile.run, accounting=accounting))) == {}
+
+
+def test_a_run_that_saw_user_space_only_has_sampled_no_system_time():
+    events = (replace(qsort_profile().run.events[0], excludes_kernel=True),)
+    rows = _times(qsort_profile(system_wide=False, events=events))
+    assert rows["COMMAND and descendants, system"].sampled_s is None
+    assert rows["COMMAND and descendants, user"].sampled_s == pytest.approx(1.5)

@@ -63,3 +63,12 @@ def test_groups_do_not_mix_and_a_hit_without_group_is_left_out():
 def test_sums_that_a_damaged_recording_overflowed_are_no_negative_time():
     hits = _hits(clock_event(1000.0), [(0, 1, -5)])
     assert routine_tables(hits, np.zeros(1, np.int64), 1).table(0, 0.0).total_seconds == 0.0
+
+
+def test_running_shares_are_exact_whatever_groups_stand_before():
+    rows = [(routine, 1, 1_000_003) for routine in range(5)]
+    hits = _hits(clock_event(997.0), rows)
+    alone = routine_tables(hits, np.zeros(5, np.int64), 1).table(0, 0.0)
+    behind = routine_tables(hits, np.array([0, 1, 1, 1, 1]), 2).table(1, 0.0)
+    assert alone.accumulated.tolist() == [number / 5 for number in range(1, 6)]
+    assert behind.accumulated.tolist() == [number / 4 for number in range(1, 5)]

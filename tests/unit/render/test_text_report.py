@@ -1,10 +1,12 @@
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
 from builders.profile import (
     ProfileBuilder,
+    clock_event,
     empty_profile,
     hostile_profile,
     perf_profile,
@@ -13,6 +15,7 @@ from builders.profile import (
     run_info,
 )
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL, EventInfo
+from prospect.profile.naming import NameSource
 from prospect.render.text import TextRenderer
 from prospect.render.text.escape import display_width
 
@@ -251,3 +254,35 @@ def test_an_event_without_hits_is_not_spoken_of():
     report = _report(build.build())
     assert "dummy" not in report
     assert "Sampling frequency: 4000 Hz\n" in report
+
+
+def test_a_wide_bracket_keeps_both_of_its_names_in_sight():
+    build = ProfileBuilder(run_info())
+    process = build.process("p", 1, is_command=True)
+    where = build.object("/f")
+    wide = f"first::{'x' * 60}()->second::{'y' * 60}()"
+    build.hit(process, build.function(wide, where, 0, source=int(NameSource.BRACKET)), 90)
+    short = f"a->second::{'y' * 60}()"
+    build.hit(process, build.function(short, where, 16, source=int(NameSource.BRACKET)), 80)
+    report = _report(build.build())
+    assert re.search(r"  first::x{13}\.\.\.->second::y{12}\.\.\.  +FUNC ", report)
+    assert re.search(r"  a->second::y{34}\.\.\.  +FUNC ", report)
+    assert f"= {wide}\n" in report
+
+
+@pytest.mark.parametrize(("named", "said"), [(400, "over 99%"), (4000, "over 99.9%"), (90, "99%")])
+def test_not_all_hits_are_never_said_to_be_100_percent(named, said):
+    build = ProfileBuilder(run_info())
+    process = build.process("p", 1, is_command=True)
+    where = build.object("/f")
+    build.hit(process, build.function("f", where, 0), named)
+    build.hit(process, build.function("", where, 16, source=int(NameSource.NO_COVER)), 1)
+    assert f"{named} ({said}) with a name, 1 without." in _report(build.build())
+
+
+def test_kernel_time_that_was_not_sampled_is_not_said_to_be_none():
+    event = replace(clock_event(256.0), excludes_kernel=True)
+    build = ProfileBuilder(run_info(events=(event,)))
+    process = build.process("p", 1, is_command=True)
+    build.hit(process, build.function("f", build.object("/f"), 0), 90)
+    assert "KERNEL portion of profile:\nNot sampled.\n" in _report(build.build())

@@ -48,12 +48,18 @@ def details_lines(
         yield from _intersection_lines(view, event, process, routines, style)
         yield from _map_lines(view, process, style)
     if event.detail_skipped:
-        yield style.cut(
-            f"- Skip remainder, {counted(event.detail_skipped, 'process')} of user time <= "
-            f"'-m {view.user_threshold_s:.5f}' and system time <= "
-            f"'-k {view.kernel_threshold_s:.5f}' Sec"
-        )
+        yield style.cut(_cut_line(view, event))
         yield ""
+
+
+def _cut_line(view: ReportView, event: EventView) -> str:
+    skipped = f"- Skip remainder, {counted(event.detail_skipped, 'process')}"
+    if not event.has_time:
+        return f"{skipped} without a hit"
+    return (
+        f"{skipped} of user time <= '-m {view.user_threshold_s:.5f}' "
+        f"and system time <= '-k {view.kernel_threshold_s:.5f}' Sec"
+    )
 
 
 def _birth_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
@@ -111,7 +117,10 @@ def _intersection_lines(
             continue
         threshold_s = view.user_threshold_s if option == "-m" else view.kernel_threshold_s
         yield style.title(f"{title} portion of profile:")
-        yield from routines.lines(table, option, threshold_s)
+        if portion == PORTION_KERNEL and event.event.excludes_kernel:
+            yield "Not sampled."
+        else:
+            yield from routines.lines(table, option, threshold_s)
         yield ""
 
 

@@ -31,7 +31,7 @@ def quality_lines(
     yield from style.section("Symbol quality")
     digits = percent_digits(quality.hits)
     nameless = quality.hits - quality.named_hits
-    share = f" ({percent(quality.named_hits / quality.hits, digits)})" if quality.hits else ""
+    share = f" ({_part(quality.named_hits, quality.hits)})" if quality.hits else ""
     named = f"{quality.named_hits}{share} with a name"
     yield f"Of {counted(quality.hits, 'hit')}, {named}, {nameless} without."
     if not quality.sources:
@@ -50,6 +50,15 @@ def quality_lines(
         if entry.objects:
             yield ""
             yield from _mending_lines(view, entry)
+
+
+def _part(part: int, whole: int) -> str:
+    """Return a share as a percentage, which is 100 only where nothing is missing."""
+    digits = percent_digits(whole)
+    text = percent(part / whole, digits)
+    if part < whole and text == percent(1.0, digits):
+        return f"over {percent(1.0 - 10.0 ** -(digits + 2), digits)}"
+    return text
 
 
 def _label(entry: SourceHits) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.profile.naming import LABELS, NameSource
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import escaped, shortened
+from prospect.render.text.escape import display_width, escaped, shortened
 from prospect.render.text.numbers import Figures, counted, percent_column, percent_digits
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _COLUMNS = (
 )
 _NAME_WIDTH = 48
 _ALIASES_SHOWN = 4
+_ARROW = "->"
 
 
 class _Cells(NamedTuple):
@@ -110,11 +111,23 @@ class RoutineFormatter:
             reason = LABELS[NameSource(int(functions.source[function]))]
             return _Cells(address, f"[{reason}]", "-", "-", path)
         bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
-        short = shortened(name, _NAME_WIDTH)
+        is_bracket = int(functions.source[function]) == NameSource.BRACKET
+        short = _shortened_bracket(name) if is_bracket else shortened(name, _NAME_WIDTH)
         whole = "" if short == name else f"  = {name}"
         return _Cells(
             address, short, "FUNC", bind, path + whole + _also(functions.aliases[function])
         )
+
+
+def _shortened_bracket(name: str) -> str:
+    """Shorten both names of a bracket, so that it still shows as one."""
+    before, arrow, after = name.partition(_ARROW)
+    if not arrow or display_width(name) <= _NAME_WIDTH:
+        return shortened(name, _NAME_WIDTH)
+    room = _NAME_WIDTH - len(_ARROW)
+    for_before = max(room // 2, room - display_width(after))
+    short = shortened(before, for_before)
+    return short + _ARROW + shortened(after, room - display_width(short))
 
 
 def _also(aliases: tuple[str, ...]) -> str:

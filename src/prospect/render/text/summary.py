@@ -35,8 +35,9 @@ def summary_lines(
 ) -> Iterator[str]:
     """Yield the section: kept processes, the cut line, the total and the wall time."""
     count = len(view.profile.processes)
+    weight = "Time" if event.has_time else "Hits"
     yield from style.section(
-        f"Extrapolated Summary of {count} Processes Analyzed - Sorted by User Time"
+        f"Extrapolated Summary of {count} Processes Analyzed - Sorted by User {weight}"
     )
     *lines, skipped_line, total_line = _table(view, event, figures)
     yield from lines

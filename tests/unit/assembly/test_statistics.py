@@ -1,0 +1,55 @@
+"""Counters of the kernel's records, told from what the recorder wrote of earlier times."""
+
+from dataclasses import replace
+
+from builders.sideband import EventLog
+from prospect.abi import constants as abi
+from prospect.abi.recording import RecordingInfo
+from prospect.assembly.run import describe_run
+
+
+def statistics(log, counts, **extras):
+    events = replace(log.events(), counts=counts)
+    return describe_run(RecordingInfo(extras=extras), events, ()).statistics
+
+
+def machine(first_ns):
+    """A snapshot of two processes, of which one forks a child that executes and ends."""
+    log = EventLog()
+    for pid in (1, 7):
+        log.fork(first_ns, 0, pid)
+        log.comm(first_ns, pid, b"old")
+        log.mmap(first_ns, pid, 0x1000, 0x1000, b"/old")
+    log.fork(10, 7, 8)
+    log.exec(11, 8, b"new")
+    log.mmap(12, 8, 0x1000, 0x1000, b"/new")
+    log.exit(13, 8)
+    return log, {
+        abi.PERF_RECORD_FORK: 3,
+        abi.PERF_RECORD_COMM: 3,
+        abi.PERF_RECORD_MMAP2: 3,
+        abi.PERF_RECORD_EXIT: 1,
+        abi.PERF_RECORD_SAMPLE: 100,
+        40: 2,
+        70: 5,
+    }
+
+
+def test_what_the_snapshot_told_is_no_notification():
+    counted = statistics(*machine(0))
+    assert (counted["forks"], counted["execs"], counted["maps"], counted["exits"]) == (1, 1, 1, 1)
+    assert counted["notifications"] == 4 + 2
+    assert counted["unknowns"] == 2
+
+
+def test_records_without_times_all_count():
+    log = EventLog()
+    log.fork(0, 1, 2)
+    log.comm(0, 2, b"a")
+    assert statistics(log, {abi.PERF_RECORD_FORK: 1, abi.PERF_RECORD_COMM: 1})["notifications"] == 2
+
+
+def test_the_recorders_own_counters_are_passed_on():
+    counted = statistics(EventLog(), {}, counters={"buffers_read": 3, "odd": "x"})
+    assert counted["buffers_read"] == 3
+    assert "odd" not in counted
