@@ -58,7 +58,7 @@ class Profile(model.Profile):
         self,
         *,
         format: str = "text",
-        detail: str = "2",
+        detail: str | int = "2",
         user_threshold_s: float = 0.02,
         kernel_threshold_s: float = 0.02,
         output: str = "",
@@ -82,7 +82,7 @@ class Profile(model.Profile):
         try:
             renderer = make_renderer(
                 format,
-                detail=detail,
+                detail=str(detail),
                 user_threshold_s=user_threshold_s,
                 kernel_threshold_s=kernel_threshold_s,
             )
@@ -186,9 +186,13 @@ def record(
     from prospect.recording import RecordOptions
     from prospect.recording import record as record_command
 
-    words = tuple(shlex.split(command) if isinstance(command, str) else command)
-    if not words:
-        raise UsageError("record: an empty command")
+    words = _words(command)
+    for keyword, value in (
+        ("frequency_hz", frequency_hz),
+        ("flush_centiseconds", flush_centiseconds),
+    ):
+        if not isinstance(value, int):
+            raise UsageError(f"record: {keyword} is a whole number, not {value!r}")
     options = RecordOptions(
         command=words,
         frequency_hz=frequency_hz,
@@ -230,10 +234,31 @@ def open(
     Raises:
         RecordingError: it cannot be read, or is no recording.
     """
-    with open_recording(os.fspath(path)) as recording:
+    with open_recording(os.fsdecode(path)) as recording:
         options = PipelineOptions(system_map or None, kernel_image or None, use_cache)
         profile = build_profile(recording, options)
     return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
+
+
+def _words(command: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command.
+
+    Raises:
+        UsageError: there are none, or they are no words.
+    """
+    try:
+        words = tuple(
+            map(os.fsdecode, shlex.split(command) if isinstance(command, str) else command)
+        )
+    except ValueError as error:
+        raise UsageError(f"record: {command!r}: {error}") from None
+    except TypeError:
+        raise UsageError(
+            f"record: a command is a string or a sequence of strings, not {command!r}"
+        ) from None
+    if not words or not words[0]:
+        raise UsageError("record: an empty command")
+    return words
 
 
 def _missing(library: str, extra: str) -> str:

@@ -55,6 +55,8 @@ class RecordingFile:
         except OSError as error:
             where = f"record to '{path}'" if path else "keep the recording: set TMPDIR"
             raise RecordingError(f"cannot {where}: {error.strerror}") from None
+        except ValueError as error:  # a NUL character
+            raise RecordingError(f"cannot record to {path!r}: {error}") from None
 
     def withdraw(self) -> None:
         """Undo: nothing was recorded, so an earlier file gets its name back."""
@@ -111,6 +113,8 @@ class ReportFile:
             self._open(path)
         except OSError as error:
             raise RenderError(f"{self._complaint}: {error.strerror}") from None
+        except ValueError as error:  # a NUL character
+            raise RenderError(f"cannot write the report to {path!r}: {error}") from None
 
     def put(self, write: Callable[[BinaryIO], object]) -> None:
         """Let `write` write the report, then put it in its place.

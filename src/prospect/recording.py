@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from prospect.capture.event_choice import EventPlan
 
 _SIGNALLED = 128
+_SHOWN_PROCESSES = 3
 
 
 class RecordOptions(NamedTuple):
@@ -168,20 +169,30 @@ def _describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> _Backg
         kernel = read_kernel_maps()
         limits += kernel.limits
     loop.write(kernel.records)
-    snapshot = Snapshot()
+    snapshot = Snapshot(command_pid=pid)
     if plan.scope == SCOPE_SYSTEM:
         for portion in snapshot.portions():
             loop.write(portion)
             if not loop.done:
                 loop.step(wait=False)
-    if pid not in snapshot.processes:
-        snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
-        loop.write(fork_record(pid, os.getpid()))
-    if snapshot.maps_incomplete:
-        unread = f"Processes whose mappings could not be read: {snapshot.maps_incomplete}"
-        limits += (f"{unread}; samples in them have no names: run as root, not in a container.",)
+    snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
+    loop.write(fork_record(pid, os.getpid()))
+    if snapshot.unreadable:
+        limits += (_unreadable_maps(snapshot.unreadable),)
     loop.begin_rounds()
     return _Background(kernel, snapshot, describe_machine(), limits)
+
+
+def _unreadable_maps(unreadable: dict[int, bytes]) -> str:
+    named = [f"{pid} ({os.fsdecode(comm)})" for pid, comm in sorted(unreadable.items())]
+    shown = ", ".join(named[:_SHOWN_PROCESSES])
+    more = len(named) - _SHOWN_PROCESSES
+    return (
+        f"The kernel did not show the mappings of process {shown}"
+        + (f" and {more} more" if more > 0 else "")
+        + ": what of them was mapped before the start has no names. It takes root with"
+        " CAP_SYS_PTRACE, which containers often lack."
+    )
 
 
 def _sum_up(
@@ -204,7 +215,7 @@ def _sum_up(
             "buffer_flushes": loop.buffer_flushes,
             "wakeups": loop.wakeups,
             "bytes": bytes_written,
-            "maps_incomplete": background.snapshot.maps_incomplete,
+            "incomplete_maps": len(background.snapshot.unreadable),
         },
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -36,6 +37,17 @@ FORMS = {
 NAMELESS = re.compile(r"0x[0-9a-f]+|.*@plt|.*->.*")
 
 
+def run_perf(*words, **options):
+    """Run perf; it must not complain. That perf itself crashes is none of our business."""
+    done = subprocess.run(
+        ["perf", *map(str, words)], stderr=subprocess.PIPE, timeout=120, check=False, **options
+    )
+    if done.returncode == -signal.SIGABRT:
+        pytest.skip(f"perf {words[0]} aborted: {done.stderr.decode()[-200:]}")
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
 def perf_rows(file):
     """Return perf's samples by (comm, file name of the object, raw symbol); it must not complain.
 
@@ -43,15 +55,10 @@ def perf_rows(file):
     linkage table we name more stubs.
     """
     options = ("--stdio", "--no-children", "--no-demangle", "-g", "none", "-t", "\t")
-    done = subprocess.run(
-        ["perf", "report", "-i", str(file), *options, "-F", "sample,comm,dso,sym"],
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
-    assert done.stderr == b""
+    fields = ("-F", "sample,comm,dso,sym")
+    text = run_perf("report", "-i", file, *options, *fields, stdout=subprocess.PIPE)
     counts = {}
-    for line in done.stdout.decode(errors="surrogateescape").splitlines():
+    for line in text.decode(errors="surrogateescape").splitlines():
         if not line.startswith("#") and line.strip():
             samples, comm, dso, symbol = (field.strip() for field in line.split("\t")[:4])
             comm = "perf-exec" if comm == "perf-ex" else comm  # perf cuts its own child's name
@@ -93,44 +100,40 @@ def check_rows(file):
     heaviest = sorted(theirs, key=lambda key: -theirs[key])[:20]
     assert not {key: differing[key] for key in heaviest if key in differing}
     moved = sum(abs(their - our) for their, our in differing.values()) / 2
-    assert moved <= 0.002 * sum(theirs.values()), differing
+    # perf takes the linkage table for the end of _init.
+    assert moved <= max(3, 0.002 * sum(theirs.values())), differing
     return profile
 
 
 def test_of_our_recording_perf_counts_the_same_in_every_row(tmp_path):
     file = tmp_path / "r"
-    record(file, "sh", "-c", f"{LOAD} >/dev/null", frequency_hz=4000)
+    record(file, "sh", "-c", f"({LOAD}) >/dev/null", frequency_hz=4000)
     check_rows(file)
 
 
 def test_of_our_recording_perf_prints_as_many_samples(tmp_path):
     file = tmp_path / "r"
     record(file, build_program(tmp_path, "forks"), 100, 2)
-    done = subprocess.run(
-        ["perf", "script", "-i", file, "-F", "comm,ip"], capture_output=True, check=True
-    )
-    assert done.stderr == b""
+    text = run_perf("script", "-i", file, "-F", "comm,ip", stdout=subprocess.PIPE)
     profile = prospect.open(file, use_cache=False)
-    assert len(done.stdout.splitlines()) == profile.hits.count.sum()
+    assert len(text.splitlines()) == profile.hits.count.sum()
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_of_perfs_recordings_the_rows_are_perfs(tmp_path, form):
     file = tmp_path / "r"
-    command = ["perf", "record", "-q", "-F", "2000", "-o", file, "-e", "cpu-clock", *FORMS[form]]
-    load = ["--", "sh", "-c", f"{LOAD} >/dev/null"]
-    subprocess.run([*command, *load], check=True, capture_output=True, timeout=60)
+    options = ("-q", "-F", "2000", "-o", file, "-e", "cpu-clock", *FORMS[form])
+    run_perf("record", *options, "--", "sh", "-c", f"({LOAD}) >/dev/null")
     profile = check_rows(file)
     check_sums(profile)
     assert not profile.run.damage
 
 
 def test_of_perfs_stream_the_rows_are_perfs(tmp_path):
-    command = ["perf", "record", "-q", "-a", "-F", "2000", "-e", "cpu-clock", "-o", "-"]
-    load = ["--", "sh", "-c", f"{LOAD} >/dev/null"]
+    options = ("-q", "-a", "-F", "2000", "-e", "cpu-clock", "-o", "-")
     file = tmp_path / "r"
     with file.open("wb") as stream:
-        subprocess.run([*command, *load], check=True, stdout=stream, timeout=60)
+        run_perf("record", *options, "--", "sh", "-c", f"({LOAD}) >/dev/null", stdout=stream)
     profile = check_rows(file)
     check_sums(profile)
     with file.open("rb") as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import fields
 
@@ -14,8 +15,9 @@ from builders.profile import (
     qsort_profile,
     rowless_profile,
 )
+import prospect
 from prospect import Profile
-from prospect.errors import UsageError
+from prospect.errors import RecordingError, UsageError
 from prospect.profile.tables import TABLES
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
@@ -137,3 +139,26 @@ def test_an_unknown_format_or_detail_is_refused():
         as_public(qsort_profile()).report(format="xml")
     with pytest.raises(UsageError):
         as_public(qsort_profile()).report(detail="5")
+
+
+def test_a_detail_may_be_a_number():
+    profile = as_public(qsort_profile())
+    assert profile.report(detail=4) == profile.report(detail="4")
+
+
+@pytest.mark.parametrize("command", ["", [], [""], None, 5, b"true", ["true", 5], 'an "open quote'])
+def test_what_is_no_command_is_refused_in_words(command):
+    with pytest.raises(UsageError, match="record: "):
+        prospect.record(command)
+
+
+@pytest.mark.parametrize("keyword", ["frequency_hz", "flush_centiseconds"])
+@pytest.mark.parametrize("value", ["200", 200.5, float("nan"), None])
+def test_a_keyword_of_another_type_is_refused_in_words(keyword, value):
+    with pytest.raises(UsageError, match=f"{keyword} is a whole number"):
+        prospect.record("true", **{keyword: value})
+
+
+def test_a_recording_may_be_named_in_bytes(tmp_path):
+    with pytest.raises(RecordingError, match="missing: No such file"):
+        prospect.open(os.fsencode(tmp_path / "missing"))

@@ -119,7 +119,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path):
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-@pytest.mark.parametrize("name", ["missing/out", "directory", "directory/", "file/out"])
+@pytest.mark.parametrize("name", ["missing/out", "directory", "directory/", "file/out", "\0"])
 def test_an_impossible_report_is_refused_at_once(tmp_path, name):
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").write_text("")
@@ -172,7 +172,7 @@ def test_a_recording_never_follows_a_link(shared, tmp_path):
     assert not (shared / "perf.data").is_symlink()
 
 
-@pytest.mark.parametrize("name", ["missing/perf.data", "directory", "-"])
+@pytest.mark.parametrize("name", ["missing/perf.data", "directory", "-", "\0"])
 def test_an_impossible_recording_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "directory").mkdir()

@@ -27,6 +27,8 @@ class RecordingInfo(NamedTuple):
     Attributes:
         command_line: the recorder's own argument vector.
         first_sample_ns, last_sample_ns: feature SAMPLE_TIME, 0 where absent.
+        started_at: seconds since 1970, feature CLOCK_DATA (``perf record -k``).
+        recorded_at: when the file was finished, seconds since 1970.
         perf_version: the recorder's version string (``prospect-0.1.0`` for our own).
         extras: Prospect's own feature section (JSON), documented in docs/recording.md.
     """
@@ -46,5 +48,6 @@ class RecordingInfo(NamedTuple):
     build_ids: tuple[BuildId, ...] = ()
     first_sample_ns: int = 0
     last_sample_ns: int = 0
+    started_at: float = 0.0
     recorded_at: float = 0.0
     extras: dict[str, Any] = {}  # noqa: RUF012 - read only; a NamedTuple needs a plain default

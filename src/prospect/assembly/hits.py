@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.extras import by_number, counts_of
 from prospect.profile.model import LossTable, MappingTable
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
+
+_MOST_LOST = 2.0**62
 
 
 def describe_mappings(
@@ -53,26 +56,22 @@ def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
     the end (PERF_FORMAT_LOST, by event id) know all of them, and win where they say more.
     """
     losses = events.losses
-    is_throttle = losses.kind == abi.PERF_RECORD_THROTTLE
-    cpus = np.unique(losses.cpu)
-    lost = {int(cpu): int(losses.count[losses.cpu == cpu].sum()) for cpu in cpus}
-    throttled = {int(cpu): int((is_throttle & (losses.cpu == cpu)).sum()) for cpu in cpus}
-    for cpu, count in _counted_losses(info).items():
-        lost[cpu] = max(lost.get(cpu, 0), count)
-    rows = sorted(cpu for cpu in lost if lost[cpu] or throttled.get(cpu))
-    return LossTable(
-        cpu=np.array(rows, np.int32),
-        lost=np.array([lost[cpu] for cpu in rows], np.int64),
-        throttled=np.array([throttled.get(cpu, 0) for cpu in rows], np.int64),
-    )
-
-
-def _counted_losses(info: RecordingInfo) -> dict[int, int]:
-    recorded = info.extras.get("lost_by_cpu")
-    if not isinstance(recorded, dict):
-        return {}
-    return {
-        int(cpu): count
-        for cpu, count in recorded.items()
-        if str(cpu).isdigit() and isinstance(count, int) and count >= 0
+    counted = {
+        cpu: count
+        for cpu, count in by_number(info.extras.get("lost_by_cpu")).items()
+        if counts_of([count])
     }
+    told_cpu = np.array(list(counted), np.int32)
+    cpu, place = np.unique(np.concatenate((losses.cpu, told_cpu)), return_inverse=True)
+    row, told_row = np.split(place, [len(losses.cpu)])
+    is_throttle = losses.kind == abi.PERF_RECORD_THROTTLE
+    throttled = np.bincount(row[is_throttle], minlength=len(cpu))
+    lost = np.zeros(len(cpu))
+    # As real numbers: only a damaged record tells of more than 2**53, and none may turn negative.
+    np.add.at(lost, row, losses.count)
+    lost[told_row] = np.maximum(lost[told_row], list(counted.values()))
+    lost = np.minimum(lost, _MOST_LOST)
+    is_met = (lost > 0) | (throttled > 0)
+    return LossTable(
+        cpu=cpu[is_met], lost=lost[is_met].astype(np.int64), throttled=throttled[is_met]
+    )

@@ -32,11 +32,19 @@ if TYPE_CHECKING:
 KERNEL_KEY = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
 NOWHERE_KEY = ObjectKey(b"[unknown]", kind=KIND_UNKNOWN)
 GUEST_KEY = ObjectKey(b"[guest]", kind=KIND_UNKNOWN)
+HYPERVISOR_KEY = ObjectKey(b"[hypervisor]", kind=KIND_UNKNOWN)
 VSYSCALL_KEY = ObjectKey(VSYSCALL, kind=KIND_VDSO)
-# arch/x86/include/uapi/asm/vsyscall.h: one page, at the same address in every process.
+_FIXED_KEYS = (NOWHERE_KEY, KERNEL_KEY, GUEST_KEY, HYPERVISOR_KEY, VSYSCALL_KEY)
+# Row of `_FIXED_KEYS` by PERF_RECORD_MISC_CPUMODE, of which there are eight.
+_ROW_OF_MODE = np.zeros(8, np.int32)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_KERNEL] = _FIXED_KEYS.index(KERNEL_KEY)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_HYPERVISOR] = _FIXED_KEYS.index(HYPERVISOR_KEY)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_KERNEL] = _FIXED_KEYS.index(GUEST_KEY)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_USER] = _FIXED_KEYS.index(GUEST_KEY)
 _LOW_48_BITS = np.uint64((1 << 48) - 1)
 # Enough to find one that still runs.
 _MOST_PIDS = 8
+# arch/x86/include/uapi/asm/vsyscall.h: one page, at the same address in every process.
 _VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)
 
 
@@ -92,23 +100,21 @@ def place(hits: Attribution, world: World, info: RecordingInfo) -> Placement:
     located = world.address_spaces.locate(
         hits.space.take(rows), hits.epoch.take(rows), hits.address.take(rows)
     )
-    fixed = [KERNEL_KEY, NOWHERE_KEY, GUEST_KEY, VSYSCALL_KEY]
-    object_index = np.full(len(hits), 2, np.int32)
-    object_index[hits.mode == abi.PERF_RECORD_MISC_KERNEL] = 0
-    object_index[rows] = 1
-    object_index[is_user & (hits.address >> np.uint64(12) == _VSYSCALL_PAGE)] = 3
+    object_index = _ROW_OF_MODE.take(hits.mode)
+    is_vsyscall = is_user & (hits.address >> np.uint64(12) == _VSYSCALL_PAGE)
+    object_index[is_vsyscall] = _FIXED_KEYS.index(VSYSCALL_KEY)
     is_mapped = located >= 0
     rows, located = rows[is_mapped], located[is_mapped]
     objects = _objects_of_mappings(located, hits.process_row[rows], world, info)
-    object_index[rows] = objects.object_of_mapping[located] + np.int32(len(fixed))
+    object_index[rows] = objects.object_of_mapping[located] + np.int32(len(_FIXED_KEYS))
     address = hits.address.copy()
     # Modulo 2**64, like the kernel's own arithmetic on page offsets.
     address[rows] += objects.shift_of_mapping[located]
     mapping = np.full(len(hits), -1, np.int64)
     mapping[rows] = located
     return Placement(
-        keys=fixed + objects.keys,
-        pids=[[]] * len(fixed) + objects.pids,
+        keys=[*_FIXED_KEYS, *objects.keys],
+        pids=[[]] * len(_FIXED_KEYS) + objects.pids,
         object_index=object_index,
         address=address,
         mapping_index=mapping,
@@ -175,7 +181,8 @@ def _keys_of(hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo)
     table = world.mappings
     build_ids: dict[bytes, set[bytes]] = {}
     for entry in info.build_ids:
-        build_ids.setdefault(entry.name, set()).add(entry.build_id)
+        if entry.build_id.strip(b"\0"):
+            build_ids.setdefault(entry.name, set()).add(entry.build_id)
     paths = [world.names[row] for row in table.name[hit_mappings].tolist()]
     recorded = [
         world.build_ids[row] if row >= 0 else b"" for row in table.build_id[hit_mappings].tolist()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.assembly.extras import by_number, is_i32
 from prospect.profile.model import BIRTH_EXEC, ProcessTable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
     command_pid = extras.get("command_pid")
     is_command = _command_rows(rows.pid, rows.parent_row, rows.birth, command_pid)
     recorders = extras.get("recorder_pids")
-    recorder_pids = [p for p in recorders if isinstance(p, int)] if type(recorders) is list else []
+    recorder_pids = list(filter(is_i32, recorders)) if type(recorders) is list else []
     return ProcessTable(
         name=[
             world.names[name].decode("utf-8", "surrogateescape") if name >= 0 else "?"
@@ -56,12 +57,11 @@ def _snapshot(
     """Return i32[4, p]: parent, group, session (-1 unknown) and the kernel-thread flag (0 or 1)."""
     columns = np.full((4, len(pid)), -1, np.int32)
     columns[3] = 0
-    if not isinstance(recorded, dict):
-        return columns
-    facts: dict[int, list[int]] = {}
-    for key, value in recorded.items():
-        if str(key).isdigit() and isinstance(value, list) and len(value) == 4:
-            facts[int(key)] = [int(item) for item in value]
+    facts = {
+        number: value
+        for number, value in by_number(recorded).items()
+        if type(value) is list and len(value) == len(columns) and all(map(is_i32, value))
+    }
     for row, number in enumerate(pid.tolist()):
         parent = int(parent_row[row])
         if parent >= 0 and int(pid[parent]) == number:

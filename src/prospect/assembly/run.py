@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.extras import (
+    counts_by_name,
+    counts_of,
+    is_i32,
+    mapping_of,
+    number_of,
+    texts_of,
+)
 from prospect.events.columns import TASK_EXEC, TASK_FORK
+from prospect.events.samples import NO_CPU
 from prospect.profile.model import EventInfo, RunInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -56,24 +65,25 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
     """
     extras = info.extras
     begin_ns, end_ns = _interval_ns(info, events)
-    cpus = _list_of_int(extras.get("cpus"))
+    cpus = counts_of(extras.get("cpus"))
+    wall_seconds = max(end_ns - begin_ns, 0) * _NS
     first = info.events[0].attr if info.events else None
     return RunInfo(
         origin=info.origin,
-        command=_command(info),
+        command=texts_of(extras.get("command")),
         recorder=info.perf_version.replace("-", " ", 1)
         if info.perf_version.startswith("prospect-")
         else f"perf {info.perf_version}".strip(),
         recorder_command_line=info.command_line,
         hostname=info.hostname,
         os_release=info.os_release,
-        uname=str(extras.get("uname") or _uname(info)),
+        uname=next(iter(texts_of([extras.get("uname")])), "") or _uname(info),
         arch=info.arch,
         cpu_description=info.cpu_description,
-        cpu_mhz=_number(extras.get("cpu_mhz")),
+        cpu_mhz=number_of(extras.get("cpu_mhz")),
         cpus=len(cpus) or _cpus_seen(events) or info.cpus_online,
-        started_at=_number(extras.get("started_at")) or info.recorded_at,
-        wall_seconds=max(end_ns - begin_ns, 0) * _NS,
+        started_at=_started_at(info, wall_seconds),
+        wall_seconds=wall_seconds,
         system_wide=_is_system_wide(first, extras),
         clock=_clock_words(first),
         events=tuple(event_info(event, extras) for event in info.events),
@@ -86,11 +96,16 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
 
 def recorded_until(info: RecordingInfo, events: Events) -> float:
     """Return when the recording ended, in seconds since the epoch; 0.0 where it does not say."""
-    started_at = _number(info.extras.get("started_at"))
+    started_at = number_of(info.extras.get("started_at"))
     if not started_at:
-        return info.recorded_at  # the file's own time: it was finished at the end
+        return info.recorded_at
     begin_ns, end_ns = _interval_ns(info, events)
     return started_at + (end_ns - begin_ns) * _NS
+
+
+def _started_at(info: RecordingInfo, wall_seconds: float) -> float:
+    told = number_of(info.extras.get("started_at")) or info.started_at
+    return told or max(info.recorded_at - wall_seconds, 0.0)
 
 
 def event_info(event: EventDescription, extras: dict[str, Any]) -> EventInfo:
@@ -102,7 +117,8 @@ def event_info(event: EventDescription, extras: dict[str, Any]) -> EventInfo:
         abi.PERF_COUNT_SW_TASK_CLOCK,
     )
     if is_clock and not rate_hz and attr.sample_period:
-        rate_hz = _number(extras.get("frequency_hz")) or 1e9 / attr.sample_period
+        told_hz = number_of(extras.get("frequency_hz"))
+        rate_hz = told_hz if told_hz >= 1 else 1e9 / attr.sample_period
     # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
     is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
     return EventInfo(
@@ -114,19 +130,12 @@ def event_info(event: EventDescription, extras: dict[str, Any]) -> EventInfo:
     )
 
 
-def _command(info: RecordingInfo) -> tuple[str, ...]:
-    command = info.extras.get("command")
-    if isinstance(command, list):
-        return tuple(str(word) for word in command)
-    return ()
-
-
 def _uname(info: RecordingInfo) -> str:
     return " ".join(word for word in ("Linux", info.hostname, info.os_release, info.arch) if word)
 
 
 def _interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
-    recorded = _list_of_int(info.extras.get("interval_ns"))
+    recorded = counts_of(info.extras.get("interval_ns"))
     if len(recorded) == 2:
         return recorded[0], recorded[1]
     if info.last_sample_ns > info.first_sample_ns:
@@ -141,19 +150,18 @@ def _cpus_seen(events: Events) -> int:
     seen = events.samples.cpu
     if not len(seen):
         return 0
-    present = [False] * 65536
-    for cpu in set(seen[:: max(1, len(seen) // 65536)].tolist()):
-        present[cpu] = True
-    present[0xFFFF] = False
-    return sum(present)
+    some = seen[:: max(1, len(seen) // 65536)]
+    return len(set(some.tolist()) - {NO_CPU})
 
 
 def _is_system_wide(attr: EventAttr | None, extras: dict[str, Any]) -> bool:
     scope = extras.get("scope")
     if scope is not None:
         return bool(scope == "system")
-    # perf enables a per-command event at exec; a system-wide one is on from the start.
-    return attr is not None and not attr.flags & abi.FLAG_ENABLE_ON_EXEC
+    # perf enables the events of a command at exec, and samples of -p and -t do not name the CPU.
+    # Source: evsel__config() in tools/perf/util/evsel.c, Linux 6.18.
+    names_cpu = attr is not None and bool(attr.sample_type & abi.PERF_SAMPLE_CPU)
+    return attr is not None and names_cpu and not attr.flags & abi.FLAG_ENABLE_ON_EXEC
 
 
 def _clock_words(attr: EventAttr | None) -> str:
@@ -176,7 +184,7 @@ def _clock_words(attr: EventAttr | None) -> str:
 def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[str, ...]:
     recorded = extras.get("limits")
     if isinstance(recorded, list):
-        return tuple(str(sentence) for sentence in recorded)
+        return texts_of(recorded)
     if attr is not None and attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         return ("No kernel samples: the recording was made of user space only.",)
     return ()
@@ -206,10 +214,7 @@ def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
     told = int(told_tasks.sum()) + told_maps
     statistics["notifications"] = sum(of_kernel.values()) - told
     statistics["unknowns"] = sum(of_kernel[kind] for kind in of_kernel.keys() - _KNOWN_TYPES)
-    recorded = extras.get("counters")
-    if isinstance(recorded, dict):
-        statistics |= {str(k): int(v) for k, v in recorded.items() if isinstance(v, int)}
-    return statistics
+    return statistics | counts_by_name(extras.get("counters"))
 
 
 def _told_earlier(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -221,30 +226,16 @@ def _told_earlier(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 def _accounting(extras: dict[str, Any]) -> dict[str, Any]:
     """Return the kernel's own accounting of the interval, in seconds, under flat names."""
+    stat = mapping_of(extras.get("proc_stat"))
+    hz = number_of(stat.get("hz"))
+    start, end = (counts_of(mapping_of(stat.get(side)).get("cpu")) for side in ("start", "end"))
     accounting: dict[str, Any] = {}
-    stat = extras.get("proc_stat")
-    if isinstance(stat, dict):
-        hz = _number(stat.get("hz")) or 100.0
-        start, end = (
-            _list_of_int(stat.get(side, {}).get("cpu")) if isinstance(stat.get(side), dict) else []
-            for side in ("start", "end")
-        )
+    if hz >= 1:
         for name, before, after in zip(_STAT_FIELDS, start, end, strict=False):
             accounting[f"{name}_s"] = (after - before) / hz
     for source, prefix in (("rusage", "command_"), ("recorder_rusage", "recorder_")):
-        usage = extras.get(source)
-        if isinstance(usage, dict):
-            accounting |= {f"{prefix}{key}": _number(value) for key, value in usage.items()}
-    if isinstance(extras.get("exit_status"), int):
+        usage = mapping_of(extras.get(source))
+        accounting |= {f"{prefix}{key}": number_of(value) for key, value in usage.items()}
+    if is_i32(extras.get("exit_status")):
         accounting["command_exit_status"] = extras["exit_status"]
     return accounting
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def _list_of_int(value: object) -> Sequence[int]:
-    if isinstance(value, list) and all(isinstance(item, int) for item in value):
-        return value
-    return []

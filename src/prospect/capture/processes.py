@@ -46,13 +46,15 @@ class Snapshot:
 
     Attributes:
         processes: pid → [parent, process group, session, 1 for a kernel thread].
-        maps_incomplete: processes whose mappings this user may not read.
+        unreadable: pid → name of processes whose mappings this user may not read.
     """
 
-    def __init__(self, proc: str = "/proc") -> None:
+    def __init__(self, proc: str = "/proc", command_pid: int = -1) -> None:
+        """Prepare; `command_pid` is left out, as its own records tell its life from the start."""
         self._proc = proc
+        self._command_pid = command_pid
         self.processes: dict[int, list[int]] = {}
-        self.maps_incomplete = 0
+        self.unreadable: dict[int, bytes] = {}
         # Compiled here, after the command has started, rather than at import.
         self._executable = re.compile(
             rb"^([0-9a-f]+)-([0-9a-f]+) ([r-])([w-])x([ps]) ([0-9a-f]+)"
@@ -66,8 +68,8 @@ class Snapshot:
         The newest come first, as they are the likeliest to end soon, and names before mappings;
         births are written in the order of pids, parents before children as a rule.
         """
-        pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdecimal())
-        pids.reverse()
+        listed = {int(name) for name in os.listdir(self._proc) if name.isdecimal()}
+        pids = sorted(listed - {self._command_pid}, reverse=True)
         found: list[tuple[int, Stat]] = []
         for first in range(0, len(pids), _PORTION_PROCESSES):
             for pid in pids[first : first + _PORTION_PROCESSES]:
@@ -84,24 +86,24 @@ class Snapshot:
             fork_record(pid, stat.ppid) + comm_record(pid, pid, stat.comm)
             for pid, stat in reversed(found)
         )
-        programs = [(pid, stat.threads) for pid, stat in found if not stat.is_kernel_thread]
+        programs = [(pid, stat) for pid, stat in found if not stat.is_kernel_thread]
         for first in range(0, len(programs), _PORTION_PROCESSES):
             portion: list[bytes] = []
-            for pid, threads in programs[first : first + _PORTION_PROCESSES]:
-                portion += self._code_and_threads(pid, threads)
+            for pid, stat in programs[first : first + _PORTION_PROCESSES]:
+                portion += self._code_and_threads(pid, stat)
             yield b"".join(portion)
 
-    def _code_and_threads(self, pid: int, threads: int) -> list[bytes]:
+    def _code_and_threads(self, pid: int, stat: Stat) -> list[bytes]:
         directory = f"{self._proc}/{pid}"
         try:
             text = read_file(f"{directory}/maps")
         except PermissionError:
-            self.maps_incomplete += 1
+            self.unreadable[pid] = stat.comm
             text = b""
         except OSError:
             return []  # it has ended by now
         records = [user_map_record(pid, found) for found in self.executable_maps(text)]
-        if threads > 1:
+        if stat.threads > 1:
             records.extend(_thread_names(directory, pid))
         return records
 

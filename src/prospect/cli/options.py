@@ -105,7 +105,8 @@ def _positive(text: str) -> int:
 
 def _seconds(text: str) -> float:
     try:
-        seconds = float(text)
+        # float() also takes what nobody means here: 1_0, spaces, digits of other scripts.
+        seconds = float(text) if set(text) <= set("0123456789.+eE-") else -1.0
     except ValueError:
         seconds = -1.0
     if not 0.0 <= seconds < float("inf"):
@@ -303,7 +304,8 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
         try:
             values[option.keyword] = option.check(text) if option.check else option.value
         except UsageError as error:
-            raise UsageError(f"{spelling} {text}: {error}") from None
+            given = text or "''"
+            raise UsageError(f"{spelling} {given}: {error}") from None
     return Settings(**values), rest
 
 

@@ -30,7 +30,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
             result = record_into(file, settings, command, command_line)
             from prospect.cli import report
 
-            report.write(f"/proc/self/fd/{file.descriptor}", settings, target)
+            report.write(f"/proc/self/fd/{file.descriptor}", settings, target, result.limits)
         finally:
             file.close()
     finally:

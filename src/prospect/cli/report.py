@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.options import DEFAULT_RECORDING
 from prospect.cli.progress import progress
+from prospect.cli.terminal import say
 from prospect.errors import RecordingError, UsageError
 from prospect.outputs import ReportFile, are_same_file
 
@@ -42,8 +43,12 @@ def _refuse_what_cannot_be_meant(settings: Settings, recording: str) -> None:
         raise UsageError(f"-f {settings.output}: the report would replace its recording")
 
 
-def write(recording: str, settings: Settings, target: ReportFile) -> None:
+def write(
+    recording: str, settings: Settings, target: ReportFile, limits: tuple[str, ...] = ()
+) -> None:
     """Write the report on `recording` to `target` and put it in its place.
+
+    Those of the recorder's `limits` that a full disk kept out of the recording are said on stderr.
 
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
@@ -70,4 +75,7 @@ def write(recording: str, settings: Settings, target: ReportFile) -> None:
             kernel_image=settings.kernel_image,
             use_cache=settings.use_cache,
         )
+    for limit in limits:
+        if limit not in profile.run.limits:
+            say(limit)
     target.put(lambda out: renderer.render(profile, out))

@@ -25,8 +25,14 @@ def occupy_closed_standard_files() -> None:
 
 def say(message: str) -> None:
     """Print one diagnostic line on stderr, whatever its text contains, even if nobody reads it."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in f"prospect: {message}")
+    line = "".join(c if c.isprintable() else _written_out(c) for c in f"prospect: {message}")
     say_all(f"{line}\n")
+
+
+def _written_out(char: str) -> str:
+    """Return an escape; a byte that is no UTF-8 shows as itself, not as Python's stand-in for it."""
+    byte = ord(char) - 0xDC00  # PEP 383
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(char)[1:-1]
 
 
 def say_all(text: str) -> None:

@@ -26,7 +26,7 @@ _ZSTD = 1
 def decode_feature(bit: int, content: bytes | memoryview, order: str) -> dict[str, Any]:
     """Return the RecordingInfo fields that a feature section holds; empty for others.
 
-    The key ``events`` of EVENT_DESC lists the events with their names; ``recorded_at`` is in
+    The key ``events`` of EVENT_DESC lists the events with their names; ``started_at`` is in
     seconds since 1970.
 
     Raises:
@@ -113,7 +113,7 @@ def _compressed(fields: FieldReader) -> dict[str, Any]:
 
 def _clock_data(fields: FieldReader) -> dict[str, Any]:
     _, _, realtime_ns, _ = fields.unpack("IIQQ")
-    return {"recorded_at": realtime_ns / 1e9}
+    return {"started_at": realtime_ns / 1e9}
 
 
 def _prospect(fields: FieldReader) -> dict[str, Any]:

@@ -76,10 +76,13 @@ class Metadata:
         return tuple(events)
 
     def info(self, recorded_at: float = 0.0) -> RecordingInfo:
-        """Return the facts; `recorded_at` stands in where the recording gives no time."""
-        facts = {"recorded_at": recorded_at} | self._facts
+        """Return the facts; `recorded_at` is the file's own time."""
         return RecordingInfo(
-            origin=self._origin, events=self.events, build_ids=tuple(self._build_ids), **facts
+            origin=self._origin,
+            events=self.events,
+            build_ids=tuple(self._build_ids),
+            recorded_at=recorded_at,
+            **self._facts,
         )
 
     def _add_attr(self, fields: FieldReader, _record: memoryview) -> None:

@@ -150,6 +150,8 @@ def _take(descriptor: int, path: bytes, largest_bytes: int) -> OpenFile | NameSo
 
 def _contents(descriptor: int, size: int, *, mapped: bool) -> memoryview:
     if mapped and size >= MAPPED_FROM_BYTES:
+        # A PCI device's memory in /sys can be mapped, with effects on the device, but not read.
+        os.pread(descriptor, 16, 0)
         return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
     buffer = bytearray(size)
     filled = 0

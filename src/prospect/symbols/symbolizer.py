@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
 _IS_FULL = np.zeros(256, np.bool_)
 _IS_FULL[[NameSource.SYMTAB, NameSource.DEBUG_FILE, NameSource.MINI_DEBUG, NameSource.VDSO]] = True
+# A runtime's code stands in mappings of several names; its map file is parsed once for all of them.
+_MOST_MAP_TABLES = 4
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
 
 
@@ -68,6 +70,7 @@ class Symbolizer:
         self._places = places
         self._images: dict[ObjectKey, tuple[ElfImage, SymbolTable] | Missing] = {}
         self._kernel: KernelNames | Missing | None = None
+        self._map_tables: dict[int, tuple[bytes, SymbolTable] | Missing] = {}
         self.notes: list[str] = []
 
     def resolve(
@@ -172,20 +175,31 @@ class Symbolizer:
     ) -> Resolution:
         notes = []
         for pid in pids if self._is_here else ():
-            found = find_map_file(pid, live_process(pid, self._options.recorded_until))
+            found = self._map_table(pid)
             if isinstance(found, Missing):
                 notes.append(found.note)
                 continue
-            table = parse_map_file(found.data)
+            map_path, table = found
             row = table.lookup(address)
             if (row >= 0).any():
-                path = _shown(found.path)  # says more than "//anon", and whose code it is
+                path = _shown(map_path)  # says more than "//anon", and whose code it is
                 names = named(table, row, address, NameSource.NO_ANONYMOUS, path)
                 return Resolution(names, path, KIND_JIT)
         for note in filter(None, notes):
             self._note(note)
         note = next(filter(None, notes), "")
         return Resolution(nameless(address, NameSource.NO_ANONYMOUS), path, key.kind, note=note)
+
+    def _map_table(self, pid: int) -> tuple[bytes, SymbolTable] | Missing:
+        known = self._map_tables.get(pid)
+        if known is not None:
+            return known
+        file = find_map_file(pid, live_process(pid, self._options.recorded_until))
+        found = file if isinstance(file, Missing) else (file.path, parse_map_file(file.data))
+        if len(self._map_tables) == _MOST_MAP_TABLES:
+            del self._map_tables[next(iter(self._map_tables))]
+        self._map_tables[pid] = found
+        return found
 
     def _note(self, sentence: str) -> None:
         if sentence and sentence not in self.notes:

@@ -151,7 +151,7 @@ def test_snapshot_decodes_to_what_stood_in_proc(proc):
     assert len(events.mmaps.pid) == 7
     assert events.names[events.mmaps.name[3]] == b"/memfd:x\ny (deleted)"
     assert snapshot.processes == {2: [0, 11, 12, 1], 70: [1, 11, 12, 0], 90: [1, 11, 12, 0]}
-    assert snapshot.maps_incomplete == 0
+    assert snapshot.unreadable == {}
 
 
 def test_births_say_that_mappings_were_not_inherited(proc):

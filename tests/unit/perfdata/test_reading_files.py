@@ -103,7 +103,7 @@ def check_info(info):
         BuildId(b"[kernel.kallsyms]", b"\1" * 20, -1, 1),
     )
     assert (info.first_sample_ns, info.last_sample_ns) == (10, 2009)
-    assert info.recorded_at == 1_700_000_000
+    assert info.started_at == 1_700_000_000
 
 
 def test_features_are_read(opened):

@@ -53,7 +53,7 @@ def _words(words: tuple[str, ...]) -> str:
 
 
 def _cpu_speed(run: RunInfo) -> str:
-    speed = f"{run.cpu_mhz:.6f} MHz" if run.cpu_mhz > 0 else _UNKNOWN
+    speed = f"{run.cpu_mhz:.3f} MHz" if run.cpu_mhz > 0 else _UNKNOWN
     return f"{speed} ({escaped(run.cpu_description)})" if run.cpu_description else speed
 
 

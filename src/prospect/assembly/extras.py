@@ -1,0 +1,65 @@
+"""Values of Prospect's own feature section, taken for what they are worth.
+
+Comes in: any value of a JSON document that anybody may have written (docs/recording.md says what
+ours holds). Goes out: a value of the type that is meant and that every column can hold, else the
+neutral one: a wrong fact is as good as none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_LARGEST_I32 = (1 << 31) - 1
+_LARGEST_I64 = (1 << 63) - 1
+_LARGEST_I64_DIGITS = 19
+
+
+def number_of(value: object) -> float:
+    """Return a finite number, 0.0 for anything else."""
+    if not isinstance(value, (int, float)):
+        return 0.0
+    try:
+        number = float(value)
+    except OverflowError:  # JSON's integers have any size
+        return 0.0
+    return number if math.isfinite(number) else 0.0
+
+
+def is_i32(value: object) -> bool:
+    """Tell whether a value is a number that pids, CPUs and statuses can be."""
+    return isinstance(value, int) and abs(value) <= _LARGEST_I32
+
+
+def mapping_of(value: object) -> dict[str, Any]:
+    """Return a JSON object, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def texts_of(value: object) -> tuple[str, ...]:
+    """Return the texts of a list, nothing else of it."""
+    return tuple(item for item in value if isinstance(item, str)) if type(value) is list else ()
+
+
+def counts_of(value: object) -> tuple[int, ...]:
+    """Return a list of counts or times of 0 to 2**63 - 1, empty unless all of them are."""
+    return tuple(value) if type(value) is list and all(_is_count(item) for item in value) else ()
+
+
+def counts_by_name(value: object) -> dict[str, int]:
+    """Return the counts of 0 to 2**63 - 1 in a JSON object."""
+    return {name: count for name, count in mapping_of(value).items() if _is_count(count)}
+
+
+def by_number(value: object) -> dict[int, Any]:
+    """Return what a JSON object has under the numbers 0 to 2**31 - 1: pids, CPUs."""
+    numbered = {
+        int(key): item
+        for key, item in mapping_of(value).items()
+        if key.isdecimal() and len(key) <= _LARGEST_I64_DIGITS
+    }
+    return {number: item for number, item in numbered.items() if is_i32(number)}
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value <= _LARGEST_I64

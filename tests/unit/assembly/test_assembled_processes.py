@@ -1,0 +1,63 @@
+"""The process table: what records say, what the snapshot adds, who is COMMAND."""
+
+from __future__ import annotations
+
+from builders.sideband import EventLog
+from prospect.abi.recording import RecordingInfo
+from prospect.assembly.processes import describe_processes
+from prospect.spaces.world import build_spaces
+
+
+def processes_of(log, **extras):
+    return describe_processes(build_spaces(log.events()), RecordingInfo(extras=extras))
+
+
+def launched():
+    """The recorder, 5, forks COMMAND, 6, which forks a child that executes; then 6 is reused."""
+    log = EventLog()
+    log.comm(0, 5, b"recorder")
+    log.fork(10, 5, 6)
+    log.exec(11, 6, b"command")
+    log.fork(12, 6, 7)
+    log.exec(13, 7, b"child")
+    log.exit(14, 7)
+    log.exit(15, 6)
+    log.fork(20, 5, 6)
+    return log
+
+
+def test_the_command_begins_with_its_exec_and_its_pid_is_not_its_name():
+    table = processes_of(launched(), command_pid=6, recorder_pids=[5, 6])
+    rows = list(zip(table.pid.tolist(), table.name, strict=True))
+    assert rows == [(5, "recorder"), (6, "recorder"), (6, "command"), (7, "command"),
+                    (7, "child"), (6, "recorder")]  # fmt: skip
+    assert table.is_command.tolist() == [False, False, True, False, False, False]
+    assert table.is_descendant.tolist() == [False, False, True, True, True, False]
+    assert table.is_recorder.tolist() == [True, True, False, False, False, True]
+
+
+def test_facts_of_the_snapshot_pass_through_exec_but_not_to_a_later_life():
+    log = launched()
+    table = processes_of(log, processes={"5": [1, 4, 3, 0], "6": [5, 6, 3, 0]})
+    assert table.group_pid.tolist() == [4, 6, 6, -1, -1, -1]
+    assert table.session_pid.tolist() == [3, 3, 3, -1, -1, -1]
+    assert table.parent_pid.tolist() == [1, 5, 5, 6, 6, 5]
+
+
+def test_children_of_kthreadd_are_kernel_threads_until_they_execute():
+    log = EventLog()
+    log.comm(0, 2, b"kthreadd")
+    log.fork(10, 2, 30)
+    log.exec(11, 30, b"modprobe")
+    log.comm(0, 40, b"kworker")
+    log.comm(0, 41, b"user")
+    table = processes_of(log, processes={"40": [2, 0, 0, 1], "41": [1, 41, 41, 0]})
+    kernel = dict(zip(zip(table.pid.tolist(), table.name, strict=True), table.is_kernel_thread,
+                      strict=True))  # fmt: skip
+    assert kernel == {
+        (2, "kthreadd"): True,
+        (30, "kthreadd"): True,
+        (30, "modprobe"): False,
+        (40, "kworker"): True,
+        (41, "user"): False,
+    }

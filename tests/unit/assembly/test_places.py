@@ -1,0 +1,109 @@
+"""Which object a hit is in: by mode, by mapping, by what identifies a file."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from builders.sideband import EventLog
+from prospect.abi import constants as abi
+from prospect.abi.recording import BuildId, RecordingInfo
+from prospect.assembly.places import Placement, place
+from prospect.profile.model import KIND_ANON, KIND_ELF
+from prospect.spaces.attribution import attribute
+from prospect.spaces.world import build_spaces
+
+CODE = 0x400000
+
+
+def placed(log, *build_ids):
+    events = log.events()
+    world = build_spaces(events)
+    return place(
+        attribute(events.samples, world.timeline), world, RecordingInfo(build_ids=build_ids)
+    )
+
+
+def where(placement):
+    rows = zip(placement.object_index.tolist(), placement.address.tolist(), strict=True)
+    return sorted((placement.keys[row].path, address) for row, address in rows)
+
+
+def test_the_mode_decides_where_no_mapping_does():
+    log = EventLog()
+    modes = (
+        (abi.PERF_RECORD_MISC_CPUMODE_UNKNOWN, b"[unknown]"),
+        (abi.PERF_RECORD_MISC_KERNEL, b"[kernel.kallsyms]"),
+        (abi.PERF_RECORD_MISC_USER, b"[unknown]"),
+        (abi.PERF_RECORD_MISC_HYPERVISOR, b"[hypervisor]"),
+        (abi.PERF_RECORD_MISC_GUEST_KERNEL, b"[guest]"),
+        (abi.PERF_RECORD_MISC_GUEST_USER, b"[guest]"),
+        (6, b"[unknown]"),
+    )
+    for mode, _ in modes:
+        log.sample(5, 10, 0x100 + mode, mode=mode)
+    assert where(placed(log)) == sorted((path, 0x100 + mode) for mode, path in modes)
+
+
+def test_the_vsyscall_page_needs_no_mapping():
+    log = EventLog()
+    log.sample(5, 10, 0xFFFFFFFFFF600400)
+    assert where(placed(log)) == [(b"[vsyscall]", 0xFFFFFFFFFF600400)]
+
+
+def test_addresses_of_files_are_offsets_and_those_of_memory_are_not():
+    log = EventLog()
+    log.mmap(1, 10, CODE, 0x1000, b"/bin/program", pgoff=0x3000)
+    log.mmap(2, 10, CODE + 0x1000, 0x1000, b"//anon", pgoff=CODE)
+    log.sample(5, 10, CODE + 8)
+    log.sample(5, 10, CODE + 0x1008)
+    assert where(placed(log)) == [(b"//anon", CODE + 0x1008), (b"/bin/program", 0x3008)]
+
+
+def test_memory_is_a_process_own_and_files_are_shared():
+    log = EventLog()
+    for pid in (10, 11):
+        log.mmap(1, pid, CODE, 0x1000, b"/bin/program", inode=5)
+        log.mmap(2, pid, CODE + 0x1000, 0x1000, b"//anon")
+        log.sample(5, pid, CODE)
+        log.sample(5, pid, CODE + 0x1000)
+    placement = placed(log)
+    kinds = [placement.keys[row].kind for row in np.unique(placement.object_index).tolist()]
+    assert sorted(kinds) == [KIND_ELF, KIND_ANON, KIND_ANON]
+
+
+def test_one_build_id_of_a_path_stands_for_the_inode():
+    log = EventLog()
+    log.mmap(1, 10, CODE, 0x1000, b"/bin/program", inode=5)
+    log.sample(5, 10, CODE)
+    key = placed(log, BuildId(b"/bin/program", b"\x01" * 20)).keys[-1]
+    assert (key.build_id, key.inode) == (b"\x01" * 20, 0)
+
+
+def test_two_build_ids_of_a_path_say_nothing_and_an_empty_one_is_none():
+    log = EventLog()
+    log.mmap(1, 10, CODE, 0x1000, b"/bin/program", inode=5)
+    log.mmap(1, 10, CODE + 0x1000, 0x1000, b"//anon")
+    log.sample(5, 10, CODE)
+    log.sample(5, 10, CODE + 0x1000)
+    several = [BuildId(b"/bin/program", bytes([n]) * 20) for n in (1, 2)]
+    nothing = [BuildId(b"/bin/program", bytes(20)), BuildId(b"//anon", b"")]
+    for build_ids in (several, nothing):
+        file, memory = placed(log, *build_ids).keys[-2:]
+        assert (file.build_id, file.inode, memory.kind) == (b"", 5, KIND_ANON)
+
+
+def test_places_are_sorted_whatever_their_addresses():
+    rng = np.random.default_rng(1)
+    for high in (1 << 20, 1 << 64):
+        objects = rng.integers(0, 3, 500).astype(np.int32)
+        address = rng.integers(0, high, 500, np.uint64)
+        placement = Placement([], [], objects, address, np.full(500, -1))
+        order, starts = placement.sorted_places()
+        pairs = list(zip(objects[order].tolist(), address[order].tolist(), strict=True))
+        assert [row for row, _ in pairs] == sorted(objects.tolist())
+        assert len(set(pairs)) == 1 + sum(
+            first != second for first, second in itertools.pairwise(pairs)
+        )
+        assert objects[order[starts]].tolist() == [0, 1, 2]

@@ -1,0 +1,71 @@
+"""What a recording by perf says of its run, where no section of ours does."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import perfdata as build
+from builders.sources import CLOCK, CLOCK_ATTR, CLOCK_ID
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.abi.block import EventDescription, RecordBlock
+from prospect.abi.recording import RecordingInfo
+from prospect.assembly.run import describe_run, event_info, recorded_until
+from prospect.events.decode import decode
+
+RECORDS = build.RecordBuilder()
+SECONDS_5 = 5_000_000_000
+
+
+def run_of(info, cpus=(0, 1)):
+    samples = (
+        RECORDS.sample(time=time, cpu=cpu, id=CLOCK_ID)
+        for cpu, time in zip(cpus, (1, 1 + SECONDS_5), strict=True)
+    )
+    events = decode([RecordBlock(memoryview(b"".join(samples)))], (CLOCK,))
+    return describe_run(info, events, ()), recorded_until(info, events)
+
+
+def test_a_file_was_finished_at_the_end_of_what_it_records():
+    run, until = run_of(RecordingInfo(events=(CLOCK,), recorded_at=1000.0))
+    assert until == 1000.0
+    assert run.started_at == pytest.approx(995.0)
+
+
+def test_the_clock_pair_of_perf_tells_the_start_and_not_the_end():
+    run, until = run_of(RecordingInfo(events=(CLOCK,), started_at=990.0, recorded_at=1000.0))
+    assert (run.started_at, until) == (990.0, 1000.0)
+
+
+def test_our_own_start_and_interval_tell_the_end_of_a_copied_file():
+    extras = {"started_at": 500.0, "interval_ns": [10, 10 + SECONDS_5]}
+    run, until = run_of(RecordingInfo(events=(CLOCK,), recorded_at=1000.0, extras=extras))
+    assert (run.started_at, until) == (500.0, pytest.approx(505.0))
+
+
+@pytest.mark.parametrize(
+    ("flags", "sample_type", "is_system_wide"),
+    [
+        (0, build.USUAL, True),  # perf record -a
+        (abi.FLAG_ENABLE_ON_EXEC, build.USUAL, False),  # perf record COMMAND
+        (0, build.USUAL & ~build.CPU, False),  # perf record -p PID
+    ],
+)
+def test_the_scope_of_perf_is_seen_in_its_event(flags, sample_type, is_system_wide):
+    attr = CLOCK_ATTR._replace(flags=CLOCK_ATTR.flags | flags, sample_type=sample_type)
+    event = EventDescription(attr, (CLOCK_ID,), "cpu-clock")
+    run, _ = run_of(RecordingInfo(events=(event,)))
+    assert run.system_wide == is_system_wide
+
+
+def test_cpus_are_counted_from_the_samples_and_unknown_ones_not_at_all():
+    assert run_of(RecordingInfo(events=(CLOCK,)))[0].cpus == 2
+    assert run_of(RecordingInfo(events=(CLOCK,)), cpus=(3, 0xFFFF))[0].cpus == 1
+
+
+def test_a_rate_is_told_by_the_event_or_by_the_recorder_or_by_the_period():
+    by_frequency = EventAttr(sample_period=50, flags=abi.FLAG_FREQ)
+    assert event_info(EventDescription(by_frequency), {}).frequency_hz == 50
+    assert event_info(CLOCK, {"frequency_hz": 200}).frequency_hz == 200
+    assert event_info(CLOCK, {}).frequency_hz == 100
+    assert event_info(CLOCK, {"frequency_hz": -3}).frequency_hz == 100

@@ -1,0 +1,100 @@
+"""One recording built by hand, from its records to the rows of its profile."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from builders import perfdata as build
+from builders.sources import CLOCK, CLOCK_ID, BuiltSource
+from prospect.abi.recording import RecordingInfo
+from prospect.pipeline import PipelineOptions, build_profile
+from prospect.profile.tables import hits_table
+
+RECORDS = build.RecordBuilder()
+KERNEL_TEXT = 0xFFFFFFFF81000000
+PROGRAM = 0x400000
+OPTIONS = PipelineOptions(use_cache=False)
+TAIL = {"id": CLOCK_ID, "cpu": 1}
+sample = partial(RECORDS.sample, period=10_000_000, **TAIL)
+
+
+def records():
+    """A shell forks a child that executes one program, then another at the same address."""
+    kernel_name = "[kernel.kallsyms]_text"
+    return [
+        RECORDS.mmap(
+            -1, 0, KERNEL_TEXT, 1 << 24, kernel_name, pgoff=KERNEL_TEXT, misc=build.MISC_KERNEL
+        ),
+        RECORDS.comm(10, 10, "shell"),
+        RECORDS.mmap2(10, 10, PROGRAM, 0x1000, "/none/shell", inode=1),
+        RECORDS.fork(11, 10, time=100, **TAIL),
+        sample(ip=PROGRAM, pid=11, tid=11, time=110),
+        RECORDS.comm(11, 11, "first", is_exec=True, time=120, **TAIL),
+        RECORDS.mmap2(11, 11, PROGRAM, 0x1000, "/none/first", pgoff=0x2000, time=121, **TAIL),
+        sample(ip=PROGRAM + 8, pid=11, tid=11, time=130),
+        sample(ip=PROGRAM + 8, pid=11, tid=11, time=131),
+        RECORDS.comm(11, 11, "second", is_exec=True, time=140, **TAIL),
+        RECORDS.mmap2(11, 11, PROGRAM, 0x1000, "/none/second", time=141, **TAIL),
+        sample(ip=PROGRAM + 8, pid=11, tid=11, time=150),
+        RECORDS.ksymbol(KERNEL_TEXT + (1 << 25), 64, "bpf_prog_1", time=151, **TAIL),
+        sample(ip=KERNEL_TEXT + (1 << 25), pid=11, tid=11, time=152, misc=build.MISC_KERNEL),
+        RECORDS.lost(CLOCK_ID, 3, time=153, **TAIL),
+        RECORDS.exit(11, 10, time=160, **TAIL),
+        sample(ip=0x10, pid=10, tid=10, time=170),
+    ]
+
+
+EXTRAS = {
+    "command": ["first", "arg"],
+    "command_pid": 11,
+    "recorder_pids": [10],
+    "interval_ns": [100, 200],
+    "started_at": 1_700_000_000.0,
+    "processes": {"10": [1, 10, 9, 0]},
+    "lost_by_cpu": {"1": 5},
+}
+
+
+def profile_of(extras):
+    info = RecordingInfo(events=(CLOCK,), hostname="elsewhere", extras=extras)
+    return build_profile(BuiltSource(records(), info), OPTIONS)
+
+
+def test_every_sample_is_in_the_row_of_what_ran_where_it_was_taken():
+    table = hits_table(profile_of(EXTRAS))
+    columns = ("process", "pid", "object", "address", "hits")
+    rows = list(zip(*(table[name].tolist() for name in columns), strict=True))
+    assert sorted(rows) == [
+        ("first", 11, "/none/first", 0x2008, 2),
+        ("second", 11, "/none/second", 8, 1),
+        ("second", 11, "bpf_prog_1", KERNEL_TEXT + (1 << 25), 1),
+        ("shell", 10, "[unknown]", 0x10, 1),
+        ("shell", 11, "/none/shell", 0, 1),
+    ]
+
+
+def test_processes_and_losses_know_what_only_the_recorder_could_tell():
+    profile = profile_of(EXTRAS)
+    processes = profile.processes
+    assert processes.pid.tolist() == [10, 11, 11, 11]
+    assert processes.is_command.tolist() == [False, False, True, True]
+    assert processes.is_recorder.tolist() == [True, False, False, False]
+    assert processes.parent_pid.tolist() == [1, 10, 10, 10]
+    assert processes.session_pid.tolist() == [9, -1, -1, -1]
+    assert (profile.losses.cpu.tolist(), profile.losses.lost.tolist()) == ([1], [5])
+    assert profile.run.wall_seconds == pytest.approx(100e-9)
+
+
+def test_a_recording_of_perf_has_no_section_of_ours_and_the_same_hits():
+    ours, perfs = profile_of(EXTRAS), profile_of({})
+    assert perfs.hits.count.tolist() == ours.hits.count.tolist()
+    assert not perfs.processes.is_command.any()
+    assert perfs.losses.lost.tolist() == [3]
+
+
+def test_no_samples_make_an_empty_profile():
+    profile = build_profile(BuiltSource([]), OPTIONS)
+    assert len(profile.hits.count) == 0
+    assert len(profile.processes) == 0
