@@ -23,6 +23,7 @@ _FILES = (
 )
 _ENVIRONMENT = (
     ("TMPDIR", "where a recording is kept until the report is written (default: /var/tmp)"),
+    ("NO_COLOR", "where this is set and not empty, a report on a terminal has no colours"),
     ("XDG_CACHE_HOME", "where the cache of symbol tables is kept (default: ~/.cache)"),
 )
 _SEE_ALSO = "perf(1), perf-record(1), perf-report(1), perf_event_open(2), time(1)"

@@ -30,11 +30,11 @@ from prospect.capture.event_choice import (
 from prospect.capture.kernel_maps import KERNEL_NAME, KernelMaps, read_kernel_maps
 from prospect.capture.machine import Machine, accounting, describe_machine
 from prospect.capture.processes import Snapshot
-from prospect.capture.procfs import read_setting
+from prospect.capture.procfs import read_file, read_setting
 from prospect.capture.rings import ring_size_bytes
 from prospect.capture.signals import SignalWatch
 from prospect.capture.sink import RecordSink
-from prospect.capture.synthesis import fork_record
+from prospect.capture.synthesis import comm_record, fork_record
 from prospect.errors import CaptureError, RecordingError, UsageError
 from prospect.perfdata.writer import RecordingWriter
 from prospect.version import __version__
@@ -176,7 +176,9 @@ def _describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> _Backg
             if not loop.done:
                 loop.step(wait=False)
     snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
-    loop.write(fork_record(pid, os.getpid()))
+    # Until its exec it runs the recorder's code, under the recorder's name.
+    own_name = read_file("/proc/self/comm")[:-1]
+    loop.write(fork_record(pid, os.getpid()) + comm_record(pid, pid, own_name))
     if snapshot.unreadable:
         limits += (_unreadable_maps(snapshot.unreadable),)
     loop.begin_rounds()

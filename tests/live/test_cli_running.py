@@ -218,12 +218,21 @@ def test_each_format_is_written(here):
     assert run("--format", "csv", "true").stdout.count(",") > 10
 
 
-def test_a_terminal_gets_colour_and_a_pipe_none(here):
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_a_terminal_gets_colour_unless_unwanted_and_a_pipe_none(here, variables, is_coloured):
     run("--save", "run.data", "-f", "out", "true")
     master, slave = pty.openpty()
-    subprocess.run([*PROSPECT, "report", "run.data"], stdout=slave, check=True)
+    environment = os.environ | variables
+    subprocess.run([*PROSPECT, "report", "run.data"], stdout=slave, check=True, env=environment)
     os.close(slave)
-    assert b"\x1b[" in os.read(master, 1 << 16)
+    assert (b"\x1b[" in os.read(master, 1 << 16)) == is_coloured
     os.close(master)
     assert "\x1b" not in run("report", "run.data").stdout
 
@@ -271,3 +280,10 @@ def test_an_ordinary_user_profiles_user_space_and_is_told_what_is_missing(here):
     assert "No kernel time was sampled" in text
     assert "Only COMMAND and what it started were sampled" in text
     assert run("doctor", **who).returncode == 1
+
+
+def test_what_a_full_disk_kept_out_of_the_recording_is_said_all_the_same(here):
+    words = ["prlimit", "--fsize=16384", *PROSPECT, "--no-cache", "-H2000", "sh", "-c", BURN]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0
+    assert "Recorded only the first" in ran.stderr + ran.stdout

@@ -219,7 +219,10 @@ ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
 @pytest.mark.skipif(not ONLINE.exists(), reason="this machine's CPUs cannot be taken off line")
 def test_cpu_that_goes_and_comes_back_is_followed(tmp_path):
     line = [sys.executable, "-m", "prospect", "record", "-H", "1000", "-M", "10", "-o"]
-    child = subprocess.Popen([*line, str(tmp_path / "r"), "sleep", "2"])
+    # An idle CPU has hardly a sample: as many burners as CPUs, for two seconds of the clock.
+    burn = "import time\nend = time.monotonic() + 2.5\nwhile time.monotonic() < end: pass"
+    script = f"for cpu in $(seq {os.cpu_count()}); do '{sys.executable}' -c '{burn}' & done; wait"
+    child = subprocess.Popen([*line, str(tmp_path / "r"), "bash", "-c", script])
     try:
         time.sleep(0.5)
         ONLINE.write_text("0")

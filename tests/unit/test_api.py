@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import pytest
 
+import prospect
 from builders.profile import (
     empty_profile,
     hostile_profile,
@@ -15,7 +16,6 @@ from builders.profile import (
     qsort_profile,
     rowless_profile,
 )
-import prospect
 from prospect import Profile
 from prospect.errors import RecordingError, UsageError
 from prospect.profile.tables import TABLES

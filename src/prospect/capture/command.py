@@ -52,7 +52,7 @@ class Command:
             CommandError: the system cannot fork.
         """
         words = [os.fsencode(word) for word in command]
-        if not words or any(b"\0" in word for word in words):
+        if not words or not words[0] or any(b"\0" in word for word in words):
             raise UsageError("a command to run is needed, its words without NUL characters")
         self._name = os.fsdecode(words[0])
         go_fd, self._go_fd = os.pipe2(os.O_CLOEXEC)

@@ -27,7 +27,8 @@ class RecordSink:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._begin = os.lseek(fd, 0, os.SEEK_CUR)
-        self._reserve_end = self._reserve_begin = 0
+        # Ends of whole records: none that a later one makes useless for `_cut_back`.
+        self._ends = [0]
         self.bytes_written = 0
 
     def append(self, buffers: Sequence[memoryview | bytes]) -> None:
@@ -43,9 +44,9 @@ class RecordSink:
         except OSError:
             self._cut_back()
             raise
-        if self.bytes_written - self._reserve_begin >= _RESERVE_BYTES:
-            self._reserve_end = self._reserve_begin
-            self._reserve_begin = self.bytes_written
+        self._ends.append(self.bytes_written)
+        while len(self._ends) > 1 and self._ends[1] <= self.bytes_written - _RESERVE_BYTES:
+            del self._ends[0]
 
     def _write(self, buffers: Sequence[memoryview | bytes]) -> None:
         expected = sum(map(len, buffers))
@@ -60,6 +61,8 @@ class RecordSink:
                 rest = rest[written:]
 
     def _cut_back(self) -> None:
-        self.bytes_written = self._reserve_end
+        """Give up what the features may need, but of little never more than half."""
+        most = max(self.bytes_written - _RESERVE_BYTES, self.bytes_written // 2)
+        self.bytes_written = max(end for end in (0, *self._ends) if end <= most)
         os.ftruncate(self._fd, self._begin + self.bytes_written)
         os.lseek(self._fd, 0, os.SEEK_END)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prospect.cli.terminal import say_all
+from prospect.cli.terminal import say_all, takes_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +17,7 @@ _PATIENCE_S = 1.0
 @contextmanager
 def progress(message: str) -> Iterator[None]:
     """Show `message` while the block runs, from its first second on; then take it away."""
-    if not os.isatty(2):
+    if not takes_escapes(2):
         yield
         return
     shown = threading.Event()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.options import DEFAULT_RECORDING
 from prospect.cli.progress import progress
-from prospect.cli.terminal import say
+from prospect.cli.terminal import say, takes_escapes
 from prospect.errors import RecordingError, UsageError
 from prospect.outputs import ReportFile, are_same_file
 
@@ -66,7 +66,7 @@ def write(
         detail=settings.detail,
         user_threshold_s=settings.user_threshold_s,
         kernel_threshold_s=settings.kernel_threshold_s,
-        colour=os.isatty(target.descriptor) and "NO_COLOR" not in os.environ,
+        colour=takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR"),
     )
     with progress("reading the recording and naming its addresses ..."):
         profile = api.open(

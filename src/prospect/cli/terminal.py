@@ -23,6 +23,11 @@ def occupy_closed_standard_files() -> None:
             os.open(os.devnull, os.O_RDONLY if descriptor else os.O_WRONLY)
 
 
+def takes_escapes(descriptor: int) -> bool:
+    """Say whether a terminal is there that understands colours and erasing."""
+    return os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
+
+
 def say(message: str) -> None:
     """Print one diagnostic line on stderr, whatever its text contains, even if nobody reads it."""
     line = "".join(c if c.isprintable() else _written_out(c) for c in f"prospect: {message}")
@@ -30,7 +35,7 @@ def say(message: str) -> None:
 
 
 def _written_out(char: str) -> str:
-    """Return an escape; a byte that is no UTF-8 shows as itself, not as Python's stand-in for it."""
+    """Return an escape; an undecodable byte shows as itself, not as Python's stand-in for it."""
     byte = ord(char) - 0xDC00  # PEP 383
     return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(char)[1:-1]
 

@@ -55,7 +55,6 @@ class TableBuilder:
         self._paths: list[str] = []
         self._kinds: list[int] = []
         self._build_ids: list[str] = []
-        self._object_sources: list[int] = []
         self._notes: list[str] = []
         self._shared_objects: dict[tuple[str, int], int] = {}
         self._names: list[str] = []
@@ -89,11 +88,12 @@ class TableBuilder:
             note: why it has no or poor names.
             part_kinds: kinds of the other object paths among the functions; `kind` if absent.
         """
-        own_object = self._object_row(path, kind, build_id, note, named.source)
-        function_object = np.full(len(named.name), own_object, np.int32)
-        for other in set(named.object_path) - {path}:
-            row = self._part_row(other, (part_kinds or {}).get(other, kind), named.source)
-            function_object[[p == other for p in named.object_path]] = row
+        own_object = self._object_row(path, kind, build_id, note)
+        row_of = {path: own_object}
+        for other in dict.fromkeys(named.object_path):
+            if other not in row_of:
+                row_of[other] = self._part_row(other, (part_kinds or {}).get(other, kind))
+        function_object = np.array([row_of[p] for p in named.object_path], np.int32)
         first_function = len(self._names)
         self._names += named.name
         self._raw_names += named.raw_name
@@ -112,22 +112,17 @@ class TableBuilder:
         self._location_addresses.append(named.address)
         return own_object
 
-    def _object_row(
-        self, path: str, kind: int, build_id: str, note: str, sources: NDArray[np.uint8]
-    ) -> int:
+    def _object_row(self, path: str, kind: int, build_id: str, note: str) -> int:
         self._paths.append(path)
         self._kinds.append(kind)
         self._build_ids.append(build_id)
         self._notes.append(note)
-        # Without any function there is no source; NO_COVER is then the neutral entry.
-        commonest = int(np.bincount(sources).argmax()) if len(sources) else NameSource.NO_COVER
-        self._object_sources.append(commonest)
         return len(self._paths) - 1
 
-    def _part_row(self, path: str, kind: int, sources: NDArray[np.uint8]) -> int:
+    def _part_row(self, path: str, kind: int) -> int:
         row = self._shared_objects.get((path, kind))
         if row is None:
-            row = self._object_row(path, kind, "", "", sources)
+            row = self._object_row(path, kind, "", "")
             self._shared_objects[path, kind] = row
         return row
 
@@ -144,13 +139,6 @@ class TableBuilder:
 
     def tables(self) -> tuple[ObjectTable, FunctionTable, LocationTable]:
         """Return the tables of all objects added so far."""
-        objects = ObjectTable(
-            path=self._paths,
-            kind=np.array(self._kinds, np.uint8),
-            build_id=self._build_ids,
-            source=np.array(self._object_sources, np.uint8),
-            note=self._notes,
-        )
         functions = FunctionTable(
             name=self._names,
             raw_name=self._raw_names,
@@ -161,6 +149,13 @@ class TableBuilder:
             is_global=_joined(self._function_globals, np.bool_),
             source=_joined(self._function_sources, np.uint8),
         )
+        objects = ObjectTable(
+            path=self._paths,
+            kind=np.array(self._kinds, np.uint8),
+            build_id=self._build_ids,
+            source=_commonest_source(functions, len(self._paths)),
+            note=self._notes,
+        )
         locations = LocationTable(
             function_index=_joined(self._location_functions, np.int32),
             address=_joined(self._location_addresses, np.uint64),
@@ -170,3 +165,13 @@ class TableBuilder:
 
 def _joined(parts: list[NDArray[_Scalar]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
     return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def _commonest_source(functions: FunctionTable, objects: int) -> NDArray[np.uint8]:
+    """Return what named most functions of each object; NO_COVER where it has none."""
+    sources = max(NameSource) + 1
+    cell = functions.object_index.astype(np.int64) * sources + functions.source
+    counted = np.bincount(cell, minlength=objects * sources).reshape(objects, sources)
+    commonest: NDArray[np.uint8] = counted.argmax(axis=1).astype(np.uint8)
+    commonest[counted.max(axis=1, initial=0) == 0] = NameSource.NO_COVER
+    return commonest

@@ -68,7 +68,7 @@ class Symbolizer:
     def __init__(self, options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> None:
         self._options = options
         self._places = places
-        self._images: dict[ObjectKey, tuple[ElfImage, SymbolTable] | Missing] = {}
+        self._images: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
         self._kernel: KernelNames | Missing | None = None
         self._map_tables: dict[int, tuple[bytes, SymbolTable] | Missing] = {}
         self.notes: list[str] = []
@@ -119,9 +119,7 @@ class Symbolizer:
     def _resolve_image(
         self, key: ObjectKey, path: str, pids: Sequence[int], offset: NDArray[np.uint64]
     ) -> Resolution:
-        loaded = self._images.get(key)
-        if loaded is None:
-            loaded = self._images[key] = self._load_image(key, pids)
+        loaded = self._load_image(key, pids)
         if not isinstance(loaded, Missing):
             return _of_image(loaded, key, path, offset)
         if loaded.reason == NameSource.NO_MATCH:
@@ -136,15 +134,20 @@ class Symbolizer:
         found = find_image(key, self._live(pids), self._options.recorded_until)
         if isinstance(found, Missing):
             return found
-        debug = None
-        if found.image.find_section(b".symtab") < 0:
-            debug = find_debug_image(found, key.path.rpartition(b"/")[0])
-        return found.image, self._table(found, debug)
-
-    def _table(self, found: FoundImage, debug: ElfImage | None) -> SymbolTable:
-        """Take a table from the cache, else read it and keep it there."""
         file = found.file
         identity = FileIdentity(file.device, file.inode, file.modified_ns, file.owner)
+        # A file has many names: links, other roots, and as many spellings as a recording likes.
+        if identity not in self._images:
+            debug = None
+            if found.image.find_section(b".symtab") < 0:
+                debug = find_debug_image(found, key.path.rpartition(b"/")[0])
+            self._images[identity] = found.image, self._table(found, identity, debug)
+        return self._images[identity]
+
+    def _table(
+        self, found: FoundImage, identity: FileIdentity, debug: ElfImage | None
+    ) -> SymbolTable:
+        """Take a table from the cache, else read it and keep it there."""
         key = cache_key(identity, found.image, debug) if self._cache else None
         if self._cache is None or key is None:
             return read_symbol_table(found.image, debug)

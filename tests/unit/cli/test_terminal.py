@@ -14,7 +14,7 @@ import pytest
 from prospect.cli import progress as progress_module
 from prospect.cli.main import main
 from prospect.cli.progress import progress
-from prospect.cli.terminal import say, show
+from prospect.cli.terminal import say, show, takes_escapes
 from prospect.errors import RenderError
 
 
@@ -63,7 +63,8 @@ def test_a_page_that_stdout_cannot_take_is_an_error_of_ours():
         os.close(full)
 
 
-def test_what_is_quick_shows_no_progress():
+def test_what_is_quick_shows_no_progress(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     with stderr_on_a_terminal() as terminal:
         with progress("working"):
             pass
@@ -72,6 +73,7 @@ def test_what_is_quick_shows_no_progress():
 
 def test_what_takes_long_says_so_on_a_terminal_and_cleans_up(monkeypatch):
     monkeypatch.setattr(progress_module, "_PATIENCE_S", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
     with stderr_on_a_terminal() as terminal:
         with progress("working"):
             deadline = time.monotonic() + 20
@@ -80,6 +82,18 @@ def test_what_takes_long_says_so_on_a_terminal_and_cleans_up(monkeypatch):
                 time.sleep(0.01)
         assert shown == b"prospect: working\r"
         assert seen(terminal) == b"\r\x1b[K"
+
+
+def test_a_dumb_terminal_gets_no_escapes(monkeypatch):
+    monkeypatch.setattr(progress_module, "_PATIENCE_S", 0.0)
+    monkeypatch.setenv("TERM", "dumb")
+    with stderr_on_a_terminal() as terminal:
+        with progress("working"):
+            time.sleep(0.05)
+        assert seen(terminal) == b""
+        assert not takes_escapes(2)
+        monkeypatch.setenv("TERM", "xterm")
+        assert takes_escapes(2)
 
 
 def test_progress_is_for_terminals_only(monkeypatch, capfd):

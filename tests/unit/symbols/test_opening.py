@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 from pathlib import Path
@@ -110,3 +111,19 @@ def test_a_system_file_is_read_to_its_end_or_bound() -> None:
     assert len(read_system_file("/proc/self/maps", largest_bytes=10)) == 10
     assert read_system_file("/proc/no/such/file") == b""
     assert read_system_file("/proc/self") == b""
+
+
+def test_what_cannot_be_read_is_not_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PCI device's memory in /sys is such a file: touching its mapping touches the device."""
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("mapped")
+
+    monkeypatch.setattr(opening, "MAPPED_FROM_BYTES", 1)
+    monkeypatch.setattr(os, "pread", refuse)
+    monkeypatch.setattr("mmap.mmap", never)
+    (tmp_path / "resource0").write_bytes(bytes(100))
+    assert open_file(os.fsencode(tmp_path / "resource0")) == NameSource.NO_FILE

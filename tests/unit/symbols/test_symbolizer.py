@@ -8,10 +8,13 @@ from builders.elf import Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
 from prospect.profile.naming import NameSource
+from prospect.symbols.images import read_symbol_table
+from prospect.symbols.map_files import parse_map_file
 from prospect.symbols.objects import ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
+from prospect.symbols.table import SymbolTable
 
 ID = bytes(range(20))
 
@@ -146,3 +149,45 @@ def test_a_map_file_makes_anonymous_memory_jit() -> None:
     assert found.named.name == ["Function:go"]
     assert found.named.reason.tolist() == [NameSource.MAP_FILE, NameSource.NO_ANONYMOUS]
     assert reasons(other) == [NameSource.NO_ANONYMOUS]
+
+
+def test_a_map_file_is_parsed_once_for_all_mappings_of_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed = []
+
+    def parse(text: memoryview) -> SymbolTable:
+        parsed.append(bytes(text))
+        return parse_map_file(text)
+
+    monkeypatch.setattr("prospect.symbols.symbolizer.parse_map_file", parse)
+    pid = 2**31 - 2
+    path = Path(f"/tmp/perf-{pid}.map")
+    path.write_text("1000 10 compiled\n")
+    try:
+        names = symbolizer()
+        for mapping in (b"//anon", b"[anon:v8]"):
+            key = ObjectKey(mapping, kind=KIND_ANON)
+            found = names.resolve(key, [pid], np.array([0x1008], np.uint64))
+            assert found.named.name == ["compiled"]
+    finally:
+        path.unlink()
+    assert len(parsed) == 1
+
+
+def test_a_file_is_read_once_under_all_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def read_table(*images: ElfImage | None) -> SymbolTable:
+        read.append(images)
+        return read_symbol_table(*images)
+
+    monkeypatch.setattr("prospect.symbols.symbolizer.read_symbol_table", read_table)
+    key, offset = image(tmp_path, symbols=[Symbol(b"main", 0x1000, 16)])
+    names = symbolizer()
+    for path in (key.path, os.fsencode(tmp_path) + b"/./image"):
+        found = names.resolve(key._replace(path=path), [], np.array([offset], np.uint64))
+        assert found.named.name == ["main"]
+    assert len(read) == 1
