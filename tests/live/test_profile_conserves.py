@@ -62,7 +62,7 @@ def test_hits_without_an_object_are_few(load):
 @pytest.mark.parametrize(
     ("load", "place", "routine"),
     [
-        ("python", "libpython", "_PyEval_EvalFrameDefault"),
+        ("python", "python", "_PyEval_EvalFrameDefault"),
         ("sqlite3", "libsqlite3", "sqlite3VdbeExec"),
         ("gcc", "cc1", ""),
         ("node", "/tmp/perf-", "hot"),
