@@ -6,7 +6,7 @@ Without a recording, `perf record -a -F 20000` makes one of a mixed load (a C++ 
 SQLite in turn): about 40,000 samples a second on two CPUs, so that 60 seconds give two million. The
 two programs then run in turn, `--pairs` times, each as a whole process; figures are processor
 seconds and peak memory of the process, ratios pair by pair. Our three commands are: nothing cached
-(``--no-cache``), symbol tables cached, and the same with the full report of every process.
+(``--no-cache``) and symbol tables cached, both the text report of every process, and its CSV.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def compare_cost(recording: Path, pairs: int) -> None:
     """Run perf and our commands in turn and print medians and the spread of the ratios."""
     prospect = [sys.executable, "-m", "prospect", "report"]
     ours = {
-        "nothing cached": [*prospect, "--no-cache", "--format", "csv"],
-        "symbols cached": [*prospect, "--format", "csv"],
-        "full text report, cached": [*prospect, "-V4"],
+        "text, nothing cached": [*prospect, "-V4", "--no-cache"],
+        "text, symbols cached": [*prospect, "-V4"],
+        "CSV, symbols cached": [*prospect, "-V4", "--format", "csv"],
     }
     costs: dict[str, list[tuple[float, int]]] = {name: [] for name in ("perf", *ours)}
     for command in ([*PERF, str(recording)], *([*c, str(recording)] for c in ours.values())):
