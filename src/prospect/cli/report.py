@@ -58,6 +58,9 @@ def write(
     # The tables hold no cycles, and the process ends with the report: looking for some among the
     # records of 100,000 processes took a sixth of the time.
     gc.disable()
+    from prospect.heap import keep_freed_memory
+
+    keep_freed_memory()
     from prospect import api
     from prospect.render.registry import make_renderer
 
