@@ -57,8 +57,8 @@ class Snapshot:
         self.unreadable: dict[int, bytes] = {}
         # Compiled here, after the command has started, rather than at import.
         self._executable = re.compile(
-            rb"^([0-9a-f]+)-([0-9a-f]+) ([r-])([w-])x([ps]) ([0-9a-f]+)"
-            rb" ([0-9a-f]+):([0-9a-f]+) ([0-9]+) *(.*)$",
+            rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])x([ps]) ([0-9a-f]{1,16})"
+            rb" ([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,19}) *(.*)$",
             re.MULTILINE,
         )
 
@@ -113,6 +113,9 @@ class Snapshot:
         for found in self._executable.finditer(text):
             begin, end, read, write, sharing, pgoff, major, minor, inode, name = found.groups()
             start = int(begin, 16)
+            length = int(end, 16) - start
+            if length <= 0:
+                continue  # no kernel writes that
             prot = (
                 _PROT_EXEC
                 | (_PROT_READ if read == b"r" else 0)
@@ -123,7 +126,7 @@ class Snapshot:
             maps.append(
                 Map(
                     start=start,
-                    length=int(end, 16) - start,
+                    length=length,
                     pgoff=int(pgoff, 16),
                     major=int(major, 16),
                     minor=int(minor, 16),
