@@ -87,6 +87,7 @@ class Command:
         self.exec_fd = -1
         if len(answer) < _ERRNO_BYTES:
             return
+        self.reap(block=True)  # it ends right after it told
         code = int.from_bytes(answer, "little")
         if code in (errno.ENOENT, errno.ENOTDIR):
             raise CommandError(f"{self._name}: command not found", _NOT_FOUND)
