@@ -132,9 +132,6 @@ def measure_attribution(processes: int, samples: int, periods: int) -> None:
     hits = attribute(events.samples, world.timeline)
     print(f"{samples:,} samples, {processes:,} processes, {periods:,} periods, {len(hits):,} hits:")
     measure("attribute", lambda: attribute(events.samples, world.timeline))
-    measure(
-        "attribute, with rows", lambda: attribute(events.samples, world.timeline, with_rows=True)
-    )
     measure("locate", lambda: world.address_spaces.locate(hits.space, hits.epoch, hits.address))
 
 

@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from prospect.assembly.clocks import clock_of_id, describe_clocks
 from prospect.assembly.hits import describe_losses, describe_mappings
 from prospect.assembly.places import KERNEL_KEY, place
 from prospect.assembly.processes import describe_processes
 from prospect.assembly.run import describe_run, recorded_until
 from prospect.events.decode import decode
 from prospect.profile.builder import TableBuilder
-from prospect.profile.model import HitTable, Profile
+from prospect.profile.model import (
+    CAUSE_NONE,
+    CauseTable,
+    HitTable,
+    Profile,
+    SampleTable,
+)
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
 from prospect.symbols.options import SymbolOptions
@@ -83,7 +90,7 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
     Raises:
         RecordingError: it describes impossible events.
     """
-    events = decode(source.blocks(), source.info.events, source.damage)
+    events = decode(source.blocks(), source.info.events, source.damage, clock_of_id(source.info))
     info = source.info
     world = build_spaces(events)
     hits = attribute(events.samples, world.timeline)
@@ -93,8 +100,10 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
     location_index, object_rows = _name_all(placement, symbolizer, builder)
     objects, functions, locations = builder.tables()
     comms, comm_index = np.unique(hits.comm, return_inverse=True)
+    run = describe_run(info, events, symbolizer.notes)
+    samples = events.samples
     return Profile(
-        run=describe_run(info, events, symbolizer.notes),
+        run=run,
         comms=[_text(world.names[row]) if row >= 0 else "?" for row in comms.tolist()],
         processes=describe_processes(world, info),
         objects=objects,
@@ -107,10 +116,14 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
             location_index=location_index,
             mode=hits.mode,
             event=hits.event,
+            cause_index=np.zeros(len(hits), np.int32),
             count=hits.count,
             period=hits.period,
         ),
         losses=describe_losses(events, info),
+        causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
+        samples=SampleTable(hits.sample_row, samples.time_ns, samples.cpu, samples.clock),
+        clocks=describe_clocks(info, events, run),
     )
 
 

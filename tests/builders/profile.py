@@ -11,12 +11,15 @@ from prospect.profile.model import (
     BIRTH_EXEC,
     BIRTH_FORK,
     BIRTH_PREEXISTING,
+    CAUSE_NONE,
     KIND_ANON,
     KIND_ELF,
     KIND_KERNEL,
     KIND_MODULE,
     MODE_KERNEL,
     MODE_USER,
+    CauseTable,
+    ClockTable,
     EventInfo,
     FunctionTable,
     HitTable,
@@ -27,6 +30,7 @@ from prospect.profile.model import (
     ProcessTable,
     Profile,
     RunInfo,
+    SampleTable,
 )
 from prospect.profile.naming import NameSource
 
@@ -198,6 +202,7 @@ class ProfileBuilder:
                 location_index=_column(self.hits, 1, np.int32),
                 mode=_column(self.hits, 2, np.uint8),
                 event=_column(self.hits, 3, np.uint8),
+                cause_index=np.zeros(len(self.hits), np.int32),
                 count=_column(self.hits, 4, np.int64),
                 period=_column(self.hits, 5, np.int64),
             ),
@@ -206,6 +211,9 @@ class ProfileBuilder:
                 lost=_column(self.losses, 1, np.int64),
                 throttled=_column(self.losses, 2, np.int64),
             ),
+            causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
+            samples=no_samples(),
+            clocks=no_clocks(),
         )
 
     def _process_table(self) -> ProcessTable:
@@ -233,6 +241,17 @@ class ProfileBuilder:
 
 def _column(rows: list[tuple[int, ...]], position: int, dtype: Any) -> Any:
     return np.array([row[position] for row in rows], dtype)
+
+
+def no_samples() -> SampleTable:
+    return SampleTable(
+        np.empty(0, np.int32), np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.uint8)
+    )
+
+
+def no_clocks() -> ClockTable:
+    dtypes = (np.uint16, np.uint8, np.int32, np.float64, np.uint64, np.uint64, np.int64)
+    return ClockTable(*(np.empty(0, dtype) for dtype in dtypes))
 
 
 def empty_profile(**facts: Any) -> Profile:
@@ -436,6 +455,7 @@ def huge_profile(process_count: int, routine_count: int, seed: int = 1) -> Profi
         location_index=location,
         mode=mode,
         event=np.zeros(len(process), np.uint8),
+        cause_index=np.zeros(len(process), np.int32),
         count=count,
         period=count * 3_906_250,
     )

@@ -64,7 +64,7 @@ def test_attribution_is_counting_one_by_one(rows, block, address_bits, chunks):
         patch.object(runs, "BLOCK_SAMPLES", block),
     ):
         world = build_spaces(events)
-        hits = attribute(columns, world.timeline, with_rows=True)
+        hits = attribute(columns, world.timeline)
         plain = attribute(columns, world.timeline)
     line = world.timeline
     change = line.processes.find(task_pid(columns.task), columns.time_ns)

@@ -130,7 +130,7 @@ def test_every_sample_is_placed_as_copying_at_every_fork_would_place_it(drawn):
     model = run_model(drawn)
     events = model.log.events()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
     side_times = {row[0] for row in model.log.tasks + model.log.mmaps}
     for expected, time, row in zip(
@@ -169,7 +169,7 @@ def test_samples_and_periods_are_conserved(drawn, periods):
     ]
     model.log.samples = rows
     events = model.log.events()
-    hits = attribute(events.samples, build_spaces(events).timeline, with_rows=True)
+    hits = attribute(events.samples, build_spaces(events).timeline)
     plain = attribute(events.samples, build_spaces(events).timeline)
     for column in ("process_row", "comm", "space", "epoch", "mode", "event", "address", "count"):
         assert np.array_equal(getattr(hits, column), getattr(plain, column))

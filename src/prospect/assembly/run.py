@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.clocks import clock_count
 from prospect.assembly.extras import (
     counts_by_name,
     counts_of,
@@ -84,9 +85,11 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         cpus=len(cpus) or _cpus_seen(events) or info.cpus_online,
         started_at=_started_at(info, wall_seconds),
         wall_seconds=wall_seconds,
+        begin_ns=begin_ns,
+        end_ns=end_ns,
         system_wide=_is_system_wide(first, extras),
         clock=_clock_words(first),
-        events=tuple(event_info(event, extras) for event in info.events),
+        events=tuple(event_info(event, info) for event in info.events),
         limits=(*_recorded_limits(first, extras), *limits),
         damage=events.damage,
         statistics=_statistics(events, extras),
@@ -108,7 +111,7 @@ def _started_at(info: RecordingInfo, wall_seconds: float) -> float:
     return told or max(info.recorded_at - wall_seconds, 0.0)
 
 
-def event_info(event: EventDescription, extras: dict[str, Any]) -> EventInfo:
+def event_info(event: EventDescription, info: RecordingInfo) -> EventInfo:
     """Say how an event's periods, or else its hits, become seconds."""
     attr = event.attr
     rate_hz = float(attr.frequency_hz or 0)
@@ -117,16 +120,18 @@ def event_info(event: EventDescription, extras: dict[str, Any]) -> EventInfo:
         abi.PERF_COUNT_SW_TASK_CLOCK,
     )
     if is_clock and not rate_hz and attr.sample_period:
-        told_hz = number_of(extras.get("frequency_hz"))
+        told_hz = number_of(info.extras.get("frequency_hz"))
         rate_hz = told_hz if told_hz >= 1 else 1e9 / attr.sample_period
     # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
     is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
+    clocks = clock_count(info) if is_clock else 1
     return EventInfo(
         name=event.name,
-        seconds_per_period=_NS if is_clock else 0.0,
+        seconds_per_period=_NS / clocks if is_clock else 0.0,
         seconds_per_hit=1.0 / rate_hz if rate_hz and is_steady else 0.0,
         frequency_hz=rate_hz,
         excludes_kernel=bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL),
+        clocks=clocks,
     )
 
 

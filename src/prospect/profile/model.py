@@ -29,6 +29,18 @@ KIND_BPF = 4
 KIND_JIT = 5
 KIND_ANON = 6
 KIND_UNKNOWN = 7
+CAUSE_NONE = 0  # user mode, and all that is not the kernel's
+CAUSE_SYSCALL = 1
+CAUSE_EXCEPTION = 2
+CAUSE_INTERRUPT = 3
+CAUSE_SOFTIRQ = 4
+CAUSE_KERNEL_THREAD = 5
+CAUSE_IDLE = 6
+CAUSE_UNCLASSIFIED = 7  # a kernel chain was recorded, and says nothing that is known
+CAUSE_UNRECORDED = 8  # kernel time of a recording without kernel chains
+
+NO_CPU = 0xFFFF
+
 KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown")
 
 
@@ -134,6 +146,21 @@ class MappingTable:
 
 
 @dataclass(frozen=True)
+class CauseTable:
+    """Why the CPU was in the kernel. Row 0 is CAUSE_NONE, of hits outside the kernel.
+
+    `kind` u8[c] is CAUSE_*; `name` tells causes of a kind apart: the system call ("read"), the
+    exception ("page fault"), the interrupt's vector, the softirq, the kernel thread; "" for none.
+    """
+
+    kind: NDArray[np.uint8]
+    name: list[str]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
 class HitTable:
     """Every sample of the recording, in exactly one row.
 
@@ -143,6 +170,7 @@ class HitTable:
         location_index: i32[h] into locations.
         mode: u8[h] PERF_RECORD_MISC_CPUMODE: MODE_KERNEL, MODE_USER or another.
         event: u16[h] row of `RunInfo.events`.
+        cause_index: i32[h] into causes.
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods, in the event's unit.
     """
@@ -152,6 +180,7 @@ class HitTable:
     location_index: NDArray[np.int32]
     mode: NDArray[np.uint8]
     event: NDArray[np.uint16]
+    cause_index: NDArray[np.int32]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
 
@@ -160,11 +189,64 @@ class HitTable:
 
 
 @dataclass(frozen=True)
+class SampleTable:
+    """When, where and by which clock each sample was taken, in the order of the recording.
+
+    What it hit is its row of hits. Estimates of error, the ledger and anything by time need this;
+    it is empty in profiles that were made without it.
+
+    Attributes:
+        hit_index: i32[n] into hits.
+        time_ns: u64[n] on the recording's clock.
+        cpu: u16[n], NO_CPU where the recording does not say.
+        clock: u8[n] position in the event's clock bank; 0 where there is one clock.
+    """
+
+    hit_index: NDArray[np.int32]
+    time_ns: NDArray[np.uint64]
+    cpu: NDArray[np.uint16]
+    clock: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.hit_index)
+
+
+@dataclass(frozen=True)
+class ClockTable:
+    """The timers that took the samples: one row for each stretch of time that a CPU was on line.
+
+    Only clocks with a fixed grid: no hardware counters, no per-task events, which stop at each
+    switch. Empty where a recording has none.
+
+    Attributes:
+        event: u16[c] row of `RunInfo.events`.
+        clock: u8[c] as in samples.
+        cpu: i32[c].
+        period_ns: f64[c].
+        begin_ns, end_ns: u64[c] when it ran.
+        lost: i64[c] samples that the kernel says it could not deliver; of a clock and CPU with
+            several rows, all in the first.
+    """
+
+    event: NDArray[np.uint16]
+    clock: NDArray[np.uint8]
+    cpu: NDArray[np.int32]
+    period_ns: NDArray[np.float64]
+    begin_ns: NDArray[np.uint64]
+    end_ns: NDArray[np.uint64]
+    lost: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.cpu)
+
+
+@dataclass(frozen=True)
 class EventInfo:
     """An event of the run and how its periods become time.
 
-    `seconds_per_period` is 1e-9 for clocks; 0.0 where a period is not time (then
-    `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where no rate was asked for).
+    `clocks` is how many clocks of its bank count the same time: each sample is worth its period
+    divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 where a period is not
+    time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where no rate was asked for).
     `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
     """
 
@@ -173,6 +255,7 @@ class EventInfo:
     seconds_per_hit: float
     frequency_hz: float
     excludes_kernel: bool = False
+    clocks: int = 1
 
 
 @dataclass(frozen=True)
@@ -184,6 +267,7 @@ class RunInfo:
         recorder: "prospect 0.1.0" or "perf 6.1".
         recorder_command_line: the recorder's own command line.
         wall_seconds: length of the interval.
+        begin_ns, end_ns: the interval on the samples' clock; 0 where unknown.
         cpus: CPUs that were sampled.
         limits: a sentence for each thing that this run could not see and how to get it.
         statistics: Prospect's counters by name (docs/report.md), as far as they exist.
@@ -205,6 +289,8 @@ class RunInfo:
     system_wide: bool
     clock: str
     events: tuple[EventInfo, ...]
+    begin_ns: int = 0
+    end_ns: int = 0
     limits: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)
@@ -233,3 +319,6 @@ class Profile:
     mappings: MappingTable
     hits: HitTable
     losses: LossTable
+    causes: CauseTable
+    samples: SampleTable
+    clocks: ClockTable

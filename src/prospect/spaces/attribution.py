@@ -37,7 +37,7 @@ class Attribution:
         address: u64[h] AVMA.
         count: i64[h] samples.
         period: i64[h] sum of their periods.
-        sample_row: i32[n] the row that each sample is in; None unless asked for.
+        sample_row: i32[n] the row that each sample is in.
     """
 
     process_row: NDArray[np.int32]
@@ -49,22 +49,21 @@ class Attribution:
     address: NDArray[np.uint64]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
-    sample_row: NDArray[np.int32] | None = None
+    sample_row: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.count)
 
 
-def attribute(samples: Samples, timeline: Timeline, *, with_rows: bool = False) -> Attribution:
+def attribute(samples: Samples, timeline: Timeline) -> Attribution:
     """Count the samples by process row, thread name, space, epoch, mode, event and address.
 
     Args:
         samples: in any order; costs least where neighbours are of one task, as recorded.
         timeline: of the same recording. A task that it never heard of gets process row -1.
-        with_rows: also return each sample's row, at twice the cost.
     """
     groups = group_samples(samples, timeline)
-    sample_row = np.empty(len(samples), np.int32) if with_rows else None
+    sample_row = np.empty(len(samples), np.int32)
     tables: list[_Distinct] = []
     rows = 0
     for part in key_parts(samples, groups):
@@ -104,26 +103,21 @@ class _Distinct:
 def _count(
     part: KeyPart,
     period: NDArray[np.uint64],
-    sample_row: NDArray[np.int32] | None,
+    sample_row: NDArray[np.int32],
     first_row: int,
 ) -> _Distinct:
     """Sort a part's keys and add up what is equal; number the samples' rows from `first_row`."""
     is_constant = period.strides == (0,) or not np.count_nonzero(period != period[:1])
-    if is_constant and sample_row is None:
-        keys, samples = part.keys, np.empty(0, np.int64)  # nobody asks which sample is which
-        keys.sort()
-    else:
-        samples = np.argsort(part.keys)
-        keys = part.keys.take(samples)
-        if part.rows is not None:
-            samples = part.rows.take(samples)
+    samples = np.argsort(part.keys)
+    keys = part.keys.take(samples)
+    if part.rows is not None:
+        samples = part.rows.take(samples)
     starts = run_starts(keys)
     count = np.diff(starts, append=len(keys))
     if is_constant:
         summed = count * period[:1].view(np.int64)
     else:
         summed = np.add.reduceat(period.take(samples).view(np.int64), starts)
-    if sample_row is not None:
-        numbers = np.arange(first_row, first_row + len(starts), dtype=np.int32)
-        sample_row[samples] = np.repeat(numbers, count)
+    numbers = np.arange(first_row, first_row + len(starts), dtype=np.int32)
+    sample_row[samples] = np.repeat(numbers, count)
     return _Distinct(*part.unpack(keys.take(starts)), count, summed)

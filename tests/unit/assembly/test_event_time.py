@@ -5,6 +5,7 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
+from prospect.abi.recording import RecordingInfo
 from prospect.assembly.run import event_info
 
 BREAKPOINT, TRACEPOINT, HARDWARE = (
@@ -18,7 +19,7 @@ PAGE_FAULTS = 2  # enum perf_sw_ids
 def info(kind, config, *, frequency_hz=0, period=0, flags=0, **extras):
     flags |= abi.FLAG_FREQ if frequency_hz else 0
     attr = EventAttr(type=kind, config=config, sample_period=frequency_hz or period, flags=flags)
-    return event_info(EventDescription(attr, name="e"), extras)
+    return event_info(EventDescription(attr, name="e"), RecordingInfo(extras=extras))
 
 
 @pytest.mark.parametrize("clock", [abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK])
@@ -31,7 +32,7 @@ def test_the_rate_of_a_bank_of_clocks_is_the_one_that_was_asked_for():
     found = info(abi.PERF_TYPE_SOFTWARE, 0, period=1_100_000)
     assert found.frequency_hz == pytest.approx(909.09, abs=0.01)
     attr = EventAttr(type=abi.PERF_TYPE_SOFTWARE, config=0, sample_period=1_100_000)
-    asked = event_info(EventDescription(attr), {"frequency_hz": 1000})
+    asked = event_info(EventDescription(attr), RecordingInfo(extras={"frequency_hz": 1000}))
     assert asked.frequency_hz == 1000
 
 

@@ -65,7 +65,7 @@ def test_cpus_are_counted_from_the_samples_and_unknown_ones_not_at_all():
 
 def test_a_rate_is_told_by_the_event_or_by_the_recorder_or_by_the_period():
     by_frequency = EventAttr(sample_period=50, flags=abi.FLAG_FREQ)
-    assert event_info(EventDescription(by_frequency), {}).frequency_hz == 50
-    assert event_info(CLOCK, {"frequency_hz": 200}).frequency_hz == 200
-    assert event_info(CLOCK, {}).frequency_hz == 100
-    assert event_info(CLOCK, {"frequency_hz": -3}).frequency_hz == 100
+    assert event_info(EventDescription(by_frequency), RecordingInfo(extras={})).frequency_hz == 50
+    assert event_info(CLOCK, RecordingInfo(extras={"frequency_hz": 200})).frequency_hz == 200
+    assert event_info(CLOCK, RecordingInfo(extras={})).frequency_hz == 100
+    assert event_info(CLOCK, RecordingInfo(extras={"frequency_hz": -3})).frequency_hz == 100

@@ -13,7 +13,7 @@ def names_hit(log):
     """The name of the mapping that each sample hit, None where there is none."""
     events = log.events()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
     return [
         world.names[world.mappings.name[mapping]] if mapping >= 0 else None
@@ -90,7 +90,7 @@ def test_ten_thousand_generations_that_each_map_something_are_found_in_one_round
     events = log.events()
     begin = time.process_time()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
     assert where.take(hits.sample_row).tolist() == [0, generations - 1]
     assert time.process_time() - begin < 20
@@ -135,7 +135,7 @@ def test_the_same_file_at_another_offset_makes_an_epoch():
     log.sample(15, 2, 0x7F0000000000)
     events = log.events()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
     assert world.mappings.pgoff.take(where.take(hits.sample_row)).tolist() == [0x2000, 0x4000]
 

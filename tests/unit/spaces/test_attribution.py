@@ -53,7 +53,7 @@ def test_samples_out_of_order_are_placed_by_their_own_time():
         log.sample(time, 2, 0x10)
     events = log.events()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     names = [world.names[hits.comm[row]] for row in hits.sample_row]
     assert names == [b"after", b"before", b"after", b"before", b"before", b"after"]
 
@@ -68,15 +68,14 @@ def test_runs_end_with_their_block(monkeypatch):
     assert [block.length.tolist() for block in blocks] == [[4], [4], [2]]
 
 
-@pytest.mark.parametrize("with_rows", [False, True])
 @pytest.mark.parametrize("period", [np.broadcast_to(np.uint64(7), 6), np.full(6, 7, np.uint64)])
-def test_a_constant_period_is_multiplied(period, with_rows):
+def test_a_constant_period_is_multiplied(period):
     log = EventLog()
     for time in range(6):
         log.sample(time, 2, 0x10 * (time % 2))
     events = log.events()
     samples = replace(events.samples, period=period)
-    hits = attribute(samples, build_spaces(events).timeline, with_rows=with_rows)
+    hits = attribute(samples, build_spaces(events).timeline)
     assert (hits.count.tolist(), hits.period.tolist()) == ([3, 3], [21, 21])
 
 

@@ -238,7 +238,7 @@ def test_a_birth_wins_over_the_snapshot_that_came_after_it():
     log.sample(22, 2, 0x5800)
     events = log.events()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
     names = [world.names[world.mappings.name[where[row]]] for row in hits.sample_row]
     assert names == [b"/bin/shell", b"/bin/ls"]
@@ -269,7 +269,7 @@ def test_an_exec_replaces_what_the_snapshot_mapped():
             log.sample(time, 2, address)
     events = log.events()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     where = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
     assert where.take(hits.sample_row).tolist() == [0, -1, -1, 1]
 
@@ -300,7 +300,7 @@ def test_a_mapping_over_the_end_of_the_address_space_is_cut_there():
 def test_a_recording_of_nothing_is_a_world_of_nothing():
     events = EventLog().events()
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline, with_rows=True)
+    hits = attribute(events.samples, world.timeline)
     assert (len(world.processes), len(hits), len(hits.sample_row)) == (0, 0, 0)
     none = np.empty(0, np.int64)
     assert len(world.address_spaces.locate(none, none, np.empty(0, np.uint64))) == 0
