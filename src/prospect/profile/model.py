@@ -246,7 +246,7 @@ class EventInfo:
 
     `clocks` is how many clocks of its bank count the same time: each sample is worth its period
     divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 where a period is not
-    time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where no rate was asked for).
+    time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where there is no rate).
     `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
     """
 
