@@ -1,10 +1,11 @@
 """The recorder beside `perf record -a`, on the same load, in turn, in one run.
 
-    python benchmarks/recorder.py [--quick]
+    python benchmarks/recorder.py [--quick] [--timers]
 
 Prints, for each rate, the medians of both and the ratio of each pair (median, least to most):
 processor seconds of the recorder alone, slow-down of the load, samples lost, from the recorder's
-start to the command's first instruction, from the command's end to the recorder's.
+start to the command's first instruction, from the command's end to the recorder's. With --timers
+both sample by timers, also where there is a hardware counter.
 Needs root, `perf` and a C compiler.
 """
 
@@ -99,18 +100,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--rates", type=int, nargs="+", default=RATES_HZ, metavar="HZ")
+    parser.add_argument("--timers", action="store_true", help="no hardware counter")
     options = parser.parse_args()
     pairs = QUICK_PAIRS if options.quick else PAIRS
     seconds = QUICK_LOAD_SECONDS if options.quick else LOAD_SECONDS
     with tempfile.TemporaryDirectory(prefix="recorder-benchmark-") as name:
         directory = Path(name)
         load = build_load(directory, seconds)
-        alone = [run([], load, None).load_time for _ in range(3)]
+        alone = [run([], load).load_time for _ in range(3)]
         print(f"{load.threads} busy threads, {pairs} pairs; the load alone takes", end=" ")
         print(f"{statistics.median(alone):.3f} s ({min(alone):.3f} to {max(alone):.3f})")
         for rate in options.rates:
             print(f"\n{rate} Hz")
-            compare(directory, load, rate, pairs, statistics.median(alone))
+            compare(lines(directory, rate, timers=options.timers), load, pairs, alone)
 
 
 def build_load(directory: Path, seconds: float) -> Load:
@@ -120,20 +122,30 @@ def build_load(directory: Path, seconds: float) -> Load:
     subprocess.run(["cc", "-O2", "-pthread", "-o", program, source], check=True)
     threads = len(os.sched_getaffinity(0))
     trial = Load(program, threads, 100_000_000, directory / "notes")
-    steps = int(trial.steps * seconds / run([], trial, None).load_time)
+    steps = int(trial.steps * seconds / run([], trial).load_time)
     return trial._replace(steps=steps)
 
 
-def compare(directory: Path, load: Load, rate: int, pairs: int, alone: float) -> None:
-    """Run both recorders alternately and print what they cost."""
+def lines(directory: Path, rate: int, *, timers: bool) -> tuple[list[str], list[str]]:
+    """Return the command lines of both recorders, each ending with its file."""
     prospect = shutil.which("prospect", path=str(Path(sys.executable).parent)) or "prospect"
-    ours_file, perf_file = directory / "ours.data", directory / "perf.data"
-    ours_line = [prospect, "record", "-H", str(rate), "-o", str(ours_file)]
-    perf_line = ["perf", "record", "-q", "-a", "-F", str(rate), "-o", str(perf_file), "--"]
+    ours_file, perf_file = str(directory / "ours.data"), str(directory / "perf.data")
+    ours, perf = [prospect, "record", "-H", str(rate)], ["perf", "record", "-q", "-a"]
+    if timers:
+        ours, perf = [*ours, "--clocks", "4"], [*perf, "-e", "cpu-clock"]
+    return [*ours, "-o", ours_file], [*perf, "-F", str(rate), "-o", perf_file]
+
+
+def compare(
+    recorders: tuple[list[str], list[str]], load: Load, pairs: int, alone: list[float]
+) -> None:
+    """Run both recorders alternately and print what they cost."""
+    ours_line, perf_line = recorders
+    typical = statistics.median(alone)
     ours, perf = [], []
     while len(ours) < pairs:
         try:
-            pair = run(ours_line, load, ours_file), run(perf_line, load, perf_file)
+            pair = run(ours_line, load), run(perf_line, load)
         except RecorderFailedError as error:
             print(f"a pair is repeated: {error}")
             continue
@@ -146,7 +158,7 @@ def compare(directory: Path, load: Load, rate: int, pairs: int, alone: float) ->
     row("samples", ours, perf, "samples")
     row("load's time, s", ours, perf, "load_time")
     for name, runs in (("prospect", ours), ("perf", perf)):
-        slower = [100 * (r.load_time / alone - 1) for r in runs]
+        slower = [100 * (r.load_time / typical - 1) for r in runs]
         lost = [r.lost for r in runs]
         print(f"{name}: load slowed by {statistics.median(slower):.1f} %", end=" ")
         print(f"({min(slower):.1f} to {max(slower):.1f}), samples lost {lost}")
@@ -164,9 +176,9 @@ def row(title: str, ours: list[Run], perf: list[Run], field: str) -> None:
     print(f"{statistics.median(ratios):8.3f}   {min(ratios):.3f} to {max(ratios):.3f}")
 
 
-def run(recorder: list[str], load: Load, recording: Path | None) -> Run:
-    """Run the load, under a recorder or alone, and read what it noted."""
-    line = [*recorder, *load.command()]
+def run(recorder: list[str], load: Load) -> Run:
+    """Run the load, under a recorder (whose last word is its file) or alone; read what it noted."""
+    line = [*recorder, *(["--"] if recorder else []), *load.command()]
     begin = time.monotonic()
     # Both recorders have remarks on stderr; the status says whether they worked.
     quiet = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
@@ -176,7 +188,7 @@ def run(recorder: list[str], load: Load, recording: Path | None) -> Run:
     if status:
         raise RecorderFailedError(f"{line[0]} ended with {os.waitstatus_to_exitcode(status)}")
     load_begin, load_cpu, load_end = map(float, load.notes.read_text().split())
-    samples, lost = count(recording) if recording else (0, 0)
+    samples, lost = count(Path(recorder[-1])) if recorder else (0, 0)
     return Run(
         recorder_cpu=used.ru_utime + used.ru_stime - load_cpu,
         load_time=load_end - load_begin,

@@ -31,6 +31,8 @@ from prospect.spaces.world import build_spaces
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
 _REPEATS = 5
 _MAPPINGS = 7
 _RUN_SAMPLES = 12
@@ -115,6 +117,12 @@ def _make_samples(processes: int, samples: int, periods: int) -> Samples:
     )
 
 
+def make_labels(samples: Samples) -> NDArray[np.uint16]:
+    """Make a label for each kernel sample: a few of 200 for most of them."""
+    label = np.random.default_rng(2).zipf(1.5, len(samples)) % 200
+    return np.where(samples.mode == abi.PERF_RECORD_MISC_KERNEL, label, 0).astype(np.uint16)
+
+
 def measure(what: str, work: Callable[[], object]) -> None:
     """Print the median processor seconds of some runs of `work`."""
     seconds = []
@@ -132,6 +140,8 @@ def measure_attribution(processes: int, samples: int, periods: int) -> None:
     hits = attribute(events.samples, world.timeline)
     print(f"{samples:,} samples, {processes:,} processes, {periods:,} periods, {len(hits):,} hits:")
     measure("attribute", lambda: attribute(events.samples, world.timeline))
+    label = make_labels(events.samples)
+    measure("attribute, 200 labels", lambda: attribute(events.samples, world.timeline, label))
     measure("locate", lambda: world.address_spaces.locate(hits.space, hits.epoch, hits.address))
 
 

@@ -18,13 +18,25 @@ PAGE = Path(__file__).parent.parent / "docs" / "prospect.1"
 _MAP_FILES = "/tmp/perf-PID.map"  # noqa: S108 - the name that every JIT and profiler agreed on
 _FILES = (
     ("perf.data", "what prospect record writes and prospect report reads; perf's own format"),
-    ("~/.cache/prospect", "symbol tables by build id; may be removed at any time"),
+    (
+        "~/.cache/prospect",
+        "symbol tables by build id, and what debug-file servers sent; see prospect cache",
+    ),
     (_MAP_FILES, "names of compiled code that a JIT leaves for profilers; read"),
 )
 _ENVIRONMENT = (
     ("TMPDIR", "where a recording is kept until the report is written (default: /var/tmp)"),
     ("NO_COLOR", "where this is set and not empty, a report on a terminal has no colours"),
-    ("XDG_CACHE_HOME", "where the cache of symbol tables is kept (default: ~/.cache)"),
+    ("XDG_CACHE_HOME", "where the cache is kept, in prospect (default: ~/.cache)"),
+    ("PROSPECT_NO_CACHE", "where this is set and not empty, nothing is kept on disk"),
+    (
+        "DEBUGINFOD_URLS",
+        (
+            "debug-file servers to ask for names, divided by blanks (default: nobody is asked); "
+            "DEBUGINFOD_TIMEOUT, DEBUGINFOD_MAXTIME and DEBUGINFOD_MAXSIZE as in "
+            "debuginfod-client-config(7)"
+        ),
+    ),
 )
 _SEE_ALSO = "perf(1), perf-record(1), perf-report(1), perf_event_open(2), time(1)"
 

@@ -1,12 +1,16 @@
-"""What all tests share: the option that rewrites golden files."""
+"""What all tests share: the option that rewrites golden files, and that none asks a server."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# Debian's libdebuginfod-common sets it for every login: no test asks a server but its own.
+os.environ.pop("DEBUGINFOD_URLS", None)
 
 
 def pytest_addoption(parser):

@@ -1,6 +1,7 @@
 """Prospect: a whole-system sampling profiler for Linux.
 
-`prospect.record(command)` and `prospect.open(path)` return a `Profile`; see docs/python.md.
+`prospect.record(command)` and `prospect.open(path)` return a `Profile`, `prospect.annotate(path)`
+the text of an annotation, `prospect.diff(before, after)` a `Difference`; see docs/python.md.
 They are imported at their first use: the command line must not wait for numpy.
 """
 
@@ -11,14 +12,19 @@ from typing import TYPE_CHECKING
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.api import Profile, open, record
+    from prospect.api import Profile, annotate, open, record
+    from prospect.differences import Difference, diff
 
-__all__ = ["Profile", "__version__", "open", "record"]
+__all__ = ["Difference", "Profile", "__version__", "annotate", "diff", "open", "record"]
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'prospect' has no attribute '{name}'")
+    if name in ("Difference", "diff"):
+        from prospect import differences
+
+        return getattr(differences, name)
     from prospect import api
 
     return getattr(api, name)

@@ -161,22 +161,31 @@ def record(
     command: str | Sequence[str],
     *,
     frequency_hz: int = 200,
+    clocks: int | None = None,
+    overhead_percent: float | None = None,
     flush_centiseconds: int = 200,
+    count_syscalls: bool = False,
     save: str = "",
     system_map: str = "",
     kernel_image: str = "",
     use_cache: bool = True,
+    debuginfod_s: float = 30.0,
 ) -> Profile:
     """Run a command, record what the machine does meanwhile, and return the profile.
 
     Args:
         command: the words of the command; a string is split as a shell would, without one.
         frequency_hz: samples a second and CPU.
+        clocks: how many timers share that rate, 1 to 4; None for a hardware counter where there
+            is one, else 4 timers.
+        overhead_percent: choose the rate so that sampling takes at most this share of each CPU.
         flush_centiseconds: how often the kernel's buffers are emptied, in 1/100 s.
+        count_syscalls: also count every system call of every process, exactly.
         save: keep the recording in this file (perf.data format).
         system_map: a System.map to name the kernel with.
         kernel_image: an uncompressed kernel image to name the kernel with.
-        use_cache: whether symbol tables are kept on disk between runs.
+        use_cache: whether symbol tables and the cost of a sample are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
 
     Raises:
         CommandError: the command cannot be started.
@@ -189,15 +198,24 @@ def record(
     words = _words(command)
     for keyword, value in (
         ("frequency_hz", frequency_hz),
+        ("clocks", 1 if clocks is None else clocks),
         ("flush_centiseconds", flush_centiseconds),
     ):
         if not isinstance(value, int):
             raise UsageError(f"record: {keyword} is a whole number, not {value!r}")
+    if not isinstance(overhead_percent, (int, float, type(None))):
+        raise UsageError(f"record: overhead_percent is a number, not {overhead_percent!r}")
+    if overhead_percent is not None and frequency_hz != RecordOptions(words).frequency_hz:
+        raise UsageError("record: overhead_percent chooses the rate: leave out frequency_hz")
     options = RecordOptions(
         command=words,
         frequency_hz=frequency_hz,
+        clocks=clocks,
+        overhead_percent=overhead_percent,
         flush_centiseconds=flush_centiseconds,
+        count_syscalls=count_syscalls,
         command_line=tuple(sys.argv),
+        use_cache=use_cache,
     )
     file = outputs.RecordingFile(save)
     try:
@@ -211,6 +229,7 @@ def record(
             system_map=system_map,
             kernel_image=kernel_image,
             use_cache=use_cache,
+            debuginfod_s=debuginfod_s,
         )
     finally:
         file.close()
@@ -222,6 +241,8 @@ def open(
     system_map: str = "",
     kernel_image: str = "",
     use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+    lines: bool = False,
 ) -> Profile:
     """Read a recording by Prospect or by perf and return its profile.
 
@@ -230,14 +251,107 @@ def open(
         system_map: a System.map to name the kernel with.
         kernel_image: an uncompressed kernel image to name the kernel with.
         use_cache: whether symbol tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        lines: whether the source line of every hit is wanted; the table of hits then has it.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
     """
-    with open_recording(os.fsdecode(path)) as recording:
-        options = PipelineOptions(system_map or None, kernel_image or None, use_cache)
+    return read(
+        os.fsdecode(path),
+        PipelineOptions(
+            system_map=system_map or None,
+            kernel_image=kernel_image or None,
+            use_cache=use_cache,
+            lines=lines,
+            debuginfod_s=debuginfod_s,
+        ),
+    )
+
+
+def read(path: str, options: PipelineOptions) -> Profile:
+    """Read a recording as `open` does, with choices that are none of its keywords."""
+    with open_recording(path) as recording:
         profile = build_profile(recording, options)
     return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
+
+
+def annotate(
+    path: str | os.PathLike[str],
+    what: str = "",
+    *,
+    detail: str | int = "2",
+    user_threshold_s: float = 0.02,
+    kernel_threshold_s: float = 0.02,
+    most_routines: int = 5,
+    syntax: str = "att",
+    source: bool = True,
+    whole: bool = False,
+    format: str = "text",
+    output: str = "",
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+) -> str:
+    """Return the instructions of routines with their hits, as ``prospect annotate`` writes them.
+
+    Args:
+        path: a perf.data file, "-" for a pipe on standard input.
+        what: a routine or an image by name or pattern, "" for the hottest routines.
+        detail: "2" hits of the command, "3" and of its descendants, "4" all, "k" the kernel's.
+        user_threshold_s: leave out routines with less user time, unless they are named.
+        kernel_threshold_s: leave out kernel routines with less time, unless they are named.
+        most_routines: how many routines, unless they are named.
+        syntax: of x86 instructions, "att" or "intel".
+        source: whether source lines and inlined functions are shown.
+        whole: whether instructions far from all hits are shown too.
+        format: "text" or "json".
+        output: a file to write it to as well, "" for none.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image, for names and code of the kernel.
+        use_cache: whether symbol and line tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+
+    Raises:
+        RecordingError: the recording cannot be read, or is none.
+        UsageError: an option has no meaning, or nothing with hits is called `what`.
+        RenderError: the file cannot be written.
+    """
+    from prospect.annotation import AnnotateOptions
+    from prospect.annotation import annotate as annotate_recording
+    from prospect.profile.routine_choice import RoutineChoice
+
+    target = outputs.ReportFile(output) if output else None
+    try:
+        options = AnnotateOptions(
+            choice=RoutineChoice(
+                what,
+                str(detail),  # type: ignore[arg-type]  # checked by `annotate`
+                user_threshold_s,
+                kernel_threshold_s,
+                most_routines,
+            ),
+            syntax=syntax,  # type: ignore[arg-type]  # likewise
+            source=source,
+            whole=whole,
+            format=format,
+            naming=PipelineOptions(
+                system_map=system_map or None,
+                kernel_image=kernel_image or None,
+                use_cache=use_cache,
+                debuginfod_s=debuginfod_s,
+            ),
+        )
+        view, renderer = annotate_recording(os.fsdecode(path), options)
+        text = io.BytesIO()
+        renderer.render(view, text)
+        if target:
+            target.put(lambda out: out.write(text.getvalue()))
+    finally:
+        if target:
+            target.close()
+    return text.getvalue().decode(errors="backslashreplace")
 
 
 def _words(command: str | Sequence[str]) -> tuple[str, ...]:

@@ -13,13 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.capture.clock_bank import MOST_CLOCKS, clock_periods_ns
 from prospect.capture.cpus import CpuWatch
-from prospect.capture.event_choice import (
-    CLOCK_HARDWARE,
-    SCOPE_SYSTEM,
-    choose_events,
-    clock_periods_ns,
-)
+from prospect.capture.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, choose_events
 from prospect.capture.procfs import read_if_there, read_setting
 from prospect.errors import CaptureError
 from prospect.recording import RecordOptions
@@ -112,7 +108,7 @@ def gather() -> Facts:
         watch = CpuWatch()
         cpus = watch.online
         watch.close()
-        periods_ns = clock_periods_ns(_DEFAULTS.frequency_hz, _DEFAULTS.clocks)
+        periods_ns = clock_periods_ns(_DEFAULTS.frequency_hz, MOST_CLOCKS)
         plan = choose_events(_DEFAULTS.frequency_hz, periods_ns, os.getpid(), cpus[0])
     except CaptureError as error:
         refusal = str(error)
@@ -165,7 +161,8 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
     if plan.attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         kernel = Check("kernel time", LIMITED, "not sampled, only user space is")
     else:
-        kernel = Check("kernel time", OK, "sampled")
+        chains = ", with its causes" if plan.has_chains else ", without its causes: no call chains"
+        kernel = Check("kernel time", OK, f"sampled{chains}")
     if facts.sees_kernel_symbols:
         names = Check("kernel names", OK, "/proc/kallsyms shows addresses")
     else:
@@ -177,12 +174,16 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
         state = LIMITED if processes.state == OK else NOTE
         others = Check("other users", state, "mappings of their running processes are hidden")
     if plan.clock == CLOCK_HARDWARE:
-        clock = Check("clock", OK, "a hardware counter: samples even where interrupts are masked")
+        clock = Check(
+            "clock",
+            OK,
+            "a hardware counter: samples even where interrupts are masked (--clocks 4: timers)",
+        )
     else:
         clock = Check(
             "clock",
             NOTE,
-            "a timer, no hardware counter (usual in a virtual machine): kernel time with masked "
+            "timers, no hardware counter (usual in a virtual machine): kernel time with masked "
             "interrupts shows where these come back on",
         )
     return processes, kernel, names, others, clock
@@ -220,7 +221,8 @@ def _files_check(facts: Facts) -> Check:
 
 
 def _files_needed(facts: Facts) -> int:
-    return facts.cpus * (_DEFAULTS.clocks + 1) + _SPARE_FILES
+    clocks = len(facts.plan.periods) if facts.plan else MOST_CLOCKS
+    return facts.cpus * (clocks + 1) + _SPARE_FILES
 
 
 def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:

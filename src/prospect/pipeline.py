@@ -6,17 +6,23 @@ stream alike. Goes out: a `Profile`. No source is imported here.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from prospect.assembly.causes import with_causes
+from prospect.assembly.clock_stops import describe_clock_stops
 from prospect.assembly.clocks import clock_of_id, describe_clocks
 from prospect.assembly.hits import describe_losses, describe_mappings
 from prospect.assembly.places import KERNEL_KEY, place
 from prospect.assembly.processes import describe_processes
 from prospect.assembly.run import describe_run, recorded_until
+from prospect.assembly.sample_causes import label_samples
+from prospect.assembly.syscalls import describe_syscalls
 from prospect.events.decode import decode
 from prospect.profile.builder import TableBuilder
 from prospect.profile.model import (
@@ -28,16 +34,18 @@ from prospect.profile.model import (
 )
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
-from prospect.symbols.options import SymbolOptions
+from prospect.symbols.objects import HitObject
+from prospect.symbols.options import DEBUG_SERVERS_S, SymbolOptions, debug_servers
 from prospect.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from prospect.abi.block import RecordBlock
     from prospect.abi.recording import RecordingInfo
+    from prospect.assembly.code import CodeChoice
     from prospect.assembly.places import Placement
     from prospect.events.columns import Events
     from prospect.spaces.world import World
@@ -51,11 +59,19 @@ class PipelineOptions:
         system_map: a System.map to use for the kernel (-K).
         kernel_image: an uncompressed kernel image to use (-L).
         use_cache: whether symbol tables are kept on disk between runs.
+        lines: whether the source line of every location is wanted (`Profile.lines`).
+        code: whose instructions are wanted (`Profile.code`), None for nobody's.
+        debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
+        announce: told how far asking them is, several times a second; None to say nothing.
     """
 
     system_map: str | None = None
     kernel_image: str | None = None
     use_cache: bool = True
+    lines: bool = False
+    code: CodeChoice | None = None
+    debuginfod_s: float = DEBUG_SERVERS_S
+    announce: Callable[[str], None] | None = None
 
 
 class RecordSource(Protocol):
@@ -93,19 +109,25 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
     events = decode(source.blocks(), source.info.events, source.damage, clock_of_id(source.info))
     info = source.info
     world = build_spaces(events)
-    hits = attribute(events.samples, world.timeline)
+    chosen = options or PipelineOptions()
+    symbol_options = _symbol_options(info, events, world, chosen)
+    symbolizer = Symbolizer(symbol_options)
+    told = label_samples(events.samples, functools.partial(symbolizer.resolve, KERNEL_KEY, ()))
+    hits = attribute(events.samples, world.timeline, told.label)
     placement = place(hits, world, info)
-    symbolizer = Symbolizer(_symbol_options(info, events, world, options or PipelineOptions()))
+    symbolizer.fetch(_hit_objects(placement, hits.count), chosen.announce)
     builder = TableBuilder()
     location_index, object_rows = _name_all(placement, symbolizer, builder)
     objects, functions, locations = builder.tables()
     comms, comm_index = np.unique(hits.comm, return_inverse=True)
     run = describe_run(info, events, symbolizer.notes)
+    clocks = describe_clocks(info, events, run)
+    processes = describe_processes(world, info)
     samples = events.samples
-    return Profile(
+    profile = Profile(
         run=run,
         comms=[_text(world.names[row]) if row >= 0 else "?" for row in comms.tolist()],
-        processes=describe_processes(world, info),
+        processes=processes,
         objects=objects,
         functions=functions,
         locations=locations,
@@ -123,8 +145,18 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
         samples=SampleTable(hits.sample_row, samples.time_ns, samples.cpu, samples.clock),
-        clocks=describe_clocks(info, events, run),
+        clocks=clocks.table,
+        clock_stops=describe_clock_stops(clocks, events.losses),
+        syscalls=describe_syscalls(info, processes),
     )
+    profile = with_causes(profile, hits.label, told.causes)
+    if options is None or not (options.lines or options.code):
+        return profile
+    # Only reports that go back to the files pay for what that takes.
+    from prospect.assembly.source import add_source, recorded_objects  # noqa: PLC0415
+
+    recorded = recorded_objects(placement, object_rows, symbolizer, symbol_options)
+    return add_source(profile, recorded, lines=options.lines, code=options.code)
 
 
 def _symbol_options(
@@ -144,6 +176,7 @@ def _symbol_options(
         system_map=options.system_map,
         kernel_image=options.kernel_image,
         use_cache=options.use_cache,
+        servers=debug_servers(os.environ, options.debuginfod_s),
     )
 
 
@@ -160,6 +193,13 @@ def _kernel_text(world: World) -> tuple[int, str]:
         if prefix == b"[kernel.kallsyms" and bracket:
             return pgoff, _text(symbol) or "_text"
     return 0, "_text"
+
+
+def _hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitObject]:
+    """Give the objects with their hits."""
+    of_object = np.bincount(placement.object_index, count, len(placement.keys)).astype(np.int64)
+    rows = zip(placement.keys, placement.pids, of_object.tolist(), strict=True)
+    return (HitObject(key, pids, hits) for key, pids, hits in rows if hits)
 
 
 def _name_all(

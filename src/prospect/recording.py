@@ -11,39 +11,41 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prospect.abi import constants as abi
 from prospect.abi.recording import RecordingInfo
+from prospect.capture.clock_bank import (
+    MOST_CLOCKS,
+    check_periods,
+    check_rate,
+    clock_periods_ns,
+    total_rate_hz,
+)
 from prospect.capture.command import Command
 from prospect.capture.cpu_events import EventSet
 from prospect.capture.cpus import CpuWatch
 from prospect.capture.drain_loop import DrainLoop
-from prospect.capture.event_choice import (
-    CLOCK_HARDWARE,
-    SCOPE_SYSTEM,
-    check_rate,
-    choose_events,
-    clock_periods_ns,
-)
-from prospect.capture.kernel_maps import KERNEL_NAME, KernelMaps, read_kernel_maps
-from prospect.capture.machine import Machine, accounting, describe_machine
-from prospect.capture.processes import Snapshot
-from prospect.capture.procfs import read_file, read_setting
+from prospect.capture.event_choice import CLOCK_HARDWARE, choose_events
+from prospect.capture.kernel_maps import KERNEL_NAME
+from prospect.capture.machine import accounting
+from prospect.capture.procfs import read_setting
 from prospect.capture.rings import ring_size_bytes
 from prospect.capture.signals import SignalWatch
 from prospect.capture.sink import RecordSink
-from prospect.capture.synthesis import comm_record, fork_record
+from prospect.capture.surroundings import describe_surroundings
 from prospect.errors import CaptureError, RecordingError, UsageError
 from prospect.perfdata.writer import RecordingWriter
 from prospect.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prospect.capture.event_choice import EventPlan
+    from prospect.capture.surroundings import Background
+    from prospect.capture.syscall_counts import SyscallCounter
 
 _SIGNALLED = 128
-_SHOWN_PROCESSES = 3
 
 
 class RecordOptions(NamedTuple):
@@ -53,15 +55,24 @@ class RecordOptions(NamedTuple):
         command: the words of the command.
         frequency_hz: samples a second and CPU, of all clocks together.
         flush_centiseconds: how often the rings are drained at least, in 1/100 s.
-        clocks: how many clocks of different periods share the rate.
+        clocks: how many timers of different periods share the rate; None for a hardware counter
+            where there is one, else as many as a bank has.
+        periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
+        overhead_percent: instead of a rate, the most that sampling may take of each CPU.
         command_line: the recorder's own argument vector, kept in the recording.
+        count_syscalls: whether the kernel is to count every system call as well.
+        use_cache: whether the cost of a sample is kept for the next recording.
     """
 
     command: tuple[str | bytes, ...]
     frequency_hz: int = 200
     flush_centiseconds: int = 200
-    clocks: int = 1
+    clocks: int | None = None
     command_line: tuple[str, ...] = ()
+    count_syscalls: bool = False
+    periods_ns: tuple[int, ...] = ()
+    overhead_percent: float | None = None
+    use_cache: bool = True
 
 
 class RecordingResult(NamedTuple):
@@ -81,15 +92,6 @@ class RecordingResult(NamedTuple):
     counters: dict[str, int]
 
 
-class _Background(NamedTuple):
-    """What is read while the command runs."""
-
-    kernel: KernelMaps
-    snapshot: Snapshot
-    machine: Machine
-    limits: tuple[str, ...]
-
-
 def record(options: RecordOptions, output_fd: int) -> RecordingResult:
     """Run a command and record all that the kernel lets this user see.
 
@@ -103,13 +105,40 @@ def record(options: RecordOptions, output_fd: int) -> RecordingResult:
         CaptureError: no event can be opened; the message says what to do.
         RecordingError: the file cannot be written at all.
     """
-    check_rate(options.frequency_hz, options.clocks)
     if options.flush_centiseconds < 1:
         raise UsageError("the buffers' flush interval must be at least 1/100 s (-M)")
+    options = _with_rate(options)
     try:
         return _record(options, output_fd)
     except OSError as error:
         raise CaptureError(f"recording is not possible: {error.strerror or error}") from error
+
+
+def _with_rate(options: RecordOptions) -> RecordOptions:
+    """Return the options with the rate and the periods that the others amount to.
+
+    Raises:
+        UsageError: this kernel cannot follow them.
+        CaptureError: what a sample costs cannot be measured.
+    """
+    if options.periods_ns:
+        check_periods(options.periods_ns)
+        return options._replace(
+            frequency_hz=total_rate_hz(options.periods_ns), clocks=len(options.periods_ns)
+        )
+    clocks = MOST_CLOCKS if options.clocks is None else options.clocks
+    rate_hz = options.frequency_hz
+    if options.overhead_percent is not None:
+        if not 0 < options.overhead_percent <= 100:
+            raise UsageError("an overhead is more than 0 and at most 100% of a CPU (--overhead)")
+        check_rate(1, clocks)
+        from prospect.sampling_cost import rate_for_overhead  # noqa: PLC0415 - seldom asked for
+
+        rate_hz = rate_for_overhead(
+            options.overhead_percent, options.clocks, use_cache=options.use_cache
+        )
+    check_rate(rate_hz, clocks)
+    return options._replace(frequency_hz=rate_hz, periods_ns=clock_periods_ns(rate_hz, clocks))
 
 
 def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
@@ -118,19 +147,29 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
         closing(SignalWatch()) as signals,
         closing(Command(options.command, signals)) as command,
         closing(_open_events(options, command.pid, watch.online)) as events,
+        _syscall_counter(options) as counter,
     ):
         writer = RecordingWriter(output_fd, (events.description(),))
         sink = RecordSink(output_fd)
         loop = DrainLoop(events, command, signals, watch, sink)
         started_at = time.time()
+        if counter:
+            counter.start()
         loop.start(options.flush_centiseconds)
-        background = _describe_surroundings(loop, events.plan, command.pid)
+        background = describe_surroundings(loop, events.plan, command.pid)
         while not loop.done:
             loop.step(wait=True)
+        calls = counter.finish() if counter else None
         result = _sum_up(events, loop, background, command, sink.bytes_written)
+        if calls:
+            result = result._replace(limits=(*result.limits, *calls.limits))
         extras = _describe_run(options, result, events, loop, background)
+        if calls:
+            extras["syscalls"] = calls.document
         extras |= _describe_command(options, command)
         extras["started_at"] = started_at
+        events.close()  # their rings may be all the memory that this user may lock
+        extras |= _describe_cost(events.plan, use_cache=options.use_cache)
         info = _recording_info(options, events, background, extras)
         try:
             writer.finish(info, info.events)
@@ -141,19 +180,30 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
         return result
 
 
+@contextmanager
+def _syscall_counter(options: RecordOptions) -> Iterator[SyscallCounter | None]:
+    """Give the counter of system calls, ready to start; None unless it was asked for."""
+    if not options.count_syscalls:
+        yield None
+        return
+    from prospect.capture.syscall_counts import SyscallCounter  # noqa: PLC0415 - seldom asked for
+
+    with closing(SyscallCounter()) as counter:
+        counter.open()
+        yield counter
+
+
 def _open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> EventSet:
     """Open the best events on all CPUs; the timer where the hardware counter is not on each."""
-    periods_ns = clock_periods_ns(options.frequency_hz, options.clocks)
-    ring_bytes = ring_size_bytes(options.frequency_hz, len(cpus))
-    plan = choose_events(options.frequency_hz, periods_ns, pid, cpus[0])
+    rate_hz, periods_ns = options.frequency_hz, options.periods_ns
+    ring_bytes = ring_size_bytes(rate_hz, len(cpus))
+    plan = choose_events(rate_hz, periods_ns, pid, cpus[0], allow_hardware=options.clocks is None)
     events = EventSet(plan, pid, ring_bytes)
     try:
         events.open(cpus)
     except OSError as error:
         if plan.clock == CLOCK_HARDWARE:
-            plan = choose_events(
-                options.frequency_hz, periods_ns, pid, cpus[0], allow_hardware=False
-            )
+            plan = choose_events(rate_hz, periods_ns, pid, cpus[0], allow_hardware=False)
             events = EventSet(plan, pid, ring_bytes)
             events.open(cpus)
             return events
@@ -161,46 +211,10 @@ def _open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Eve
     return events
 
 
-def _describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> _Background:
-    """Record what stood before the command began, draining the rings between the portions."""
-    limits: tuple[str, ...] = ()
-    kernel = KernelMaps(b"", (), ())
-    if not plan.attr.flags & abi.FLAG_EXCLUDE_KERNEL:
-        kernel = read_kernel_maps()
-        limits += kernel.limits
-    loop.write(kernel.records)
-    snapshot = Snapshot(command_pid=pid)
-    if plan.scope == SCOPE_SYSTEM:
-        for portion in snapshot.portions():
-            loop.write(portion)
-            if not loop.done:
-                loop.step(wait=False)
-    snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
-    # Until its exec it runs the recorder's code, under the recorder's name.
-    own_name = read_file("/proc/self/comm")[:-1]
-    loop.write(fork_record(pid, os.getpid()) + comm_record(pid, pid, own_name))
-    if snapshot.unreadable:
-        limits += (_unreadable_maps(snapshot.unreadable),)
-    loop.begin_rounds()
-    return _Background(kernel, snapshot, describe_machine(), limits)
-
-
-def _unreadable_maps(unreadable: dict[int, bytes]) -> str:
-    named = [f"{pid} ({os.fsdecode(comm)})" for pid, comm in sorted(unreadable.items())]
-    shown = ", ".join(named[:_SHOWN_PROCESSES])
-    more = len(named) - _SHOWN_PROCESSES
-    return (
-        f"The kernel did not show the mappings of process {shown}"
-        + (f" and {more} more" if more > 0 else "")
-        + ": what of them was mapped before the start has no names. It takes root with"
-        " CAP_SYS_PTRACE, which containers often lack."
-    )
-
-
 def _sum_up(
     events: EventSet,
     loop: DrainLoop,
-    background: _Background,
+    background: Background,
     command: Command,
     bytes_written: int,
 ) -> RecordingResult:
@@ -238,16 +252,21 @@ def _describe_command(options: RecordOptions, command: Command) -> dict[str, Any
     }
 
 
+def _describe_cost(plan: EventPlan, *, use_cache: bool) -> dict[str, float]:
+    from prospect.sampling_cost import describe_cost  # noqa: PLC0415 - after the command's end
+
+    return describe_cost(plan, use_cache=use_cache)
+
+
 def _describe_run(
     options: RecordOptions,
     result: RecordingResult,
     events: EventSet,
     loop: DrainLoop,
-    background: _Background,
+    background: Background,
 ) -> dict[str, Any]:
     """Return the document of Prospect's own feature section."""
     plan = events.plan
-    periods_ns = clock_periods_ns(options.frequency_hz, len(plan.periods))
     lost = events.read_lost()
     lost_by_cpu: dict[int, int] = {}
     cpu_of = events.cpu_of()
@@ -267,8 +286,8 @@ def _describe_run(
         "clock": plan.clock,
         "frequency_hz": options.frequency_hz,
         "clocks": [
-            {"period_ns": period_ns, "ids": ids}
-            for period_ns, ids in zip(periods_ns, events.clock_ids(), strict=True)
+            {"period_ns": period_ns, "ids": ids, "cpus": [cpu_of[number] for number in ids]}
+            for period_ns, ids in zip(plan.periods_ns, events.clock_ids(), strict=True)
         ],
         "limits": list(result.limits),
         "processes": background.snapshot.processes,
@@ -287,7 +306,7 @@ def _describe_run(
 
 
 def _recording_info(
-    options: RecordOptions, events: EventSet, background: _Background, extras: dict[str, Any]
+    options: RecordOptions, events: EventSet, background: Background, extras: dict[str, Any]
 ) -> RecordingInfo:
     """Return what the feature sections that all readers know are to say."""
     machine = background.machine

@@ -11,7 +11,14 @@ from prospect.profile.model import (
     BIRTH_EXEC,
     BIRTH_FORK,
     BIRTH_PREEXISTING,
+    CAUSE_EXCEPTION,
+    CAUSE_IDLE,
+    CAUSE_INTERRUPT,
+    CAUSE_KERNEL_THREAD,
     CAUSE_NONE,
+    CAUSE_SOFTIRQ,
+    CAUSE_SYSCALL,
+    CAUSE_UNCLASSIFIED,
     KIND_ANON,
     KIND_ELF,
     KIND_KERNEL,
@@ -89,6 +96,8 @@ class ProfileBuilder:
     locations: dict[tuple[int, int], int] = field(default_factory=dict)
     mappings: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     hits: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    causes: list[tuple[int, str]] = field(default_factory=lambda: [(CAUSE_NONE, "")])
+    hit_causes: list[int] = field(default_factory=list)
     losses: list[tuple[int, int, int]] = field(default_factory=list)
 
     def process(self, name: str, pid: int, **columns: Any) -> int:
@@ -148,6 +157,7 @@ class ProfileBuilder:
         event: int = 0,
         period: int | None = None,
         offset: int = 0,
+        cause: tuple[int, str] = (CAUSE_NONE, ""),
     ) -> None:
         if function < 0:
             location = -1
@@ -158,6 +168,9 @@ class ProfileBuilder:
             rate = self.run.events[event].frequency_hz or 1000.0
             period = round(count * 1e9 / rate)
         self.hits.append((process, location, mode, event, count, period))
+        if cause not in self.causes:
+            self.causes.append(cause)
+        self.hit_causes.append(self.causes.index(cause))
 
     def mapping(
         self,
@@ -202,7 +215,7 @@ class ProfileBuilder:
                 location_index=_column(self.hits, 1, np.int32),
                 mode=_column(self.hits, 2, np.uint8),
                 event=_column(self.hits, 3, np.uint8),
-                cause_index=np.zeros(len(self.hits), np.int32),
+                cause_index=np.array(self._hit_causes(), np.int32),
                 count=_column(self.hits, 4, np.int64),
                 period=_column(self.hits, 5, np.int64),
             ),
@@ -211,10 +224,17 @@ class ProfileBuilder:
                 lost=_column(self.losses, 1, np.int64),
                 throttled=_column(self.losses, 2, np.int64),
             ),
-            causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
+            causes=CauseTable(
+                np.array([kind for kind, _ in self.causes], np.uint8),
+                [name for _, name in self.causes],
+            ),
             samples=no_samples(),
             clocks=no_clocks(),
         )
+
+    def _hit_causes(self) -> list[int]:
+        """Causes by hit; those that a test put into `hits` itself have none."""
+        return self.hit_causes + [0] * (len(self.hits) - len(self.hit_causes))
 
     def _process_table(self) -> ProcessTable:
         return ProcessTable(
@@ -344,6 +364,65 @@ def qsort_profile(**facts: Any) -> Profile:
     build.mapping(qsort, program, 0x8048000, 0x2000, hits=156)
     build.mapping(qsort, libc, 0x40020000, 0x11A000, hits=228)
     build.losses += [(0, 0, 0)]
+    return build.build()
+
+
+def interrupted_profile(**facts: Any) -> Profile:
+    """The experiment of Prospect's paper: a program that only computes, beside a network load."""
+    run = run_info(
+        command=("cpuspin",),
+        recorder_command_line=("prospect", "cpuspin"),
+        wall_seconds=2000 / 256,
+        accounting={
+            "user_s": 1.97,
+            "nice_s": 0.0,
+            "system_s": 1.52,
+            "idle_s": 2.35,
+            "iowait_s": 0.0,
+            "irq_s": 0.0,
+            "softirq_s": 1.95,
+            "command_user_s": 1.95,
+            "command_system_s": 1.86,
+        },
+    )
+    build = ProfileBuilder(replace(run, **facts))
+    swapper = build.process("swapper", 0, parent_pid=0)
+    ksoftirqd = build.process("ksoftirqd/0", 3, parent_pid=2, is_kernel_thread=True)
+    kworker = build.process("kworker/0:1", 9, parent_pid=2, is_kernel_thread=True)
+    spin = build.process("cpuspin", 77, parent_pid=70, birth=BIRTH_EXEC, is_command=True)
+    sender = build.process("sender", 78, parent_pid=70, birth=BIRTH_EXEC)
+    program = build.object("/home/hp/bench/cpuspin")
+    kernel = build.object("[kernel.kallsyms]", KIND_KERNEL, source=NameSource.KALLSYMS)
+    module = build.object("[e1000e]", KIND_MODULE, source=NameSource.KALLSYMS)
+    names = {
+        name: build.function(name, module if name == "e1000_intr" else kernel, address, **extra)
+        for address, name in enumerate(
+            ("e1000_intr", "net_rx_action", "tcp_v4_rcv", "hrtimer_interrupt", "clear_page"),
+            start=0xFFFFFFFF81000000,
+        )
+        for extra in ({"source": NameSource.KALLSYMS},)
+    }
+    for name in ("tcp_sendmsg", "do_syscall_64", "default_idle", "process_one_work"):
+        address = 0xFFFFFFFF82000000 + 0x100 * len(names)
+        names[name] = build.function(name, kernel, address, source=NameSource.KALLSYMS)
+    build.hit(spin, build.function("main", program, 0x401000), 500)
+    for process, name, count, cause in (
+        (spin, "clear_page", 6, (CAUSE_EXCEPTION, "page fault")),
+        (spin, "do_syscall_64", 7, (CAUSE_SYSCALL, "write")),
+        (spin, "do_syscall_64", 2, (CAUSE_SYSCALL, "(entry and exit)")),
+        (spin, "tcp_v4_rcv", 350, (CAUSE_SOFTIRQ, "NET_RX")),
+        (spin, "net_rx_action", 60, (CAUSE_SOFTIRQ, "NET_RX")),
+        (spin, "e1000_intr", 40, (CAUSE_INTERRUPT, "e1000_intr")),
+        (spin, "hrtimer_interrupt", 11, (CAUSE_INTERRUPT, "local timer")),
+        (sender, "tcp_sendmsg", 310, (CAUSE_SYSCALL, "sendto")),
+        (sender, "tcp_v4_rcv", 20, (CAUSE_SOFTIRQ, "NET_RX")),
+        (sender, "tcp_sendmsg", 1, (CAUSE_UNCLASSIFIED, "")),
+        (ksoftirqd, "tcp_v4_rcv", 49, (CAUSE_SOFTIRQ, "NET_RX")),
+        (kworker, "process_one_work", 9, (CAUSE_KERNEL_THREAD, "kworker")),
+        (swapper, "default_idle", 600, (CAUSE_IDLE, "")),
+        (swapper, "e1000_intr", 35, (CAUSE_INTERRUPT, "e1000_intr")),
+    ):
+        build.hit(process, names[name], count, MODE_KERNEL, cause=cause)
     return build.build()
 
 

@@ -14,6 +14,23 @@ import prospect
 
 PROGRAMS = Path(__file__).parents[1] / "live" / "programs"
 PROSPECT = (sys.executable, "-m", "prospect")
+# The command line where only a timer samples; a hardware counter's samples are on no grid. Rings as
+# small as {ring_bytes}, where that is not None, are full soon.
+_BY_TIMER = """
+import sys
+from prospect import recording
+from prospect.capture import event_choice
+event_choice._hardware_attr = lambda *_: None
+if {ring_bytes}:
+    recording.ring_size_bytes = lambda *_: {ring_bytes}
+from prospect.cli.main import main
+sys.exit(main())
+"""
+
+
+def prospect_by_timer(ring_bytes: int | None = None) -> tuple[str, ...]:
+    """Return the words that stand for `prospect` where there is no hardware counter."""
+    return (sys.executable, "-c", _BY_TIMER.format(ring_bytes=ring_bytes))
 
 
 def build_program(directory: Path, name: str, *flags: str, source: str = "") -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-PORTIONS = ("user", "kernel", "other")
+PORTIONS = ("user", "kernel", "interrupt", "other")
 
 
 def document(profile: Any, detail: str, threshold_s: float = 0.0) -> dict[str, Any]:
@@ -67,6 +67,9 @@ def _check_event(event: dict[str, Any]) -> None:
             table = process["routines"][portion]
             assert table["hits"] == process[portion]["hits"]
             _check_table(table)
+    _check_causes(event["kernel_causes"], event["total"])
+    for process in event["details"]:
+        _check_causes(process["kernel_causes"], process)
     for table in event["kernel_profiles"]:
         _check_table(table)
     quality = event["symbol_quality"]
@@ -74,6 +77,24 @@ def _check_event(event: dict[str, Any]) -> None:
     assert quality["hits"] == sum(source["hits"] for source in quality["sources"])
     named = sum(source["hits"] for source in quality["sources"] if source["named"])
     assert quality["named_hits"] == named
+
+
+def _check_causes(causes: dict[str, Any] | None, totals: dict[str, Any]) -> None:
+    """Assert that causes of kernel time add up to it; and that only told ones are interrupts."""
+    if causes is None:
+        assert totals["interrupt"]["hits"] == 0
+        return
+    for figure in ("hits", "seconds"):
+        rows = sum(row[figure] for row in causes["rows"])
+        kernel = totals["kernel"][figure] + totals["interrupt"][figure]
+        assert rows + causes["skipped"][figure] == pytest.approx(causes[figure], abs=1e-6)
+        assert causes[figure] == pytest.approx(kernel, abs=1e-6)
+    if not causes["skipped"]["causes"]:
+        by_kind = {"interrupt": 0, "softirq": 0}
+        for row in causes["rows"]:
+            by_kind[row["kind"]] = by_kind.get(row["kind"], 0) + row["hits"]
+        assert by_kind["interrupt"] <= totals["interrupt"]["hits"]
+        assert totals["interrupt"]["hits"] <= by_kind["interrupt"] + by_kind["softirq"]
 
 
 def _check_table(table: dict[str, Any]) -> None:
@@ -94,7 +115,8 @@ def _check_kernel_profiles(event: dict[str, Any]) -> None:
         for routine, hits in part.items():
             added[routine] = added.get(routine, 0) + hits
     assert added == whole
-    assert sum(whole.values()) == event["total"]["kernel"]["hits"]
+    total = event["total"]
+    assert sum(whole.values()) == total["kernel"]["hits"] + total["interrupt"]["hits"]
 
 
 def _by_routine(profile: dict[str, Any]) -> dict[Any, int]:
@@ -112,7 +134,7 @@ def _check_tables(profile: Any) -> None:
     assert int(profile.functions_table()["hits"].sum()) == samples
     processes = profile.processes_table()
     portion = profile.hits_table()["portion"]
-    for name in ("user", "kernel"):
+    for name in ("user", "kernel", "interrupt"):
         expected = profile.hits_table()["hits"][portion == name].sum()
         assert processes[f"{name}_hits"].sum() == expected
     user_rows = profile.hits.mode == 2

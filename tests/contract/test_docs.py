@@ -14,6 +14,7 @@ import pytest
 import prospect
 from prospect.cli import help as pages
 from prospect.cli import options as cli
+from prospect.differences import TABLES as DIFFERENCE_TABLES
 from prospect.profile.tables import TABLES
 from prospect.render.registry import RENDERERS
 
@@ -74,12 +75,20 @@ def understood(line: str) -> None:
 def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
     text = (ROOT / "docs" / "python.md").read_text()
     keywords = {}
-    for function in (prospect.record, prospect.open, prospect.Profile.report):
+    for function in (
+        prospect.record,
+        prospect.open,
+        prospect.Profile.report,
+        prospect.annotate,
+        prospect.diff,
+        prospect.Difference.report,
+    ):
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind is parameter.KEYWORD_ONLY:
                 keywords[name] = parameter.default
+    assert keywords.pop("lines") is False  # of the tables, which no command shows
     defaults = cli.Settings()._asdict()
-    del defaults["help"], defaults["version"]
+    del defaults["help"], defaults["version"], defaults["clear"]
     assert keywords == defaults
     for option in cli.OPTIONS:
         if option.keyword in keywords and option.commands != ("doctor",):
@@ -91,6 +100,12 @@ def test_the_python_page_has_every_table():
     text = (ROOT / "docs" / "python.md").read_text()
     for name in TABLES:
         assert f"| `{name}` |" in text
+
+
+def test_the_python_page_has_every_table_of_a_difference():
+    text = (ROOT / "docs" / "python.md").read_text()
+    for name in DIFFERENCE_TABLES:
+        assert f'"{name}"' in text
 
 
 def test_the_formats_are_those_of_the_renderers():

@@ -114,7 +114,8 @@ def test_of_our_recording_perf_counts_the_same_in_every_row(tmp_path):
 def test_of_our_recording_perf_prints_as_many_samples(tmp_path):
     file = tmp_path / "r"
     record(file, build_program(tmp_path, "forks"), 100, 2)
-    text = run_perf("script", "-i", file, "-F", "comm,ip", stdout=subprocess.PIPE)
+    # Without its call chain, each sample is a line.
+    text = run_perf("script", "-G", "-i", file, "-F", "comm,ip", stdout=subprocess.PIPE)
     profile = prospect.open(file, use_cache=False)
     assert len(text.splitlines()) == profile.hits.count.sum()
 

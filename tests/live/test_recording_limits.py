@@ -19,7 +19,7 @@ from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 from prospect.recording import RecordOptions, record
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 # Another user may not be able to execute this interpreter.
@@ -58,7 +58,9 @@ def as_nobody(path, *words, memlock=1 << 20):
     """Record without privilege."""
     line = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "prospect"]
     line = ["prlimit", f"--memlock={memlock}", *line]
-    subprocess.run([*line, "record", "-o", str(path), "--", *words], check=True, timeout=60)
+    # Timers: a counter that is to stop at the kernel's door may overshoot it.
+    line += ["record", "--clocks", "1", "-o", str(path), "--", *words]
+    subprocess.run(line, check=True, timeout=60)
     return read(path)
 
 
@@ -85,7 +87,7 @@ def test_all_time_is_sampled_once_on_each_busy_cpu(tmp_path):
         "-c",
         f"for i in 1 2; do {sys.executable} -c '{BUSY.format(1.0)}' & done; wait",
     )
-    record_to(tmp_path / "r", *command, frequency_hz=1000)
+    record_to(tmp_path / "r", *command, frequency_hz=1000, clocks=4)
     info, events = read(tmp_path / "r")
     begin, end = info.extras["interval_ns"]
     time_ns = events.samples.time_ns
@@ -93,7 +95,8 @@ def test_all_time_is_sampled_once_on_each_busy_cpu(tmp_path):
     assert time_ns.max() <= end
     expected = (end - begin) * 1e-9 * len(info.extras["cpus"])
     # An idle CPU, and a guest whose CPU was taken away, deliver fewer; none delivers more.
-    assert 0.5 * expected < events.samples.period.sum() * 1e-9 <= 1.01 * expected
+    clocks = len(info.extras["clocks"])
+    assert 0.5 * expected < events.samples.period.sum() * 1e-9 / clocks <= 1.01 * expected
 
 
 def test_bank_of_clocks_is_one_event_with_all_ids(tmp_path):
@@ -106,13 +109,19 @@ def test_bank_of_clocks_is_one_event_with_all_ids(tmp_path):
     assert len(set(periods)) == 4
     assert set(np.unique(events.samples.period).tolist()) == set(periods)
     assert sum(1e9 / period for period in periods) == pytest.approx(1000, rel=1e-3)
+    for clock in clocks:
+        assert clock["cpus"] == info.extras["cpus"]
+        # The period that is told is the one that the kernel follows.
+        ids = events.samples.period[events.samples.cpu == 0]
+        assert np.count_nonzero(ids == clock["period_ns"]) > 10
+    assert {str(number) for number in event.ids} == set(info.extras["lost"])
 
 
 def test_without_privilege_only_the_commands_user_time(open_directory):
     with setting("perf_event_paranoid", 2):
         info, events = as_nobody(open_directory / "r", "sh", "-c", SHELL_BUSY)
     assert info.extras["scope"] == "task"
-    assert len(info.extras["limits"]) == 2
+    assert len(info.extras["limits"]) == 3
     assert len(events.samples) > 10
     assert set(events.samples.mode.tolist()) == {abi.PERF_RECORD_MISC_USER}
     pids = set((events.samples.task & 0xFFFFFFFF).tolist())
@@ -155,9 +164,12 @@ def test_small_share_of_locked_memory_gives_small_rings(open_directory):
     ("options", "says"),
     [
         ({"frequency_hz": 0}, "at least 1 Hz"),
-        ({"frequency_hz": 10**7}, "sysctl kernel.perf_event_max_sample_rate=10000000"),
+        ({"frequency_hz": 10**7}, "sysctl kernel.perf_event_max_sample_rate=2826888"),
         ({"flush_centiseconds": 0}, "at least 1/100 s"),
         ({"clocks": 0}, "1 to 4 clocks"),
+        ({"periods_ns": (1_000_000, 999)}, "period of 999 ns"),
+        ({"overhead_percent": 0.0}, "more than 0"),
+        ({"overhead_percent": 1e-9}, "one sample a second takes"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_command_runs(tmp_path, options, says):
@@ -168,11 +180,11 @@ def test_what_cannot_be_is_refused_before_the_command_runs(tmp_path, options, sa
 
 def test_stopped_recorder_loses_samples_and_counts_them(tmp_path):
     rate_hz = 20_000
-    line = [sys.executable, "-m", "prospect", "record", "-H", str(rate_hz), "-o"]
-    child = subprocess.Popen([*line, str(tmp_path / "r"), *busy(4.0)])
+    line = [sys.executable, "-m", "prospect", "record", "-H", str(rate_hz), "--clocks=4", "-o"]
+    child = subprocess.Popen([*line, str(tmp_path / "r"), *busy(6.5)])
     time.sleep(0.7)
     child.send_signal(signal.SIGSTOP)
-    time.sleep(2.5)
+    time.sleep(5.0)  # the rings hold about three seconds
     child.send_signal(signal.SIGCONT)
     assert child.wait(30) == 0
     info, events = read(tmp_path / "r")
@@ -194,7 +206,8 @@ def small_disk(tmp_path):
 
 def test_full_disk_ends_the_recording_and_not_the_command(small_disk):
     words = ("sh", "-c", f"{sys.executable} -c '{BUSY.format(2.0)}'; exit 7")
-    result = record_to(small_disk / "r", *words, frequency_hz=20_000, flush_centiseconds=10)
+    options = {"frequency_hz": 20_000, "clocks": 4, "flush_centiseconds": 10}
+    result = record_to(small_disk / "r", *words, **options)
     assert result.exit_status == 7
     assert any("No space left" in limit for limit in result.limits)
     info, events = read(small_disk / "r")
@@ -211,30 +224,3 @@ def test_disk_without_any_room_is_an_error_before_the_command(small_disk):
     with pytest.raises(RecordingError, match="No space left"):
         record_to(small_disk / "r", "touch", str(small_disk.parent / "ran"))
     assert not (small_disk.parent / "ran").exists()
-
-
-ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
-
-
-@pytest.mark.skipif(not ONLINE.exists(), reason="this machine's CPUs cannot be taken off line")
-def test_cpu_that_goes_and_comes_back_is_followed(tmp_path):
-    line = [sys.executable, "-m", "prospect", "record", "-H", "1000", "-M", "10", "-o"]
-    # An idle CPU has hardly a sample: as many burners as CPUs, for two seconds of the clock.
-    burn = "import time\nend = time.monotonic() + 2.5\nwhile time.monotonic() < end: pass"
-    script = f"for cpu in $(seq {os.cpu_count()}); do '{sys.executable}' -c '{burn}' & done; wait"
-    child = subprocess.Popen([*line, str(tmp_path / "r"), "bash", "-c", script])
-    try:
-        time.sleep(0.5)
-        ONLINE.write_text("0")
-        time.sleep(0.5)
-    finally:
-        ONLINE.write_text("1")
-    assert child.wait(10) == 0
-    info, events = read(tmp_path / "r")
-    changes = [(cpu, what) for _, cpu, what in info.extras["cpu_changes"]]
-    assert changes == [(1, "offline"), (1, "online")]
-    assert len(info.extras["clocks"][0]["ids"]) == info.extras["cpus"][-1] + 2
-    begin, _ = info.extras["interval_ns"]
-    seconds = (events.samples.time_ns[events.samples.cpu == 1] - begin) / 1e9
-    assert (seconds < 0.6).any()
-    assert (seconds > 1.3).any()

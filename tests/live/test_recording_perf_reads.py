@@ -16,18 +16,27 @@ from prospect.recording import RecordOptions, record
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.usefixtures("high_rates"),
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
 ]
 
 LOAD = "import os\nfor i in range(60000): os.stat('/')\nos.system('true')\nsum(range(4000000))"
 
 
-@pytest.fixture(scope="module", params=[1, 4], ids=["one clock", "a bank of clocks"])
-def recording(request, tmp_path_factory):
+@pytest.fixture(
+    scope="module",
+    params=[None, 1, 4],
+    ids=["what this machine samples with", "one clock", "a bank of clocks"],
+)
+def recording(request, tmp_path_factory, high_rates):
     path = tmp_path_factory.mktemp("perf") / "perf.data"
     with path.open("wb") as file:
         options = RecordOptions(
-            (sys.executable, "-c", LOAD), 4000, 5, request.param, command_line=("prospect", "x y")
+            (sys.executable, "-c", LOAD),
+            4000,
+            5,
+            clocks=request.param,
+            command_line=("prospect", "x y"),
         )
         record(options, file.fileno())
     return path
@@ -56,14 +65,48 @@ def test_header_is_complete(recording):
 
 def test_evlist_shows_one_event(recording):
     (line,) = perf(recording, "evlist", "-v").splitlines()
-    assert line.startswith("cpu-clock: ")
+    assert line.startswith(("cpu-clock: ", "cycles"))
     for field in ("mmap2: 1", "comm_exec: 1", "ksymbol: 1", "build_id: 1", "clockid: 1"):
         assert field in line
+    assert "CALLCHAIN" in line
+    assert "exclude_callchain_user: 1" in line
+
+
+def test_report_shows_one_event_with_every_sample(recording, events):
+    report = perf(recording, "report", "--stdio", "-n", "--no-children", "-g", "none")
+    (title,) = [line for line in report.splitlines() if line.startswith("# Samples: ")]
+    assert " of event 'c" in title
+    rows = [line.split() for line in report.splitlines() if line.strip() and line[0] != "#"]
+    assert sum(int(row[1]) for row in rows) == len(events.samples)
 
 
 def test_script_sees_every_sample(recording, events):
-    shown = perf(recording, "script", "-F", "pid,tid,cpu,time,ip,period")
+    shown = perf(recording, "script", "-G", "-F", "pid,tid,cpu,time,ip,period")
     assert len(shown.splitlines()) == len(events.samples)
+
+
+def test_script_sees_the_same_chains(recording, events):
+    """A sample in user space has an empty chain, of which perf shows nothing."""
+    paragraphs = perf(recording, "script", "-F", "time,ip", "--ns").split("\n\n")
+    shown = [paragraph.split() for paragraph in paragraphs if paragraph.strip()]
+    samples = events.samples
+    chains = {}
+    for time_ns, first, last in zip(
+        samples.time_ns.tolist(),
+        samples.chain_start[:-1].tolist(),
+        samples.chain_start[1:].tolist(),
+        strict=True,
+    ):
+        chains.setdefault(time_ns, []).append(visible(samples.chain[first:last].tolist()))
+    for words in shown:
+        time_ns = int(words[0].rstrip(":").replace(".", ""))
+        assert [int(word, 16) for word in words[1:]] in chains[time_ns]
+    assert sum(len(words) > 4 for words in shown) > 100
+
+
+def visible(chain):
+    """Return a chain without the marks of its parts."""
+    return [address for address in chain if address < 2**64 - 4095]
 
 
 def test_report_names_kernel_routines(recording):

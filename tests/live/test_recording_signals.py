@@ -136,7 +136,7 @@ def test_killed_recorder_leaves_a_readable_file_and_a_running_command(start, tmp
     os.kill(pid, signal.SIGKILL)  # raises if it did not survive
     with open_recording(str(output)) as recording:
         assert sum(len(block.data) for block in recording.blocks()) > 1000
-        assert recording.info.events[0].name == "cpu-clock"
+        assert recording.info.events[0].name in {"cpu-clock", "cycles"}
 
 
 def test_command_never_runs_when_the_recorder_dies_before_it(tmp_path):

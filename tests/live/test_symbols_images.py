@@ -109,8 +109,7 @@ def test_a_stripped_twin_has_brackets_where_the_whole_one_has_local_names(tmp_pa
     assert seen["whole.so", "hidden"] == ("hidden", NameSource.SYMTAB)
     assert seen["twin.so", "first"] == ("first", NameSource.DYNSYM)
     assert seen["twin.so", "last"] == ("last", NameSource.DYNSYM)
-    assert seen["twin.so", "hidden"][1] == NameSource.BRACKET
-    assert seen["twin.so", "hidden"][0].startswith("first->last")
+    assert seen["twin.so", "hidden"] == ("first->last [fn 1 of 1]", NameSource.BOUNDS)
 
 
 def test_a_debug_file_beside_a_stripped_library_names_all(tmp_path: Path) -> None:
@@ -122,6 +121,26 @@ def test_a_debug_file_beside_a_stripped_library_names_all(tmp_path: Path) -> Non
     subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", twin], check=True)
     found = outcome(resolve(key_of(twin), offset_of(whole, "hidden")))
     assert found == ("hidden", NameSource.DEBUG_FILE)
+
+
+@pytest.mark.skipif(not shutil.which("dwz"), reason="needs dwz")
+def test_what_debug_files_share_by_dwz_holds_no_symbols_of_theirs(tmp_path: Path) -> None:
+    wholes = [build(tmp_path / f"{n}.so", LIBRARY, "-shared", "-fPIC") for n in ("one", "two")]
+    debugs, twins = [], []
+    for whole in wholes:
+        twins.append(tmp_path / f"twin-{whole.name}")
+        debugs.append(tmp_path / ".debug" / f"{whole.stem}.debug")
+        debugs[-1].parent.mkdir(exist_ok=True)
+        subprocess.run(["objcopy", "--only-keep-debug", whole, debugs[-1]], check=True)
+    shared = tmp_path / ".debug" / "shared.dwz"
+    subprocess.run(["dwz", "-m", shared, *debugs], check=True, capture_output=True)
+    assert parsed(debugs[0]).find_section(b".gnu_debugaltlink") >= 0
+    assert parsed(shared).find_section(b".symtab") < 0
+    for whole, debug, twin in zip(wholes, debugs, twins, strict=True):
+        subprocess.run(["strip", "-o", twin, whole], check=True)
+        subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", twin], check=True)
+        found = outcome(resolve(key_of(twin), offset_of(whole, "hidden")))
+        assert found == ("hidden", NameSource.DEBUG_FILE)
 
 
 @pytest.mark.parametrize("identity", ["build id", "inode"])

@@ -32,6 +32,7 @@ samples = st.lists(
     ),
     max_size=60,
 )
+labels = st.lists(st.integers(0, 2**16 - 1), min_size=60, max_size=60)
 
 
 def sideband():
@@ -47,8 +48,15 @@ def sideband():
 
 
 @settings(max_examples=300, deadline=None)
-@given(samples, st.sampled_from([2, 7, 1 << 16]), st.sampled_from([1, 20, 52]), st.integers(0, 16))
-def test_attribution_is_counting_one_by_one(rows, block, address_bits, chunks):
+@given(
+    samples,
+    st.one_of(st.none(), labels),
+    st.sampled_from([2, 7, 1 << 16]),
+    st.tuples(st.sampled_from([1, 20, 52]), st.integers(0, 16)),
+    st.tuples(st.sampled_from([1, 1 << 22]), st.sampled_from([1, 1 << 25])),
+)
+def test_attribution_is_counting_one_by_one(rows, labelled, block, packing, most):
+    label = None if labelled is None else np.array(labelled[: len(rows)], np.uint16)
     columns = samples_of(
         [
             (ip, pid | tid << 32, time, mode, period, event)
@@ -57,15 +65,17 @@ def test_attribution_is_counting_one_by_one(rows, block, address_bits, chunks):
     )
     events = replace(sideband(), samples=columns)
     with (
-        patch.object(keys, "_ADDRESS_BITS", address_bits),
-        patch.object(keys, "_CHUNKS", chunks),
+        patch.object(keys, "_ADDRESS_BITS", packing[0]),
+        patch.object(keys, "_CHUNKS", packing[1]),
+        patch.object(groups, "_MOST_KINDS", most[0]),
+        patch.object(groups, "_MOST_GROUPS", most[1]),
         patch.object(keys, "BLOCK_SAMPLES", block),
         patch.object(groups, "BLOCK_SAMPLES", block),
         patch.object(runs, "BLOCK_SAMPLES", block),
     ):
         world = build_spaces(events)
-        hits = attribute(columns, world.timeline)
-        plain = attribute(columns, world.timeline)
+        hits = attribute(columns, world.timeline, label)
+    plain = attribute(columns, world.timeline, label)
     line = world.timeline
     change = line.processes.find(task_pid(columns.task), columns.time_ns)
     named = line.threads.find(task_tid(columns.task), columns.time_ns)
@@ -77,11 +87,15 @@ def test_attribution_is_counting_one_by_one(rows, block, address_bits, chunks):
         np.where(is_user, line.epoch.take(change), -1),
         columns.mode,
         columns.event,
+        np.zeros(len(rows), np.uint16) if label is None else label,
         columns.ip,
     )
     one_by_one = list(zip(*(column.tolist() for column in expected), strict=True))
     found = [
-        (each.process_row, each.comm, each.space, each.epoch, each.mode, each.event, each.address)
+        (
+            *(each.process_row, each.comm, each.space, each.epoch),
+            *(each.mode, each.event, each.label, each.address),
+        )
         for each in (hits, plain)
     ]
     found = [list(zip(*(column.tolist() for column in each), strict=True)) for each in found]

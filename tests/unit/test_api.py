@@ -162,3 +162,27 @@ def test_a_keyword_of_another_type_is_refused_in_words(keyword, value):
 def test_a_recording_may_be_named_in_bytes(tmp_path):
     with pytest.raises(RecordingError, match="missing: No such file"):
         prospect.open(os.fsencode(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("value", ["4", 2.0])
+def test_a_number_of_clocks_is_whole(value):
+    with pytest.raises(UsageError, match="clocks is a whole number"):
+        prospect.record("true", clocks=value)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"overhead_percent": "0.5%"}, "overhead_percent is a number"),
+        ({"overhead_percent": 0.5, "frequency_hz": 99}, "leave out frequency_hz"),
+        ({"overhead_percent": 0.0}, "more than 0"),
+        ({"overhead_percent": float("nan")}, "more than 0"),
+        ({"overhead_percent": 101}, "at most 100%"),
+        ({"clocks": 5}, "1 to 4 clocks"),
+        ({"clocks": 0, "overhead_percent": 1.0}, "1 to 4 clocks"),
+    ],
+)
+def test_a_rate_that_cannot_be_is_refused_before_the_command_runs(tmp_path, keywords, says):
+    with pytest.raises(UsageError, match=says):
+        prospect.record(["touch", str(tmp_path / "ran")], **keywords)
+    assert not (tmp_path / "ran").exists()

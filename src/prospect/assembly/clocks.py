@@ -1,7 +1,8 @@
 """What a recording says of its timers → which clock took a sample, and when each clock ran.
 
 Comes in: `abi.recording.RecordingInfo`, whose `extras` anybody may have written. Goes out: the
-clock of each event id, for `events.decode`, and the `ClockTable` of a profile.
+clock of each event id, for `events.decode`, and the clocks of a profile, for which `clock_stops`
+finds out when they stood still.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 # `Samples.clock` has 8 bits; no recorder of ours has more than a few.
 _MOST_CLOCKS = 64
 _NS_PER_S = 1_000_000_000
+
+
+class Clocks(NamedTuple):
+    """The clocks of a profile, and the event id of each row; no ids where a CPU has one clock."""
+
+    table: ClockTable
+    ids: tuple[int, ...]
 
 
 class _Row(NamedTuple):
@@ -59,12 +67,13 @@ def clock_count(info: RecordingInfo) -> int:
     return max(len(_bank(info)), 1)
 
 
-def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> ClockTable:
+def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> Clocks:
     """Return when which timer ran on which CPU; empty where no fixed grid is known."""
     if not (run.system_wide and run.end_ns > run.begin_ns and info.events):
-        return _table([])
+        return Clocks(_table([]), ())
     if info.extras:
-        return _table(_own_rows(info, run))
+        found = _own_rows(info, run)
+        return Clocks(_table([row for _, row in found]), tuple(number for number, _ in found))
     rows: list[_Row] = []
     cpus = sorted(set(np.unique(events.samples.cpu).tolist()) - {NO_CPU})
     for event, description in enumerate(info.events):
@@ -74,14 +83,15 @@ def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> ClockT
                 _Row(event, 0, cpu, period_ns, run.begin_ns, run.end_ns, _lost_on(events, cpu))
                 for cpu in cpus
             ]
-    return _table(rows)
+    return Clocks(_table(rows), ())
 
 
-def _own_rows(info: RecordingInfo, run: RunInfo) -> list[_Row]:
+def _own_rows(info: RecordingInfo, run: RunInfo) -> list[tuple[int, _Row]]:
+    """Return the clocks of a recording of ours, each with the id of its event."""
     if not _timer_period_ns(info.events[0].attr):
         return []
     lost = by_number(info.extras.get("lost"))
-    rows: list[_Row] = []
+    rows: list[tuple[int, _Row]] = []
     for position, clock in enumerate(_bank(info)):
         spans = {cpu: _spans_online(info, cpu, run) for cpu in set(clock.cpus)}
         for event_id, cpu in zip(clock.ids, clock.cpus, strict=True):
@@ -90,7 +100,8 @@ def _own_rows(info: RecordingInfo, run: RunInfo) -> list[_Row]:
             begin_ns, end_ns = spans[cpu].pop(0)
             count = lost.get(event_id, 0)
             count = count if counts_of([count]) else 0
-            rows.append(_Row(0, position, cpu, clock.period_ns, begin_ns, end_ns, count))
+            row = _Row(0, position, cpu, clock.period_ns, begin_ns, end_ns, count)
+            rows.append((event_id, row))
     return rows
 
 

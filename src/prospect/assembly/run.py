@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _NS = 1e-9
 # /proc/stat's columns (proc(5)); guest time is contained in user time.
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+# Nanoseconds a sample, as the recorder measured them.
+_COSTS = ("sample_cost_ns", "sample_cost_spread_ns", "kernel_sample_cost_ns")
 _OCCASIONAL_TYPES = {abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT, abi.PERF_TYPE_BREAKPOINT}
 _KERNEL_TYPES = range(1, 64)  # from 64 on: records of the perf tool itself
 _KNOWN_TYPES = {
@@ -94,6 +96,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         damage=events.damage,
         statistics=_statistics(events, extras),
         accounting=_accounting(extras),
+        cpu_accounting=_cpu_accounting(extras),
     )
 
 
@@ -231,16 +234,31 @@ def _told_earlier(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 def _accounting(extras: dict[str, Any]) -> dict[str, Any]:
     """Return the kernel's own accounting of the interval, in seconds, under flat names."""
-    stat = mapping_of(extras.get("proc_stat"))
-    hz = number_of(stat.get("hz"))
-    start, end = (counts_of(mapping_of(stat.get(side)).get("cpu")) for side in ("start", "end"))
-    accounting: dict[str, Any] = {}
-    if hz >= 1:
-        for name, before, after in zip(_STAT_FIELDS, start, end, strict=False):
-            accounting[f"{name}_s"] = (after - before) / hz
+    accounting: dict[str, Any] = dict(_stat_seconds(extras, "cpu"))
     for source, prefix in (("rusage", "command_"), ("recorder_rusage", "recorder_")):
         usage = mapping_of(extras.get(source))
         accounting |= {f"{prefix}{key}": number_of(value) for key, value in usage.items()}
     if is_i32(extras.get("exit_status")):
         accounting["command_exit_status"] = extras["exit_status"]
+    costs = {key: number_of(extras.get(key)) for key in _COSTS}
+    accounting |= {key: cost for key, cost in costs.items() if cost > 0}
     return accounting
+
+
+def _cpu_accounting(extras: dict[str, Any]) -> dict[int, dict[str, float]]:
+    """Return the same by CPU, as far as /proc/stat had a line of it at both ends."""
+    seconds = {cpu: _stat_seconds(extras, f"cpu{cpu}") for cpu in counts_of(extras.get("cpus"))}
+    return {cpu: found for cpu, found in seconds.items() if found}
+
+
+def _stat_seconds(extras: dict[str, Any], line: str) -> dict[str, float]:
+    """Return what one line of /proc/stat gained in the interval, in seconds."""
+    stat = mapping_of(extras.get("proc_stat"))
+    hz = number_of(stat.get("hz"))
+    start, end = (counts_of(mapping_of(stat.get(side)).get(line)) for side in ("start", "end"))
+    if hz < 1:
+        return {}
+    return {
+        f"{name}_s": (after - before) / hz
+        for name, before, after in zip(_STAT_FIELDS, start, end, strict=False)
+    }

@@ -10,11 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.abi import constants as abi
 from prospect.abi.block import EventDescription
 from prospect.capture import syscalls
+from prospect.capture.clock_bank import redrawn_rate_hz
 from prospect.capture.event_choice import SCOPE_SYSTEM
 from prospect.capture.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     from prospect.capture.event_choice import EventPlan
     from prospect.capture.sink import RecordSink
 
-# value, id, lost
-_COUNTS = struct.Struct("=QQQ")
+_MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes.
 _SPARE_FILES = 32
+_NS_PER_S = 1_000_000_000
 
 
 class _CpuEvents(NamedTuple):
@@ -36,6 +38,22 @@ class _CpuEvents(NamedTuple):
     fds: tuple[int, ...]
     ids: tuple[int, ...]
     ring: Ring
+
+
+class _Counts(NamedTuple):
+    """What read(2) says of an event; `lost` is -1 before Linux 6.0."""
+
+    value: int
+    enabled_ns: int
+    event_id: int
+    lost: int = -1
+
+
+class _Start(NamedTuple):
+    """When a CPU's clocks were started, in CLOCK_MONOTONIC and in its first event's own time."""
+
+    time_ns: int
+    enabled_ns: int
 
 
 class EventSet:
@@ -55,6 +73,7 @@ class EventSet:
         self._open: dict[int, _CpuEvents] = {}
         self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
         self._cpu_of: dict[int, int] = {}
+        self._started: dict[int, _Start] = {}
         self._old_files_limit: int | None = None
 
     def open(self, cpus: tuple[int, ...]) -> None:
@@ -107,28 +126,64 @@ class EventSet:
             self._cpu_of[clock_id] = cpu
         return fds[0]
 
-    def drop_cpu(self, cpu: int, sink: RecordSink) -> None:
-        """Keep what a CPU that went off line left in its ring, and close its events."""
+    def drop_cpu(self, cpu: int, sink: RecordSink) -> int:
+        """Keep what a CPU that went off line left in its ring, and close its events.
+
+        Returns:
+            when its clocks stopped, in CLOCK_MONOTONIC; now where that is not known.
+
+        Raises:
+            OSError: the file cannot grow.
+        """
         events = self._open[cpu]
         slices: list[memoryview | bytes] = []
         events.ring.pending(slices)
         sink.append(slices)
         slices.clear()
         self.lost.update(_lost(events))
+        stopped_ns = time.monotonic_ns()
+        start = self._started.pop(cpu, None)
+        if start:
+            ran_ns = _counts(events.fds[0]).enabled_ns - start.enabled_ns
+            stopped_ns = min(stopped_ns, start.time_ns + ran_ns)
         del self._open[cpu]
         _close(events)
+        return stopped_ns
 
     def enable(self) -> None:
         """Start all clocks; per-command events start at its exec instead."""
-        for cpu in self._open:
-            self.enable_cpu(cpu)
+        self._enable(list(self._open))
 
     def enable_cpu(self, cpu: int) -> None:
         """Start the clocks of one CPU."""
+        self._enable([cpu])
+
+    def _enable(self, cpus: list[int]) -> None:
         if self.plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC:
             return
-        for fd in self._open[cpu].fds:
-            syscalls.enable_event(fd)
+        for clock, period_ns in enumerate(self.plan.periods):
+            if period_ns in self.plan.periods[:clock]:
+                # Two clocks of one period tick together for ever unless one starts later.
+                time.sleep(period_ns / len(self.plan.periods) / _NS_PER_S)
+            for cpu in cpus:
+                syscalls.enable_event(self._open[cpu].fds[clock])
+        for cpu in cpus:
+            # The kernel may count from before the start: only differences say anything.
+            enabled_ns = _counts(self._open[cpu].fds[0]).enabled_ns
+            self._started[cpu] = _Start(time.monotonic_ns(), enabled_ns)
+
+    def stopped_cpus(self) -> list[int]:
+        """Return CPUs whose events have ended: they went off line, and may be back since.
+
+        Source: perf_event_exit_cpu_context() in ``kernel/events/core.c``, Linux 6.18, takes the
+        events of such a CPU out of their context; nothing puts them back.
+        """
+        return [
+            cpu
+            for cpu in self._started
+            # The time of an event that is on goes on between any two looks.
+            if _counts(self._open[cpu].fds[0]) == _counts(self._open[cpu].fds[0])
+        ]
 
     def disable(self) -> None:
         """Stop all clocks."""
@@ -157,6 +212,14 @@ class EventSet:
         for ring, head in heads:
             ring.release(head)
         return len(heads)
+
+    def redraw_rates(self) -> None:
+        """Give each CPU's counter a new rate, so that no program stays in step with it."""
+        for events in self._open.values():
+            try:
+                syscalls.set_period(events.fds[0], redrawn_rate_hz(self.plan.periods[0]))
+            except OSError:
+                return  # the kernel has just lowered its limit: the rates stay as they are
 
     def poll_fds(self) -> list[int]:
         """Return the file descriptors that become readable when a ring is half full."""
@@ -209,14 +272,14 @@ class EventSet:
         self._old_files_limit = old
 
 
+def _counts(fd: int) -> _Counts:
+    words = os.read(fd, _MOST_COUNTS_BYTES)
+    return _Counts(*(w[0] for w in struct.iter_unpack("=Q", words)))
+
+
 def _lost(events: _CpuEvents) -> dict[int, int]:
-    lost: dict[int, int] = {}
-    for fd in events.fds:
-        counts = os.read(fd, _COUNTS.size)
-        if len(counts) == _COUNTS.size:
-            _, clock_id, count = _COUNTS.unpack(counts)
-            lost[clock_id] = count
-    return lost
+    found = [_counts(fd) for fd in events.fds]
+    return {counts.event_id: counts.lost for counts in found if counts.lost >= 0}
 
 
 def _close(events: _CpuEvents) -> None:

@@ -1,6 +1,6 @@
 """Which CPUs are on line, and which came or went.
 
-Comes in: /sys/devices/system/cpu/online. Goes out: CPU numbers.
+Comes in: /sys/devices/system/cpu/online, /sys/kernel/uevent_seqnum. Goes out: CPU numbers.
 
 Defined by: ``Documentation/admin-guide/cputopology.rst`` and the list format of
 ``lib/bitmap-str.c`` (bitmap_parselist).
@@ -13,6 +13,8 @@ import os
 from prospect.errors import CaptureError
 
 ONLINE = "/sys/devices/system/cpu/online"
+# Counts every message about a device; one that goes and comes back sends two.
+_DEVICE_MESSAGES = "/sys/kernel/uevent_seqnum"
 # The kernel's largest NR_CPUS is 8192; a number far beyond it is damage, not a machine.
 _MOST_CPUS = 1 << 16
 
@@ -36,25 +38,33 @@ def parse_cpu_list(text: bytes) -> tuple[int, ...]:
 
 
 class CpuWatch:
-    """The on-line CPUs, read again at each look through one file kept open."""
+    """The on-line CPUs, read again at each look through files kept open."""
 
-    def __init__(self, path: str = ONLINE) -> None:
+    def __init__(self, path: str = ONLINE, messages: str = _DEVICE_MESSAGES) -> None:
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise CaptureError(f"cannot read {path}: {error.strerror}; mount /sys") from error
-        self._text = b""
+        try:
+            self._messages_fd = os.open(messages, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._messages_fd = -1  # a kernel without, or a container that hides it
+        self._text = self._messages = b""
         self.online: tuple[int, ...] = ()
         self.look()
 
     def look(self) -> bool:
-        """Read the list again; return whether it changed."""
+        """Read the list again; return whether a CPU may have come or gone since the last look."""
         text = os.pread(self._fd, 1 << 16, 0)
-        if text == self._text:
+        messages = os.pread(self._messages_fd, 64, 0) if self._messages_fd >= 0 else b""
+        if (text, messages) == (self._text, self._messages):
             return False
+        self._messages = messages
         self._text, self.online = text, parse_cpu_list(text)
         return True
 
     def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._fd)
+        """Let go of the files."""
+        for fd in (self._fd, self._messages_fd):
+            if fd >= 0:
+                os.close(fd)

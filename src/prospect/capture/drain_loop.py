@@ -58,7 +58,7 @@ class DrainLoop:
         self._signals = signals
         self._watch = watch
         self._sink = sink
-        self._flush_ns = 0
+        self._flush_ns = self._redraw_at_ns = 0
         self._poll = select.poll()
         self._give_up_ns = 0
         self._rounds = False
@@ -74,6 +74,7 @@ class DrainLoop:
     def start(self, flush_centiseconds: int) -> None:
         """Start the events, then the command; drain at least every so many 1/100 s."""
         self._flush_ns = flush_centiseconds * 10_000_000
+        self._redraw_if_due(time.monotonic_ns())
         self.begin_ns = self._drained_ns = time.monotonic_ns()
         self._events.enable()
         self._command.release()
@@ -122,22 +123,39 @@ class DrainLoop:
             self.done = True
             if self._command.reap() and self._command.exec_fd >= 0:
                 self._command.check_exec()
-            if not self.end_ns:
-                self._end()
-                self._drain_guarded(self.end_ns)
-        elif not self.end_ns and (rings_ready or now_ns - self._drained_ns >= self._flush_ns):
+            self._finish(now_ns)
+        elif not self.end_ns:
+            if rings_ready or now_ns - self._drained_ns >= self._flush_ns:
+                self._drain_guarded(now_ns)
+            self._redraw_if_due(now_ns)
+
+    def _finish(self, now_ns: int) -> None:
+        """Stop the events and write what is left, unless a full disk has ended the interval."""
+        if not self.end_ns:
+            # That a CPU came or went shows in events that are on.
             self._drain_guarded(now_ns)
+        if not self.end_ns:
+            self._end()
+            self._drain_guarded(self.end_ns)
 
     def _timeout_ms(self) -> int | None:
         now_ns = time.monotonic_ns()
         waits = []
         if not self.end_ns:
             waits.append((self._drained_ns + self._flush_ns - now_ns) // 1_000_000 + 1)
+            if self._events.plan.redraw_interval_ns:
+                waits.append((self._redraw_at_ns - now_ns) // 1_000_000 + 1)
         if self._give_up_ns:
             waits.append((self._give_up_ns - now_ns) // 1_000_000 + 1)
         if self._command.pidfd < 0:
             waits.append(_NO_PIDFD_MS)
         return max(0, min(waits)) if waits else None
+
+    def _redraw_if_due(self, now_ns: int) -> None:
+        interval_ns = self._events.plan.redraw_interval_ns
+        if interval_ns and now_ns >= self._redraw_at_ns:
+            self._redraw_at_ns = now_ns + interval_ns
+            self._events.redraw_rates()
 
     def _obey(self, numbers: list[int]) -> None:
         """Pass a signal on to the command; the second one ends the interval at once."""
@@ -161,7 +179,7 @@ class DrainLoop:
             self._end_with_file(error)
 
     def _drain(self) -> None:
-        if self._watch.look():
+        if not self.end_ns and self._watch.look():
             self._follow_cpus()
         end = FINISHED_ROUND if self._rounds else b""
         self.buffers_read += self._events.drain(self._sink, end)
@@ -169,22 +187,23 @@ class DrainLoop:
 
     def _follow_cpus(self) -> None:
         """Open events for CPUs that came on line; keep what those that went left behind."""
-        now_ns = time.monotonic_ns()
-        before, online = set(self._events.cpus()), set(self._watch.online)
-        for cpu in sorted(before - online):
+        watched, online = set(self._events.cpus()), set(self._watch.online)
+        gone = (watched - online) | set(self._events.stopped_cpus())
+        for cpu in sorted(gone):
             self._unregister(self._events.poll_fd(cpu))
-            self._events.drop_cpu(cpu, self._sink)
-            self.cpu_changes.append((now_ns, cpu, "offline"))
-        for cpu in sorted(online - before):
+            stopped_ns = self._events.drop_cpu(cpu, self._sink)
+            self.cpu_changes.append((stopped_ns, cpu, "offline"))
+        for cpu in sorted(online - (watched - gone)):
             try:
                 fd = self._events.add_cpu(cpu)
             except OSError as error:
-                self.limits.append(f"CPU {cpu} came on line and is not sampled: {error.strerror}.")
+                limit = f"CPU {cpu} came on line and is not sampled: {error.strerror}."
+                self.limits += [limit] if limit not in self.limits else []
                 continue
             if fd is not None:
+                self.cpu_changes.append((time.monotonic_ns(), cpu, "online"))
                 self._events.enable_cpu(cpu)
                 self._poll.register(fd, select.POLLIN)
-                self.cpu_changes.append((now_ns, cpu, "online"))
 
     def _unregister(self, fd: int) -> None:
         try:

@@ -16,8 +16,10 @@ from typing import NamedTuple
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture import syscalls
+from prospect.capture.clock_bank import clock_periods_ns
+from prospect.capture.older_kernels import fit_to_kernel
 from prospect.capture.procfs import read_setting
-from prospect.errors import CaptureError, UsageError
+from prospect.errors import CaptureError
 
 SCOPE_SYSTEM = "system"
 SCOPE_TASK = "task"
@@ -27,14 +29,11 @@ CLOCK_HARDWARE = "cycles"
 _CLOCK_MONOTONIC = 1
 _EVERY_TASK = -1
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
-_MAX_SAMPLE_RATE = "/proc/sys/kernel/perf_event_max_sample_rate"
-# perf_swevent_start_hrtimer() stretches shorter periods to this, silently.
-_SHORTEST_PERIOD_NS = 10_000
 _PRECISE_IP_SHIFT = 15
 _MOST_PRECISE = 3
-
-# Relative rates of a bank: primes, so that the periods have no common measure.
-_BANK_WEIGHTS = (241, 251, 257, 263)
+_NS_PER_S = 1_000_000_000
+_REDRAW_NS = 100_000_000
+_SAMPLES_A_REDRAW = 100
 
 SAMPLE_TYPE = (
     abi.PERF_SAMPLE_IDENTIFIER
@@ -65,35 +64,13 @@ _TASK_FLAGS = abi.FLAG_INHERIT | abi.FLAG_ENABLE_ON_EXEC
 _USER_ONLY_FLAGS = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
 
 
-class _Step(NamedTuple):
-    """Something that an older kernel lacks: what to leave out, and what that costs."""
-
-    flags: int
-    read_format: int
-    limit: str
-
-
-# Newest first: the version is the first that accepts it.
-_STEPS = (
-    _Step(
-        0,
-        abi.PERF_FORMAT_LOST,
-        "This kernel does not count lost samples per event (Linux 6.0 does): losses at the very"
-        " end of the run may be missing from the books.",
-    ),
-    _Step(
-        abi.FLAG_BUILD_ID,
-        0,
-        "This kernel does not record build ids (Linux 5.12 does): a program that is replaced"
-        " before the report is made may get wrong names.",
-    ),
-    _Step(abi.FLAG_TEXT_POKE, 0, ""),
-    _Step(
-        abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT,
-        0,
-        "This kernel does not announce BPF programs (Linux 5.1 does): samples in those that came"
-        " or went during the run may have no name.",
-    ),
+_ONE_CLOCK_LIMIT = (
+    "One clock sampled (--clocks 1): a program that runs in step with it goes unnoticed, and error"
+    " bars assume independent samples."
+)
+_TASK_CLOCK_LIMIT = (
+    "Error bars assume independent samples: the clock of a process stops whenever the process does,"
+    " so there is only one."
 )
 
 
@@ -119,36 +96,32 @@ class EventPlan(NamedTuple):
             sample_period=self.periods[clock], flags=flags, wakeup=watermark_bytes
         )
 
-
-def clock_periods_ns(frequency_hz: int, clocks: int) -> tuple[int, ...]:
-    """Split a total rate over a bank of clocks whose periods have no common measure."""
-    if clocks == 1:
-        return (round(1e9 / frequency_hz),)
-    weights = _BANK_WEIGHTS[:clocks]
-    return tuple(round(1e9 * sum(weights) / (weight * frequency_hz)) for weight in weights)
-
-
-def check_rate(frequency_hz: int, clocks: int) -> None:
-    """Refuse a rate that this kernel would refuse or quietly lower.
-
-    Raises:
-        UsageError: with the rate that would work, or the setting to change.
-    """
-    if frequency_hz < 1:
-        raise UsageError(f"the sampling rate must be at least 1 Hz, not {frequency_hz} (-H)")
-    if not 1 <= clocks <= len(_BANK_WEIGHTS):
-        raise UsageError(f"a bank has 1 to {len(_BANK_WEIGHTS)} clocks, not {clocks}")
-    limit_hz = read_setting(_MAX_SAMPLE_RATE)
-    if limit_hz is not None and frequency_hz > limit_hz:
-        raise UsageError(
-            f"{frequency_hz} Hz is above this kernel's limit of {limit_hz} samples a second:"
-            f" lower -H, or run: sysctl kernel.perf_event_max_sample_rate={frequency_hz}"
+    def sampling_attr(self, period: int, watermark_bytes: int) -> EventAttr:
+        """Return attributes that take the same samples with a fixed period, and do nothing else."""
+        extra = _SIDE_BAND_FLAGS | _TASK_FLAGS | abi.FLAG_FREQ
+        return self.attr._replace(
+            sample_period=period, flags=self.attr.flags & ~extra, wakeup=watermark_bytes
         )
-    if min(clock_periods_ns(frequency_hz, clocks)) < _SHORTEST_PERIOD_NS:
-        fastest_hz = 10**9 // _SHORTEST_PERIOD_NS
-        raise UsageError(
-            f"{frequency_hz} Hz is above what the kernel's timer can do: lower -H to {fastest_hz}"
-        )
+
+    @property
+    def periods_ns(self) -> tuple[int, ...]:
+        """Each clock's period as the kernel follows it; of a counter, what its rate means."""
+        if self.attr.frequency_hz:
+            return (round(_NS_PER_S / self.attr.frequency_hz),)
+        return self.periods
+
+    @property
+    def redraw_interval_ns(self) -> int:
+        """How often a counter's rate is to be redrawn, 0 for timers, which keep their grid."""
+        if self.clock == CLOCK_TIMER:
+            return 0
+        # A redraw forgets what has been counted towards the next sample: half a one on average.
+        return max(_REDRAW_NS, _SAMPLES_A_REDRAW * _NS_PER_S // self.periods[0])
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether a sample in the kernel carries the kernel's call chain."""
+        return bool(self.attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
 
 
 def choose_events(
@@ -163,7 +136,8 @@ def choose_events(
 
     Args:
         frequency_hz: the total rate of a CPU.
-        periods_ns: the bank's periods.
+        periods_ns: the bank's periods, where the whole system may be watched; a task's clock is
+            stopped at each switch, so a bank of them would have no periods to speak of.
         pid: the command, followed alone where the whole system may not be watched.
         cpu: an on-line CPU for the tries.
         allow_hardware: False after a hardware counter failed on another CPU.
@@ -173,29 +147,47 @@ def choose_events(
     """
     refusal: OSError | None = None
     for scope, extra_flags, dropped_flags, limits in _scopes():
+        is_system = scope == SCOPE_SYSTEM
+        periods = periods_ns if is_system else clock_periods_ns(frequency_hz, 1)
         flags = (_CLOCK_FLAGS | _SIDE_BAND_FLAGS | extra_flags) & ~dropped_flags
-        attr = EventAttr(
-            sample_period=periods_ns[0],
-            sample_type=SAMPLE_TYPE,
-            read_format=abi.PERF_FORMAT_ID | abi.PERF_FORMAT_LOST,
-            flags=flags,
-            clockid=_CLOCK_MONOTONIC,
-        )
-        target = _EVERY_TASK if scope == SCOPE_SYSTEM else pid
+        target = _EVERY_TASK if is_system else pid
+        attr = _timer_attr(flags, periods[0])
         try:
-            attr, missing = _fit_to_kernel(attr, target, cpu)
+            attr, missing = fit_to_kernel(attr, target, cpu)
         except OSError as error:
             refusal = error
             if syscalls.is_refusal(error):
                 continue
             break
         known = (*limits, *missing)
+        if not is_system:
+            known += (_TASK_CLOCK_LIMIT,)
         if allow_hardware:
             hardware = _hardware_attr(attr, frequency_hz, target, cpu)
             if hardware is not None:
                 return EventPlan(hardware, (frequency_hz,), scope, CLOCK_HARDWARE, known)
-        return EventPlan(attr, periods_ns, scope, CLOCK_TIMER, known)
+        if is_system and len(periods) == 1:
+            known += (_ONE_CLOCK_LIMIT,)
+        return EventPlan(attr, periods, scope, CLOCK_TIMER, known)
     raise CaptureError(_refusal_message(refusal))
+
+
+def _timer_attr(flags: int, period_ns: int) -> EventAttr:
+    """Return a timer's attributes with all that a recent kernel offers for these flags."""
+    sample_type = SAMPLE_TYPE
+    if not flags & abi.FLAG_EXCLUDE_KERNEL:
+        # The kernel's part tells why the CPU was there; a sample in user space has an empty chain.
+        sample_type |= abi.PERF_SAMPLE_CALLCHAIN
+        flags |= abi.FLAG_EXCLUDE_CALLCHAIN_USER
+    return EventAttr(
+        sample_period=period_ns,
+        sample_type=sample_type,
+        read_format=(
+            abi.PERF_FORMAT_ID | abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_LOST
+        ),
+        flags=flags,
+        clockid=_CLOCK_MONOTONIC,
+    )
 
 
 def _scopes() -> tuple[tuple[str, int, int, tuple[str, ...]], ...]:
@@ -214,28 +206,6 @@ def _scopes() -> tuple[tuple[str, int, int, tuple[str, ...]], ...]:
         (SCOPE_TASK, _TASK_FLAGS, 0, (alone,)),
         (SCOPE_TASK, _TASK_FLAGS | _USER_ONLY_FLAGS, _KERNEL_TEXT_FLAGS, (alone, user_only)),
     )
-
-
-def _fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, ...]]:
-    """Drop what an older kernel refuses until it opens; return the attributes and what was lost."""
-    limits: list[str] = []
-    for step in _STEPS:
-        try:
-            os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-        else:
-            return attr, tuple(limits)
-        if not (attr.flags & step.flags or attr.read_format & step.read_format):
-            continue
-        attr = attr._replace(
-            flags=attr.flags & ~step.flags, read_format=attr.read_format & ~step.read_format
-        )
-        if step.limit:
-            limits.append(step.limit)
-    os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
-    return attr, tuple(limits)
 
 
 def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> EventAttr | None:

@@ -22,8 +22,9 @@ _TAIL = 1
 _SMALLEST_BYTES = 32 * 1024
 _DEFAULT_BYTES = 512 * 1024
 _LARGEST_BYTES = 8 * 1024 * 1024
-# header, identifier, ip, pid and tid, time, cpu, period
-_SAMPLE_BYTES = 56
+# header, identifier, ip, pid and tid, time, cpu, period, and a call chain: its length, the mark of
+# the kernel's part, and 16 frames, as many as a busy kernel's chains have
+_SAMPLE_BYTES = 56 + 8 * (2 + 16)
 # Rings larger than the default may take this share of the machine's memory together.
 _MEMORY_SHARE = 64
 

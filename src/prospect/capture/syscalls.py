@@ -71,6 +71,15 @@ def disable_event(fd: int) -> None:
     fcntl.ioctl(fd, abi.PERF_EVENT_IOC_DISABLE, 0)
 
 
+def set_period(fd: int, period: int) -> None:
+    """Give a running event another period, or another rate in Hz where it has FLAG_FREQ.
+
+    Raises:
+        OSError: EINVAL where the rate is above kernel.perf_event_max_sample_rate.
+    """
+    fcntl.ioctl(fd, abi.PERF_EVENT_IOC_PERIOD, period.to_bytes(8, sys.byteorder))
+
+
 def share_ring(fd: int, owner_fd: int) -> None:
     """Make the event write into the ring that is mapped at `owner_fd`, of the same CPU."""
     fcntl.ioctl(fd, abi.PERF_EVENT_IOC_SET_OUTPUT, owner_fd)

@@ -29,7 +29,13 @@ EXAMPLES = (
     ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
     ("record now, look later or elsewhere", "prospect record -o run.data make -j2"),
     ("the same recording, every process", "prospect report -V4 run.data"),
+    ("the instructions and source lines of a routine", "prospect annotate qsort_r run.data"),
     ("what perf recorded", "perf record -a -o - sleep 9 | prospect report -V4 -"),
+    ("what changed between two runs", "prospect diff before.data after.data"),
+    (
+        "did it get slower, in a build server",
+        "prospect diff --fail-if 'slower by 3% at 95%' a1 a2 a3 --against b1 b2 b3",
+    ),
     ("figures for another program", "prospect --format json -f report.json ./program"),
     ("a program that is called report", "prospect -- report"),
     ("what can be profiled here", "prospect doctor"),
@@ -39,6 +45,7 @@ EXIT_STATUS = (
     ("1", "the profile failed: no privilege, an unreadable recording, a full disk"),
     ("2", "the command line is wrong; nothing was started"),
     ("126, 127", "COMMAND cannot be run, or is not found"),
+    ("0, 3", "diff: --fail-if is not met, or cannot be told; is met"),
     ("0, 1, 2", "doctor: all can be profiled, something cannot, nothing can"),
 )
 
@@ -91,7 +98,7 @@ def option_label(option: cli.Option) -> str:
 def option_help(option: cli.Option) -> str:
     """Return an option's help, its default included."""
     default = cli.Settings._field_defaults[option.keyword]
-    if option.check and default != "":
+    if option.check and default not in ("", None):
         return f"{option.help} (default: {default})"
     return option.help
 

@@ -68,6 +68,25 @@ def _run_subcommand(command: cli.Command, arguments: list[str]) -> int:
 
         _at_most(command, words, 1)
         return report.run(settings, words[0] if words else cli.DEFAULT_RECORDING)
+    if command is cli.ANNOTATE:
+        from prospect.cli import annotate
+
+        _at_most(command, words, 2)
+        return annotate.run(settings, words)
+    return _answer(command, settings, words)
+
+
+def _answer(command: cli.Command, settings: cli.Settings, words: list[str]) -> int:
+    """Run a subcommand that has nothing to do with a recording."""
+    if command is cli.CACHE:
+        from prospect.cli import cache
+
+        _at_most(command, words, 0)
+        return cache.run(settings)
+    if command is cli.DIFF:
+        from prospect.cli import diff
+
+        return diff.run(settings, words)
     if command is cli.DOCTOR:
         from prospect.cli import doctor
 

@@ -31,6 +31,8 @@ class Settings(NamedTuple):
 
     detail: str = "2"
     frequency_hz: int = 200
+    clocks: int | None = None
+    overhead_percent: float | None = None
     flush_centiseconds: int = 200
     output: str = ""
     user_threshold_s: float = 0.02
@@ -38,8 +40,21 @@ class Settings(NamedTuple):
     system_map: str = ""
     kernel_image: str = ""
     save: str = ""
+    count_syscalls: bool = False
     format: str = "text"
     use_cache: bool = True
+    debuginfod_s: float = 30.0
+    clear: bool = False
+    scope: str = "3"
+    per: str = ""
+    fdr: float = 0.05
+    run_variation: float = 0.05
+    rows: int = 20
+    fail_if: str = ""
+    most_routines: int = 5
+    syntax: str = "att"
+    source: bool = True
+    whole: bool = False
     help: bool = False
     version: bool = False
 
@@ -84,10 +99,22 @@ RECORD = Command(
 REPORT = Command(
     "report", "[FILE|-]", "report on a recording by prospect or by perf; - reads a pipe"
 )
+ANNOTATE = Command(
+    "annotate",
+    "[ROUTINE|IMAGE] [FILE|-]",
+    "show the instructions of the hottest or the named routines, with hits and source lines",
+)
+DIFF = Command(
+    "diff",
+    "A B | A1 A2 ... --against B1 B2 ...",
+    "say what changed from recording A to B, or between two sides of several runs each, and how "
+    "sure that is",
+)
+CACHE = Command("cache", "", "show what Prospect keeps on disk to save time, or remove it")
 DOCTOR = Command("doctor", "", "say what can be profiled here, and what would change it")
 HELP = Command("help", "[SUBCOMMAND]", "show how a subcommand is used")
 EXAMPLES = Command("examples", "", "show command lines for common questions")
-SUBCOMMANDS = (RECORD, REPORT, DOCTOR, HELP, EXAMPLES)
+SUBCOMMANDS = (RECORD, REPORT, ANNOTATE, DIFF, CACHE, DOCTOR, HELP, EXAMPLES)
 COMMANDS = (PROFILE, *SUBCOMMANDS)
 
 
@@ -101,6 +128,23 @@ def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise UsageError("give a whole number of at least 1")
     return int(text)
+
+
+def _clocks(text: str) -> int:
+    if text not in ("1", "2", "3", "4"):
+        raise UsageError("give a number of clocks from 1 to 4")
+    return int(text)
+
+
+def _percent(text: str) -> float:
+    digits = text.removesuffix("%")
+    try:
+        percent = float(digits) if set(digits) <= set("0123456789.") else 0.0
+    except ValueError:
+        percent = 0.0
+    if not 0.0 < percent <= 100.0:
+        raise UsageError("give a share of a CPU's time, such as 0.5%")
+    return percent
 
 
 def _seconds(text: str) -> float:
@@ -126,6 +170,52 @@ def _text_or_json(text: str) -> str:
     return text
 
 
+def _syntax(text: str) -> str:
+    if text not in ("att", "intel"):
+        raise UsageError("give att or intel")
+    return text
+
+
+def _share(text: str) -> float:
+    digits = text.removesuffix("%")
+    try:
+        number = float(digits) if set(digits) <= set("0123456789.") else -1.0
+    except ValueError:
+        number = -1.0
+    share = number / 100.0 if digits != text else number
+    if not 0.0 <= share < 1.0:
+        raise UsageError("give a share such as 5% or 0.05")
+    return share
+
+
+def _rate(text: str) -> float:
+    rate = _share(text)
+    if not rate:
+        raise UsageError("give a share over 0, such as 5%")
+    return rate
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError("give a whole number")
+    return int(text)
+
+
+def _work(text: str) -> str:
+    from prospect.estimate.work import parse_work
+
+    parse_work(text)
+    return text
+
+
+def _condition(text: str) -> str:
+    from prospect.estimate.condition import parse_condition
+
+    if parse_condition(text) is None:
+        raise UsageError("give a condition such as 'slower by 3% at 95%'")
+    return text
+
+
 def _file(text: str) -> str:
     if not text or "\0" in text:
         raise UsageError("give the name of a file")
@@ -140,6 +230,8 @@ def _file_to_read(text: str) -> str:
 
 _RECORDS = ("", "record")
 _REPORTS = ("", "report")
+_NAMERS = (*_REPORTS, "annotate")
+_READERS = (*_NAMERS, "diff")
 
 OPTIONS = (
     Option(
@@ -149,13 +241,13 @@ OPTIONS = (
         "2|3|4|k",
         "details of: 2 the command itself, 3 the command and all its descendants, "
         "4 every process active on the system, k the kernel only",
-        _REPORTS,
+        _NAMERS,
         _details,
     ),
-    Option("detail", "", ("child",), "", "the same as -V 2", _REPORTS, value="2"),
-    Option("detail", "", ("follow-forks",), "", "the same as -V 3", _REPORTS, value="3"),
-    Option("detail", "", ("system-wide",), "", "the same as -V 4", _REPORTS, value="4"),
-    Option("detail", "", ("kernel-only",), "", "the same as -V k", _REPORTS, value="k"),
+    Option("detail", "", ("child",), "", "the same as -V 2", _NAMERS, value="2"),
+    Option("detail", "", ("follow-forks",), "", "the same as -V 3", _NAMERS, value="3"),
+    Option("detail", "", ("system-wide",), "", "the same as -V 4", _NAMERS, value="4"),
+    Option("detail", "", ("kernel-only",), "", "the same as -V k", _NAMERS, value="k"),
     Option(
         "frequency_hz",
         "H",
@@ -164,6 +256,27 @@ OPTIONS = (
         "samples a second and CPU, from 1 to the kernel's limit",
         _RECORDS,
         _positive,
+    ),
+    Option(
+        "clocks",
+        "",
+        ("clocks",),
+        "K",
+        "sample by K timers, 1 to 4, that share the rate: a program is never in step with all of "
+        "them, and what they disagree on is the error (default: a hardware counter where there is "
+        "one, else 4 timers)",
+        _RECORDS,
+        _clocks,
+    ),
+    Option(
+        "overhead_percent",
+        "",
+        ("overhead",),
+        "PERCENT",
+        "choose the rate so that sampling takes at most this share of each CPU, such as 0.5%; "
+        "instead of -H",
+        _RECORDS,
+        _percent,
     ),
     Option(
         "flush_centiseconds",
@@ -175,12 +288,20 @@ OPTIONS = (
         _positive,
     ),
     Option(
+        "count_syscalls",
+        "",
+        ("count-syscalls",),
+        "",
+        "also count every system call of every process, exactly; the report says what that cost",
+        _RECORDS,
+    ),
+    Option(
         "output",
         "f",
         ("output",),
         "FILE",
         "write the report to FILE (default: standard output)",
-        _REPORTS,
+        _READERS,
         _file,
     ),
     Option(
@@ -189,7 +310,7 @@ OPTIONS = (
         ("user-threshold",),
         "SEC",
         "leave out processes and routines with less user time than SEC",
-        _REPORTS,
+        _NAMERS,
         _seconds,
     ),
     Option(
@@ -198,7 +319,7 @@ OPTIONS = (
         ("kernel-threshold",),
         "SEC",
         "leave out kernel routines with less time than SEC",
-        _REPORTS,
+        _NAMERS,
         _seconds,
     ),
     Option(
@@ -207,7 +328,7 @@ OPTIONS = (
         ("system-map",),
         "FILE",
         "kernel symbols from this System.map (default: the running kernel's own)",
-        _REPORTS,
+        _READERS,
         _file_to_read,
     ),
     Option(
@@ -216,7 +337,7 @@ OPTIONS = (
         ("kernel-image",),
         "FILE",
         "kernel symbols from this uncompressed vmlinux (default: the running kernel's own)",
-        _REPORTS,
+        _READERS,
         _file_to_read,
     ),
     Option(
@@ -252,17 +373,122 @@ OPTIONS = (
         ("format",),
         "text|json",
         "the answer as text or JSON",
-        ("doctor",),
+        ("annotate", "cache", "diff", "doctor"),
         _text_or_json,
+    ),
+    Option(
+        "most_routines",
+        "n",
+        ("routines",),
+        "N",
+        "annotate at most N routines, the hottest, where none is named",
+        ("annotate",),
+        _positive,
+    ),
+    Option(
+        "syntax",
+        "",
+        ("syntax",),
+        "att|intel",
+        "how x86 instructions are written: as perf and objdump do, or as Intel does",
+        ("annotate",),
+        _syntax,
+    ),
+    Option(
+        "source",
+        "",
+        ("no-source",),
+        "",
+        "leave out source lines and the names of inlined functions",
+        ("annotate",),
+        value=False,
+    ),
+    Option(
+        "whole",
+        "",
+        ("whole",),
+        "",
+        "show also the instructions that are far from any hit",
+        ("annotate",),
     ),
     Option(
         "use_cache",
         "",
         ("no-cache",),
         "",
-        "neither read nor write the cache of symbol tables",
-        _REPORTS,
+        "neither read nor write the cache of symbol tables and of what a sample costs",
+        _READERS,
         value=False,
+    ),
+    Option(
+        "debuginfod_s",
+        "",
+        ("debuginfod",),
+        "SEC",
+        "wait at most SEC seconds in all for what debug-file servers (DEBUGINFOD_URLS) have of "
+        "objects without symbols; 0 asks none",
+        (*_NAMERS, "diff"),
+        _seconds,
+    ),
+    Option("clear", "", ("clear",), "", "remove all of it", ("cache",)),
+    Option(
+        "scope",
+        "V",
+        (),
+        "2|3|4|k",
+        "compare: 2 the command itself, 3 the command and all its descendants, 4 every process, "
+        "k the kernel",
+        ("diff",),
+        _details,
+    ),
+    Option(
+        "per",
+        "",
+        ("per",),
+        "WORK",
+        "compare times per run, per second, or per unit of work that was done, as in "
+        "'1000 requests' or 'A=1000,B=1200 requests' (default: per run of a command, else per "
+        "second)",
+        ("diff",),
+        _work,
+    ),
+    Option(
+        "fdr",
+        "",
+        ("fdr",),
+        "SHARE",
+        "mark rows so that at most this share of the marked ones is expected to be wrong",
+        ("diff",),
+        _rate,
+    ),
+    Option(
+        "run_variation",
+        "",
+        ("run-variation",),
+        "SHARE",
+        "with one recording a side, take rows to differ by this share of their time from run to "
+        "run (standard deviation); several a side tell it themselves",
+        ("diff",),
+        _share,
+    ),
+    Option(
+        "rows",
+        "",
+        ("rows",),
+        "N",
+        "show N rows of each table, and all that are significant",
+        ("diff",),
+        _count,
+    ),
+    Option(
+        "fail_if",
+        "",
+        ("fail-if",),
+        "CONDITION",
+        "exit with status 3 if it is sure that 'slower by 3%', 'faster by 3% at 99%', or "
+        "'different by 3% at 95% in NAME'",
+        ("diff",),
+        _condition,
     ),
     Option("help", "h", ("help",), "", "show this help", tuple(c.name for c in COMMANDS)),
     Option("version", "", ("version",), "", "show the version", ("",)),
@@ -306,6 +532,8 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
         except UsageError as error:
             given = text or "''"
             raise UsageError(f"{spelling} {given}: {error}") from None
+    if {"overhead_percent", "frequency_hz"} <= values.keys():
+        raise UsageError("--overhead chooses the rate: leave out -H, or --overhead")
     return Settings(**values), rest
 
 

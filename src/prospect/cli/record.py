@@ -40,8 +40,12 @@ def record_into(
     options = RecordOptions(
         command=tuple(command),
         frequency_hz=settings.frequency_hz,
+        clocks=settings.clocks,
+        overhead_percent=settings.overhead_percent,
         flush_centiseconds=settings.flush_centiseconds,
+        count_syscalls=settings.count_syscalls,
         command_line=command_line,
+        use_cache=settings.use_cache,
     )
     try:
         return record(options, file.descriptor)

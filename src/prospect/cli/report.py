@@ -62,6 +62,7 @@ def write(
 
     keep_freed_memory()
     from prospect import api
+    from prospect.pipeline import PipelineOptions
     from prospect.render.registry import make_renderer
 
     renderer = make_renderer(
@@ -71,13 +72,15 @@ def write(
         kernel_threshold_s=settings.kernel_threshold_s,
         colour=takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR"),
     )
-    with progress("reading the recording and naming its addresses ..."):
-        profile = api.open(
-            recording,
-            system_map=settings.system_map,
-            kernel_image=settings.kernel_image,
+    with progress("reading the recording and naming its addresses ...") as tell:
+        choices = PipelineOptions(
+            system_map=settings.system_map or None,
+            kernel_image=settings.kernel_image or None,
             use_cache=settings.use_cache,
+            debuginfod_s=settings.debuginfod_s,
+            announce=tell,
         )
+        profile = api.read(recording, choices)
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
 
-_SECTIONS = (b".plt", b".plt.sec", b".plt.got", b".iplt")
+PLT_SECTIONS = (b".plt", b".plt.sec", b".plt.got", b".iplt")
 _RELOCATIONS = (b".rela.plt", b".rela.dyn", b".rela.iplt")
 _SLOT_TYPES = {
     layout.EM_X86_64: (
@@ -64,7 +64,7 @@ def read_plt(image: ElfImage) -> PltStubs:
     if not image.is_64 or image.machine not in _SLOT_TYPES:
         return PltStubs(empty, empty, np.zeros(0, np.int64), empty)
     find = _x86_64_stubs if image.machine == layout.EM_X86_64 else _aarch64_stubs
-    rows = [image.find_section(name) for name in _SECTIONS]
+    rows = [image.find_section(name) for name in PLT_SECTIONS]
     found = [find(image, row) for row in rows if row >= 0]
     start, end, slot = (
         np.concatenate([empty, *(columns[i] for columns in found)]) for i in range(3)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
 
+MOST_SYMBOLS = 1 << 23
+"""Rows beyond these are not read; the largest programs have some millions."""
+
 NO_SECTION = -1
 """Section of symbols that have none: SHN_ABS, SHN_COMMON and the other reserved indexes."""
 
@@ -57,7 +60,7 @@ def read_symbols(image: ElfImage, name: bytes) -> ElfSymbols | None:
         return None
     stored = layout.SYM_64 if image.is_64 else layout.SYM_32
     data = image.section_data(row)
-    table = np.frombuffer(data[: len(data) - len(data) % stored.itemsize], stored)
+    table = np.frombuffer(data[: len(data) - len(data) % stored.itemsize], stored)[:MOST_SYMBOLS]
     if not len(table):
         return None
     return ElfSymbols(

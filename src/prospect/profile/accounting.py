@@ -2,7 +2,13 @@
 
 Comes in: a completed Profile whose `RunInfo.accounting` holds /proc/stat's and getrusage(2)'s
 seconds, and its hits. Goes out: rows of two figures that ought to agree.
-Source: proc(5) "/proc/stat", getrusage(2) RUSAGE_CHILDREN.
+
+Kernels differ in what they book as interrupts. Most measure them (CONFIG_IRQ_TIME_ACCOUNTING):
+their time is in /proc/stat's irq and softirq columns, and in no process's time. The others ask at
+each tick what was interrupted, which is never an interrupt: irq stays 0, softirqs are in the
+processes' time, and what arrives at an idle processor is in neither.
+Source: proc(5) "/proc/stat", getrusage(2) RUSAGE_CHILDREN; ``kernel/sched/cputime.c``
+irqtime_account_irq(), irqtime_account_process_tick(), account_process_tick() (Linux 6.18).
 """
 
 from __future__ import annotations
@@ -11,14 +17,21 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from prospect.profile.kernel import PART_PROCESS_ZERO, kernel_part
-from prospect.profile.portions import PORTION_KERNEL, PORTION_USER
+from prospect.profile.portions import (
+    KERNEL_PORTIONS,
+    PORTION_INTERRUPT,
+    PORTION_KERNEL,
+    PORTION_USER,
+    is_ksoftirqd,
+)
 from prospect.profile.processes import chosen_by_detail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from prospect.profile.model import EventInfo, Profile
     from prospect.profile.processes import ProcessTotals
@@ -49,42 +62,69 @@ def accounted_times(
 ) -> tuple[AccountedTime, ...]:
     """Set sampled seconds of an event beside accounted ones, as far as the recording holds any."""
     accounting = profile.run.accounting
+    # The tick never finds an interrupt at work: any time of theirs was measured.
+    is_apart = bool((_seconds(accounting, "irq_s") or 0) > 0) and bool(
+        totals.hits[:, PORTION_INTERRUPT].any()
+    )
     rows: list[AccountedTime] = []
     if profile.run.system_wide:
-        rows += _machine_times(profile, totals)
+        rows += _machine_times(profile, totals, is_apart=is_apart)
     family = totals.seconds[chosen_by_detail(profile.processes, "3")].sum(axis=0)
-    for name, key, portion in (
-        ("COMMAND and descendants, user", "command_user_s", PORTION_USER),
-        ("COMMAND and descendants, system", "command_system_s", PORTION_KERNEL),
+    system = [PORTION_KERNEL] if is_apart else [*KERNEL_PORTIONS]
+    for name, key, portions in (
+        ("COMMAND and descendants, user", "command_user_s", [PORTION_USER]),
+        ("COMMAND and descendants, system", "command_system_s", system),
     ):
         seconds = _seconds(accounting, key)
         if seconds is not None:
-            is_seen = portion == PORTION_USER or not event.excludes_kernel
-            sampled_s = float(family[portion]) if is_seen else None
+            is_seen = portions == [PORTION_USER] or not event.excludes_kernel
+            sampled_s = float(family[portions].sum()) if is_seen else None
             rows.append(AccountedTime(name, sampled_s, seconds, _RUSAGE))
     return tuple(rows)
 
 
-def _machine_times(profile: Profile, totals: ProcessTotals) -> list[AccountedTime]:
+def _machine_times(
+    profile: Profile, totals: ProcessTotals, *, is_apart: bool
+) -> list[AccountedTime]:
+    """Return the rows of the whole machine.
+
+    Args:
+        profile: holds the accounting.
+        totals: sampled time by process.
+        is_apart: whether both samples and the kernel tell interrupts from the rest.
+    """
     is_zero = kernel_part(profile.processes) == PART_PROCESS_ZERO
-    kernel = totals.seconds[:, PORTION_KERNEL]
-    sampled = {
-        "user": float(totals.seconds[:, PORTION_USER].sum()),
-        "system": float(np.sum(kernel[~is_zero])),
-        "process zero": float(np.sum(kernel[is_zero])),
-    }
+    user_s = float(totals.seconds[:, PORTION_USER].sum())
+    idle_s = float(totals.seconds[is_zero, PORTION_KERNEL].sum())
     rows = []
-    for name, sampled_name, keys in (
-        ("User (with nice)", "user", ("user_s", "nice_s")),
-        ("System (with interrupts)", "system", ("system_s", "irq_s", "softirq_s")),
-        ("Idle (process zero)", "process zero", ("idle_s", "iowait_s")),
-        ("Stolen by the host", "", ("steal_s",)),
+    for name, sampled_s, keys in (
+        ("User (with nice)", user_s, ("user_s", "nice_s")),
+        *_system_times(profile, totals.seconds, is_zero, is_apart=is_apart),
+        ("Idle (process zero)", idle_s, ("idle_s", "iowait_s")),
+        ("Stolen by the host", None, ("steal_s",)),
     ):
         found = [_seconds(profile.run.accounting, key) for key in keys]
         known = [seconds for seconds in found if seconds is not None]
         if known:
-            rows.append(AccountedTime(name, sampled.get(sampled_name), sum(known), _STAT))
+            rows.append(AccountedTime(name, sampled_s, sum(known), _STAT))
     return rows
+
+
+def _system_times(
+    profile: Profile, seconds: NDArray[np.float64], is_zero: NDArray[np.bool_], *, is_apart: bool
+) -> Iterator[tuple[str, float, tuple[str, ...]]]:
+    """Yield name, sampled time and the kernel's books of the rows that interrupts may be in."""
+    kernel, interrupt = seconds[:, PORTION_KERNEL], seconds[:, PORTION_INTERRUPT]
+    if is_apart:
+        # What ksoftirqd does is booked as a softirq.
+        is_softirq = is_ksoftirqd(profile.processes)
+        system_s = float(kernel[~is_zero & ~is_softirq].sum())
+        yield "System", system_s, ("system_s",)
+        interrupt_s = float(interrupt.sum() + kernel[is_softirq].sum())
+        yield "Interrupts", interrupt_s, ("irq_s", "softirq_s")
+    else:
+        system_s = float((kernel + interrupt)[~is_zero].sum())
+        yield "System (with interrupts)", system_s, ("system_s", "irq_s", "softirq_s")
 
 
 def _seconds(accounting: Mapping[str, Any], key: str) -> float | None:

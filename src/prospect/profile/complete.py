@@ -43,8 +43,12 @@ def complete(profile: Profile) -> Profile:
     """
     hits = profile.hits
     processes, process_index = profile.processes, hits.process_index
-    if (process_index < 0).any():
+    syscalls = profile.syscalls
+    if (process_index < 0).any() or (syscalls and (syscalls.process_index < 0).any()):
         process_index = _filled(process_index, len(processes))
+        if syscalls:
+            filled = _filled(syscalls.process_index, len(processes))
+            syscalls = replace(syscalls, process_index=filled)
         processes = _with_no_process(processes)
     objects, functions, locations, location_index = _complete_places(profile)
     mappings = profile.mappings
@@ -60,6 +64,7 @@ def complete(profile: Profile) -> Profile:
         locations=locations,
         mappings=mappings,
         hits=replace(hits, process_index=process_index, location_index=location_index),
+        syscalls=syscalls,
     )
 
 

@@ -16,7 +16,13 @@ from prospect.profile.kernel import (
     kernel_part,
 )
 from prospect.profile.model import KIND_MODULE
-from prospect.profile.portions import PORTION_KERNEL, PORTION_OTHER, PORTION_USER, portion_of
+from prospect.profile.portions import (
+    PORTION_INTERRUPT,
+    PORTION_OTHER,
+    PORTION_USER,
+    hit_portions,
+    is_kernel_portion,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,14 +51,17 @@ def run_counters(profile: Profile) -> dict[str, float]:
 
 def _hit_counters(profile: Profile) -> dict[str, int]:
     hits = profile.hits
-    portion = portion_of(hits.mode)
+    portion = hit_portions(profile)
     counters = {"samples": int(hits.count.sum())}
-    for name, wanted in (
-        ("system_hits", PORTION_KERNEL),
-        ("user_hits", PORTION_USER),
-        ("unknown_hits", PORTION_OTHER),
+    for name, chosen in (
+        ("system_hits", is_kernel_portion(portion)),
+        ("user_hits", portion == PORTION_USER),
+        ("unknown_hits", portion == PORTION_OTHER),
     ):
-        counters[name] = int(hits.count[portion == wanted].sum())
+        counters[name] = int(hits.count[chosen].sum())
+    by_interrupt = portion == PORTION_INTERRUPT
+    if by_interrupt.any():
+        counters["interrupt_hits"] = int(hits.count[by_interrupt].sum())
     if profile.processes.is_recorder.any():
         by_recorder = profile.processes.is_recorder.take(hits.process_index)
         counters["recorder_hits"] = int(hits.count[by_recorder].sum())
@@ -61,7 +70,7 @@ def _hit_counters(profile: Profile) -> dict[str, int]:
 
 def _kernel_counters(profile: Profile) -> dict[str, int]:
     hits = profile.hits
-    is_kernel = portion_of(hits.mode) == PORTION_KERNEL
+    is_kernel = is_kernel_portion(hit_portions(profile))
     location = hits.location_index[is_kernel]
     count = hits.count[is_kernel]
     part = kernel_part(profile.processes).take(hits.process_index[is_kernel])

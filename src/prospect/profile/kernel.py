@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RenderError
-from prospect.profile.portions import PORTION_KERNEL
+from prospect.profile.portions import is_kernel_portion
 from prospect.profile.routines import RoutineTable, routine_tables
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def kernel_profiles(processes: ProcessTable, hits: EventHits, threshold_s: float
     Raises:
         RenderError: the parts do not sum up to the whole, which would be a defect here.
     """
-    is_kernel = hits.portion == PORTION_KERNEL
+    is_kernel = is_kernel_portion(hits.portion)
     whole = routine_tables(hits, np.where(is_kernel, 0, -1), 1).table(0, threshold_s)
     part = np.where(is_kernel, kernel_part(processes).take(hits.process), -1)
     tables = routine_tables(hits, part, _PART_COUNT)

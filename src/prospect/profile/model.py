@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prospect.profile.source import CodeTable, LineTable
+
 BIRTH_PREEXISTING = 0
 BIRTH_FORK = 1
 BIRTH_EXEC = 2
@@ -38,6 +40,9 @@ CAUSE_KERNEL_THREAD = 5
 CAUSE_IDLE = 6
 CAUSE_UNCLASSIFIED = 7  # a kernel chain was recorded, and says nothing that is known
 CAUSE_UNRECORDED = 8  # kernel time of a recording without kernel chains
+
+STOP_THROTTLED = 0
+STOP_FULL = 1
 
 NO_CPU = 0xFFFF
 
@@ -241,6 +246,26 @@ class ClockTable:
 
 
 @dataclass(frozen=True)
+class ClockStopTable:
+    """When, as the kernel says, a clock delivered nothing.
+
+    Attributes:
+        kind: u8[s] STOP_THROTTLED: the kernel stopped the timer for taking too much time;
+            STOP_FULL: the buffer was full until `end_ns`, since when is not said.
+        clock_index: i32[s] into clocks.
+        begin_ns, end_ns: u64[s]; equal for STOP_FULL.
+    """
+
+    kind: NDArray[np.uint8]
+    clock_index: NDArray[np.int32]
+    begin_ns: NDArray[np.uint64]
+    end_ns: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True)
 class EventInfo:
     """An event of the run and how its periods become time.
 
@@ -271,6 +296,8 @@ class RunInfo:
         cpus: CPUs that were sampled.
         limits: a sentence for each thing that this run could not see and how to get it.
         statistics: Prospect's counters by name (docs/report.md), as far as they exist.
+        accounting: the kernel's own books of the interval, in seconds, under flat names.
+        cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
     """
 
     origin: str
@@ -295,6 +322,38 @@ class RunInfo:
     damage: tuple[str, ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)
     accounting: dict[str, Any] = field(default_factory=dict)
+    cpu_accounting: dict[int, dict[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SyscallTable:
+    """System calls that began in the interval, exactly: a row a process, call and interface.
+
+    Attributes:
+        process_index: i32[s] into processes, -1 where the process is not known.
+        name_index: i32[s] into `names`.
+        is_compat: bool[s] made through the kernel's 32-bit interface.
+        calls: i64[s] that began.
+        unfinished: i64[s] of these, without an end in the interval: under way at its end, or such
+            as never return (exit).
+        time_ns: i64[s] wall time from begin to end of those that ended, waiting included.
+        names: list[str] distinct calls, as user space knows them ("read").
+        dropped: calls that are in no row, because the kernel had no room for them.
+        cost_ns: by how much counting made a call longer, as measured on this machine.
+    """
+
+    process_index: NDArray[np.int32]
+    name_index: NDArray[np.int32]
+    is_compat: NDArray[np.bool_]
+    calls: NDArray[np.int64]
+    unfinished: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    names: list[str]
+    dropped: int = 0
+    cost_ns: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.calls)
 
 
 @dataclass(frozen=True)
@@ -308,7 +367,11 @@ class LossTable:
 
 @dataclass(frozen=True)
 class Profile:
-    """A whole profile. See docs/design.md for the picture of its tables."""
+    """A whole profile. See docs/design.md for the picture of its tables.
+
+    `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts;
+    None unless asked for.
+    """
 
     run: RunInfo
     comms: list[str]
@@ -322,3 +385,7 @@ class Profile:
     causes: CauseTable
     samples: SampleTable
     clocks: ClockTable
+    clock_stops: ClockStopTable | None = None
+    lines: LineTable | None = None
+    code: CodeTable | None = None
+    syscalls: SyscallTable | None = None

@@ -19,6 +19,8 @@ class NameSource(IntEnum):
     VDSO = 8
     MAP_FILE = 9
     SYSTEM_MAP = 10
+    DEBUG_SERVER = 11
+    BOUNDS = 12
 
     NO_STRIPPED = 32
     NO_FILE = 33
@@ -30,6 +32,7 @@ class NameSource(IntEnum):
     NO_KERNEL_SYMBOLS = 39
     NO_COVER = 40
     NO_GUEST = 41
+    NO_NAME_BOUNDS = 42
 
     @property
     def named(self) -> bool:
@@ -41,9 +44,11 @@ LABELS: dict[NameSource, str] = {
     NameSource.SYMTAB: "full symbol table",
     NameSource.DEBUG_FILE: "separate debug file",
     NameSource.MINI_DEBUG: "mini debug info",
+    NameSource.DEBUG_SERVER: "debug-file server",
     NameSource.DYNSYM: "dynamic symbol table",
     NameSource.PLT: "procedure linkage table",
     NameSource.BRACKET: "bracket of dynamic symbols",
+    NameSource.BOUNDS: "bracket, cut at function bounds",
     NameSource.KALLSYMS: "running kernel's symbols",
     NameSource.BPF: "BPF program symbols",
     NameSource.VDSO: "vdso symbols",
@@ -59,13 +64,18 @@ LABELS: dict[NameSource, str] = {
     NameSource.NO_KERNEL_SYMBOLS: "kernel addresses hidden or kernel unknown",
     NameSource.NO_COVER: "outside every symbol",
     NameSource.NO_GUEST: "guest or hypervisor",
+    NameSource.NO_NAME_BOUNDS: "stripped, only function bounds",
 }
 
+_DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFOD_URLS"
+
 REMEDIES: dict[NameSource, str] = {
-    NameSource.BRACKET: "install the object's debug symbols for exact names",
-    NameSource.NO_STRIPPED: "install the object's debug symbols, or do not strip it",
-    NameSource.NO_FILE: "report on the machine of the recording, while the file exists",
-    NameSource.NO_MATCH: "report before upgrading, or restore the recorded version",
+    NameSource.BRACKET: f"{_DEBUG_SYMBOLS}, for exact names",
+    NameSource.BOUNDS: f"{_DEBUG_SYMBOLS}, for exact names",
+    NameSource.NO_STRIPPED: f"{_DEBUG_SYMBOLS}, or do not strip it",
+    NameSource.NO_NAME_BOUNDS: f"{_DEBUG_SYMBOLS}, or do not strip it",
+    NameSource.NO_FILE: "report where the file exists, or set DEBUGINFOD_URLS to have it sent",
+    NameSource.NO_MATCH: "restore the recorded version, or set DEBUGINFOD_URLS to have it sent",
     NameSource.NO_ELF: "none: the mapping is of a file that is not a program",
     NameSource.NO_PERMISSION: "report as the file's owner or as root",
     NameSource.NO_ANONYMOUS: "run the JIT with its perf map option (e.g. --perf-basic-prof)",

@@ -34,8 +34,8 @@ class ProcessTotals:
     """Hits and seconds of each process row.
 
     Attributes:
-        hits: i64[p, 3] by portion.
-        seconds: f64[p, 3] by portion.
+        hits: i64[p, PORTION_COUNT] by portion.
+        seconds: f64[p, PORTION_COUNT] by portion.
         kept: bool[p] whether the process passes a threshold: user time over -m, or time of
             another portion over -k; any hit at all where the event has no time.
         order: i64[p] all rows by descending user time, then the other portions' time, then row.

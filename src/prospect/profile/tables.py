@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.profile.causes import CAUSE_KIND_NAMES
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.portions import (
+    PORTION_INTERRUPT,
     PORTION_KERNEL,
     PORTION_NAMES,
     PORTION_USER,
     event_seconds,
-    portion_of,
+    hit_portions,
 )
 from prospect.profile.processes import BIRTH_NAMES
+from prospect.profile.source import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +35,20 @@ if TYPE_CHECKING:
 
 
 def hits_table(profile: Profile) -> Table:
-    """Return every row of hits with its names; rows add up to all samples of the recording."""
+    """Return every row of hits with its names; rows add up to all samples of the recording.
+
+    Where source lines were asked for, `file` and `line` are those of the instruction.
+    """
     profile = complete(profile)
     hits, locations, functions = profile.hits, profile.locations, profile.functions
     function = locations.function_index[hits.location_index]
-    return {
+    columns = {
         "process": _text(profile.processes.name, hits.process_index),
         "pid": profile.processes.pid[hits.process_index],
         "thread": _text(profile.comms, hits.comm_index),
-        "portion": _text(PORTION_NAMES, portion_of(hits.mode)),
+        "portion": _text(PORTION_NAMES, hit_portions(profile)),
+        "cause": _text(CAUSE_KIND_NAMES, profile.causes.kind[hits.cause_index]),
+        "cause_name": _text(profile.causes.name, hits.cause_index),
         "function": _text(functions.name, function),
         "object": _text(profile.objects.path, functions.object_index[function]),
         "address": locations.address[hits.location_index],
@@ -48,6 +56,10 @@ def hits_table(profile: Profile) -> Table:
         "hits": hits.count,
         "seconds": _seconds(profile),
     }
+    if profile.lines is not None:
+        file_index, line = innermost(profile.lines, hits.location_index)
+        columns |= {"file": _text([*profile.lines.files, ""], file_index), "line": line}
+    return columns
 
 
 def functions_table(profile: Profile) -> Table:
@@ -74,7 +86,7 @@ def processes_table(profile: Profile) -> Table:
     """Return the processes, the one with the most user time first; kernel time beside it."""
     profile = complete(profile)
     processes, hits = profile.processes, profile.hits
-    seconds, portion = _seconds(profile), portion_of(hits.mode)
+    seconds, portion = _seconds(profile), hit_portions(profile)
     columns: Table = {
         "process": _text(processes.name, np.arange(len(processes))),
         "pid": processes.pid,
@@ -84,7 +96,7 @@ def processes_table(profile: Profile) -> Table:
         "is_descendant": processes.is_descendant,
         "is_kernel_thread": processes.is_kernel_thread,
     }
-    for code in (PORTION_USER, PORTION_KERNEL):
+    for code in (PORTION_USER, PORTION_KERNEL, PORTION_INTERRUPT):
         of_portion = portion == code
         row = hits.process_index[of_portion]
         count = _sums(row, hits.count[of_portion], len(processes))

@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.errors import UsageError
 from prospect.profile.accounting import AccountedTime, accounted_times
+from prospect.profile.causes import CauseFigures, cause_figures
 from prospect.profile.complete import complete
 from prospect.profile.counters import run_counters
 from prospect.profile.grouping import RowsByGroup, rows_by_group
@@ -31,6 +32,7 @@ from prospect.profile.processes import (
 from prospect.profile.quality import SymbolQuality, symbol_quality
 from prospect.profile.remarks import run_notes, run_warnings
 from prospect.profile.routines import RoutineTable, RoutineTables, routine_tables
+from prospect.profile.syscalls import SyscallFigures, syscall_figures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +55,8 @@ class EventView:
         routines: routine tables of `detailed` by process row and portion; see `routine_table`.
         kernel: the kernel's profiles; None where `-V` asks for none.
         quality: where names came from.
+        causes: kernel time by cause.
+        calls: system calls, sampled and counted.
         accounted: sampled time beside the kernel's own accounting, as far as there is any.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`.
     """
@@ -66,19 +70,21 @@ class EventView:
     routines: RoutineTables
     kernel: KernelProfiles | None
     quality: SymbolQuality
+    causes: CauseFigures
+    calls: SyscallFigures
     accounted: tuple[AccountedTime, ...]
     user_threshold_s: float
     kernel_threshold_s: float
 
     @property
     def hits(self) -> NDArray[np.int64]:
-        """All hits by portion, i64[3]."""
+        """All hits by portion, i64[PORTION_COUNT]."""
         total: NDArray[np.int64] = self.processes.hits.sum(axis=0)
         return total
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        """All seconds by portion, f64[3]."""
+        """All seconds by portion, f64[PORTION_COUNT]."""
         total: NDArray[np.float64] = self.processes.seconds.sum(axis=0)
         return total
 
@@ -197,6 +203,8 @@ def _event_view(
             else None
         ),
         quality=symbol_quality(profile, hits),
+        causes=cause_figures(profile, event_index, totals, kernel_threshold_s),
+        calls=syscall_figures(profile, event_index),
         accounted=accounted_times(profile, totals, hits.event) if hits.has_time else (),
         user_threshold_s=user_threshold_s,
         kernel_threshold_s=kernel_threshold_s,

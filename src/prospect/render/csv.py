@@ -9,24 +9,32 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
+from prospect.estimate.lateness import sample_lateness
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import NameSource
-from prospect.profile.portions import PORTION_COUNT, PORTION_KERNEL, PORTION_NAMES
+from prospect.profile.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.profile.processes import BIRTH_NAMES
 from prospect.profile.view import report_view
+from prospect.render.event_report import event_reports
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
+    from numpy.typing import NDArray
+
+    from prospect.estimate.lateness import Lateness
     from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
-    from prospect.profile.routines import RoutineTable
     from prospect.profile.view import EventView, ReportView
+    from prospect.render.event_report import EventReport
 
 COLUMNS = (
     "event",
@@ -37,7 +45,9 @@ COLUMNS = (
     "mode",
     "hits",
     "seconds",
+    "error_seconds",
     "percent",
+    "late_percent",
     "address",
     "routine",
     "binding",
@@ -77,22 +87,24 @@ class CsvRenderer:
             UsageError: an option has no meaning.
         """
         view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
-        write_pieces(_encoded(_rows(view)), out)
+        lateness = sample_lateness(view.profile)
+        write_pieces(_encoded(_rows(view, lateness)), out)
 
 
-def _rows(view: ReportView) -> Iterator[tuple[object, ...]]:
+def _rows(view: ReportView, lateness: Lateness | None) -> Iterator[tuple[object, ...]]:
     yield COLUMNS
-    portions = (PORTION_KERNEL,) if view.detail == "k" else range(PORTION_COUNT)
-    for event in view.events:
-        for process in event.detailed.tolist():
+    portions = KERNEL_PORTIONS if view.detail == "k" else range(PORTION_COUNT)
+    for report in event_reports(view, lateness):
+        for process in report.event.detailed.tolist():
             for portion in portions:
-                yield from _portion_rows(view, event, process, portion)
+                yield from _portion_rows(report, process, portion)
 
 
-def _portion_rows(
-    view: ReportView, event: EventView, process: int, portion: int
-) -> Iterator[tuple[object, ...]]:
+def _portion_rows(report: EventReport, process: int, portion: int) -> Iterator[tuple[object, ...]]:
+    view, event = report.view, report.event
     table = event.routine_table(process, portion)
+    bars = report.estimates.routine_rows(event, process, portion).half_width_s
+    late = _late_shares(report, process, portion)
     processes = view.profile.processes
     first = (
         event.event.name,
@@ -102,25 +114,31 @@ def _portion_rows(
         BIRTH_NAMES.get(int(processes.birth[process]), ""),
         PORTION_NAMES[portion],
     )
-    for hits, seconds, share, function in zip(
-        table.hits[: table.shown].tolist(),
-        table.seconds[: table.shown].tolist(),
-        table.share[: table.shown].tolist(),
-        table.function[: table.shown].tolist(),
-        strict=True,
+    columns = (table.hits, table.seconds, bars, table.share, late, table.function)
+    for hits, seconds, bar, share, late_share, function in zip(
+        *(column[: table.shown].tolist() for column in columns), strict=True
     ):
-        yield (*first, hits, *_times(event, seconds, share), *_routine(view, function))
+        times = (_seconds(event, seconds), _seconds(event, bar), *_percents(share, late_share))
+        yield (*first, hits, *times, *_routine(view, function))
     if table.shown < len(table):
-        times = _times(event, table.skipped_seconds, _skipped_share(table))
+        share = float(table.share[table.shown :].sum())
+        times = (_seconds(event, table.skipped_seconds), "", *_percents(share, math.nan))
         yield (*first, table.skipped_hits, *times, *_NO_ROUTINE, REMAINDER)
 
 
-def _times(event: EventView, seconds: float, share: float) -> tuple[object, float]:
-    return round(seconds, 9) if event.has_time else "", round(share * 100.0, 6)
+def _late_shares(report: EventReport, process: int, portion: int) -> NDArray[np.float64]:
+    table = report.event.routine_table(process, portion)
+    if report.late is None:
+        return np.full(len(table), np.nan)
+    return report.late.of_process(process, portion, table)
 
 
-def _skipped_share(table: RoutineTable) -> float:
-    return float(table.share[table.shown :].sum())
+def _seconds(event: EventView, seconds: float) -> object:
+    return round(seconds, 9) if event.has_time and math.isfinite(seconds) else ""
+
+
+def _percents(*shares: float) -> list[object]:
+    return ["" if math.isnan(share) else round(share * 100.0, 6) for share in shares]
 
 
 def _routine(view: ReportView, function: int) -> tuple[object, ...]:

@@ -34,6 +34,7 @@ class Attribution:
         space, epoch: i32[h] for `AddressSpaces.locate`; -1 for all but user mode.
         mode: u8[h] PERF_RECORD_MISC_CPUMODE.
         event: u16[h] row of the recording's events.
+        label: u16[h] the samples' label; 0 where they have none.
         address: u64[h] AVMA.
         count: i64[h] samples.
         period: i64[h] sum of their periods.
@@ -46,6 +47,7 @@ class Attribution:
     epoch: NDArray[np.int32]
     mode: NDArray[np.uint8]
     event: NDArray[np.uint16]
+    label: NDArray[np.uint16]
     address: NDArray[np.uint64]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
@@ -55,14 +57,17 @@ class Attribution:
         return len(self.count)
 
 
-def attribute(samples: Samples, timeline: Timeline) -> Attribution:
-    """Count the samples by process row, thread name, space, epoch, mode, event and address.
+def attribute(
+    samples: Samples, timeline: Timeline, label: NDArray[np.uint16] | None = None
+) -> Attribution:
+    """Count the samples by process row, thread name, space, epoch, mode, event, label and address.
 
     Args:
         samples: in any order; costs least where neighbours are of one task, as recorded.
         timeline: of the same recording. A task that it never heard of gets process row -1.
+        label: u16[n] something more that tells samples apart.
     """
-    groups = group_samples(samples, timeline)
+    groups = group_samples(samples, timeline, label)
     sample_row = np.empty(len(samples), np.int32)
     tables: list[_Distinct] = []
     rows = 0
@@ -83,6 +88,7 @@ def attribute(samples: Samples, timeline: Timeline) -> Attribution:
         epoch=columns.epoch.repeat(length),
         mode=columns.mode.repeat(length),
         event=columns.event.repeat(length),
+        label=columns.label.repeat(length),
         address=address,
         count=np.concatenate([table.count for table in tables]),
         period=np.concatenate([table.period for table in tables]),

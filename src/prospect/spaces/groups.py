@@ -1,18 +1,18 @@
-"""Samples → groups: those of one process row, thread name, space, mode and event.
+"""Samples → groups: those of one process row, thread name, space, mode, event and label.
 
-Comes in: sample columns and `Timeline`. Goes out: `SampleGroups`, which names each sample's group
-block by block without ever holding a number a sample.
+Comes in: sample columns, a label for each, and `Timeline`. Goes out: `SampleGroups`, which names
+each sample's group block by block without ever holding a group a sample.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.spaces.keys import folded
+from prospect.spaces.keys import folded, group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
 from prospect.spaces.sorting import distinct, run_starts
 
@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from prospect.events.columns import Samples
     from prospect.spaces.timeline import Timeline
 
-# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, then the event.
+# A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, then the event; then,
+# as far as there are labels, the label.
 _SIGN_SHIFT = 3
 _EVENT_SHIFT = 4
+# Larger tables than these cost more than to sort what they are indexed by.
+_MOST_KINDS = 1 << 22
+_MOST_GROUPS = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -91,52 +95,96 @@ def _look_up_each(
 
 
 @dataclass(frozen=True)
+class _Kinds:
+    """The kinds of all samples.
+
+    Attributes:
+        code: u32[n] of each sample.
+        codes: how many codes there are, not all of which occur.
+        present: i64[k] those that occur.
+        kind, label: i64[k] what these are.
+        largest_address: the largest of the samples' `keys.folded` addresses.
+    """
+
+    code: NDArray[np.uint32]
+    codes: int
+    present: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    label: NDArray[np.int64]
+    largest_address: int
+
+    @property
+    def is_user(self) -> NDArray[np.bool_]:
+        """Which of the kinds that occur are of user mode, bool[k]."""
+        mode = self.kind & abi.PERF_RECORD_MISC_CPUMODE_MASK
+        is_user: NDArray[np.bool_] = mode == abi.PERF_RECORD_MISC_USER
+        return is_user
+
+
+@dataclass(frozen=True)
 class SampleGroups:
     """The group of every sample. Group numbers are below `limit`, but not all of them occur.
 
     Attributes:
-        limit: number of kinds met times number of pairs.
+        limit: number of kinds met times number of pairs, or of those that occur.
         largest_address: the largest of the samples' `keys.folded` addresses.
     """
 
     limit: int
     largest_address: int
     _tasks: TaskStates
-    _kind: NDArray[np.uint32]
-    # Per kind: where its pairs begin among the groups; whether they count as others alike do.
+    _kinds: _Kinds
+    # Per code: where its pairs begin among the groups; whether they count as others alike do.
     _base: NDArray[np.int64]
     _member_base: NDArray[np.int64]
     _member: NDArray[np.int64]
-    _present: NDArray[np.int64]
+    # Numbers of the groups that occur, and those groups; None where a number is the group.
+    _number: NDArray[np.int64] | None = None
+    _met: NDArray[np.int64] | None = None
 
     def blocks(self) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         """Yield each block's first sample and its samples' groups, u64."""
-        for number, (length, pair) in enumerate(
+        for block, (length, pair) in enumerate(
             zip(self._tasks.length, self._tasks.pair, strict=True)
         ):
-            first = number * BLOCK_SAMPLES
-            kind = self._kind[first : first + BLOCK_SAMPLES]
+            first = block * BLOCK_SAMPLES
+            code = self._kinds.code[first : first + BLOCK_SAMPLES]
             cell = np.repeat(pair, length)
-            cell += self._member_base.take(kind)
+            cell += self._member_base.take(code)
             group = self._member.take(cell)
-            group += self._base.take(kind)
+            group += self._base.take(code)
+            if self._number is not None:
+                group = self._number.take(group)
             yield first, group.view(np.uint64)
+
+    def numbered(self) -> SampleGroups:
+        """Return the same groups, numbered so that all numbers below `limit` occur."""
+        is_met = np.zeros(self.limit, np.bool_)
+        for _, group in self.blocks():
+            is_met[group.view(np.int64)] = True
+        met = np.flatnonzero(is_met)
+        number = np.zeros(self.limit, np.int64)
+        number[met] = np.arange(len(met))
+        return replace(self, limit=len(met), _number=number, _met=met)
 
     def describe(self, group: NDArray[np.int64], timeline: Timeline) -> GroupColumns:
         """Say what each of these groups is."""
+        if self._met is not None:
+            group = self._met.take(group)
         pairs = max(len(self._tasks.change), 1)
-        kind = self._present.take(group // pairs)
+        row = group // pairs
+        kind = self._kinds.kind.take(row)
         pair = group % pairs
         change = self._tasks.change.take(pair)
-        mode = kind & abi.PERF_RECORD_MISC_CPUMODE_MASK
-        is_user = mode == abi.PERF_RECORD_MISC_USER
+        is_user = self._kinds.is_user.take(row)
         return GroupColumns(
             process_row=timeline.process_row.take(change),
             comm=self._tasks.comm.take(pair).astype(np.int32),
             space=np.where(is_user, timeline.space.take(change), np.int32(-1)),
             epoch=np.where(is_user, timeline.epoch.take(change), np.int32(-1)),
-            mode=mode.astype(np.uint8),
+            mode=(kind & abi.PERF_RECORD_MISC_CPUMODE_MASK).astype(np.uint8),
             event=(kind >> _EVENT_SHIFT).astype(np.uint16),
+            label=self._kinds.label.take(row).astype(np.uint16),
             is_negative=(kind >> _SIGN_SHIFT & 1).astype(np.bool_),
         )
 
@@ -154,47 +202,58 @@ class GroupColumns:
     epoch: NDArray[np.int32]
     mode: NDArray[np.uint8]
     event: NDArray[np.uint16]
+    label: NDArray[np.uint16]
     is_negative: NDArray[np.bool_]
 
 
-def group_samples(samples: Samples, timeline: Timeline) -> SampleGroups:
+def group_samples(
+    samples: Samples, timeline: Timeline, label: NDArray[np.uint16] | None
+) -> SampleGroups:
     """Group the samples; the spaces of all but user mode are one, and it is -1."""
     tasks = look_up_tasks(samples, timeline)
-    kind, largest = _kinds(samples)
-    kinds = (int(samples.event.max(initial=0)) + 1) << _EVENT_SHIFT
-    is_present = np.zeros(kinds, np.bool_)
-    is_present[kind] = True
-    present = np.flatnonzero(is_present)
+    kinds = _find_kinds(samples, label)
     # Outside user mode epochs do not matter: there the first of all pairs alike stands for them.
     row = timeline.process_row.take(tasks.change).astype(np.int64)
     alike = (row + 1) * (int(tasks.comm.max(initial=0)) + 1) + tasks.comm
     _, first_alike, alike_rank = np.unique(alike, return_index=True, return_inverse=True)
     pairs = len(tasks.change)
-    base = np.zeros(kinds, np.int64)
-    base[present] = np.arange(len(present)) * pairs
-    is_user = np.arange(kinds) & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
-    return SampleGroups(
-        limit=len(present) * pairs,
-        largest_address=largest,
+    base = np.zeros(kinds.codes, np.int64)
+    base[kinds.present] = np.arange(len(kinds.present)) * pairs
+    member_base = np.zeros(kinds.codes, np.int64)
+    member_base[kinds.present] = np.where(kinds.is_user, 0, pairs)
+    groups = SampleGroups(
+        limit=len(kinds.present) * pairs,
+        largest_address=kinds.largest_address,
         _tasks=tasks,
-        _kind=kind,
+        _kinds=kinds,
         _base=base,
-        _member_base=np.where(is_user, 0, pairs),
+        _member_base=member_base,
         _member=np.concatenate((np.arange(pairs), first_alike.take(alike_rank))),
-        _present=present,
     )
+    has_room = groups.limit <= 1 << group_bits(groups.largest_address)
+    return groups if has_room or groups.limit > _MOST_GROUPS else groups.numbered()
 
 
-def _kinds(samples: Samples) -> tuple[NDArray[np.uint32], int]:
-    """Return each sample's kind, and the largest folded address."""
-    kinds = np.empty(len(samples), np.uint32)
+def _find_kinds(samples: Samples, label: NDArray[np.uint16] | None) -> _Kinds:
+    kinds = (int(samples.event.max(initial=0)) + 1) << _EVENT_SHIFT
+    code = np.empty(len(samples), np.uint32)
     largest = 0
     for first in range(0, len(samples), BLOCK_SAMPLES):
         block = slice(first, first + BLOCK_SAMPLES)
         address = samples.ip[block]
         largest = max(largest, int(folded(address).max()))
-        kind = kinds[block]
-        np.bitwise_and(samples.mode[block], abi.PERF_RECORD_MISC_CPUMODE_MASK, out=kind)
-        kind |= (address.view(np.int64) < 0).astype(np.uint32) << np.uint32(_SIGN_SHIFT)
-        kind |= samples.event[block].astype(np.uint32) << np.uint32(_EVENT_SHIFT)
-    return kinds, largest
+        part = code[block]
+        np.bitwise_and(samples.mode[block], abi.PERF_RECORD_MISC_CPUMODE_MASK, out=part)
+        part |= (address.view(np.int64) < 0).astype(np.uint32) << np.uint32(_SIGN_SHIFT)
+        part |= samples.event[block].astype(np.uint32) << np.uint32(_EVENT_SHIFT)
+    codes = kinds * (int(label.max(initial=0)) + 1 if label is not None else 1)
+    if label is not None and codes > _MOST_KINDS:
+        met, rank = np.unique(label.astype(np.int64) * kinds + code, return_inverse=True)
+        code, codes, present = rank.astype(np.uint32), len(met), np.arange(len(met))
+        return _Kinds(code, codes, present, met % kinds, met // kinds, largest)
+    if label is not None:
+        code += label.astype(np.uint32) * np.uint32(kinds)
+    is_present = np.zeros(codes, np.bool_)
+    is_present[code] = True
+    present = np.flatnonzero(is_present)
+    return _Kinds(code, codes, present, present % kinds, present // kinds, largest)

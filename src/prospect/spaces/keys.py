@@ -62,11 +62,16 @@ def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return (signed ^ (signed >> 63)).view(np.uint64)
 
 
+def group_bits(largest_address: int) -> int:
+    """Return how many bits a key has for the group, beside folded addresses of this size."""
+    return _KEY_BITS - min(largest_address.bit_length(), _ADDRESS_BITS)
+
+
 def key_parts(samples: Samples, groups: SampleGroups) -> Iterator[KeyPart]:
     """Pack the samples, in parts that share no (group, address)."""
-    address_bits = min(groups.largest_address.bit_length(), _ADDRESS_BITS)
-    group_bits = _KEY_BITS - address_bits
-    chunks = 1 + (max(groups.limit - 1, 0) >> group_bits)
+    for_group = group_bits(groups.largest_address)
+    address_bits = _KEY_BITS - for_group
+    chunks = 1 + (max(groups.limit - 1, 0) >> for_group)
     fits = groups.largest_address >> address_bits == 0
     if chunks == 1 and fits:
         yield KeyPart(_pack_all(samples, groups, address_bits), None, address_bits)
@@ -74,9 +79,9 @@ def key_parts(samples: Samples, groups: SampleGroups) -> Iterator[KeyPart]:
     if chunks > _CHUNKS:
         chunks, address_bits = 0, 0
     for chunk in range(chunks):
-        rows, group, address = _select(samples, groups, address_bits, group_bits, chunk)
+        rows, group, address = _select(samples, groups, address_bits, for_group, chunk)
         keys = (group << np.uint64(address_bits)) | address
-        yield KeyPart(keys, rows, address_bits, chunk << group_bits)
+        yield KeyPart(keys, rows, address_bits, chunk << for_group)
     if not chunks or not fits:
         yield _ranked(samples, groups, address_bits)
 

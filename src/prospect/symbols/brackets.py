@@ -1,7 +1,8 @@
 """Names for the code between exported functions, where an image has no other symbols.
 
 A stripped image keeps the names of what it exports; its static functions lie between them without
-any. Prospect's answer is the bracket `bsearch->qsort`: not a name, but where to look.
+any. Prospect's answer is the bracket `bsearch->qsort`: not a name, but where to look. Function
+bounds cut it into `bsearch->qsort [fn 1 of 3]` and so on: not a name either, but one function.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.elf import layout
+from prospect.symbols.function_bounds import code_regions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
+    from prospect.symbols.function_bounds import FunctionBounds
     from prospect.symbols.table import SymbolTable
 
 
@@ -29,20 +31,25 @@ class Brackets:
         end: u64[b] SVMA of the first byte after.
         before: i64[b] row of the symbol that starts last before the stretch in its section, or -1.
         after: i64[b] row of the symbol that starts next in its section, or -1.
+        number: i64[b] which of the functions between the two symbols it is, from 1; 0 for what
+            lies between functions, and where no bounds are known.
+        count: i64[b] how many functions there are between the two symbols.
     """
 
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
     before: NDArray[np.int64]
     after: NDArray[np.int64]
+    number: NDArray[np.int64]
+    count: NDArray[np.int64]
 
 
 def find_brackets(image: ElfImage, table: SymbolTable) -> Brackets:
     """Find what lies between the symbols of a table, within the executable sections they are in."""
-    low, high = _code_regions(image)
+    low, high = code_regions(image)
     if not len(low) or not len(table):
         none = np.zeros(0, np.int64)
-        return Brackets(none.astype(np.uint64), none.astype(np.uint64), none, none)
+        return Brackets(none.astype(np.uint64), none.astype(np.uint64), none, none, none, none)
     region = np.searchsorted(low, table.start, side="right") - 1
     row = np.flatnonzero((region >= 0) & (table.start < high.take(np.maximum(region, 0))))
     region = region.take(row)
@@ -59,22 +66,35 @@ def find_brackets(image: ElfImage, table: SymbolTable) -> Brackets:
     before = np.concatenate((row, np.full(len(first), -1)))
     after = np.concatenate((after, row.take(first)))
     open_ = np.flatnonzero(begin < end)
-    return Brackets(begin.take(open_), end.take(open_), before.take(open_), after.take(open_))
+    none = np.zeros(len(open_), np.int64)
+    return Brackets(
+        begin.take(open_), end.take(open_), before.take(open_), after.take(open_), none, none
+    )
 
 
-def _code_regions(image: ElfImage) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return bounds of the executable sections, else segments; rising and disjoint."""
-    sections, segments = image.sections, image.segments
-    code = sections[(sections["flags"] & layout.SHF_EXECINSTR) != 0]
-    low, size = code["addr"], code["size"]
-    if not len(code):
-        loads = segments["type"] == layout.PT_LOAD
-        code = segments[loads & ((segments["flags"] & layout.PF_X) != 0)]
-        low, size = code["vaddr"], code["memsz"]
-    order = np.argsort(low, kind="stable")
-    low, high = low.take(order), (low + size).take(order)
-    # Sections of a damaged image overlap; each one then begins where those before it have ended.
-    reached = np.append(np.uint64(0), np.maximum.accumulate(high)[:-1])[: len(low)]
-    low = np.maximum(low, reached)
-    kept = low < high
-    return low[kept], high[kept]
+def cut_brackets(whole: Brackets, bounds: FunctionBounds) -> Brackets:
+    """Cut brackets at the bounds of functions: into those that begin in them, and what is left."""
+    first = np.searchsorted(bounds.start, whole.start)
+    count = np.searchsorted(bounds.start, whole.end) - first
+    of = np.repeat(np.arange(len(count)), count)
+    number = np.arange(1, len(of) + 1) - np.repeat(np.cumsum(count) - count, count)
+    function = first.take(of) + number - 1
+    start = bounds.start.take(function)
+    end = np.minimum(bounds.end.take(function), whole.end.take(of))
+    # What is left reaches from the bracket's start, or a function's end, to the next function.
+    following = np.append(bounds.start, np.uint64(2**64 - 1))
+    left_of = np.concatenate((np.arange(len(count)), of))
+    left_start = np.concatenate((whole.start, end))
+    left_end = np.minimum(
+        following.take(np.concatenate((first, function + 1))), whole.end.take(left_of)
+    )
+    left = np.flatnonzero(left_start < left_end)
+    of = np.concatenate((of, left_of.take(left)))
+    return Brackets(
+        start=np.concatenate((start, left_start.take(left))),
+        end=np.concatenate((end, left_end.take(left))),
+        before=whole.before.take(of),
+        after=whole.after.take(of),
+        number=np.concatenate((number, np.zeros(len(left), np.int64))),
+        count=count.take(of),
+    )

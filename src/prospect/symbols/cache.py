@@ -1,50 +1,54 @@
-"""Symbol tables kept on disk between runs, so that an image is parsed once.
+"""Symbol tables and line tables kept on disk between runs, so that an image is parsed once.
 
 In and out: a `SymbolTable` under a key that says which bytes it was made of, never by path. An
 entry is a header, the table's columns as they stand in memory, and its text; loading maps it.
-Entries lie in a directory that belongs to the user alone and are never written in place. What
-cannot be read or written, or is of another user, is as good as absent: the cache only saves time.
+A line table is bytes in a format of its own, which `prospect.lines` knows.
+What cannot be read or written is as good as absent: the cache only saves time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
-import stat
 import struct
 import zlib
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from prospect.symbols.cache_directory import CacheDirectory
 from prospect.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
 
 MOST_BYTES = 1 << 30
-OFF_VARIABLE = "PROSPECT_NO_CACHE"
+SYMBOLS_SUFFIX = ".symbols"
+LINES_SUFFIX = ".lines"
 
-_MAGIC = b"PROSPST\x01"
-_SUFFIX = ".symbols"
+_MAGIC = b"PROSPST\x02"
 # Magic, digest of the key, numbers of rows, of aliases and of bytes of text, which columns; then a
 # CRC-32 of what precedes it.
 _HEADER = struct.Struct("<8s16sQQQI")
 _CHECKSUM = struct.Struct("<I")
 _HEADER_BYTES = _HEADER.size + _CHECKSUM.size
-_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_ROW_COLUMNS = ("start", "end", "name_start", "name_length", "next_name_start")
+_ROW_COLUMNS = (
+    *("start", "end", "name_start", "name_length"),
+    *("next_name_start", "fn_number", "fn_count"),
+)
 _ALIAS_COLUMNS = ("alias_row", "alias_name_start", "alias_name_length")
 _BYTE_COLUMNS = ("is_global", "source")
 _DTYPES = {"start": np.uint64, "end": np.uint64, "is_global": np.bool_, "source": np.uint8}
+# Of a line table: magic, digest of the key, its bytes; then the CRC-32, and what aligns the rest.
+_LINES_MAGIC = b"PROSPLN\x01"
+_LINES_HEADER = struct.Struct("<8s16sQ")
+_LINES_HEADER_BYTES = 40
 _COLUMNS = _ROW_COLUMNS + _ALIAS_COLUMNS + _BYTE_COLUMNS
 
 
@@ -83,7 +87,7 @@ class SymbolCache:
 
     Attributes:
         directory: made when the first entry is stored.
-        most_bytes: the oldest entries are removed beyond this.
+        most_bytes: beyond this, the entries that were used longest ago are removed.
     """
 
     directory: Path
@@ -92,102 +96,51 @@ class SymbolCache:
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> SymbolCache | None:
         """Return the user's own cache, None where it is switched off or has no place."""
-        if environment.get(OFF_VARIABLE):
-            return None
-        base = Path(environment.get("XDG_CACHE_HOME", ""))
-        if not base.is_absolute():
-            base = Path(environment.get("HOME", ""), ".cache")
-        return cls(base / "prospect") if base.is_absolute() else None
+        kept = CacheDirectory.of_user(environment)
+        return cls(kept.path) if kept else None
 
     def load(self, key: str) -> SymbolTable | None:
         """Return the table stored under a key, None if there is none that can be trusted."""
-        try:
-            with self._opened() as directory:
-                descriptor = os.open(_entry_name(key), os.O_RDONLY | _FILE, dir_fd=directory)
-                try:
-                    status = os.fstat(descriptor)
-                    if not _is_own(status, stat.S_IFREG) or status.st_size < _HEADER_BYTES:
-                        return None
-                    content = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
-                finally:
-                    os.close(descriptor)
-        except (OSError, ValueError):
-            return None
-        return _decode(key, memoryview(content))
+        content = self._map(_entry_name(key), _HEADER_BYTES)
+        return _decode(key, content) if content else None
 
     def store(self, key: str, table: SymbolTable) -> None:
         """Keep a table under a key; do nothing where that is not possible."""
-        if len(table.strings) + 64 * len(table) > self.most_bytes // 4:
-            return
-        with suppress(OSError):
-            self._make()
-            with self._opened() as directory:
-                _write(directory, key, table)
-                _evict(directory, self.most_bytes)
+        if len(table.strings) + 64 * len(table) <= self.most_bytes // 4:
+            self._put(_entry_name(key), _encode(key, table))
 
-    def _make(self) -> None:
-        """Make the directory, unless what it would lie in belongs to someone else (sudo's HOME)."""
-        home = self.directory.parent
-        if not home.exists() and home.parent.stat().st_uid == os.geteuid():
-            home.mkdir(0o700, exist_ok=True)
-        if home.stat().st_uid == os.geteuid():
-            self.directory.mkdir(0o700, exist_ok=True)
+    def load_lines(self, key: str) -> memoryview | None:
+        """Return the line table stored under a key, None if there is none that can be trusted."""
+        content = self._map(_entry_name(key, LINES_SUFFIX), _LINES_HEADER_BYTES)
+        if not content or content[:_LINES_HEADER_BYTES] != _lines_header(
+            key, len(content) - _LINES_HEADER_BYTES
+        ):
+            return None
+        return content[_LINES_HEADER_BYTES:]
 
-    @contextmanager
-    def _opened(self) -> Iterator[int]:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        directory = os.open(self.directory, flags)
-        try:
-            if not _is_own(os.fstat(directory), stat.S_IFDIR):
-                raise PermissionError(f"{self.directory} belongs to someone else")
-            yield directory
-        finally:
-            os.close(directory)
+    def store_lines(self, key: str, content: bytes | memoryview) -> None:
+        """Keep a line table under a key; do nothing where that is not possible."""
+        if len(content) <= self.most_bytes // 4:
+            pieces = (_lines_header(key, len(content)), content)
+            self._put(_entry_name(key, LINES_SUFFIX), pieces)
 
+    def _map(self, name: str, least_bytes: int) -> memoryview | None:
+        return CacheDirectory(self.directory).map(name, least_bytes)
 
-def _is_own(status: os.stat_result, kind: int) -> bool:
-    """Whether we own something of this kind that nobody else can write to."""
-    return (
-        stat.S_IFMT(status.st_mode) == kind
-        and status.st_uid == os.geteuid()
-        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    )
+    def _put(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+        kept = CacheDirectory(self.directory)
+        kept.put(name, pieces)
+        kept.evict((SYMBOLS_SUFFIX, LINES_SUFFIX), self.most_bytes)
 
 
-def _entry_name(key: str) -> str:
-    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest() + _SUFFIX
+def _entry_name(key: str, suffix: str = SYMBOLS_SUFFIX) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest() + suffix
 
 
-def _write(directory: int, key: str, table: SymbolTable) -> None:
-    """Write an entry under another name, then put it in place whole."""
-    name = f"{os.urandom(8).hex()}.part"
-    descriptor = os.open(
-        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=directory
-    )
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(_encode(key, table))
-        os.rename(name, _entry_name(key), src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name, dir_fd=directory)
-        raise
-
-
-def _evict(directory: int, most_bytes: int) -> None:
-    """Remove the oldest files until what is left fits."""
-    files = []
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode):
-                files.append((status.st_mtime_ns, status.st_size, entry.name))
-    excess = sum(size for _, size, _ in files) - most_bytes
-    for _, size, name in sorted(files):
-        if excess <= 0:
-            break
-        os.unlink(name, dir_fd=directory)
-        excess -= size
+def _lines_header(key: str, content_bytes: int) -> bytes:
+    digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+    header = _LINES_HEADER.pack(_LINES_MAGIC, digest, content_bytes)
+    return (header + _CHECKSUM.pack(zlib.crc32(header))).ljust(_LINES_HEADER_BYTES, b"\0")
 
 
 def _encode(key: str, table: SymbolTable) -> Iterator[bytes | memoryview]:

@@ -19,7 +19,8 @@ __all__ = ["available", "demangle"]
 
 _LONGEST_NAME_BYTES = 1 << 13
 _BRACKET = b"->"
-_STUB = b"@plt"
+# What `SymbolTable.names` adds to names; a mangled one has neither a space nor an @.
+_ADDITIONS = (b" [fn ", b"@plt")
 
 
 def demangle(names: Sequence[bytes]) -> list[str]:
@@ -27,22 +28,31 @@ def demangle(names: Sequence[bytes]) -> list[str]:
 
     Args:
         names: as `SymbolTable.name` gives them; each distinct one is demangled once. Both sides
-            of a bracket, and the name before `@plt`, are demangled by themselves.
+            of a bracket, and the name before `@plt` or ` [fn 2 of 3]`, are demangled by themselves.
 
     Returns:
         One text a name; bytes that are not UTF-8 as surrogates (PEP 383).
     """
     # Most programs have not one mangled name: nothing is taken apart for those.
     plain = {name for name in names if b"_Z" not in name and b"_R" not in name}
-    parts = {name: name.split(_BRACKET) for name in set(names) - plain}
-    texts = _demangle_each({part.removesuffix(_STUB) for both in parts.values() for part in both})
+    parts = {
+        name: [_without_addition(part) for part in name.split(_BRACKET)]
+        for name in set(names) - plain
+    }
+    texts = _demangle_each({part for both in parts.values() for part, _ in both})
     whole = {name: _as_text(name) for name in plain}
     for name, both in parts.items():
-        whole[name] = "->".join(
-            texts[part.removesuffix(_STUB)] + ("@plt" if part.endswith(_STUB) else "")
-            for part in both
-        )
+        whole[name] = "->".join(texts[part] + _as_text(addition) for part, addition in both)
     return [whole[name] for name in names]
+
+
+def _without_addition(name: bytes) -> tuple[bytes, bytes]:
+    """Split a name as in a symbol table from what was added to it."""
+    for addition in _ADDITIONS:
+        part, found, rest = name.partition(addition)
+        if found:
+            return part, found + rest
+    return name, b""
 
 
 def _demangle_each(names: Iterable[bytes]) -> dict[bytes, str]:

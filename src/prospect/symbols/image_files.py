@@ -4,6 +4,8 @@ Comes in: an `ObjectKey` and the processes of the recording that still run. Goes
 that is known to be the recorded one, or the reason why there is none. A path proves nothing: the
 file may have been replaced since, or mean another file in a container. Where debug files lie is
 defined by the GDB manual, "Debugging Information in Separate Files", and perf-buildid-cache(1).
+A file that several debug files share (.gnu_debugaltlink, made by dwz(1)) is not looked for here: it
+has DWARF of theirs, but no symbols.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.profile.naming import NameSource
+from prospect.symbols.debug_files import DEBUG_INFO, EXECUTABLE, downloaded_paths
 from prospect.symbols.live_process import mapped_file_links
 from prospect.symbols.objects import DELETED, Missing
 from prospect.symbols.opening import OpenFile, open_below, open_file
@@ -45,6 +48,13 @@ class FoundImage(NamedTuple):
     image: ElfImage
 
 
+class DebugImage(NamedTuple):
+    """A separate debug file: its headers, and what its names are said to come from."""
+
+    image: ElfImage
+    source: NameSource
+
+
 def find_image(
     key: ObjectKey, processes: Sequence[LiveProcess], recorded_until: float
 ) -> FoundImage | Missing:
@@ -70,27 +80,33 @@ def find_image(
     return Missing(reason, _sentence(reason, key))
 
 
-def find_debug_image(found: FoundImage, directory: bytes) -> ElfImage | None:
-    """Find the separate debug file of an image.
+def find_debug_image(found: FoundImage, directory: bytes) -> DebugImage | None:
+    """Find the separate debug file of an image on this machine.
 
     Args:
         found: the image.
         directory: where the image lay in its own root, for .gnu_debuglink.
 
     Returns:
-        A debug file with the image's build id, or with the checksum that the image asks for.
+        A debug file with the image's build id, or with the checksum that the image asks for; one
+        that a server sent only where there is no other.
     """
     build_id, link = found.image.build_id, found.image.debug_link
     if build_id:
         for path in debug_paths_by_build_id(build_id):
             debug = open_image(path)
             if debug and debug.image.build_id == build_id:
-                return debug.image
+                return DebugImage(debug.image, NameSource.DEBUG_FILE)
     if link:
         for path in _debug_link_paths(link, directory):
             debug = open_image(path)
             if debug and _is_linked(debug, link, found):
-                return debug.image
+                return DebugImage(debug.image, NameSource.DEBUG_FILE)
+    if build_id:
+        for path in downloaded_paths(build_id, DEBUG_INFO):
+            debug = open_image(path)
+            if debug and debug.image.build_id == build_id:
+                return DebugImage(debug.image, NameSource.DEBUG_SERVER)
     return None
 
 
@@ -107,7 +123,6 @@ def debug_paths_by_build_id(build_id: bytes) -> Iterator[bytes]:
     yield DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:])
     for home in _home():
         yield home + b"/.debug/.build-id/%b/%b/debug" % (digits[:2], digits[2:])
-        yield home + b"/.cache/debuginfod_client/%b/debuginfo" % digits
 
 
 def cached_copies(build_id: bytes, *names: bytes) -> Iterator[bytes]:
@@ -122,6 +137,14 @@ def same_build_id(recorded: bytes, actual: bytes | None) -> bool:
     """Compare a recorded build id, perhaps cut or filled up to 20 bytes, with an image's."""
     size = _RECORDED_BUILD_ID_BYTES
     return recorded[:size].rstrip(b"\0") == (actual or b"")[:size].rstrip(b"\0")
+
+
+def whole_build_id(recorded: bytes) -> bytes:
+    """Return a recorded build id without the zeros that filled up one of 8 or 16 bytes."""
+    for size in (0, 8, 16):
+        if len(recorded) == _RECORDED_BUILD_ID_BYTES and not any(recorded[size:]):
+            return recorded[:size]
+    return recorded
 
 
 def _home() -> Iterator[bytes]:
@@ -146,12 +169,12 @@ def _candidates(
     yield open_file(path)
     if path == key.path:
         yield from _still_mapped(key, processes)
-    if key.build_id:
-        digits = key.build_id.rstrip(b"\0").hex().encode()
-        for cached in cached_copies(key.build_id.rstrip(b"\0"), b"elf"):
+    build_id = whole_build_id(key.build_id)
+    if build_id:
+        for cached in cached_copies(build_id, b"elf"):
             yield open_file(cached)
-        for home in _home():
-            yield open_file(home + b"/.cache/debuginfod_client/%b/executable" % digits)
+        for downloaded in downloaded_paths(build_id, EXECUTABLE):
+            yield open_file(downloaded)
 
 
 def _still_mapped(

@@ -1,8 +1,8 @@
 """An ELF image, and the debug file that belongs to it → its `SymbolTable`.
 
 The best source that has code in it is used: .symtab of the debug file, .symtab of the image,
-.dynsym with .gnu_debugdata, .dynsym with brackets. Stubs of the procedure linkage table, which no
-symbol table names, are added to each.
+.dynsym with .gnu_debugdata, .dynsym with brackets, which .eh_frame cuts at function bounds. Stubs
+of the procedure linkage table, which no symbol table names, are added to each.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from prospect.elf.plt import read_plt
 from prospect.elf.symbols import ElfSymbols, read_symbols
 from prospect.errors import ElfError
 from prospect.profile.naming import NameSource
-from prospect.symbols.brackets import find_brackets
+from prospect.symbols.brackets import cut_brackets, find_brackets
 from prospect.symbols.code_symbols import CodeSymbols, build_code_table, select_code
+from prospect.symbols.function_bounds import find_function_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.symbols.function_bounds import FunctionBounds
     from prospect.symbols.table import SymbolTable
 
 _MINI_DEBUG_LIMIT_BYTES = 64 << 20
@@ -32,28 +34,35 @@ _LZMA_MEMORY_LIMIT_BYTES = 128 << 20
 
 @dataclass(frozen=True, eq=False)
 class _ExtraRows:
-    """Rows of one source that no symbol table has; columns of `SymbolTable`."""
+    """Rows that no symbol table has; columns of `SymbolTable`."""
 
-    source: NameSource
+    source: NDArray[np.uint8]
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
     name_start: NDArray[np.int64]
     next_name_start: NDArray[np.int64] | None = None
+    fn_number: NDArray[np.int64] | None = None
+    fn_count: NDArray[np.int64] | None = None
 
 
-def read_symbol_table(image: ElfImage, debug_image: ElfImage | None = None) -> SymbolTable:
+def read_symbol_table(
+    image: ElfImage,
+    debug_image: ElfImage | None = None,
+    debug_source: NameSource = NameSource.DEBUG_FILE,
+) -> SymbolTable:
     """Collect the symbols of an image.
 
     Args:
         image: what was mapped.
         debug_image: its separate debug file; that it belongs to the image is for the caller to
             check. Used only if it has symbols of code.
+        debug_source: what names from the debug file are said to come from.
 
     Returns:
-        The table, by SVMA; empty for images that name no code.
+        The table, by SVMA; empty for images of which no code is known.
     """
     dynamic = read_symbols(image, b".dynsym")
-    full = _read_full(image, debug_image)
+    full = _read_full(image, debug_image, debug_source)
     # A NUL after each string table is the empty name, and ends a last name that lacks its own.
     own_strings = full[0].strings if full else b""
     dynamic_strings = dynamic.strings if dynamic else b""
@@ -61,22 +70,39 @@ def read_symbol_table(image: ElfImage, debug_image: ElfImage | None = None) -> S
     empty_name, dynamic_base = len(own_strings), len(own_strings) + 1
 
     parts = [full[1]] if full else []
+    bounds = None if full else find_function_bounds(image)
     if dynamic and (not full or full[1].source[0] == NameSource.MINI_DEBUG):
         exported = select_code(image, dynamic, NameSource.DYNSYM, dynamic_base)
-        # Without a size nothing says where an exported function ends and static ones begin.
-        first_byte = np.minimum(exported.limit, exported.start + np.uint64(1))
-        parts.append(replace(exported, limit=first_byte))
+        parts.append(_bounded(exported, bounds))
     table = build_code_table(strings, parts)
-    named = table if full else _add_brackets(image, table, empty_name)
+    named = table
+    if bounds is not None:
+        named = _add_brackets(image, table, bounds, empty_name)
+        named = _add_nameless(named, bounds, empty_name)
     return _add_stubs(image, dynamic, dynamic_base, named, functions=table)
 
 
+def _bounded(exported: CodeSymbols, bounds: FunctionBounds | None) -> CodeSymbols:
+    """Say where exported functions of unknown size end: with their bounds, else at once.
+
+    Without either nothing says where such a function ends and static ones begin.
+    """
+    end = exported.end
+    if bounds is not None and len(bounds):
+        row = np.searchsorted(bounds.start, exported.start)
+        begins = bounds.start.take(row, mode="clip") == exported.start
+        unknown = begins & (end <= exported.start)
+        end = np.where(unknown, bounds.end.take(row, mode="clip"), end)
+    first_byte = np.minimum(exported.limit, exported.start + np.uint64(1))
+    return replace(exported, end=end, limit=first_byte)
+
+
 def _read_full(
-    image: ElfImage, debug_image: ElfImage | None
+    image: ElfImage, debug_image: ElfImage | None, debug_source: NameSource
 ) -> tuple[ElfSymbols, CodeSymbols] | None:
     """Read the best table that has local symbols too, and select what names code."""
-    for source in (NameSource.DEBUG_FILE, NameSource.SYMTAB, NameSource.MINI_DEBUG):
-        holder = debug_image if source == NameSource.DEBUG_FILE else image
+    for source in (debug_source, NameSource.SYMTAB, NameSource.MINI_DEBUG):
+        holder = debug_image if source == debug_source else image
         if source == NameSource.MINI_DEBUG:
             holder = _unpack_mini_debug(image)
         symbols = read_symbols(holder, b".symtab") if holder else None
@@ -99,17 +125,37 @@ def _unpack_mini_debug(image: ElfImage) -> ElfImage | None:
         return None
 
 
-def _add_brackets(image: ElfImage, table: SymbolTable, empty_name: int) -> SymbolTable:
-    brackets = find_brackets(image, table)
+def _add_brackets(
+    image: ElfImage, table: SymbolTable, bounds: FunctionBounds, empty_name: int
+) -> SymbolTable:
+    brackets = cut_brackets(find_brackets(image, table), bounds)
     names = np.append(table.name_start, empty_name)  # row -1: no symbol on this side
+    is_function = brackets.number > 0
     rows = _ExtraRows(
-        source=NameSource.BRACKET,
+        source=np.where(is_function, NameSource.BOUNDS, NameSource.BRACKET).astype(np.uint8),
         start=brackets.start,
         end=brackets.end,
         name_start=names.take(brackets.before),
         next_name_start=names.take(brackets.after),
+        fn_number=brackets.number,
+        fn_count=brackets.count,
     )
-    return _insert(replace(table, next_name_start=np.full(len(table), empty_name)), rows)
+    none = np.zeros(len(table), np.int64)
+    bare = replace(table, next_name_start=none + empty_name, fn_number=none, fn_count=none)
+    return _insert(bare, rows)
+
+
+def _add_nameless(table: SymbolTable, bounds: FunctionBounds, empty_name: int) -> SymbolTable:
+    """Add the functions of sections without any symbol, which have bounds and no more."""
+    row = np.flatnonzero(table.lookup(bounds.start) < 0)
+    start = bounds.start.take(row)
+    rows = _ExtraRows(
+        source=np.full(len(row), NameSource.NO_NAME_BOUNDS, np.uint8),
+        start=start,
+        end=bounds.end.take(row),
+        name_start=np.full(len(row), empty_name),
+    )
+    return _insert(table, rows)
 
 
 def _add_stubs(
@@ -137,7 +183,7 @@ def _add_stubs(
         name_start[imported] = np.where(inside, name + dynamic_base, -1)
     named = np.flatnonzero(name_start >= 0)
     rows = _ExtraRows(
-        source=NameSource.PLT,
+        source=np.full(len(named), NameSource.PLT, np.uint8),
         start=stubs.start.take(named),
         end=stubs.end.take(named),
         name_start=name_start.take(named),
@@ -151,18 +197,24 @@ def _insert(table: SymbolTable, rows: _ExtraRows) -> SymbolTable:
     fresh = ~np.isin(start, table.start)
     start, first = start[fresh], first[fresh]
     at = np.searchsorted(table.start, start)
-    name_start = rows.name_start.take(first)
-    next_names = table.next_name_start
-    if next_names is not None:
-        following = name_start if rows.next_name_start is None else rows.next_name_start.take(first)
-        next_names = np.insert(next_names, at, following)
+    source, name_start = rows.source.take(first), rows.name_start.take(first)
+
+    def optional(
+        column: NDArray[np.int64] | None, added: NDArray[np.int64] | None
+    ) -> NDArray[np.int64] | None:
+        if column is None:
+            return None
+        return np.insert(column, at, 0 if added is None else added.take(first))
+
     return replace(
         table,
         start=np.insert(table.start, at, start),
         end=np.insert(table.end, at, rows.end.take(first)),
         name_start=np.insert(table.name_start, at, name_start),
-        is_global=np.insert(table.is_global, at, rows.source == NameSource.PLT),
-        source=np.insert(table.source, at, rows.source),
+        is_global=np.insert(table.is_global, at, source == NameSource.PLT),
+        source=np.insert(table.source, at, source),
         alias_row=table.alias_row + np.searchsorted(at, table.alias_row, side="right"),
-        next_name_start=next_names,
+        next_name_start=optional(table.next_name_start, rows.next_name_start),
+        fn_number=optional(table.fn_number, rows.fn_number),
+        fn_count=optional(table.fn_count, rows.fn_count),
     )

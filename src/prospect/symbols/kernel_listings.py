@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.naming import NameSource
+from prospect.symbols.debug_files import DEBUG_INFO, downloaded_paths
 from prospect.symbols.image_files import (
     cached_copies,
     debug_paths_by_build_id,
@@ -47,9 +48,10 @@ def read_system_map(path: bytes) -> tuple[SymbolTable, bytes]:
 def read_vmlinux(path: bytes) -> tuple[SymbolTable, bytes]:
     """Read an uncompressed kernel image; return its table, empty if it is none, and build id."""
     found = open_image(path)
-    if found is None:
+    table = read_symbol_table(found.image) if found else None
+    if found is None or table is None or not table.is_full:
         return parse_kallsyms(b""), b""
-    return read_symbol_table(found.image), found.image.build_id or b""
+    return table, found.image.build_id or b""
 
 
 def kept_listings(build_id: bytes, release: str, root: str) -> Iterator[SymbolTable]:
@@ -65,7 +67,11 @@ def kept_listings(build_id: bytes, release: str, root: str) -> Iterator[SymbolTa
             file = open_file(path)
             if isinstance(file, OpenFile):
                 yield from _unless_empty(parse_kallsyms(bytes(file.data)))
-        for path in (*debug_paths_by_build_id(build_id), *cached_copies(build_id, b"vmlinux")):
+        for path in (
+            *debug_paths_by_build_id(build_id),
+            *downloaded_paths(build_id, DEBUG_INFO),
+            *cached_copies(build_id, b"vmlinux"),
+        ):
             yield from _matching_vmlinux(path, build_id)
     # The release is the recording's word: it must not lead elsewhere.
     if not release or "/" in release:
@@ -95,7 +101,9 @@ def address_of(table: SymbolTable, name: bytes) -> int | None:
 def _matching_vmlinux(path: bytes, build_id: bytes) -> Iterator[SymbolTable]:
     found = open_image(path)
     if found and (not build_id or same_build_id(build_id, found.image.build_id)):
-        yield from _unless_empty(read_symbol_table(found.image))
+        table = read_symbol_table(found.image)
+        if table.is_full:
+            yield table
 
 
 def _unless_empty(table: SymbolTable) -> Iterator[SymbolTable]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prospect.profile.naming import NameSource
 
 DELETED = b" (deleted)"
@@ -49,6 +51,21 @@ class ObjectKey(NamedTuple):
     minor: int = 0
     inode: int = 0
     kind: int = KIND_ELF
+
+
+class HitObject(NamedTuple):
+    """An object, processes that had it mapped (some or all), and how many hits it has."""
+
+    key: ObjectKey
+    pids: Sequence[int]
+    hits: int
+
+
+class Wanted(NamedTuple):
+    """A file that a server may have; `needs_image` where not even the image is here."""
+
+    build_id: bytes
+    needs_image: bool
 
 
 class Missing(NamedTuple):

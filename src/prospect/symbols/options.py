@@ -6,9 +6,80 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prospect.events.columns import KernelSymbols
+
+DEBUG_SERVERS_S = 30.0
+"""How long debug-file servers may delay a report, if nothing else is said."""
+
+LARGEST_DOWNLOAD_BYTES = 1 << 30
+
+_URLS_VARIABLE = "DEBUGINFOD_URLS"
+_WEB = ("http://", "https://")
+_POLICY_TAG = "ima:"
+_PROMPT_S = 10.0
+_LARGEST_FILE_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class DebugServers:
+    """Debug-file servers, and what asking them may cost.
+
+    Attributes:
+        urls: prefixes of addresses, in the order in which they are asked.
+        budget_s: how long all requests of a report together may take.
+        prompt_s: how long a server may take to begin with an answer.
+        whole_s: how long one file may take.
+        most_bytes: how large one file may be.
+        notes: sentences about words of the variable that were left out.
+    """
+
+    urls: tuple[str, ...]
+    budget_s: float = DEBUG_SERVERS_S
+    prompt_s: float = _PROMPT_S
+    whole_s: float = DEBUG_SERVERS_S
+    most_bytes: int = _LARGEST_FILE_BYTES
+    notes: tuple[str, ...] = ()
+
+
+def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServers | None:
+    """Read the variables of debuginfod-client-config(7).
+
+    Args:
+        environment: variables by name.
+        budget_s: how long all requests of a report may take; 0 for no requests.
+
+    Returns:
+        None where nobody is to be asked.
+    """
+    words = [
+        word
+        for word in environment.get(_URLS_VARIABLE, "").split()
+        if not word.startswith(_POLICY_TAG)
+    ]
+    if not words or budget_s <= 0:
+        return None
+    urls = tuple(dict.fromkeys(word for word in words if word.startswith(_WEB)))
+    most_bytes = int(_number(environment, "DEBUGINFOD_MAXSIZE", _LARGEST_FILE_BYTES))
+    return DebugServers(
+        urls=urls,
+        budget_s=budget_s,
+        prompt_s=min(_number(environment, "DEBUGINFOD_TIMEOUT", _PROMPT_S), budget_s),
+        whole_s=min(_number(environment, "DEBUGINFOD_MAXTIME", budget_s), budget_s),
+        most_bytes=min(most_bytes, LARGEST_DOWNLOAD_BYTES),
+        notes=tuple(
+            f"{_URLS_VARIABLE}: {word} is no http or https address and was left out."
+            for word in words
+            if word not in urls
+        ),
+    )
+
+
+def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+    """Return a variable's number; the default where there is none above 0."""
+    text = environment.get(name, "")
+    return float(text) if text.isascii() and text.isdigit() and int(text) else default
 
 
 @dataclass(frozen=True)
@@ -30,6 +101,7 @@ class SymbolOptions:
         system_map: a System.map to name the kernel with (-K).
         kernel_image: an uncompressed kernel image to name the kernel with (-L).
         use_cache: whether symbol tables are kept on disk between runs.
+        servers: debug-file servers to ask for what nothing here names, None for none.
     """
 
     hostname: str = ""
@@ -43,3 +115,4 @@ class SymbolOptions:
     system_map: str | None = None
     kernel_image: str | None = None
     use_cache: bool = True
+    servers: DebugServers | None = None

@@ -26,33 +26,32 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
-from prospect.symbols.image_files import find_debug_image, find_image, same_build_id
+from prospect.symbols.image_files import same_build_id
 from prospect.symbols.images import read_symbol_table
 from prospect.symbols.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
 from prospect.symbols.live_process import live_process
 from prospect.symbols.map_files import find_map_file, parse_map_file
+from prospect.symbols.missing_files import fetch_missing
 from prospect.symbols.objects import VSYSCALL, Missing
+from prospect.symbols.recorded_images import RecordedImages, identity_of
 from prospect.symbols.resolution import Resolution, named, nameless
 from prospect.symbols.running_kernel import RUNNING_MACHINE, is_running_kernel
 from prospect.symbols.vdso import read_own_vdso, vsyscall_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
-    from prospect.symbols.image_files import FoundImage
-    from prospect.symbols.live_process import LiveProcess
-    from prospect.symbols.objects import ObjectKey
+    from prospect.symbols.image_files import DebugImage, FoundImage
+    from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.running_kernel import KernelPlaces
     from prospect.symbols.table import SymbolTable
 
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
-_IS_FULL = np.zeros(256, np.bool_)
-_IS_FULL[[NameSource.SYMTAB, NameSource.DEBUG_FILE, NameSource.MINI_DEBUG, NameSource.VDSO]] = True
 # A runtime's code stands in mappings of several names; its map file is parsed once for all of them.
 _MOST_MAP_TABLES = 4
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
@@ -63,15 +62,34 @@ class Symbolizer:
 
     Attributes:
         notes: sentences for the report, one for each thing that was refused or is missing.
+        images: finds the files.
     """
 
     def __init__(self, options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> None:
         self._options = options
         self._places = places
-        self._images: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
+        self._tables: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
+        self._unfetched: dict[ObjectKey, str] = {}
         self._kernel: KernelNames | Missing | None = None
         self._map_tables: dict[int, tuple[bytes, SymbolTable] | Missing] = {}
         self.notes: list[str] = []
+        self.images = RecordedImages(options)
+
+    def fetch(self, objects: Iterable[HitObject], announce: Callable[[str], None] | None) -> None:
+        """Ask debug-file servers for what nothing on this machine names; best before `resolve`.
+
+        Args:
+            objects: what was hit; those with the most hits are asked for first.
+            announce: told several times a second how far it is; None to say nothing.
+        """
+        fetched = fetch_missing(objects, self._load_image, self._options, announce)
+        for note in fetched.notes:
+            self._note(note)
+        self._unfetched = fetched.causes
+        for key in fetched.causes:
+            found = self.images.forget(key)
+            if found:
+                self._tables.pop(identity_of(found), None)
 
     def resolve(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -120,40 +138,43 @@ class Symbolizer:
         self, key: ObjectKey, path: str, pids: Sequence[int], offset: NDArray[np.uint64]
     ) -> Resolution:
         loaded = self._load_image(key, pids)
+        unfetched = self._unfetched.get(key, "")
         if not isinstance(loaded, Missing):
-            return _of_image(loaded, key, path, offset)
+            found = _of_image(loaded, key, path, offset)
+            return found if loaded[1].is_full else replace(found, note=unfetched)
         if loaded.reason == NameSource.NO_MATCH:
             self._note(f"{path}: {loaded.note}; its routines have no names.")
-        return Resolution(
-            nameless(offset, loaded.reason), path, key.kind, key.build_id.hex(), loaded.note
-        )
+        note = "; ".join(filter(None, (loaded.note, unfetched)))
+        return Resolution(nameless(offset, loaded.reason), path, key.kind, key.build_id.hex(), note)
 
     def _load_image(
         self, key: ObjectKey, pids: Sequence[int]
     ) -> tuple[ElfImage, SymbolTable] | Missing:
-        found = find_image(key, self._live(pids), self._options.recorded_until)
+        found = self.images.find(key, pids)
         if isinstance(found, Missing):
             return found
-        file = found.file
-        identity = FileIdentity(file.device, file.inode, file.modified_ns, file.owner)
+        identity = identity_of(found)
         # A file has many names: links, other roots, and as many spellings as a recording likes.
-        if identity not in self._images:
+        if identity not in self._tables:
             debug = None
             if found.image.find_section(b".symtab") < 0:
-                debug = find_debug_image(found, key.path.rpartition(b"/")[0])
-            self._images[identity] = found.image, self._table(found, identity, debug)
-        return self._images[identity]
+                debug = self.images.debug_file(key, found)
+            self._tables[identity] = found.image, self._table(found, identity, debug)
+        return self._tables[identity]
 
     def _table(
-        self, found: FoundImage, identity: FileIdentity, debug: ElfImage | None
+        self, found: FoundImage, identity: FileIdentity, debug: DebugImage | None
     ) -> SymbolTable:
         """Take a table from the cache, else read it and keep it there."""
-        key = cache_key(identity, found.image, debug) if self._cache else None
+        debug_image, source = debug or (None, NameSource.DEBUG_FILE)
+        key = cache_key(identity, found.image, debug_image) if self._cache else None
         if self._cache is None or key is None:
-            return read_symbol_table(found.image, debug)
+            return read_symbol_table(found.image, debug_image, source)
+        if source != NameSource.DEBUG_FILE:
+            key = f"{key}@{source.name}"
         table = self._cache.load(key)
         if table is None:
-            table = read_symbol_table(found.image, debug)
+            table = read_symbol_table(found.image, debug_image, source)
             self._cache.store(key, table)
         return table
 
@@ -208,12 +229,6 @@ class Symbolizer:
         if sentence and sentence not in self.notes:
             self.notes.append(sentence)
 
-    def _live(self, pids: Sequence[int]) -> list[LiveProcess]:
-        if not self._is_here:
-            return []
-        found = (live_process(pid, self._options.recorded_until) for pid in pids)
-        return [process for process in found if process]
-
     @cached_property
     def _cache(self) -> SymbolCache | None:
         return SymbolCache.of_user() if self._options.use_cache else None
@@ -235,8 +250,7 @@ def _of_image(
     svma = image.svma_of_offset(offset)
     is_mapped = svma != NO_ADDRESS
     row = np.where(is_mapped, table.lookup(svma), np.int32(-1))
-    is_full = bool(_IS_FULL.take(table.source).any())
-    reason = NameSource.NO_COVER if is_full else NameSource.NO_STRIPPED
+    reason = NameSource.NO_COVER if table.is_full else NameSource.NO_STRIPPED
     build_id = (image.build_id or key.build_id).hex()
     names = named(table, row, np.where(is_mapped, svma, offset), reason, path)
     return Resolution(names, path, key.kind, build_id)

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 LONGEST_NAME_BYTES = 1 << 16
 # Linkers that fold equal functions put thousands of names at one address.
 MOST_ALIASES = 16
+_FULL_SOURCES = np.array(
+    [
+        NameSource.SYMTAB,
+        NameSource.DEBUG_FILE,
+        NameSource.MINI_DEBUG,
+        NameSource.DEBUG_SERVER,
+        NameSource.VDSO,
+    ],
+    np.uint8,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +51,11 @@ class SymbolTable:
         alias_name_start: i64[a] as `name_start`.
         alias_name_length: i64[a] as `name_length`.
         strings: the text that names are cut from.
-        next_name_start: i64[s] where there are rows of source BRACKET: the name of the symbol after
-            the bracket; `name_start` is that of the symbol before it. None without brackets.
+        next_name_start: i64[s] where there are rows of source BRACKET or BOUNDS: the name of the
+            symbol after the bracket; `name_start` is that of the symbol before it. None without.
+        fn_number: i64[s] where there are rows of source BOUNDS: which of the functions in the
+            bracket it is, from 1. None without.
+        fn_count: i64[s] how many functions there are in the bracket. None without.
     """
 
     start: NDArray[np.uint64]
@@ -56,6 +69,8 @@ class SymbolTable:
     alias_name_length: NDArray[np.int64] | None
     strings: bytes | memoryview
     next_name_start: NDArray[np.int64] | None = None
+    fn_number: NDArray[np.int64] | None = None
+    fn_count: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -80,21 +95,32 @@ class SymbolTable:
         return np.where(inside, row, -1).astype(np.int32)
 
     def name(self, index: int) -> bytes:
-        """Return the name of one row: mangled, `first->second` of a bracket, `name@plt`."""
+        """Return the name of one row: mangled, or as `names` completes it."""
         return self.names([index])[0]
 
     def names(self, indexes: Sequence[int]) -> list[bytes]:
-        """Return the names of several rows."""
+        """Return the names of several rows.
+
+        Brackets are `first->second`, cut ones `first->second [fn 2 of 3]`, stubs `name@plt`, and
+        functions that are known by their bounds alone `[fn at 0x1234]`.
+        """
         rows = np.array(indexes, np.int64)
         names = _cut_names(self.strings, self.name_start, self.name_length, rows)
         source = self.source.take(rows)
         for place in np.flatnonzero(source == NameSource.PLT).tolist():
             names[place] += b"@plt"
+        for place in np.flatnonzero(source == NameSource.NO_NAME_BOUNDS).tolist():
+            names[place] = b"[fn at 0x%x]" % int(self.start[rows[place]])
         if self.next_name_start is not None:
-            places = np.flatnonzero(source == NameSource.BRACKET)
+            is_bracket = (source == NameSource.BRACKET) | (source == NameSource.BOUNDS)
+            places = np.flatnonzero(is_bracket)
             following = _cut_names(self.strings, self.next_name_start, None, rows.take(places))
             for place, name in zip(places.tolist(), following, strict=True):
                 names[place] += b"->" + name
+        if self.fn_number is not None and self.fn_count is not None:
+            for place in np.flatnonzero(source == NameSource.BOUNDS).tolist():
+                row = rows[place]
+                names[place] += b" [fn %d of %d]" % (self.fn_number[row], self.fn_count[row])
         return names
 
     def alias_names(self, index: int) -> list[bytes]:
@@ -102,6 +128,11 @@ class SymbolTable:
         first, last = np.searchsorted(self.alias_row, [index, index + 1]).tolist()
         rows = np.arange(first, min(last, first + MOST_ALIASES))
         return _cut_names(self.strings, self.alias_name_start, self.alias_name_length, rows)
+
+    @cached_property
+    def is_full(self) -> bool:
+        """Whether it has static functions too, and not only what an image exports."""
+        return bool(np.isin(_FULL_SOURCES, self.source).any())
 
     @cached_property
     def _overlapping(self) -> bool:

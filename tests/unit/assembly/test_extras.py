@@ -17,7 +17,7 @@ from prospect.render.registry import make_renderer
 KEYS = (
     *("command", "command_pid", "exit_status", "recorder_pids", "started_at", "interval_ns"),
     *("scope", "frequency_hz", "limits", "processes", "cpus", "proc_stat", "rusage"),
-    *("recorder_rusage", "lost_by_cpu", "counters", "uname", "cpu_mhz"),
+    *("recorder_rusage", "lost_by_cpu", "counters", "uname", "cpu_mhz", "syscalls"),
 )
 HUGE = 10**400
 NOT_A_NUMBER = float("nan")

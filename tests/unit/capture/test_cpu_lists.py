@@ -28,12 +28,25 @@ def test_other_text_is_refused(text):
 def test_watch_notices_a_change_once(tmp_path):
     online = tmp_path / "online"
     online.write_text("0-1\n")
-    watch = CpuWatch(str(online))
+    watch = CpuWatch(str(online), str(tmp_path / "none"))
     assert watch.online == (0, 1)
     assert not watch.look()
     online.write_text("0\n")
     assert watch.look()
     assert watch.online == (0,)
+    assert not watch.look()
+    watch.close()
+
+
+def test_watch_notices_a_cpu_that_went_and_came_back_between_two_looks(tmp_path):
+    online, messages = tmp_path / "online", tmp_path / "messages"
+    online.write_text("0-1\n")
+    messages.write_text("829\n")
+    watch = CpuWatch(str(online), str(messages))
+    assert not watch.look()
+    messages.write_text("831\n")
+    assert watch.look()
+    assert watch.online == (0, 1)
     assert not watch.look()
     watch.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
 
 import pytest
@@ -11,10 +10,11 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture import event_choice, syscalls
-from prospect.capture.event_choice import check_rate, choose_events, clock_periods_ns
-from prospect.errors import CaptureError, UsageError
+from prospect.capture.event_choice import choose_events
+from prospect.errors import CaptureError
 
 PID = 4711
+PERIODS_NS = (4_300_000, 3_900_000, 3_700_000)
 # Linux version → flags and read formats that it is the first to know.
 NEWS = {
     (5, 1): (abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT, 0),
@@ -27,9 +27,9 @@ NEWS = {
 class Kernel:
     """perf_event_open() of some kernel for some user."""
 
-    def __init__(self, version=(6, 18), paranoid=2, privileged=True, precise=None):
+    def __init__(self, version=(6, 18), paranoid=2, privileged=True, precise=None, chain_error=0):
         self.version, self.paranoid, self.privileged = version, paranoid, privileged
-        self.precise = precise
+        self.precise, self.chain_error = precise, chain_error
         self.opened = []
 
     def __call__(self, packed, pid, cpu):
@@ -37,6 +37,8 @@ class Kernel:
         for version, (flags, read_format) in NEWS.items():
             if self.version < version and (attr.flags & flags or attr.read_format & read_format):
                 raise OSError(errno.EINVAL, "unknown flag")
+        if self.chain_error and attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN:
+            raise OSError(self.chain_error, "no call chains")
         if not self.privileged:
             user_only = bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL)
             if self.paranoid > 2 or (self.paranoid > 1 and not user_only):
@@ -57,7 +59,7 @@ def choose(monkeypatch):
     def choose(kernel, **options):
         monkeypatch.setattr(syscalls, "perf_event_open", kernel)
         monkeypatch.setattr(event_choice, "read_setting", lambda _: kernel.paranoid)
-        return choose_events(1000, (1_000_000,), PID, 0, **options)
+        return choose_events(1000, PERIODS_NS, PID, 0, **options)
 
     return choose
 
@@ -65,7 +67,9 @@ def choose(monkeypatch):
 def test_virtual_machine_gets_the_timer_with_everything(choose):
     plan = choose(Kernel())
     assert (plan.scope, plan.clock, plan.limits) == ("system", "cpu-clock", ())
-    assert plan.attr.sample_period == 1_000_000
+    assert (plan.attr.sample_period, plan.periods) == (PERIODS_NS[0], PERIODS_NS)
+    assert plan.periods_ns == PERIODS_NS
+    assert plan.redraw_interval_ns == 0
     assert not plan.attr.flags & abi.FLAG_FREQ
     for flag in (abi.FLAG_MMAP2, abi.FLAG_COMM_EXEC, abi.FLAG_TASK, abi.FLAG_BUILD_ID):
         assert plan.attr.flags & flag
@@ -75,7 +79,9 @@ def test_virtual_machine_gets_the_timer_with_everything(choose):
 @pytest.mark.parametrize("precise", [0, 1, 2, 3])
 def test_hardware_counter_is_preferred_at_its_best_precision(choose, precise):
     plan = choose(Kernel(precise=precise))
-    assert (plan.clock, plan.periods) == ("cycles", (1000,))
+    assert (plan.clock, plan.periods, plan.limits) == ("cycles", (1000,), ())
+    assert plan.periods_ns == (1_000_000,)
+    assert plan.redraw_interval_ns == 100_000_000
     assert plan.attr.frequency_hz == 1000
     assert plan.attr.flags >> 15 & 3 == precise
 
@@ -102,7 +108,7 @@ def test_older_kernels_lose_only_what_they_lack(choose, version, lacks, sentence
 
 @pytest.mark.parametrize(
     ("paranoid", "scope", "kernel", "sentences"),
-    [(-1, "system", True, 0), (0, "system", True, 0), (1, "task", True, 1), (2, "task", False, 2)],
+    [(-1, "system", True, 0), (0, "system", True, 0), (1, "task", True, 2), (2, "task", False, 3)],
 )
 def test_user_without_privilege_sees_what_paranoid_allows(
     choose, paranoid, scope, kernel, sentences
@@ -114,6 +120,8 @@ def test_user_without_privilege_sees_what_paranoid_allows(
     if scope == "task":
         assert plan.attr.flags & abi.FLAG_INHERIT
         assert plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC
+        assert plan.periods == (1_000_000,)
+        assert "assume independent samples" in plan.limits[-1]
 
 
 def test_tries_watch_the_command_where_not_all_may_be_watched(choose):
@@ -150,33 +158,48 @@ def test_one_event_reports_mappings_for_all_clocks_of_a_cpu(choose):
     assert first.sample_type == second.sample_type
 
 
-def test_one_clock_has_the_rate_asked_for():
-    assert clock_periods_ns(200, 1) == (5_000_000,)
-    assert clock_periods_ns(1, 1) == (1_000_000_000,)
+def test_one_clock_is_said_to_miss_what_several_would_show(monkeypatch):
+    monkeypatch.setattr(syscalls, "perf_event_open", Kernel())
+    (limit,) = choose_events(1000, (1_000_000,), PID, 0).limits
+    assert "in step" in limit
+    assert "independent" in limit
 
 
-@pytest.mark.parametrize("clocks", [2, 3, 4])
-def test_bank_keeps_the_rate_and_shares_no_short_beat(clocks):
-    periods = clock_periods_ns(1000, clocks)
-    assert sum(1e9 / period for period in periods) == pytest.approx(1000, rel=1e-6)
-    for i, first in enumerate(periods):
-        for second in periods[i + 1 :]:
-            # They meet again after more than 50 periods.
-            assert math.lcm(first, second) > 50 * first
+def test_kernel_chains_are_recorded_where_the_kernel_is(choose):
+    plan = choose(Kernel())
+    assert plan.has_chains
+    assert plan.attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
+    user_only = choose(Kernel(paranoid=2, privileged=False))
+    assert not user_only.has_chains
+    assert not user_only.attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOMEM, errno.EOVERFLOW, errno.EOPNOTSUPP])
+def test_kernel_without_chains_gives_all_else_and_it_is_said(choose, code):
+    plan = choose(Kernel(chain_error=code))
+    assert not plan.has_chains
+    assert not plan.attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
+    assert "call chains" in plan.limits[-1]
+    if code != errno.EINVAL:  # which says nothing of what the kernel did not like
+        assert plan.attr.flags & abi.FLAG_BUILD_ID
+        assert len(plan.limits) == 1
+
+
+def test_event_that_only_samples_reports_nothing_else(choose):
+    plan = choose(Kernel(precise=2))
+    attr = plan.sampling_attr(60_000, 4096)
+    assert (attr.sample_period, attr.wakeup) == (60_000, 4096)
+    assert attr.frequency_hz is None
+    assert attr.sample_type == plan.attr.sample_type
+    for flag in (abi.FLAG_MMAP2, abi.FLAG_TASK, abi.FLAG_INHERIT, abi.FLAG_ENABLE_ON_EXEC):
+        assert not attr.flags & flag
+    assert attr.flags & abi.FLAG_DISABLED
+    assert attr.flags >> 15 & 3 == 2
 
 
 @pytest.mark.parametrize(
-    ("hz", "clocks", "says"),
-    [(0, 1, "at least 1 Hz"), (-5, 1, "at least 1 Hz"), (100, 5, "1 to 4"), (3001, 1, "=3001")],
+    ("rate_hz", "interval_ns"), [(1000, 10**8), (100_000, 10**8), (50, 2 * 10**9)]
 )
-def test_rates_that_cannot_be_are_refused(monkeypatch, hz, clocks, says):
-    monkeypatch.setattr(event_choice, "read_setting", lambda _: 3000)
-    with pytest.raises(UsageError, match=says):
-        check_rate(hz, clocks)
-
-
-def test_rate_that_the_timer_would_quietly_lower_is_refused(monkeypatch):
-    monkeypatch.setattr(event_choice, "read_setting", lambda _: 1_000_000)
-    check_rate(100_000, 1)
-    with pytest.raises(UsageError, match="lower -H to 100000"):
-        check_rate(101_000, 1)
+def test_rates_are_redrawn_often_but_not_for_every_few_samples(choose, rate_hz, interval_ns):
+    plan = choose(Kernel(precise=0))._replace(periods=(rate_hz,))
+    assert plan.redraw_interval_ns == interval_ns

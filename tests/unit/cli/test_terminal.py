@@ -84,6 +84,23 @@ def test_what_takes_long_says_so_on_a_terminal_and_cleans_up(monkeypatch):
         assert seen(terminal) == b"\r\x1b[K"
 
 
+def test_what_is_told_takes_the_place_of_the_message(monkeypatch):
+    monkeypatch.setattr(progress_module, "_PATIENCE_S", 0.05)
+    monkeypatch.setenv("TERM", "xterm")
+    with stderr_on_a_terminal() as terminal:
+        with progress("working") as tell:
+            tell("almost")  # not yet: nobody has waited long
+            deadline = time.monotonic() + 20
+            while not (shown := seen(terminal)):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert shown == b"prospect: almost\r"
+            tell("almost")
+            tell("done")
+            assert seen(terminal) == b"\x1b[Kprospect: done\r"
+        assert seen(terminal) == b"\r\x1b[K"
+
+
 def test_a_dumb_terminal_gets_no_escapes(monkeypatch):
     monkeypatch.setattr(progress_module, "_PATIENCE_S", 0.0)
     monkeypatch.setenv("TERM", "dumb")

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders.profile import qsort_profile
+from builders.profile import interrupted_profile, qsort_profile
 from prospect.profile.accounting import accounted_times
 from prospect.profile.portions import event_hits
 from prospect.profile.processes import process_totals
@@ -51,3 +51,32 @@ def test_a_run_that_saw_user_space_only_has_sampled_no_system_time():
     rows = _times(qsort_profile(system_wide=False, events=events))
     assert rows["COMMAND and descendants, system"].sampled_s is None
     assert rows["COMMAND and descendants, user"].sampled_s == pytest.approx(1.5)
+
+
+def test_a_kernel_that_asks_at_ticks_books_interrupts_where_they_arrive():
+    rows = _times(interrupted_profile())
+    busy = 15 + 461 + 311 + 20 + 49 + 9
+    assert rows["System (with interrupts)"].sampled_s == pytest.approx(busy / 256)
+    assert rows["Idle (process zero)"].sampled_s == pytest.approx(600 / 256)
+    assert rows["COMMAND and descendants, system"].sampled_s == pytest.approx((15 + 461) / 256)
+    assert "Interrupts" not in rows
+
+
+def test_a_kernel_that_measures_interrupts_books_them_apart():
+    profile = interrupted_profile()
+    measured = {**profile.run.accounting, "irq_s": 0.4, "softirq_s": 1.8}
+    rows = _times(replace(profile, run=replace(profile.run, accounting=measured)))
+    # ksoftirqd's time is booked as a softirq.
+    assert rows["Interrupts"].sampled_s == pytest.approx((461 + 20 + 35 + 49) / 256)
+    assert rows["Interrupts"].accounted_s == pytest.approx(2.2)
+    assert rows["System"].sampled_s == pytest.approx((15 + 311 + 9) / 256)
+    assert rows["System"].accounted_s == pytest.approx(1.52)
+    assert rows["Idle (process zero)"].sampled_s == pytest.approx(600 / 256)
+    assert rows["COMMAND and descendants, system"].sampled_s == pytest.approx(15 / 256)
+
+
+def test_without_chains_measured_interrupts_stay_with_the_system():
+    profile = qsort_profile()
+    measured = {**profile.run.accounting, "irq_s": 0.4}
+    rows = _times(replace(profile, run=replace(profile.run, accounting=measured)))
+    assert rows["System (with interrupts)"].accounted_s == pytest.approx(0.46)

@@ -58,8 +58,8 @@ def test_without_a_known_command_every_process_is_shown_and_that_is_said():
 def test_each_event_is_a_report_of_its_own():
     cycles, faults = report_view(perf_profile(), "4").events
     assert (cycles.event.name, faults.event.name) == ("cycles", "page-faults")
-    assert cycles.hits.tolist() == [4000, 10, 0]
-    assert faults.hits.tolist() == [15, 0, 5]
+    assert cycles.hits.tolist() == [4000, 10, 0, 0]
+    assert faults.hits.tolist() == [15, 0, 0, 5]
     assert cycles.seconds.sum() == pytest.approx(4010 / 4000)
     assert not faults.has_time
 

@@ -5,6 +5,7 @@ import pytest
 from builders.profile import (
     empty_profile,
     hostile_profile,
+    interrupted_profile,
     perf_profile,
     qsort_profile,
     rowless_profile,
@@ -22,6 +23,10 @@ CASES = {
     ),
     "qsort_json": (qsort_profile, "json", {"detail": "2"}),
     "qsort_csv": (qsort_profile, "csv", {"detail": "3"}),
+    "interrupted_v4": (interrupted_profile, "text", {"detail": "4"}),
+    "interrupted_vk": (interrupted_profile, "text", {"detail": "k"}),
+    "interrupted_json": (interrupted_profile, "json", {"detail": "4"}),
+    "interrupted_csv": (interrupted_profile, "csv", {"detail": "k"}),
     "perf_two_events": (perf_profile, "text", {}),
     "hostile_names": (hostile_profile, "text", {}),
     "hostile_names_json": (hostile_profile, "json", {}),

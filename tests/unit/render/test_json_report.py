@@ -83,7 +83,10 @@ def test_the_figures_of_the_talk():
     process = event["details"][0]
     assert (process["name"], process["pid"], process["parent_name"]) == ("qsort", 1213, "prospect")
     assert (process["birth"], process["end"]) == ("exec", "exit")
-    assert process["user"] == {"hits": 384, "seconds": 1.5}
+    user = process["user"]
+    assert (user["hits"], user["seconds"]) == (384, 1.5)
+    assert user["low_s"] < 1.5 < user["high_s"]
+    assert 1.5 - user["low_s"] == pytest.approx(user["error_s"], rel=0.05)
     table = process["routines"]["user"]
     assert [(row["name"], row["hits"]) for row in table["rows"]][:2] == [
         ("my_compare", 145),

@@ -71,9 +71,9 @@ def test_a_process_under_the_user_threshold_is_kept_for_its_system_time():
 
 
 def test_summary_rows_and_the_skipped_ones_add_up_to_the_total():
-    summary = _between(_report(qsort_profile()), "System Time\n", "Wall time")
-    rows = [line.split()[-4:] for line in summary.splitlines() if not line.startswith("- Skip")]
-    *parts, total = [(int(user), int(system)) for user, _, system, _ in rows]
+    summary = _between(_report(qsort_profile()), "±\n", "Wall time")
+    rows = [line.split()[-6:] for line in summary.splitlines() if not line.startswith("- Skip")]
+    *parts, total = [(int(user), int(system)) for user, _, _, system, _, _ in rows]
     assert tuple(map(sum, zip(*parts, strict=True))) == total == (392, 622)
 
 
@@ -116,7 +116,7 @@ def test_kernel_only_shows_four_profiles_that_sum_up():
 def test_accum_ends_at_the_sum_of_the_rows():
     report = _report(qsort_profile(), user_threshold_s=0.0)
     rows = re.findall(
-        r"^ *\d+% +(\d+)% +(\d+) ", _between(report, "USER", "KERNEL p"), re.MULTILINE
+        r"^ *\d+=? +\d+% +(\d+)% +(\d+) ", _between(report, "USER", "KERNEL p"), re.MULTILINE
     )
     running = 0
     for accumulated, hits in rows:
@@ -242,8 +242,8 @@ def test_more_hits_give_more_digits():
     build.hit(process, build.function("g", where, 16), 100)
     build.hit(process, build.function("g", where, 32), 90, MODE_KERNEL)
     report = _report(build.build())
-    assert re.search(r"^92\.3% +92\.3% +1200 ", report, re.MULTILINE)
-    assert re.search(r"^100% +100% +90 ", report, re.MULTILINE)
+    assert re.search(r"^ +1 +92\.3% +92\.3% +1200 ", report, re.MULTILINE)
+    assert re.search(r"^ +1 +100% +100% +90 ", report, re.MULTILINE)
 
 
 def test_an_event_without_hits_is_not_spoken_of():
@@ -267,6 +267,18 @@ def test_a_wide_bracket_keeps_both_of_its_names_in_sight():
     report = _report(build.build())
     assert re.search(r"  first::x{13}\.\.\.->second::y{12}\.\.\.  +FUNC ", report)
     assert re.search(r"  a->second::y{34}\.\.\.  +FUNC ", report)
+    assert f"= {wide}\n" in report
+
+
+def test_which_function_of_a_wide_bracket_it_is_stays_in_sight():
+    build = ProfileBuilder(run_info())
+    process = build.process("p", 1, is_command=True)
+    wide = f"{'x' * 60}->{'y' * 60} [fn 2 of 30]"
+    function = build.function(wide, build.object("/f"), 0, source=int(NameSource.BOUNDS))
+    build.hit(process, function, 90)
+    report = _report(build.build())
+    shown = re.search(r"  (x+\.\.\.->y+\.\.\. \[fn 2 of 30\])  +FUNC ", report)
+    assert len(shown[1]) == 48
     assert f"= {wide}\n" in report
 
 

@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from builders.eh_frame import frame_sections
 from builders.elf import Section, Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
@@ -23,6 +24,12 @@ def cache(tmp_path):
 def stripped_table():
     exported = [Symbol("f", 0x1000, 16), Symbol("_f", 0x1000, 16), Symbol("g", 0x1100, 16)]
     return read_symbol_table(ElfImage.parse(elf_file(sections=[code()], dynamic_symbols=exported)))
+
+
+def bounded_table():
+    sections = [code(), *frame_sections([(0x1020, 16), (0x1040, 16)])]
+    exported = [Symbol("f", 0x1000, 16), Symbol("g", 0x1100, 16)]
+    return read_symbol_table(ElfImage.parse(elf_file(sections=sections, dynamic_symbols=exported)))
 
 
 def table_with_lengths():
@@ -57,7 +64,7 @@ def same(left, right):
     assert [left.alias_names(r) for r in rows] == [right.alias_names(r) for r in rows]
 
 
-@pytest.mark.parametrize("make", [stripped_table, table_with_lengths, empty_table])
+@pytest.mark.parametrize("make", [stripped_table, bounded_table, table_with_lengths, empty_table])
 def test_what_was_stored_is_loaded(cache, make):
     table = make()
     cache.store("key", table)
@@ -171,6 +178,45 @@ def test_the_oldest_entries_make_room(tmp_path):
     assert sum(path.stat().st_size for path in cache.directory.iterdir()) <= 4096
     assert cache.load("19") is not None
     assert cache.load("0") is None
+
+
+def test_an_entry_that_was_used_today_is_not_the_next_to_go(tmp_path):
+    table = stripped_table()
+    cache = SymbolCache(tmp_path / "prospect")
+    names = ("used", "unused", "a", "b", "c")
+    for name in names:
+        cache.store(name, table)
+    for number, path in enumerate(sorted(cache.directory.iterdir())):
+        os.utime(path, (100 + number, 100 + number))
+    for name in names:
+        if name != "unused":
+            assert cache.load(name) is not None
+    room_for_five = 11 * path.stat().st_size // 2
+    SymbolCache(cache.directory, room_for_five).store("new", table)
+    assert cache.load("unused") is None
+    assert all(cache.load(name) is not None for name in ("used", "new"))
+
+
+def test_files_of_another_kind_are_not_removed_to_make_room(tmp_path):
+    cache = SymbolCache(tmp_path / "prospect", most_bytes=4096)
+    cache.store("first", stripped_table())
+    other = cache.directory / "0123.debuginfo"
+    other.write_bytes(bytes(100000))
+    os.utime(other, (1, 1))
+    for number in range(20):
+        cache.store(str(number), stripped_table())
+    assert other.exists()
+
+
+def test_what_a_killed_run_left_half_written_goes_after_a_day(tmp_path):
+    cache = SymbolCache(tmp_path / "prospect")
+    cache.store("first", stripped_table())
+    old, new = cache.directory / "old.part", cache.directory / "new.part"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (1, 1))
+    cache.store("second", stripped_table())
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_a_table_that_would_fill_the_cache_is_not_stored(tmp_path):

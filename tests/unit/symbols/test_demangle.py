@@ -154,6 +154,18 @@ def test_a_greedy_name_does_not_take_others_with_it():
 
 
 @needs_runtime
+def test_what_was_added_to_a_name_is_no_part_of_it():
+    names = {
+        b"_Z3foov->_Z3barv [fn 2 of 3]": "foo()->bar() [fn 2 of 3]",
+        b"_Z3foov-> [fn 2 of 3]": "foo()-> [fn 2 of 3]",
+        b"->_Z3barv [fn 2 of 3]": "->bar() [fn 2 of 3]",
+        b"_Z3foov@plt": "foo()@plt",
+        b"[fn at 0x1234]": "[fn at 0x1234]",
+    }
+    assert demangle(list(names)) == list(names.values())
+
+
+@needs_runtime
 def test_without_a_child_only_costly_names_stay(monkeypatch):
     monkeypatch.setattr(cxx_names.sys, "executable", "/nonexistent")
     assert demangle([GREEDY[0], b"_Z3foov"]) == [GREEDY[0].decode(), "foo()"]

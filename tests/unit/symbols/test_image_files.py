@@ -149,3 +149,84 @@ class TestDebugFiles:
         write(places / "bin/a.debug", debug)
         found = self.found(places, sections=[debug_link_section("a.debug", zlib.crc32(debug))])
         assert find_debug_image(found, os.fsencode(places / "bin")) is None
+
+
+class TestDownloaded:
+    """What a server sent lies in our cache, or in that of elfutils' client."""
+
+    def find(self, places: Path) -> NameSource | None:
+        path = write(places / "bin" / "program", image())
+        found = find_image(ObjectKey(path, ID), [], 0.0)
+        debug = find_debug_image(found, b"/bin")
+        return debug and debug.source
+
+    @pytest.fixture(autouse=True)
+    def variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("XDG_CACHE_HOME", "DEBUGINFOD_CACHE_PATH", "PROSPECT_NO_CACHE"):
+            monkeypatch.delenv(name, raising=False)
+
+    @pytest.mark.parametrize(
+        ("variables", "place"),
+        [
+            ({}, "home/.cache/debuginfod_client"),
+            ({"XDG_CACHE_HOME": "cache"}, "cache/debuginfod_client"),
+            ({"DEBUGINFOD_CACHE_PATH": "client", "XDG_CACHE_HOME": "cache"}, "client"),
+            ({}, "home/.debuginfod_client_cache"),
+        ],
+    )
+    def test_the_clients_cache_is_where_its_variables_say(
+        self,
+        places: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        variables: dict[str, str],
+        place: str,
+    ) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, str(places / value))
+        assert self.find(places) is None
+        write(places / place / ID.hex() / "debuginfo", image(symbols=SYMBOLS))
+        assert self.find(places) == NameSource.DEBUG_SERVER
+
+    def test_our_cache_is_asked_too_if_it_is_ours_alone(self, places: Path) -> None:
+        kept = places / "home" / ".cache" / "prospect"
+        write(kept / f"{ID.hex()}.debuginfo", image(symbols=SYMBOLS))
+        kept.chmod(0o700)
+        assert self.find(places) == NameSource.DEBUG_SERVER
+        kept.chmod(0o777)
+        assert self.find(places) is None
+
+    def test_another_build_id_is_not_believed(self, places: Path) -> None:
+        client = places / "home" / ".cache" / "debuginfod_client"
+        write(client / ID.hex() / "debuginfo", image(OTHER_ID, symbols=SYMBOLS))
+        assert self.find(places) is None
+
+    def test_a_debug_file_of_the_machine_comes_first(self, places: Path) -> None:
+        client = places / "home" / ".cache" / "debuginfod_client"
+        write(client / ID.hex() / "debuginfo", image(symbols=SYMBOLS))
+        digits = ID.hex()
+        write(
+            places / "debug" / ".build-id" / digits[:2] / f"{digits[2:]}.debug",
+            image(symbols=SYMBOLS),
+        )
+        assert self.find(places) == NameSource.DEBUG_FILE
+
+    def test_an_image_that_is_gone_may_have_been_sent(self, places: Path) -> None:
+        client = places / "home" / ".cache" / "debuginfod_client"
+        write(client / ID.hex() / "executable", image())
+        assert isinstance(find_image(ObjectKey(b"/gone", ID), [], 0.0), FoundImage)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "whole"),
+    [
+        (ID, ID),
+        (ID[:19] + b"\0", ID[:19] + b"\0"),
+        (ID[:16] + bytes(4), ID[:16]),
+        (ID[:8] + bytes(12), ID[:8]),
+        (ID[:8], ID[:8]),
+        (bytes(20), b""),
+        (b"", b""),
+    ],
+)
+def test_zeros_that_fill_up_a_build_id_are_no_part_of_it(recorded: bytes, whole: bytes) -> None:
+    assert image_files.whole_build_id(recorded) == whole

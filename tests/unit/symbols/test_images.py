@@ -4,6 +4,7 @@ import struct
 import numpy as np
 import pytest
 
+from builders.eh_frame import frame_sections
 from builders.elf import Section, Symbol, code, elf_file, rela
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
@@ -241,3 +242,92 @@ def test_a_symbol_at_a_stub_keeps_its_name():
     symbols = [Symbol("own", 0x500, 16, section=".plt")]
     table = plt_image(1, symbols=symbols, dynamic_symbols=[Symbol("puts", 0, section=0)])
     assert name_at(table, 0x500) == "own"
+
+
+# Static functions at 0x1040 and 0x1080 between the exported ones at 0x1000 and 0x1100.
+FUNCTIONS = [(0x1000, 0x30), (0x1040, 0x20), (0x1080, 0x10), (0x1100, 0x40), (0x1200, 0x10)]
+EXPORTED = [Symbol("f", 0x1000, 0x30), Symbol("g", 0x1100, 0x40)]
+
+
+def bounded(exported, functions=FUNCTIONS, **keywords):
+    sections = [code(), *frame_sections(functions)]
+    return table_of(sections=sections, dynamic_symbols=exported, **keywords)
+
+
+def test_function_bounds_cut_the_bracket():
+    table = bounded(EXPORTED)
+    assert {address: name_at(table, address) for address in range(0x1000, 0x1220, 0x10)} == {
+        **dict.fromkeys(range(0x1000, 0x1030, 0x10), "f"),
+        0x1030: "f->g",
+        **dict.fromkeys((0x1040, 0x1050), "f->g [fn 1 of 2]"),
+        **dict.fromkeys((0x1060, 0x1070), "f->g"),
+        0x1080: "f->g [fn 2 of 2]",
+        **dict.fromkeys(range(0x1090, 0x1100, 0x10), "f->g"),
+        **dict.fromkeys(range(0x1100, 0x1140, 0x10), "g"),
+        **dict.fromkeys(range(0x1140, 0x1200, 0x10), "g->"),
+        0x1200: "g-> [fn 1 of 1]",
+        0x1210: "g->",
+    }
+    row = int(table.lookup(np.array([0x1055], np.uint64))[0])
+    assert (int(table.start[row]), int(table.end[row])) == (0x1040, 0x1060)
+    assert source_at(table, 0x1055) == NameSource.BOUNDS
+    assert source_at(table, 0x1035) == NameSource.BRACKET
+    assert not table.is_global[row]
+
+
+def test_bounds_say_where_an_exported_function_of_unknown_size_ends():
+    table = bounded([Symbol("f", 0x1000), Symbol("g", 0x1100, 0x40)])
+    assert name_at(table, 0x102F) == "f"
+    assert source_at(table, 0x102F) == NameSource.DYNSYM
+    assert name_at(table, 0x1030) == "f->g"
+    without = table_of(dynamic_symbols=[Symbol("f", 0x1000), Symbol("g", 0x1100, 0x40)])
+    assert name_at(without, 0x102F) == "f->g"
+
+
+def test_a_function_that_reaches_into_an_exported_one_ends_there():
+    table = bounded(EXPORTED, [(0x1080, 0x200)])
+    assert name_at(table, 0x10FF) == "f->g [fn 1 of 1]"
+    assert name_at(table, 0x1100) == "g"
+    assert name_at(table, 0x1140) == "g->"
+
+
+def test_functions_that_overlap_each_other_end_where_the_next_one_begins():
+    table = bounded(EXPORTED, [(0x1040, 0x80), (0x1080, 0x10)])
+    assert name_at(table, 0x107F) == "f->g [fn 1 of 2]"
+    assert name_at(table, 0x1080) == "f->g [fn 2 of 2]"
+    assert name_at(table, 0x1090) == "f->g"
+
+
+def test_without_any_symbol_functions_are_known_by_their_bounds():
+    for symbols in ([], None):
+        table = bounded(symbols)
+        assert name_at(table, 0x1045) == "[fn at 0x1040]"
+        assert name_at(table, 0x1035) is None
+        assert set(table.source.tolist()) == {NameSource.NO_NAME_BOUNDS}
+        assert not table.is_full
+
+
+def test_what_lies_outside_the_code_is_no_function():
+    table = bounded([], [(0x800, 0x10), (0x1FF0, 0x100), (0x6000, 0x10)])
+    assert all_names(table) == ["[fn at 0x1ff0]"]
+    assert table.end.tolist() == [0x2000]
+
+
+def test_the_procedure_linkage_table_is_no_function():
+    plt = Section(".plt", b"\x90" * 0x40, flags=6, addr=0x500, entsize=16)
+    frames = frame_sections([(0x500, 0x40), (0x1000, 0x10)])
+    table = table_of(sections=[code(), plt, *frames], dynamic_symbols=[])
+    assert all_names(table) == ["[fn at 0x1000]"]
+
+
+def test_bounds_are_not_used_beside_a_full_symbol_table():
+    table = bounded(EXPORTED, symbols=[Symbol("whole", 0x1000, 16)])
+    assert all_names(table) == ["whole"]
+
+
+def test_names_from_a_server_say_so():
+    debug = ElfImage.parse(elf_file(sections=[code(size=0x1000)], symbols=[Symbol("f", 0x1000, 9)]))
+    image = ElfImage.parse(elf_file(sections=[code()]))
+    table = read_symbol_table(image, debug, NameSource.DEBUG_SERVER)
+    assert source_at(table, 0x1000) == NameSource.DEBUG_SERVER
+    assert table.is_full

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.eh_frame import frame_sections
 from builders.elf import Symbol, build_id_note, code, elf_file
 from prospect.profile.naming import NameSource
 from prospect.symbols import image_files
@@ -205,6 +206,11 @@ class TestGivenImage:
 
     def test_a_compressed_image_is_refused(self, places: KernelPlaces, tmp_path: Path) -> None:
         path = write(tmp_path / "bzImage", b"MZ" + bytes(100))
+        assert "uncompressed" in refused(replace(HERE, kernel_image=path), places)
+
+    def test_an_image_of_which_only_bounds_are_known_is_refused(self, places: KernelPlaces) -> None:
+        sections = [code(address=TEXT), *frame_sections([(TEXT, 64)], encoding=0x04)]
+        path = write(Path(places.root) / "vmlinux", elf_file(sections=sections, build_id=ID))
         assert "uncompressed" in refused(replace(HERE, kernel_image=path), places)
 
 

@@ -4,14 +4,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.debug_server import serving
+from builders.eh_frame import frame_sections
 from builders.elf import Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
 from prospect.profile.naming import NameSource
 from prospect.symbols.images import read_symbol_table
 from prospect.symbols.map_files import parse_map_file
-from prospect.symbols.objects import ObjectKey
-from prospect.symbols.options import SymbolOptions
+from prospect.symbols.objects import HitObject, ObjectKey
+from prospect.symbols.options import DebugServers, SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
 from prospect.symbols.table import SymbolTable
@@ -191,3 +193,91 @@ def test_a_file_is_read_once_under_all_its_names(
         found = names.resolve(key._replace(path=path), [], np.array([offset], np.uint64))
         assert found.named.name == ["main"]
     assert len(read) == 1
+
+
+def stripped(tmp_path: Path, number: int) -> tuple[ObjectKey, int, bytes]:
+    """Write a stripped image; return its key, an offset in its function, and its debug file."""
+    build_id = bytes([number]) * 20
+    content = elf_file(sections=[code(), *frame_sections([(0x1000, 32)])], build_id=build_id)
+    path = tmp_path / f"image{number}"
+    path.write_bytes(content)
+    offset = ElfImage.parse(content).offset_of_svma(np.array([0x1000], np.uint64))
+    symbols = [Symbol(f"function{number}", 0x1000, 32)]
+    debug = elf_file(sections=[code(size=0x1000)], symbols=symbols, build_id=build_id)
+    return ObjectKey(os.fsencode(path), build_id), int(offset[0]), debug
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for variable in ("PROSPECT_NO_CACHE", "http_proxy", "HTTP_PROXY", "DEBUGINFOD_CACHE_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path / "prospect"
+
+
+def test_a_server_is_asked_for_what_has_no_symbols_most_hit_first(
+    tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prospect.symbols.downloads._MOST_THREADS", 1)
+    whole, offset = image(tmp_path, symbols=[Symbol("main", 0x1000, 16)])
+    twins = {number: stripped(tmp_path, number) for number in (1, 2, 3)}
+    files = {(twins[2][0].build_id.hex(), "debuginfo"): twins[2][2]}
+    objects = [HitObject(whole, (), 99), HitObject(ObjectKey(b"//anon", kind=KIND_ANON), (), 98)]
+    objects += [HitObject(twins[number][0], (), 10 * number) for number in twins]
+    with serving(files) as (url, asked):
+        namer = symbolizer(use_cache=True, servers=DebugServers((url,)))
+        namer.fetch(objects, None)
+    assert [path.split("/")[2][:2] for path in asked] == ["03", "02", "01"]
+    found = {n: namer.resolve(k, (), np.array([o], np.uint64)) for n, (k, o, _) in twins.items()}
+    assert found[2].named.name == ["function2"]
+    assert found[2].named.source.tolist() == [NameSource.DEBUG_SERVER]
+    assert found[2].note == ""
+    assert found[1].named.name == ["[fn at 0x1000]"]
+    assert found[1].named.reason.tolist() == [NameSource.NO_NAME_BOUNDS]
+    assert found[1].note == "no debug-file server has it"
+    assert namer.resolve(whole, (), np.array([offset], np.uint64)).named.name == ["main"]
+    assert namer.notes == []
+
+
+def test_the_table_of_a_fetched_file_is_another_one_than_that_of_a_file_here(
+    tmp_path: Path, cached: Path
+) -> None:
+    key, offset, debug = stripped(tmp_path, 1)
+    with serving({(key.build_id.hex(), "debuginfo"): debug}) as (url, _):
+        symbolizer(use_cache=True, servers=DebugServers((url,))).fetch(
+            [HitObject(key, (), 1)], None
+        )
+    sources = []
+    for _ in range(2):
+        found = symbolizer(use_cache=True).resolve(key, (), np.array([offset], np.uint64))
+        sources += found.named.source.tolist()
+    here = tmp_path / "home" / ".debug" / ".build-id" / key.build_id.hex()[:2]
+    (here / key.build_id.hex()[2:]).mkdir(parents=True)
+    (here / key.build_id.hex()[2:] / "debug").write_bytes(debug)
+    found = symbolizer(use_cache=True).resolve(key, (), np.array([offset], np.uint64))
+    assert [*sources, *found.named.source.tolist()] == [
+        NameSource.DEBUG_SERVER,
+        NameSource.DEBUG_SERVER,
+        NameSource.DEBUG_FILE,
+    ]
+
+
+def test_without_a_cache_no_server_is_asked_and_that_is_said(tmp_path: Path) -> None:
+    key, _, _ = stripped(tmp_path, 1)
+    with serving({}) as (url, asked):
+        namer = symbolizer(servers=DebugServers((url,)))
+        namer.fetch([HitObject(key, (), 1)], None)
+    assert asked == []
+    assert "No debug-file server was asked" in namer.notes[0]
+
+
+def test_of_an_object_without_a_build_id_nothing_is_asked(tmp_path: Path, cached: Path) -> None:
+    (tmp_path / "bare").write_bytes(elf_file(sections=[code()]))
+    inode = (tmp_path / "bare").stat().st_ino
+    with serving({}) as (url, asked):
+        namer = symbolizer(use_cache=True, servers=DebugServers((url,)))
+        namer.fetch(
+            [HitObject(ObjectKey(os.fsencode(tmp_path / "bare"), inode=inode), (), 1)], None
+        )
+    assert asked == []
+    assert namer.notes == []

@@ -9,18 +9,26 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from prospect.profile.kernel import PART_NAMES
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
-from prospect.profile.portions import PORTION_COUNT, PORTION_NAMES
+from prospect.profile.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
 from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.render.json.bars import bar_fields, row_fields
+from prospect.render.json.causes import cause_fields, syscall_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prospect.estimate.row_estimates import RowEstimates
     from prospect.profile.model import EventInfo
     from prospect.profile.quality import SymbolQuality
     from prospect.profile.routines import RoutineTable
-    from prospect.profile.view import EventView, ReportView
+    from prospect.profile.view import ReportView
+    from prospect.render.event_report import EventReport
 
 
 def run_fields(view: ReportView) -> dict[str, Any]:
@@ -78,16 +86,25 @@ def loss_fields(view: ReportView) -> dict[str, Any]:
     }
 
 
-def portion_fields(hits: list[int], seconds: list[float]) -> dict[str, Any]:
-    """Return hits and seconds by portion; both lists have one entry a portion."""
+def portion_fields(
+    hits: list[int], seconds: list[float], estimates: RowEstimates
+) -> dict[str, Any]:
+    """Return hits, seconds and their error by portion; all have one entry a portion."""
     return {
-        name: {"hits": hits[portion], "seconds": round(seconds[portion], 9)}
+        name: {
+            "hits": hits[portion],
+            "seconds": round(seconds[portion], 9),
+            **bar_fields(estimates, portion),
+        }
         for portion, name in enumerate(PORTION_NAMES)
     }
 
 
-def process_fields(view: ReportView, event: EventView, row: int) -> dict[str, Any]:
+def process_fields(report: EventReport, row: int) -> dict[str, Any]:
     """Return a process with its totals."""
+    view, event = report.view, report.event
+    portions = slice(row * PORTION_COUNT, (row + 1) * PORTION_COUNT)
+    estimates = report.estimates.processes.rows(portions)
     processes, totals = view.profile.processes, event.processes
     parent = int(view.parents[row])
     end_ns = int(processes.end_ns[row])
@@ -107,7 +124,9 @@ def process_fields(view: ReportView, event: EventView, row: int) -> dict[str, An
         "is_recorder": bool(processes.is_recorder[row]),
         "is_command": bool(processes.is_command[row]),
         "is_descendant": bool(processes.is_descendant[row]),
-        **portion_fields(totals.hits[row].tolist(), totals.seconds[row].tolist()),
+        "like_above": bool(estimates.like_above[PORTION_USER]),
+        "in_step": bool(estimates.in_step.any()),
+        **portion_fields(totals.hits[row].tolist(), totals.seconds[row].tolist(), estimates),
     }
 
 
@@ -122,16 +141,20 @@ def _end(view: ReportView, row: int) -> str:
     return "running" if is_running else "exit"
 
 
-def detail_fields(view: ReportView, event: EventView, row: int) -> dict[str, Any]:
+def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
     """Return a process with its routines and mappings."""
+    view, event = report.view, report.event
     mappings, objects = view.profile.mappings, view.profile.objects
     rows = view.mapping_rows.rows(row)
+    is_told = event.causes.is_told
     return {
-        **process_fields(view, event, row),
+        **process_fields(report, row),
         "routines": {
-            PORTION_NAMES[portion]: _routines(view, event.routine_table(row, portion))
+            PORTION_NAMES[portion]: _routines_of_process(report, row, portion)
             for portion in range(PORTION_COUNT)
         },
+        "kernel_causes": cause_fields(report, row) if is_told else None,
+        "system_calls": syscall_fields(report, row),
         "mappings": [
             {
                 "hits": int(mappings.hits[mapping]),
@@ -145,8 +168,21 @@ def detail_fields(view: ReportView, event: EventView, row: int) -> dict[str, Any
     }
 
 
-def _routines(view: ReportView, table: RoutineTable) -> dict[str, Any]:
+def _routines_of_process(report: EventReport, process: int, portion: int) -> dict[str, Any]:
+    table = report.event.routine_table(process, portion)
+    late = report.late.of_process(process, portion, table) if report.late else None
+    estimates = report.estimates.routine_rows(report.event, process, portion)
+    return _routines(report.view, table, estimates, late)
+
+
+def _routines(
+    view: ReportView,
+    table: RoutineTable,
+    estimates: RowEstimates,
+    late: NDArray[np.float64] | None,
+) -> dict[str, Any]:
     shown = slice(0, table.shown)
+    bars = row_fields(estimates.rows(shown), late)
     columns = (table.function, table.hits, table.seconds, table.share, table.accumulated)
     return {
         "hits": table.total_hits,
@@ -157,10 +193,11 @@ def _routines(view: ReportView, table: RoutineTable) -> dict[str, Any]:
                 "accumulated": accumulated,
                 "hits": hits,
                 "seconds": round(seconds, 9),
+                **bar,
                 **_routine(view, function),
             }
-            for function, hits, seconds, share, accumulated in zip(
-                *(column[shown].tolist() for column in columns), strict=True
+            for bar, function, hits, seconds, share, accumulated in zip(
+                bars, *(column[shown].tolist() for column in columns), strict=True
             )
         ],
         "skipped": {
@@ -188,14 +225,17 @@ def _routine(view: ReportView, function: int) -> dict[str, Any]:
     }
 
 
-def kernel_fields(view: ReportView, event: EventView) -> Iterator[dict[str, Any]]:
+def kernel_fields(report: EventReport) -> Iterator[dict[str, Any]]:
     """Yield the kernel's profile, and with `-V k` its parts."""
-    if event.kernel is None:
+    kernel, estimates, late = report.event.kernel, report.estimates, report.late
+    if kernel is None or estimates.kernel is None:
         return
-    yield {"part": "all", **_routines(view, event.kernel.whole)}
-    if view.detail == "k":
-        for name, table in event.kernel.parts:
-            yield {"part": name, **_routines(view, table)}
+    late_share = late.of_kernel(kernel.whole) if late else None
+    yield {"part": "all", **_routines(report.view, kernel.whole, estimates.kernel, late_share)}
+    if report.view.detail == "k":
+        for (name, table), of_part in zip(kernel.parts, estimates.kernel_parts, strict=True):
+            late_share = late.of_kernel(table, PART_NAMES.index(name)) if late else None
+            yield {"part": name, **_routines(report.view, table, of_part, late_share)}
 
 
 def quality_fields(view: ReportView, quality: SymbolQuality) -> dict[str, Any]:

@@ -11,7 +11,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from prospect.estimate.agreement import agreements
+from prospect.estimate.books import run_books
 from prospect.profile.view import report_view
+from prospect.render.event_report import event_reports
+from prospect.render.json.causes import cause_fields, counting_fields, syscall_fields
 from prospect.render.json.fields import (
     detail_fields,
     event_fields,
@@ -22,6 +26,12 @@ from prospect.render.json.fields import (
     quality_fields,
     run_fields,
 )
+from prospect.render.json.ledger import (
+    accounting_fields,
+    cost_fields,
+    lateness_fields,
+    ledger_fields,
+)
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
 
@@ -29,9 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
+    from prospect.estimate.books import RunBooks
     from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
-    from prospect.profile.view import EventView, ReportView
+    from prospect.profile.view import ReportView
+    from prospect.render.event_report import EventReport
 
 SCHEMA = "prospect-report/1"
 
@@ -67,6 +79,7 @@ class JsonRenderer:
 
 def _document(view: ReportView) -> Iterator[bytes]:
     """Yield the document; its big lists piece by piece, so that no big string is built."""
+    books = run_books(view.profile)
     head = {
         "schema": SCHEMA,
         "generator": f"prospect {__version__}",
@@ -80,53 +93,54 @@ def _document(view: ReportView) -> Iterator[bytes]:
         "warnings": list(view.warnings),
         "statistics": view.counters,
         "losses": loss_fields(view),
+        "ledger": ledger_fields(books.ledger),
+        "lateness": lateness_fields(books.lateness),
+        "own_cost": cost_fields(books.cost),
     }
     yield b"{"
     for key, value in head.items():
         yield _encoded(key) + b": " + _encoded(value) + b",\n"
     yield b'"events": ['
-    for number, event in enumerate(view.events):
+    for number, report in enumerate(event_reports(view, books.lateness)):
         yield b",\n{" if number else b"\n{"
-        yield from _event(view, event)
+        yield from _event(report, books)
         yield b"}"
     yield b"\n]}\n"
 
 
-def _event(view: ReportView, event: EventView) -> Iterator[bytes]:
+def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
+    view, event, estimates = report.view, report.event, report.estimates
     processes = event.processes
     kept, skipped = processes.kept_rows, processes.skipped_rows
     head = {
         **event_fields(event.event),
         "has_time": event.has_time,
-        "total": portion_fields(event.hits.tolist(), event.seconds.tolist()),
-        "accounting": [
-            {
-                "name": row.name,
-                "sampled_s": None if row.sampled_s is None else round(row.sampled_s, 9),
-                "accounted_s": row.accounted_s,
-                "source": row.source,
-            }
-            for row in event.accounted
-        ],
+        "total": portion_fields(event.hits.tolist(), event.seconds.tolist(), estimates.totals),
+        "accounting": accounting_fields(agreements(view.profile, event, books.ledger)),
+        "kernel_causes": cause_fields(report) if event.causes.is_told else None,
+        "system_calls": syscall_fields(report),
+        "system_calls_counted": counting_fields(event),
         "symbol_quality": quality_fields(view, event.quality),
         "processes_skipped": {
             "processes": len(skipped),
             **portion_fields(
                 processes.hits.take(skipped, axis=0).sum(axis=0).tolist(),
                 processes.seconds.take(skipped, axis=0).sum(axis=0).tolist(),
+                estimates.skipped,
             ),
         },
         "details_skipped": event.detail_skipped,
+        "remarks_on_errors": list(estimates.sentences),
     }
     for key, value in head.items():
         yield _encoded(key) + b": " + _encoded(value) + b",\n"
     yield b'"processes": ['
-    yield from _listed(process_fields(view, event, row) for row in kept.tolist())
+    yield from _listed(process_fields(report, row) for row in kept.tolist())
     yield b'],\n"details": ['
     if view.detail != "k":
-        yield from _listed(detail_fields(view, event, row) for row in event.detailed.tolist())
+        yield from _listed(detail_fields(report, row) for row in event.detailed.tolist())
     yield b'],\n"kernel_profiles": ['
-    yield from _listed(kernel_fields(view, event))
+    yield from _listed(kernel_fields(report))
     yield b"]"
 
 

@@ -8,9 +8,9 @@ from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from prospect.profile.view import EventView
+    from prospect.estimate.agreement import Agreement
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style
 
@@ -18,13 +18,16 @@ _COLUMNS = (
     Column("Time", right=False),
     Column("Sampled Secs"),
     Column("Accounted Secs"),
+    Column("Difference"),
+    Column("Explained"),
     Column("Accounted by", right=False),
 )
+_LEAST_TOLD_S = 0.005
+_VERDICTS = {True: "", False: "  beyond", None: ""}
 
 
-def accounting_lines(event: EventView, figures: Figures, style: Style) -> Iterator[str]:
+def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) -> Iterator[str]:
     """Yield the section; nothing where the recording holds no accounting."""
-    rows = event.accounted
     if not rows:
         return
     yield from style.section("Accounting: Sampled Time beside the Kernel's Own")
@@ -34,7 +37,22 @@ def accounting_lines(event: EventView, figures: Figures, style: Style) -> Iterat
             [row.name for row in rows],
             [NO_TIME if row.sampled_s is None else figures.seconds(row.sampled_s) for row in rows],
             [f"{row.accounted_s:.2f}" for row in rows],
-            [row.source for row in rows],
+            [_difference(row.difference_s) for row in rows],
+            [NO_TIME if row.error_s is None else f"±{row.error_s:.2f}" for row in rows],
+            [f"{row.source}{_VERDICTS[row.agrees]}" for row in rows],
         ],
     )
+    unsampled_s = max(row.unsampled_s for row in rows)
+    if unsampled_s >= _LEAST_TOLD_S:
+        yield (
+            f"No sample stands for {unsampled_s:.2f} Sec of CPUs (lost, throttled, missing while"
+            " busy, not watched): sampled times may be short by as much."
+        )
+    if any(row.agrees is False for row in rows):
+        yield style.warning("Beyond: a difference that neither sampling nor the books explain.")
     yield ""
+
+
+def _difference(seconds: float | None) -> str:
+    # Rounded first: what rounds to nothing has no sign.
+    return NO_TIME if seconds is None else f"{round(seconds, 2) + 0.0:+.2f}"

@@ -1,29 +1,42 @@
-"""Details of Processes: birth and end, user and kernel portions, memory map of each process."""
+"""Details of Processes: birth and end, profile, system calls and memory map of each process."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.profile.portions import PORTION_KERNEL, PORTION_OTHER, PORTION_USER
+from prospect.profile.portions import (
+    KERNEL_PORTIONS,
+    PORTION_INTERRUPT,
+    PORTION_KERNEL,
+    PORTION_OTHER,
+    PORTION_USER,
+)
 from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.render.text.causes import process_cause_lines
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.escape import escaped
 from prospect.render.text.numbers import counted
+from prospect.render.text.routines import Rows
 from prospect.render.text.style import RULE
+from prospect.render.text.syscalls import syscall_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.profile.view import EventView, ReportView
-    from prospect.render.text.numbers import Figures
+    from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
     from prospect.render.text.style import Style
 
 _PORTIONS = (
     (PORTION_USER, "USER", "-m"),
     (PORTION_KERNEL, "KERNEL", "-k"),
+    (PORTION_INTERRUPT, "INTERRUPT", "-k"),
     (PORTION_OTHER, "OTHER", "-k"),
 )
+# Shown only where there is any.
+_OCCASIONAL = (PORTION_INTERRUPT, PORTION_OTHER)
+_NOT_ITS_DOING = "Interrupts and softirqs while the process ran; as a rule not its doing."
 _MAP_COLUMNS = (
     Column("Hits"),
     Column("Start"),
@@ -34,18 +47,19 @@ _MAP_COLUMNS = (
 _INDENT = " " * 16
 
 
-def details_lines(
-    view: ReportView, event: EventView, routines: RoutineFormatter, figures: Figures, style: Style
-) -> Iterator[str]:
+def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
     """Yield the section: each process that `-V` asks for and that passes a threshold."""
+    view, event, style = page.view, page.event, page.style
     yield from style.section(f"Details of Processes Specified with '-V {view.detail}' Option")
     yield ""
     for process in event.detailed.tolist():
         yield from _birth_lines(view, process, style)
         yield ""
-        yield from _time_lines(event, process, figures)
+        yield from _time_lines(page, process)
         yield ""
-        yield from _intersection_lines(view, event, process, routines, style)
+        yield from _intersection_lines(page, process, routines)
+        yield from syscall_lines(page, process)
+        yield from process_cause_lines(page, process)
         yield from _map_lines(view, process, style)
     if event.detail_skipped:
         yield style.cut(_cut_line(view, event))
@@ -93,35 +107,54 @@ def _pid(pid: int) -> str:
     return str(pid) if pid >= 0 else "?"
 
 
-def _time_lines(event: EventView, process: int, figures: Figures) -> Iterator[str]:
+def _time_lines(page: Page, process: int) -> Iterator[str]:
+    event = page.event
     for portion, label in (
-        (PORTION_USER, "user"),
-        (PORTION_KERNEL, "system"),
-        (PORTION_OTHER, "other"),
+        (PORTION_USER, "user run"),
+        (PORTION_KERNEL, "system run"),
+        (PORTION_INTERRUPT, "interrupt"),
+        (PORTION_OTHER, "other run"),
     ):
         hits = int(event.processes.hits[process, portion])
-        if portion == PORTION_OTHER and not hits:
+        if portion in _OCCASIONAL and not hits:
             continue
-        time = figures.milliseconds(float(event.processes.seconds[process, portion]))
-        title = f"Extrapolated {label} run time:"
+        time = page.figures.milliseconds_with_bar(
+            float(event.processes.seconds[process, portion]),
+            float(page.estimates.process_half_width_s(portion)[process]),
+        )
+        title = f"Extrapolated {label} time:"
         yield f"{title:<30}{time:>15}   (from {hits:>8} hits)."
 
 
-def _intersection_lines(
-    view: ReportView, event: EventView, process: int, routines: RoutineFormatter, style: Style
-) -> Iterator[str]:
+def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) -> Iterator[str]:
+    view, event, style = page.view, page.event, page.style
     yield from style.section("Section 1: Process Intersection with Sampling Mechanism, UK")
     for portion, title, option in _PORTIONS:
         table = event.routine_table(process, portion)
-        if portion == PORTION_OTHER and not len(table):
+        if portion in _OCCASIONAL and not len(table):
             continue
         threshold_s = view.user_threshold_s if option == "-m" else view.kernel_threshold_s
         yield style.title(f"{title} portion of profile:")
+        if portion == PORTION_INTERRUPT:
+            yield _NOT_ITS_DOING
         if portion == PORTION_KERNEL and event.event.excludes_kernel:
             yield "Not sampled."
         else:
-            yield from routines.lines(table, option, threshold_s)
+            yield from routines.lines(_rows(page, process, portion), option, threshold_s)
         yield ""
+
+
+def _rows(page: Page, process: int, portion: int) -> Rows:
+    table = page.event.routine_table(process, portion)
+    late = None
+    if page.late and portion in KERNEL_PORTIONS:
+        late = page.late.of_process(process, portion, table)
+    return Rows(
+        table=table,
+        estimates=page.estimates.routine_rows(page.event, process, portion),
+        late=late,
+        half_s=float(page.estimates.process_half_width_s(portion)[process]),
+    )
 
 
 def _map_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.profile.kernel import PART_NAMES
+from prospect.render.text.routines import Rows
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.profile.kernel import KernelProfiles
-    from prospect.profile.view import ReportView
+    from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
-    from prospect.render.text.style import Style
 
 _WHOLE_TITLE = "Global KERNEL Profile"
 _PART_TITLES = {
@@ -21,20 +23,33 @@ _PART_TITLES = {
 }
 
 
-def kernel_lines(
-    view: ReportView, kernel: KernelProfiles, routines: RoutineFormatter, style: Style
-) -> Iterator[str]:
+def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter) -> Iterator[str]:
     """Yield the global profile, and with `-V k` its parts and their sum."""
-    profiles = [(_WHOLE_TITLE, kernel.whole)]
-    if view.detail == "k":
-        profiles += [(_PART_TITLES[name], table) for name, table in kernel.parts]
-    for title, table in profiles:
-        yield from style.section(title)
-        yield from routines.lines(table, "-k", view.kernel_threshold_s)
+    profiles = [(_WHOLE_TITLE, _whole(page, kernel))]
+    if page.view.detail == "k":
+        profiles += _parts(page, kernel)
+    for title, rows in profiles:
+        yield from page.style.section(title)
+        yield from routines.lines(rows, "-k", page.view.kernel_threshold_s)
         yield ""
-    if view.detail == "k":
+    if page.view.detail == "k":
         terms = " + ".join(str(table.total_hits) for _, table in kernel.parts)
         names = " + ".join(name for name, _ in kernel.parts)
         yield f"{_WHOLE_TITLE} = {names}:"
         yield f"{kernel.whole.total_hits} = {terms} hits, routine by routine."
         yield ""
+
+
+def _whole(page: Page, kernel: KernelProfiles) -> Rows:
+    estimates = page.estimates.kernel
+    assert estimates is not None  # noqa: S101 - made wherever the view has the kernel's profiles
+    late = page.late.of_kernel(kernel.whole) if page.late else None
+    return Rows(kernel.whole, estimates, late)
+
+
+def _parts(page: Page, kernel: KernelProfiles) -> list[tuple[str, Rows]]:
+    parts = []
+    for (name, table), estimates in zip(kernel.parts, page.estimates.kernel_parts, strict=True):
+        late = page.late.of_kernel(table, PART_NAMES.index(name)) if page.late else None
+        parts.append((_PART_TITLES[name], Rows(table, estimates, late)))
+    return parts

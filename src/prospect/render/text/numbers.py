@@ -1,8 +1,9 @@
-"""How many digits a figure gets: no more than the hits behind it justify.
+"""How many digits a figure gets: no more than its error bar, or the hits behind it, justify.
 
 A single hit is the least that sampling can tell apart, so seconds get the digits that show one
-hit. A share of n hits has a standard error of up to 50 / sqrt(n) percentage points; whole percents
-are given below 1,000 hits, tenths from there, hundredths from 1,000,000.
+hit, and fewer where the error bar is wider. A share of n hits has a standard error of up
+to 50 / sqrt(n) percentage points; whole percents are given below 1,000 hits, tenths from there,
+hundredths from 1,000,000.
 """
 
 from __future__ import annotations
@@ -10,13 +11,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from prospect.estimate.digits import decimals
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.row_estimates import RowEstimates
 
 _TENTHS_FROM_HITS = 1_000
 _HUNDREDTHS_FROM_HITS = 1_000_000
 _LEAST_SECOND_DIGITS = 2
 _MOST_SECOND_DIGITS = 6
+_DIGIT_TOLERANCE = 0.02
 NO_TIME = "-"
 
 
@@ -29,8 +39,8 @@ def second_digits(hits: int, seconds: float) -> int:
     """Return how many digits behind the point of a second show one hit."""
     if hits <= 0 or seconds <= 0:
         return _LEAST_SECOND_DIGITS
-    # The tolerance keeps 0.001 s a hit at 3 digits, whatever its logarithm rounds to.
-    needed = math.ceil(-math.log10(seconds / hits) - 1e-9)
+    # The tolerance keeps 1000 Hz at 3 digits: a hit of a bank is worth a little more or less.
+    needed = math.ceil(-math.log10(seconds / hits) - _DIGIT_TOLERANCE)
     return min(max(needed, _LEAST_SECOND_DIGITS), _MOST_SECOND_DIGITS)
 
 
@@ -51,11 +61,64 @@ class Figures:
         form = self._form
         return [form % value if self.has_time else NO_TIME for value in column]
 
-    def milliseconds(self, seconds: float) -> str:
-        """Return a time in milliseconds, with its unit."""
+    def timed_columns(
+        self, column: Sequence[float], half_widths: Iterable[float]
+    ) -> tuple[list[str], list[str]]:
+        """Return the cells of a column of seconds and of their error bars.
+
+        Each row has the digits that its own bar supports; points stand below each other.
+        """
+        if not self.has_time:
+            return [NO_TIME] * len(column), [NO_TIME] * len(column)
+        times, bars = [], []
+        halves = np.fromiter(half_widths, np.float64)
+        for seconds, half, digits in zip(
+            column, halves.tolist(), self._row_digits(halves), strict=True
+        ):
+            # The point goes with the last digit.
+            behind = " " * (self.digits - digits + (digits == 0))
+            times.append(f"{seconds:.{digits}f}{behind}")
+            bars.append(f"{half:.{digits}f}{behind}" if _is_known(seconds, half) else NO_TIME)
+        return times, bars
+
+    def with_bar(self, seconds: float, half_s: float) -> str:
+        """Return a time in seconds with its error bar, where that is known."""
+        if not self.has_time or not _is_known(seconds, half_s):
+            return self.seconds(seconds)
+        (digits,) = self._row_digits(np.array([half_s]))
+        return f"{seconds:.{digits}f} ± {half_s:.{digits}f}"
+
+    def milliseconds_with_bar(self, seconds: float, half_s: float) -> str:
+        """Return a time in milliseconds with its error bar, where that is known, and its unit."""
         if not self.has_time:
             return "unknown"
-        return f"{seconds * 1e3:.{max(self.digits - 3, 0)}f} ms"
+        if not _is_known(seconds, half_s):
+            return f"{seconds * 1e3:.{max(self.digits - 3, 0)}f} ms"
+        (digits,) = self._row_digits(np.array([half_s]))
+        # Tenths of a second are whole hundreds of milliseconds.
+        time, half = (round(value, digits) * 1e3 for value in (seconds, half_s))
+        return f"{time:.{max(digits - 3, 0)}f} ± {half:.{max(digits - 3, 0)}f} ms"
+
+    def _row_digits(self, halves: NDArray[np.float64]) -> list[int]:
+        digits: list[int] = np.minimum(decimals(halves), self.digits).tolist()
+        return digits
+
+
+def _is_known(seconds: float, half_s: float) -> bool:
+    """Tell whether a bar can be shown; a row without a hit has none that would mean something."""
+    return seconds > 0 and not math.isnan(half_s)
+
+
+def rank_column(estimates: RowEstimates) -> list[str]:
+    """Return the cells of a column of ranks, from 1.
+
+    `=` marks a row that cannot be told from the one above, `!` one in step with a clock.
+    """
+    marks = zip(estimates.like_above.tolist(), estimates.in_step.tolist(), strict=True)
+    return [
+        f"{rank}{'=' if is_like else ''}{'!' if in_step else ''}"
+        for rank, (is_like, in_step) in enumerate(marks, start=1)
+    ]
 
 
 def percent(share: float, digits: int) -> str:

@@ -9,14 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from prospect.estimate.agreement import agreements
+from prospect.estimate.books import run_books
 from prospect.profile.view import report_view
+from prospect.render.event_report import event_reports
 from prospect.render.renderer import write_pieces
 from prospect.render.text.accounting import accounting_lines
+from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
 from prospect.render.text.escape import escaped
 from prospect.render.text.header import header_lines
 from prospect.render.text.kernel import kernel_lines
+from prospect.render.text.ledger import ledger_lines
 from prospect.render.text.numbers import Figures
+from prospect.render.text.page import Page
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
 from prospect.render.text.statistics import statistics_lines
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
+    from prospect.estimate.books import RunBooks
     from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
     from prospect.profile.view import EventView, ReportView
@@ -67,23 +74,39 @@ class TextRenderer:
 def report_lines(view: ReportView, style: Style) -> Iterator[str]:
     """Yield the lines of a report without their ends."""
     yield from header_lines(view, style)
+    books = run_books(view.profile)
+    pages = _pages(view, books, style)
     yield from statistics_lines(view, style)
-    for number, event in enumerate(view.events, start=1):
-        if len(view.events) > 1:
+    yield from ledger_lines(view, books, style)
+    for number, page in enumerate(pages, start=1):
+        if len(pages) > 1:
             yield RULE
             yield style.title(
-                f"Event {number} of {len(view.events)} with hits: {escaped(event.event.name)}"
+                f"Event {number} of {len(pages)} with hits: {escaped(page.event.event.name)}"
             )
-        yield from _event_lines(view, event, style)
+        yield from _event_lines(page, books)
 
 
-def _event_lines(view: ReportView, event: EventView, style: Style) -> Iterator[str]:
-    figures = Figures(int(event.hits.sum()), float(event.seconds.sum()), has_time=event.has_time)
+def _pages(view: ReportView, books: RunBooks, style: Style) -> list[Page]:
+    return [
+        Page(*report, _figures(report.event), style)
+        for report in event_reports(view, books.lateness)
+    ]
+
+
+def _figures(event: EventView) -> Figures:
+    return Figures(int(event.hits.sum()), float(event.seconds.sum()), has_time=event.has_time)
+
+
+def _event_lines(page: Page, books: RunBooks) -> Iterator[str]:
+    view, event, figures, style = page.view, page.event, page.figures, page.style
     routines = RoutineFormatter(view.profile, figures, style)
-    yield from summary_lines(view, event, figures, style)
-    yield from accounting_lines(event, figures, style)
+    yield from summary_lines(page)
+    accounted = agreements(view.profile, event, books.ledger)
+    yield from accounting_lines(accounted, figures, style)
     if view.detail != "k":
-        yield from details_lines(view, event, routines, figures, style)
+        yield from details_lines(page, routines)
     if event.kernel is not None:
-        yield from kernel_lines(view, event.kernel, routines, style)
+        yield from kernel_lines(page, event.kernel, routines)
+        yield from system_cause_lines(page)
     yield from quality_lines(view, event.quality, figures, style)

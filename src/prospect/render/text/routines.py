@@ -1,29 +1,39 @@
 """A table of routines: `Pcnt Accum% Hits Secs Address Routine name | Instruction TEXT Filename`.
 
-A name wider than its column is cut there, and stands whole at the end of its line.
+Before it stands the rank, behind the seconds their error bar, and in the kernel the share of late
+samples. A name wider than its column is cut there, and stands whole at the end of its line.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from prospect.profile.naming import LABELS, NameSource
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.escape import display_width, escaped, shortened
-from prospect.render.text.numbers import Figures, counted, percent_column, percent_digits
+from prospect.render.text.numbers import (
+    NO_TIME,
+    Figures,
+    counted,
+    percent_column,
+    percent_digits,
+    rank_column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from prospect.estimate.row_estimates import RowEstimates
     from prospect.profile.model import Profile
     from prospect.profile.routines import RoutineTable
     from prospect.render.text.style import Style
 
-_COLUMNS = (
-    Column("Pcnt"),
-    Column("Accum%"),
-    Column("Hits"),
-    Column("Secs"),
+_SHARES = (Column("Pcnt"), Column("Accum%"), Column("Hits"))
+_OWN = (
     Column("Address"),
     Column("Routine name | Instruction TEXT", right=False),
     Column("Type", right=False),
@@ -33,6 +43,8 @@ _COLUMNS = (
 _NAME_WIDTH = 48
 _ALIASES_SHOWN = 4
 _ARROW = "->"
+_POSITION = " [fn "
+_BRACKETS = {NameSource.BRACKET, NameSource.BOUNDS}
 
 
 class _Cells(NamedTuple):
@@ -45,6 +57,22 @@ class _Cells(NamedTuple):
     filename: str
 
 
+class Rows(NamedTuple):
+    """A table of routines with what is estimated of its rows.
+
+    Attributes:
+        table: the routines.
+        estimates: their error bars and marks, row by row.
+        late: f64[r] share of late samples, NaN where unknown; None outside the kernel.
+        half_s: half width of the table's total, NaN where unknown.
+    """
+
+    table: RoutineTable
+    estimates: RowEstimates
+    late: NDArray[np.float64] | None = None
+    half_s: float = float("nan")
+
+
 class RoutineFormatter:
     """Formats the routine tables of a report; each function's own cells are made once."""
 
@@ -55,21 +83,23 @@ class RoutineFormatter:
         self._paths = [escaped(path) for path in profile.objects.path]
         self._cells_of: dict[int, _Cells] = {}
 
-    def lines(self, table: RoutineTable, option: str, threshold_s: float) -> Iterator[str]:
+    def lines(self, rows: Rows, option: str, threshold_s: float) -> Iterator[str]:
         """Yield a table and its cut line.
 
         Args:
-            table: the routines.
+            rows: the routines.
             option: the option that set the threshold, as it is typed: ``-m`` or ``-k``.
             threshold_s: what it was set to.
         """
-        yield self.total_line(table)
+        table = rows.table
+        yield self.total_line(table, rows.half_s)
         if not len(table):
             return
         yield ""
         shown = table.shown
         if shown:
-            yield from table_lines(_COLUMNS, self._columns(table))
+            columns, cells = self._columns(rows)
+            yield from table_lines(columns, cells)
         if shown < len(table):
             first_s = float(table.seconds[shown])
             yield self._style.cut(
@@ -77,23 +107,35 @@ class RoutineFormatter:
                 f" ({counted(len(table) - shown, 'routine')}, {counted(table.skipped_hits, 'hit')})"
             )
 
-    def _columns(self, table: RoutineTable) -> list[Sequence[str]]:
-        shown = table.shown
+    def _columns(self, rows: Rows) -> tuple[list[Column], list[Sequence[str]]]:
+        """Return the columns of the rows that are shown, and their cells."""
+        table, shown = rows.table, rows.table.shown
+        estimates = rows.estimates.rows(slice(0, shown))
         digits = percent_digits(table.total_hits)
         own = [self._cells(function) for function in table.function[:shown].tolist()]
-        return [
+        times, bars = self._figures.timed_columns(
+            table.seconds[:shown].tolist(), estimates.half_width_s
+        )
+        columns = [*_SHARES, Column("Secs")]
+        cells: list[Sequence[str]] = [
             percent_column(table.share[:shown].tolist(), digits),
             percent_column(table.accumulated[:shown].tolist(), digits),
             [str(hits) for hits in table.hits[:shown].tolist()],
-            self._figures.seconds_column(table.seconds[:shown].tolist()),
-            *zip(*own, strict=True),
+            times,
         ]
+        if self._figures.has_time:
+            columns = [Column("Rank"), *columns, Column("±")]
+            cells = [rank_column(estimates), *cells, bars]
+        if rows.late is not None:
+            columns.append(Column("Late%"))
+            cells.append(_late_column(rows.late[:shown]))
+        return [*columns, *_OWN], [*cells, *zip(*own, strict=True)]
 
-    def total_line(self, table: RoutineTable) -> str:
+    def total_line(self, table: RoutineTable, half_s: float = float("nan")) -> str:
         """Return the line that says what a table's rows add up to."""
         if not self._figures.has_time:
             return f"{counted(table.total_hits, 'hit')}."
-        seconds = self._figures.seconds(table.total_seconds)
+        seconds = self._figures.with_bar(table.total_seconds, half_s)
         return f"Extrapolated time from {counted(table.total_hits, 'hit')} = {seconds} seconds."
 
     def _cells(self, function: int) -> _Cells:
@@ -111,7 +153,7 @@ class RoutineFormatter:
             reason = LABELS[NameSource(int(functions.source[function]))]
             return _Cells(address, f"[{reason}]", "-", "-", path)
         bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
-        is_bracket = int(functions.source[function]) == NameSource.BRACKET
+        is_bracket = int(functions.source[function]) in _BRACKETS
         short = _shortened_bracket(name) if is_bracket else shortened(name, _NAME_WIDTH)
         whole = "" if short == name else f"  = {name}"
         return _Cells(
@@ -119,15 +161,21 @@ class RoutineFormatter:
         )
 
 
+def _late_column(late: NDArray[np.float64]) -> list[str]:
+    return [NO_TIME if np.isnan(share) else f"{share:.0%}" for share in late.tolist()]
+
+
 def _shortened_bracket(name: str) -> str:
-    """Shorten both names of a bracket, so that it still shows as one."""
-    before, arrow, after = name.partition(_ARROW)
+    """Shorten both names of a bracket, so that it still shows as one, and which function in it."""
+    ends, position, which = name.rpartition(_POSITION)
+    names, position = (ends, position + which) if position else (name, "")
+    before, arrow, after = names.partition(_ARROW)
     if not arrow or display_width(name) <= _NAME_WIDTH:
         return shortened(name, _NAME_WIDTH)
-    room = _NAME_WIDTH - len(_ARROW)
+    room = _NAME_WIDTH - len(_ARROW) - len(position)
     for_before = max(room // 2, room - display_width(after))
     short = shortened(before, for_before)
-    return short + _ARROW + shortened(after, room - display_width(short))
+    return short + _ARROW + shortened(after, room - display_width(short)) + position
 
 
 def _also(aliases: tuple[str, ...]) -> str:

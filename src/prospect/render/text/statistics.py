@@ -30,6 +30,7 @@ _RUN_RIGHT = (
     ("samples", "Num samples"),
     ("hits_per_buffer", "  Ave hits/buffer"),
     ("system_hits", "  System hits"),
+    ("interrupt_hits", "    Interrupt hits"),
     ("user_hits", "  User hits"),
     ("unknown_hits", "  Unknown hits"),
     ("recorder_hits", "  Hits of Prospect"),

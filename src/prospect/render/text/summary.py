@@ -2,72 +2,101 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prospect.profile.portions import PORTION_KERNEL, PORTION_OTHER, PORTION_USER
+from prospect.profile.portions import (
+    PORTION_COUNT,
+    PORTION_INTERRUPT,
+    PORTION_KERNEL,
+    PORTION_OTHER,
+    PORTION_USER,
+)
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.escape import escaped
-from prospect.render.text.numbers import Figures, counted, percent, percent_digits
+from prospect.render.text.numbers import counted, percent, percent_digits, rank_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from prospect.profile.view import EventView, ReportView
-    from prospect.render.text.style import Style
+    from prospect.render.text.numbers import Figures
+    from prospect.render.text.page import Page
 
-_COLUMNS = (
-    Column("Process name", right=False),
-    Column("Pid"),
-    Column("User Hits"),
-    Column("User Time"),
-    Column("System Hits"),
-    Column("System Time"),
+_COLUMNS = (Column("Process name", right=False), Column("Pid"))
+_PORTIONS = (
+    (PORTION_USER, "User"),
+    (PORTION_KERNEL, "System"),
+    (PORTION_INTERRUPT, "Interrupt"),
+    (PORTION_OTHER, "Other"),
 )
-_OTHER_COLUMNS = (Column("Other Hits"), Column("Other Time"))
-_PORTIONS = (PORTION_USER, PORTION_KERNEL, PORTION_OTHER)
+# Columns that are always there; the others only where there are any.
+_USUAL = (PORTION_USER, PORTION_KERNEL)
 
 
-def summary_lines(
-    view: ReportView, event: EventView, figures: Figures, style: Style
-) -> Iterator[str]:
-    """Yield the section: kept processes, the cut line, the total and the wall time."""
+def summary_lines(page: Page) -> Iterator[str]:
+    """Yield the section: kept processes, the cut line, the total, and what to make of them."""
+    view, event, style = page.view, page.event, page.style
     count = len(view.profile.processes)
     weight = "Time" if event.has_time else "Hits"
     yield from style.section(
         f"Extrapolated Summary of {count} Processes Analyzed - Sorted by User {weight}"
     )
-    *lines, skipped_line, total_line = _table(view, event, figures)
+    *lines, skipped_line, total_line = _table(page)
     yield from lines
     skipped = event.processes.skipped_rows
     if len(skipped):
         yield style.cut(_cut_line(view, event, skipped))
         yield skipped_line
     yield total_line
-    yield _wall_line(view, event, figures)
+    yield _wall_line(view, event, page.figures)
+    yield from page.estimates.sentences
     yield ""
 
 
-def _table(view: ReportView, event: EventView, figures: Figures) -> Iterator[str]:
+def _table(page: Page) -> Iterator[str]:
     """Yield the table; its last two lines are the skipped processes' sum and the total."""
-    processes = view.profile.processes
+    event, processes = page.event, page.view.profile.processes
     kept = event.processes.kept_rows
     skipped = event.processes.skipped_rows
     names = [escaped(processes.name[row]) for row in kept.tolist()]
     names += [f"({len(skipped)} skipped)", "Total"]
-    cells = [names, [*_pids(processes.pid.take(kept)), "", ""]]
-    has_other = bool(event.hits[PORTION_OTHER])
-    for portion in _PORTIONS if has_other else _PORTIONS[:-1]:
+    columns = [*_COLUMNS]
+    cells: list[Sequence[str]] = [names, [*_pids(processes.pid.take(kept)), "", ""]]
+    if event.has_time:
+        columns.insert(0, Column("Rank"))
+        cells.insert(0, [*_ranks(page, kept), "", ""])
+    for portion, label in _PORTIONS:
+        if portion not in _USUAL and not event.hits[portion]:
+            continue
         hits, seconds = event.processes.hits[:, portion], event.processes.seconds[:, portion]
         rows = hits.take(kept).tolist()
         rows += [int(hits.take(skipped).sum()), int(hits.sum())]
-        cells.append([str(value) for value in rows])
         times = seconds.take(kept).tolist()
         times += [float(seconds.take(skipped).sum()), float(seconds.sum())]
-        cells.append(figures.seconds_column(times))
-    yield from table_lines((*_COLUMNS, *(_OTHER_COLUMNS if has_other else ())), cells)
+        half_widths = page.estimates.process_half_width_s(portion).take(kept).tolist()
+        half_widths += [
+            float(table.half_width_s[portion])
+            for table in (page.estimates.skipped, page.estimates.totals)
+        ]
+        shown, bars = page.figures.timed_columns(times, half_widths)
+        columns += [Column(f"{label} Hits"), Column(f"{label} Time")]
+        cells += [[str(value) for value in rows], shown]
+        if event.has_time:
+            columns.append(Column("±"))
+            cells.append(bars)
+    yield from table_lines(columns, cells)
+
+
+def _ranks(page: Page, kept: NDArray[np.int64]) -> list[str]:
+    """Return the ranks by user time; a process is marked where any of its times is."""
+    estimates = page.estimates.processes
+    in_step = estimates.in_step.reshape(-1, PORTION_COUNT).any(axis=1)
+    ranked = estimates.rows(kept * PORTION_COUNT + PORTION_USER)
+    return rank_column(replace(ranked, in_step=in_step.take(kept)))
 
 
 def _pids(pids: NDArray[np.int32]) -> list[str]:

@@ -1,0 +1,87 @@
+"""Constants of the BPF interface under their uapi names.
+
+Source: ``include/uapi/linux/bpf.h``, ``include/uapi/linux/bpf_common.h`` and
+``include/uapi/linux/btf.h``, Linux 6.18; the numbers are ABI and never change.
+"""
+
+from __future__ import annotations
+
+# enum bpf_cmd
+BPF_MAP_CREATE = 0
+BPF_MAP_LOOKUP_ELEM = 1
+BPF_PROG_LOAD = 5
+BPF_OBJ_GET_INFO_BY_FD = 15
+BPF_RAW_TRACEPOINT_OPEN = 17
+BPF_BTF_LOAD = 18
+BPF_MAP_LOOKUP_BATCH = 24
+
+# enum bpf_map_type
+BPF_MAP_TYPE_HASH = 1
+BPF_MAP_TYPE_PERCPU_ARRAY = 6
+BPF_MAP_TYPE_LRU_HASH = 9
+BPF_MAP_TYPE_TASK_STORAGE = 29
+
+# flags of a map, of an update, of task storage
+BPF_F_NO_PREALLOC = 1 << 0
+BPF_ANY = 0
+BPF_NOEXIST = 1
+BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0
+
+# enum bpf_prog_type
+BPF_PROG_TYPE_RAW_TRACEPOINT = 17
+
+# enum bpf_func_id
+BPF_FUNC_map_lookup_elem = 1
+BPF_FUNC_map_update_elem = 2
+BPF_FUNC_ktime_get_ns = 5
+BPF_FUNC_get_smp_processor_id = 8
+BPF_FUNC_get_current_pid_tgid = 14
+BPF_FUNC_probe_read_kernel = 113
+BPF_FUNC_get_ns_current_pid_tgid = 120
+BPF_FUNC_task_storage_get = 156
+BPF_FUNC_get_current_task_btf = 158
+
+# instruction classes
+BPF_LD = 0x00
+BPF_LDX = 0x01
+BPF_ST = 0x02
+BPF_STX = 0x03
+BPF_JMP = 0x05
+BPF_ALU64 = 0x07
+
+# sizes and modes of loads and stores
+BPF_W = 0x00
+BPF_B = 0x10
+BPF_DW = 0x18
+BPF_IMM = 0x00
+BPF_MEM = 0x60
+BPF_ATOMIC = 0xC0
+
+# operands: an immediate or a register
+BPF_K = 0x00
+BPF_X = 0x08
+
+# arithmetic; BPF_ADD is the operation of an atomic addition too
+BPF_ADD = 0x00
+BPF_SUB = 0x10
+BPF_OR = 0x40
+BPF_AND = 0x50
+BPF_LSH = 0x60
+BPF_RSH = 0x70
+BPF_MOV = 0xB0
+
+# jumps
+BPF_JA = 0x00
+BPF_JEQ = 0x10
+BPF_JNE = 0x50
+BPF_CALL = 0x80
+BPF_EXIT = 0x90
+BPF_JLT = 0xA0
+
+BPF_PSEUDO_MAP_FD = 1
+
+# struct btf_header, struct btf_type
+BTF_MAGIC = 0xEB9F
+BTF_VERSION = 1
+BTF_KIND_INT = 1
+BTF_KIND_ARRAY = 3

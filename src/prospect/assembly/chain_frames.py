@@ -1,0 +1,71 @@
+"""Call chains of samples → their kernel frames, a block of samples at a time.
+
+Comes in: sample columns. Goes out: `ChainFrames`, whose words are all alike: each lies just behind
+the instruction that it stands for.
+Source: ``kernel/events/callchain.c`` get_perf_callchain() (Linux 6.18): PERF_CONTEXT_KERNEL, the
+interrupted instruction, return addresses from the inside out, then other contexts, if any.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Samples
+
+# A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
+BLOCK_WORDS = 1 << 16
+_WORD = 1 << 64
+KERNEL_CONTEXT = np.uint64(abi.PERF_CONTEXT_KERNEL % _WORD)
+LOWEST_CONTEXT = np.uint64(abi.PERF_CONTEXT_MAX % _WORD)
+
+
+@dataclass(frozen=True)
+class ChainFrames:
+    """The chains of one block of samples.
+
+    Attributes:
+        samples: the block.
+        words: u64[m] frames, each the address behind a call; the interrupted instruction plus 1;
+            context words; 0 for what is not in the upper half of the address space.
+        start, end: i64[s] where the kernel frames of each sample begin, and where its chain ends.
+        is_kernel: bool[s] whether the sample is the kernel's, and has a chain that begins there.
+    """
+
+    samples: slice
+    words: NDArray[np.uint64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    is_kernel: NDArray[np.bool_]
+
+
+def frame_blocks(samples: Samples) -> Iterator[ChainFrames]:
+    """Yield the chains of all samples that have any."""
+    chain, chain_start = samples.chain, samples.chain_start
+    if chain is None or chain_start is None:
+        return
+    edges = np.searchsorted(chain_start, np.arange(0, len(chain), BLOCK_WORDS), side="right") - 1
+    edges = np.unique(np.append(edges, len(samples))).tolist()
+    for first, last in itertools.pairwise(edges):
+        begin, behind = int(chain_start[first]), int(chain_start[last])
+        raw = chain[begin:behind]
+        signed = raw.view(np.int64)
+        words = raw.copy() if signed.max() < 0 else np.where(signed < 0, raw, np.uint64(0))
+        start = chain_start[first:last] - begin
+        end = chain_start[first + 1 : last + 1] - begin
+        is_kernel = samples.mode[first:last] == abi.PERF_RECORD_MISC_KERNEL
+        is_kernel &= end - start > 1
+        is_kernel &= words.take(start, mode="clip") == KERNEL_CONTEXT
+        start = start + 1
+        words[start[is_kernel]] += np.uint64(1)
+        yield ChainFrames(slice(first, last), words, start, end, is_kernel)

@@ -1,0 +1,222 @@
+"""bpf(): maps, types, programs, raw tracepoints.
+
+Comes in: machine code (`bpf_assembler`), sizes. Goes out: file descriptors that hold all there
+is; closing them, or the end of this process, takes everything away again.
+
+Defined by: bpf(2), ``union bpf_attr`` in ``include/uapi/linux/bpf.h``, Linux 6.18;
+``Documentation/bpf/btf.rst`` for types.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import bpf as abi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl
+_BPF = {"x86_64": 321, "aarch64": 280}
+# The kernel lets only programs under the GPL use the helpers that trace. Ours is offered under it
+# beside the project's own licence.
+_LICENSE = b"GPL"
+_INSTRUCTION_BYTES = 8
+_ATTEMPTS = 10
+# Entries that one call reads; a bucket of a hash never holds as many.
+_BATCH = 1 << 14
+# More than any kernel's NR_CPUS (8192 on x86): it writes a value for each possible CPU.
+_MOST_CPUS = 1 << 14
+# struct bpf_prog_info up to and with recursion_misses (Linux 5.12), at this offset.
+_INFO_BYTES = 224
+_MISSES_OFFSET = 208
+
+
+class ValueType(NamedTuple):
+    """Types of a map's key and value, as maps that belong to tasks must have them."""
+
+    types_fd: int
+    key_id: int
+    value_id: int
+
+
+class MapLayout(NamedTuple):
+    """What a map is to be.
+
+    Attributes:
+        name: for whoever lists the machine's maps, 15 characters at most.
+        kind: BPF_MAP_TYPE_*.
+        key_bytes, value_bytes: sizes.
+        entries: room for so many, 0 for task storage.
+        flags: BPF_F_*.
+        types: of key and value, where the kind needs them.
+    """
+
+    name: str
+    kind: int
+    key_bytes: int
+    value_bytes: int
+    entries: int
+    flags: int = 0
+    types: ValueType = ValueType(0, 0, 0)
+
+
+def create_map(layout: MapLayout) -> int:
+    """Create a map and return its file descriptor.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    name, *numbers, types = layout
+    # Between them inner_map_fd and numa_node, behind the name map_ifindex: all 0.
+    attr = struct.pack("=5I8x16s4x3I", *numbers, name.encode(), *types)
+    return _bpf(abi.BPF_MAP_CREATE, attr)
+
+
+def load_words_type(words: int) -> ValueType:
+    """Load the types "int" for a key and "array of so many u64" for a value.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    strings = b"\0u32\0u64\0"
+    integers = (("u32", 1, 4), ("u64", 5, 8))
+    types = b"".join(
+        struct.pack("=4I", name_offset, abi.BTF_KIND_INT << 24, size, size * 8)
+        for _, name_offset, size in integers
+    )
+    # struct btf_array: of type 2, indexed by type 1
+    types += struct.pack("=6I", 0, abi.BTF_KIND_ARRAY << 24, 0, 2, 1, words)
+    header = struct.pack(
+        "=HBB5I", abi.BTF_MAGIC, abi.BTF_VERSION, 0, 24, 0, len(types), len(types), len(strings)
+    )
+    blob = ctypes.create_string_buffer(header + types + strings)
+    attr = struct.pack("=QQI", ctypes.addressof(blob), 0, len(blob) - 1)
+    return ValueType(_bpf(abi.BPF_BTF_LOAD, attr + bytes(12)), key_id=1, value_id=3)
+
+
+def load_raw_tracepoint_program(name: str, code: bytes) -> int:
+    """Load a program of BPF_PROG_TYPE_RAW_TRACEPOINT and return its file descriptor.
+
+    Args:
+        name: for whoever lists the machine's programs, 15 characters at most.
+        code: as `bpf_assembler.assemble` returns it.
+
+    Raises:
+        OSError: the kernel or its verifier refused.
+    """
+    instructions = ctypes.create_string_buffer(code, len(code))
+    license_name = ctypes.create_string_buffer(_LICENSE)
+    # No verifier's log, no version, no flags before the name.
+    attr = struct.pack(
+        "=IIQQ24x16s",
+        abi.BPF_PROG_TYPE_RAW_TRACEPOINT,
+        len(code) // _INSTRUCTION_BYTES,
+        ctypes.addressof(instructions),
+        ctypes.addressof(license_name),
+        name.encode(),
+    )
+    for _ in range(_ATTEMPTS):
+        try:
+            return _bpf(abi.BPF_PROG_LOAD, attr)
+        except BlockingIOError:
+            continue  # a signal interrupted the verifier
+    return _bpf(abi.BPF_PROG_LOAD, attr)
+
+
+def attach_raw_tracepoint(name: str, program_fd: int) -> int:
+    """Run a program at a tracepoint, on all CPUs, until the returned descriptor is closed.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    text = ctypes.create_string_buffer(name.encode())
+    attr = struct.pack("=QI4x", ctypes.addressof(text), program_fd)
+    return _bpf(abi.BPF_RAW_TRACEPOINT_OPEN, attr)
+
+
+def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes, bytes]]:
+    """Return all of a hash as portions of (keys, values), each entry after the other.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    keys = ctypes.create_string_buffer(_BATCH * key_bytes)
+    values = ctypes.create_string_buffer(_BATCH * value_bytes)
+    position = ctypes.create_string_buffer(8)
+    portions: list[tuple[bytes, bytes]] = []
+    at_end = False
+    while not at_end:
+        attr = bytearray(
+            struct.pack(
+                "=QQQQIIQQ",
+                ctypes.addressof(position) if portions else 0,
+                ctypes.addressof(position),
+                ctypes.addressof(keys),
+                ctypes.addressof(values),
+                _BATCH,
+                map_fd,
+                0,
+                0,
+            )
+        )
+        try:
+            _bpf(abi.BPF_MAP_LOOKUP_BATCH, attr)
+        except OSError as error:
+            if error.errno != errno.ENOENT:  # which says that this portion is the last one
+                raise
+            at_end = True
+        (count,) = struct.unpack_from("=I", attr, 32)
+        portions.append((keys.raw[: count * key_bytes], values.raw[: count * value_bytes]))
+    return portions
+
+
+def read_percpu_sum(map_fd: int, index: int) -> int:
+    """Return the sum over the CPUs of a u64 in a per-CPU array.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
+    values = ctypes.create_string_buffer(_MOST_CPUS * 8)
+    attr = struct.pack("=I4xQQQ", map_fd, ctypes.addressof(key), ctypes.addressof(values), 0)
+    _bpf(abi.BPF_MAP_LOOKUP_ELEM, attr)
+    return sum(struct.unpack(f"={_MOST_CPUS}Q", values.raw))
+
+
+def missed_runs(program_fd: int) -> int:
+    """Return how often a program was not run because it was running on that CPU already.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    info = ctypes.create_string_buffer(_INFO_BYTES)
+    attr = struct.pack("=IIQ", program_fd, _INFO_BYTES, ctypes.addressof(info))
+    _bpf(abi.BPF_OBJ_GET_INFO_BY_FD, attr)
+    (misses,) = struct.unpack_from("=Q", info.raw, _MISSES_OFFSET)
+    return int(misses)
+
+
+def _bpf(command: int, attr: bytes | bytearray) -> int:
+    """Call bpf(); what the kernel writes into `attr` is in it afterwards if it is a bytearray."""
+    buffer = (ctypes.c_char * len(attr)).from_buffer(
+        attr if isinstance(attr, bytearray) else bytearray(attr)
+    )
+    number = _BPF[os.uname().machine]
+    result = _libc_syscall()(
+        ctypes.c_long(number), ctypes.c_int(command), buffer, ctypes.c_uint(len(attr))
+    )
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+@functools.cache
+def _libc_syscall() -> Callable[..., int]:
+    return ctypes.CDLL(None, use_errno=True).syscall

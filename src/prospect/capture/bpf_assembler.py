@@ -1,0 +1,147 @@
+"""BPF instructions → the bytes that the kernel loads: an assembler for programs of a page.
+
+Comes in: a list of instructions and labels, written with the functions here. Goes out: machine
+code. Nothing is optimised, and nothing checked that the kernel's verifier checks.
+
+Defined by: RFC 9669 (BPF Instruction Set Architecture), ``include/uapi/linux/bpf.h``.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import bpf as abi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SLOT = struct.Struct("=BBhi")
+# A 64-bit immediate takes two slots: opcode 0x18.
+_LOAD_IMM64 = abi.BPF_LD | abi.BPF_DW | abi.BPF_IMM
+
+
+class Reg(IntEnum):
+    """Registers: R0 results, R1 to R5 arguments, R6 to R9 kept by calls, FP the stack's top."""
+
+    R0 = 0
+    R1 = 1
+    R2 = 2
+    R3 = 3
+    R4 = 4
+    R5 = 5
+    R6 = 6
+    R7 = 7
+    R8 = 8
+    R9 = 9
+    FP = 10
+
+
+class Instruction(NamedTuple):
+    """One instruction; `target` is the label that a jump goes to."""
+
+    opcode: int
+    dst: int = 0
+    src: int = 0
+    offset: int = 0
+    immediate: int = 0
+    target: str = ""
+
+
+class Label(NamedTuple):
+    """The place of the instruction behind it."""
+
+    name: str
+
+
+EXIT = Instruction(abi.BPF_JMP | abi.BPF_EXIT)
+
+
+def alu(operation: int, dst: Reg, operand: Reg | int) -> Instruction:
+    """Compute ``dst = dst OPERATION operand`` in 64 bits, for an `operation` such as BPF_ADD."""
+    return _with_operand(abi.BPF_ALU64 | operation, dst, operand)
+
+
+def move(dst: Reg, operand: Reg | int) -> Instruction:
+    """Set ``dst = operand``; an immediate is 32 bits, sign-extended."""
+    return alu(abi.BPF_MOV, dst, operand)
+
+
+def load(size: int, dst: Reg, base: Reg, offset: int) -> Instruction:
+    """Set dst to the BPF_B, BPF_W or BPF_DW at base + offset, zero-extended."""
+    return Instruction(abi.BPF_LDX | abi.BPF_MEM | size, dst, base, offset)
+
+
+def store(size: int, base: Reg, offset: int, operand: Reg | int) -> Instruction:
+    """Write a register or an immediate to base + offset."""
+    if isinstance(operand, Reg):
+        return Instruction(abi.BPF_STX | abi.BPF_MEM | size, base, operand, offset)
+    return Instruction(abi.BPF_ST | abi.BPF_MEM | size, base, 0, offset, operand)
+
+
+def atomic_add(base: Reg, offset: int, src: Reg) -> Instruction:
+    """Add src to the 64 bits at base + offset, whoever else does so at the same time."""
+    opcode = abi.BPF_STX | abi.BPF_ATOMIC | abi.BPF_DW
+    return Instruction(opcode, base, src, offset, abi.BPF_ADD)
+
+
+def load_map(dst: Reg, map_fd: int) -> Instruction:
+    """Set dst to a map, for a helper's argument."""
+    return Instruction(_LOAD_IMM64, dst, abi.BPF_PSEUDO_MAP_FD, 0, map_fd)
+
+
+def load_imm64(dst: Reg, value: int) -> Instruction:
+    """Set dst to a number of 64 bits."""
+    return Instruction(_LOAD_IMM64, dst, 0, 0, value)
+
+
+def call(helper: int) -> Instruction:
+    """Call a helper function, BPF_FUNC_*: it takes R1 to R5 and leaves only R0 defined of R0-R5."""
+    return Instruction(abi.BPF_JMP | abi.BPF_CALL, immediate=helper)
+
+
+def jump(target: str) -> Instruction:
+    """Go to a label."""
+    return Instruction(abi.BPF_JMP | abi.BPF_JA, target=target)
+
+
+def jump_if(comparison: int, dst: Reg, operand: Reg | int, target: str) -> Instruction:
+    """Go to a label if ``dst COMPARISON operand``, in 64 bits; BPF_JLT is unsigned."""
+    return _with_operand(abi.BPF_JMP | comparison, dst, operand)._replace(target=target)
+
+
+def assemble(program: Sequence[Instruction | Label]) -> bytes:
+    """Encode a program.
+
+    Raises:
+        KeyError: a jump to a label that is not there; a defect of the program.
+    """
+    slots = 0
+    labels: dict[str, int] = {}
+    placed: list[tuple[int, Instruction]] = []
+    for item in program:
+        if isinstance(item, Label):
+            labels[item.name] = slots
+        else:
+            placed.append((slots, item))
+            slots += 2 if item.opcode == _LOAD_IMM64 else 1
+    return b"".join(
+        _encode(item._replace(offset=labels[item.target] - slot - 1) if item.target else item)
+        for slot, item in placed
+    )
+
+
+def _with_operand(opcode: int, dst: Reg, operand: Reg | int) -> Instruction:
+    if isinstance(operand, Reg):
+        return Instruction(opcode | abi.BPF_X, dst, operand)
+    return Instruction(opcode | abi.BPF_K, dst, 0, 0, operand)
+
+
+def _encode(item: Instruction) -> bytes:
+    # struct bpf_insn has two bit fields of 4 bits, the first in the low half on little endian.
+    registers = item.dst | item.src << 4
+    if item.opcode != _LOAD_IMM64:
+        return _SLOT.pack(item.opcode, registers, item.offset, item.immediate)
+    low, high = struct.unpack("=ii", struct.pack("=Q", item.immediate & (1 << 64) - 1))
+    return _SLOT.pack(item.opcode, registers, 0, low) + _SLOT.pack(0, 0, 0, high)

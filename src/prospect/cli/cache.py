@@ -1,0 +1,134 @@
+"""``prospect cache``: what is kept on disk between runs, as a table or as JSON; ``--clear``."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.cli.terminal import show
+from prospect.errors import SymbolError
+from prospect.sampling_cost import COST_SUFFIX
+from prospect.symbols import cache as tables
+from prospect.symbols import debug_files
+from prospect.symbols.cache_directory import PART_SUFFIX, CacheDirectory
+from prospect.user_cache import OFF_VARIABLE
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from prospect.cli.options import Settings
+    from prospect.symbols.cache_directory import KeptFile
+
+_OTHER = "other files"
+_KINDS = {
+    tables.SYMBOLS_SUFFIX: "symbol tables",
+    tables.LINES_SUFFIX: "line tables",
+    f".{debug_files.DEBUG_INFO}": "debug files from servers",
+    f".{debug_files.EXECUTABLE}": "programs from servers",
+    debug_files.ABSENT_SUFFIX: "what servers do not have",
+    COST_SUFFIX: "what a sample costs",
+    PART_SUFFIX: "unfinished files",
+}
+
+
+class KindRow(NamedTuple):
+    """Files of one kind; `oldest_s` is when the one that was used longest ago was used."""
+
+    kind: str
+    files: int
+    size_bytes: int
+    oldest_s: float
+
+
+def run(settings: Settings) -> int:
+    """Show the cache, or remove what is in it.
+
+    Raises:
+        SymbolError: there is none, or what is in it cannot be removed.
+    """
+    cache = CacheDirectory.of_user()
+    if cache is None:
+        why = f"{OFF_VARIABLE} is set" if os.environ.get(OFF_VARIABLE) else "HOME is not set"
+        raise SymbolError(f"nothing is kept on disk: {why}")
+    _refuse_what_is_not_ours(cache)
+    files = cache.files()
+    rows = kind_rows(files)
+    if settings.clear:
+        removed = cache.remove(file.name for file in files)
+        if removed < len(files):
+            raise SymbolError(f"{len(files) - removed} files in {cache.path} cannot be removed")
+    as_json = settings.format == "json"
+    path = os.fspath(cache.path)
+    show(json_text(path, rows, settings) if as_json else table_text(path, rows, settings))
+    return 0
+
+
+def kind_rows(files: list[KeptFile]) -> list[KindRow]:
+    """Return a row for each kind that is there, in the order of `_KINDS`."""
+    of_kind: dict[str, list[KeptFile]] = {name: [] for name in (*_KINDS.values(), _OTHER)}
+    for file in files:
+        of_kind[_KINDS.get(file.suffix, _OTHER)].append(file)
+    return [
+        KindRow(
+            kind,
+            len(members),
+            sum(file.size_bytes for file in members),
+            min(file.used_ns for file in members) / 1e9,
+        )
+        for kind, members in of_kind.items()
+        if members
+    ]
+
+
+def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:
+    """Return the table, and what keeps it from growing."""
+    files, size_bytes = sum(row.files for row in rows), sum(row.size_bytes for row in rows)
+    if settings.clear:
+        return f"Removed {files} files, {_mebibytes(size_bytes)} MiB, from {path}\n"
+    lines = [f"{path}", ""]
+    if rows:
+        lines.append(f"  {'kind':26}{'files':>7}{'MiB':>10}  last use, earliest")
+        lines += [
+            f"  {row.kind:26}{row.files:7}{_mebibytes(row.size_bytes):>10}  {_date(row.oldest_s)}"
+            for row in rows
+        ]
+    lines.append(f"  {'all':26}{files:7}{_mebibytes(size_bytes):>10}")
+    most_tables, most_sent = (most >> 20 for most in (tables.MOST_BYTES, debug_files.MOST_BYTES))
+    limits = (
+        f"Limits: {most_tables} MiB of tables, {most_sent} MiB from servers; what was used longest "
+        "ago makes room.\nAll of it may be removed at any time: prospect cache --clear\n"
+    )
+    return "\n".join(lines) + "\n\n" + limits
+
+
+def json_text(path: str, rows: list[KindRow], settings: Settings) -> str:
+    """Return one JSON document."""
+    document = {
+        "schema": "prospect-cache/1",
+        "generator": f"prospect {__version__}",
+        "directory": path,
+        "removed": settings.clear,
+        "kinds": [row._asdict() for row in rows],
+        "limit_bytes": {"tables": tables.MOST_BYTES, "servers": debug_files.MOST_BYTES},
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _refuse_what_is_not_ours(cache: CacheDirectory) -> None:
+    try:
+        with cache.opened():
+            pass
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SymbolError(f"{cache.path} is not used: {reason}") from None
+
+
+def _mebibytes(size_bytes: int) -> str:
+    return f"{size_bytes / (1 << 20):.1f}"
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(seconds))

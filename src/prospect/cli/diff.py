@@ -1,0 +1,100 @@
+"""``prospect diff``: read the recordings of both sides, compare, and answer with the exit status.
+
+Nothing here is on the way to a command's exec: numpy and all stages may be imported.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import TYPE_CHECKING
+
+from prospect.cli.progress import progress
+from prospect.cli.terminal import say, takes_escapes
+from prospect.errors import UsageError
+from prospect.outputs import ReportFile, are_same_file
+
+if TYPE_CHECKING:
+    from prospect.cli.options import Settings
+
+CONDITION_MET = 3
+_AGAINST = "--against"
+
+
+def run(settings: Settings, words: list[str]) -> int:
+    """Compare the recordings that `words` name, and return 3 if `--fail-if` is met, else 0.
+
+    Raises:
+        ProspectError: a recording cannot be read, they cannot be compared, or the report not be
+            written.
+    """
+    before, after = sides(words)
+    for recording in (*before, *after):
+        if are_same_file(settings.output, recording):
+            raise UsageError(f"-f {settings.output}: the report would replace a recording")
+    target = ReportFile(settings.output)
+    try:
+        return _write(before, after, settings, target)
+    finally:
+        target.close()
+
+
+def sides(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the recordings of A and of B.
+
+    Raises:
+        UsageError: there are none on a side, or they cannot be told apart.
+    """
+    how = "prospect diff A B, or prospect diff A1 A2 ... --against B1 B2 ..."
+    if words.count(_AGAINST) > 1:
+        raise UsageError(f"diff: one {_AGAINST}, please: {how}")
+    if _AGAINST in words:
+        middle = words.index(_AGAINST)
+        before, after = words[:middle], words[middle + 1 :]
+    else:
+        before, after = words[:1], words[1:]
+        if len(words) > 2 and not any(word.startswith("-") for word in words):
+            raise UsageError(f"diff: which of the {len(words)} recordings are B's? {how}")
+    for word in (*before, *after):
+        if word == "-":
+            raise UsageError("diff: a recording is a file here, not a pipe")
+        if word.startswith("-"):
+            raise UsageError(f"diff: unexpected '{word}': options stand before the recordings")
+    if not (before and after):
+        raise UsageError(f"diff: which recordings? {how}")
+    return before, after
+
+
+def _write(before: list[str], after: list[str], settings: Settings, target: ReportFile) -> int:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in report
+    gc.disable()
+    from prospect.differences import diff
+    from prospect.render.diff_registry import make_diff_renderer
+    from prospect.render.text.diff import verdict_line
+
+    renderer = make_diff_renderer(
+        settings.format,
+        rows=settings.rows,
+        colour=takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR"),
+    )
+    with progress("reading the recordings and naming their addresses ..."):
+        difference = diff(
+            before,
+            after,
+            scope=settings.scope,
+            per=settings.per,
+            fdr=settings.fdr,
+            run_variation=settings.run_variation,
+            fail_if=settings.fail_if,
+            system_map=settings.system_map,
+            kernel_image=settings.kernel_image,
+            use_cache=settings.use_cache,
+            debuginfod_s=settings.debuginfod_s,
+        )
+    target.put(lambda out: renderer.render(difference, out))
+    verdict = difference.verdict
+    if verdict is None:
+        return 0
+    if not target.is_stdout or verdict.outcome == "met":
+        say(verdict_line(verdict))
+    return CONDITION_MET if verdict.outcome == "met" else 0

@@ -1,0 +1,1 @@
+"""Bytes at an address → instructions; and where the bytes of images and of the kernel come from."""

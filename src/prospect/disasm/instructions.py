@@ -1,0 +1,87 @@
+"""Bytes of code → columns of instructions, by the library that knows the machine best.
+
+Comes in: code, its address and the machine (EM_* of its image). Goes out: `Instructions`. x86 is
+decoded by iced-x86, all else (and x86 where that library has no build) by capstone; each is
+imported with the first code that needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from prospect.elf import layout
+from prospect.profile.source import NO_TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+Syntax = Literal["att", "intel"]
+SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
+
+_X86_BITS = {layout.EM_386: 32, layout.EM_X86_64: 64}
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """Instructions one after the other; what is none is a row of one or more bytes too.
+
+    Attributes:
+        address: u64[n] rising.
+        size_bytes: u8[n].
+        text: list[str] mnemonic and operands.
+        flow: u8[n] FLOW_* of `profile.source`.
+        target: u64[n] where a direct call or jump leads, else NO_TARGET.
+    """
+
+    address: NDArray[np.uint64]
+    size_bytes: NDArray[np.uint8]
+    text: list[str]
+    flow: NDArray[np.uint8]
+    target: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+def disassemble(
+    code: bytes | memoryview, address: int, machine: int, syntax: Syntax = "att"
+) -> Instructions | None:
+    """Decode code from its first byte to its last.
+
+    Args:
+        code: the bytes; an instruction that is cut off at their end is shown as no instruction.
+        address: of the first.
+        machine: EM_*.
+        syntax: of x86; other machines have one.
+
+    Returns:
+        The instructions, None for a machine that no library here knows.
+    """
+    bits = _X86_BITS.get(machine)
+    if bits:
+        try:
+            from prospect.disasm.x86 import decode  # noqa: PLC0415 - 50 ms, where it is needed
+        except ImportError:  # no build of iced-x86 for this machine
+            pass
+        else:
+            return _columns(decode(bytes(code), address, bits, syntax))
+    from prospect.disasm.other_machines import decode_other  # noqa: PLC0415 - 120 ms
+
+    rows = decode_other(bytes(code), address, machine, syntax)
+    return None if rows is None else _columns(rows)
+
+
+def _columns(rows: Iterable[tuple[int, int, str, int, int]]) -> Instructions:
+    address, size, text, flow, target = zip(*rows, strict=True) if rows else ((),) * 5
+    return Instructions(
+        address=np.array(address, np.uint64),
+        size_bytes=np.array(size, np.uint8),
+        text=list(text),
+        flow=np.array(flow, np.uint8),
+        target=np.array(target, np.uint64) if target else np.full(0, NO_TARGET, np.uint64),
+    )

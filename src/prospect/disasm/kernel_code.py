@@ -1,0 +1,121 @@
+"""Code of the recorded kernel: from the vmlinux that -L gives, else from the running kernel.
+
+Comes in: AVMAs of kernel routines. Goes out: bytes, or the reason why there are none. vmlinux has
+the kernel's code as it was linked, before the kernel patched itself for its processor, and no
+modules; /proc/kcore has all as it stands in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prospect.disasm.code_bytes import code_at
+from prospect.disasm.kcore import PATH, KernelCore
+from prospect.symbols.image_files import open_image
+from prospect.symbols.kernel import load_kernel
+from prospect.symbols.kernel_listings import address_of
+from prospect.symbols.objects import Missing
+from prospect.symbols.running_kernel import (
+    RUNNING_MACHINE,
+    is_running_kernel,
+    read_running_kernel,
+)
+
+if TYPE_CHECKING:
+    from prospect.elf.image import ElfImage
+    from prospect.symbols.cache import SymbolCache
+    from prospect.symbols.image_files import FoundImage
+    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.running_kernel import KernelPlaces
+
+NOT_RUNNING = "the recorded kernel is not the running one: give its vmlinux with -L"
+MOVED = "the machine was started again since, and its kernel stands elsewhere: give vmlinux with -L"
+NOT_THERE = "no kernel code stands at this address now: a module or BPF program was unloaded"
+NOT_IN_IMAGE = "this code is not in the vmlinux that -L gives: modules and BPF programs are not"
+
+
+@dataclass(frozen=True)
+class KernelImage:
+    """A vmlinux that is the recorded kernel's.
+
+    Attributes:
+        found: the file.
+        shift: recorded address minus address in the image, modulo 2**64.
+    """
+
+    found: FoundImage
+    shift: int
+
+    @property
+    def machine(self) -> int:
+        """EM_* of the kernel."""
+        return self.found.image.machine
+
+    @property
+    def image(self) -> ElfImage:
+        """The headers of the file."""
+        return self.found.image
+
+    def code_at(self, address: int, size: int) -> bytes | str:
+        """Return the bytes from an AVMA on, or why there are none."""
+        code = bytes(code_at(self.image, (address - self.shift) % 2**64, size))
+        return code or NOT_IN_IMAGE
+
+
+class LiveKernel:
+    """The running kernel's memory."""
+
+    def __init__(self, core: KernelCore) -> None:
+        self._core = core
+
+    @property
+    def machine(self) -> int:
+        """EM_* of the kernel."""
+        return self._core.machine
+
+    def code_at(self, address: int, size: int) -> bytes | str:
+        """Return the bytes from an AVMA on, or why there are none."""
+        return self._core.code_at(address, size) or NOT_THERE
+
+    def close(self) -> None:
+        """Close the memory."""
+        self._core.close()
+
+
+def open_kernel(
+    options: SymbolOptions,
+    cache: SymbolCache | None = None,
+    places: KernelPlaces = RUNNING_MACHINE,
+    core_path: str = PATH,
+) -> KernelImage | LiveKernel | str:
+    """Find the recorded kernel's code, or say why there is none.
+
+    Args:
+        options: facts of the recording and choices.
+        cache: where symbol tables are kept.
+        places: where the running kernel describes itself.
+        core_path: its memory.
+    """
+    if options.kernel_image:
+        return _given_image(options, places, cache)
+    if not is_running_kernel(options, places):
+        return NOT_RUNNING
+    running = read_running_kernel(options, places, cache)
+    if options.kernel_text and running.table is not None:
+        text = address_of(running.table, options.kernel_text_symbol.encode())
+        if text not in (None, options.kernel_text):
+            return MOVED
+    core = KernelCore.open(core_path)
+    return core if isinstance(core, str) else LiveKernel(core)
+
+
+def _given_image(
+    options: SymbolOptions, places: KernelPlaces, cache: SymbolCache | None
+) -> KernelImage | str:
+    names = load_kernel(options, places, cache)
+    if isinstance(names, Missing):
+        return names.note
+    found = open_image(os.fsencode(options.kernel_image or ""))
+    return "the file that -L gives is gone" if found is None else KernelImage(found, names.shift)

@@ -1,0 +1,223 @@
+"""Call-frame information of an image (.eh_frame) → its entries, and the code that each covers.
+
+In: an image. Out: a `FrameTable`: for each frame description entry (FDE) the addresses that it is
+for, where its program lies, and the common information entry (CIE) that it refers to. Compilers
+write one FDE for each function, or for each part of one that lies by itself, and strip(1) leaves
+them, because exceptions and unwinders need them.
+
+Entries are found by the sorted table of .eh_frame_hdr, else by a walk from the first to the last;
+either way they are then decoded all at once. Defined by the Linux Standard Base Core 5.0,
+"Exception Frames" and "DWARF Extensions", and DWARF 5, 6.4.1 "Structure of Call Frame Information".
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf import eh_pointers as pointers
+from prospect.elf import layout
+from prospect.elf.cie import WIDE_LENGTH, parse_cie
+from prospect.elf.eh_pointers import EhData
+from prospect.elf.image import NO_ADDRESS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.elf.cie import Cie
+    from prospect.elf.image import ElfImage
+
+MOST_ENTRIES = 1 << 22
+"""Entries beyond these are not read; the largest programs have about a million."""
+
+# Linkers fold equal CIEs: libraries have a handful, programs of many languages some dozens.
+_MOST_CIES = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTable:
+    """The FDEs of an image by rising address; those of no bytes, or that are damaged, are left out.
+
+    Attributes:
+        data: the section; all offsets count from its first byte.
+        start: u64[n] SVMA of the first instruction.
+        end: u64[n] SVMA of the first byte after, above `start`.
+        offset: i64[n] of the FDE's length field.
+        rest: i64[n] offset of what follows the range: augmentation data, then the program.
+        limit: i64[n] offset of the first byte after the FDE.
+        cie: i64[n] row of `cies`.
+        cies: the CIEs that are referred to.
+    """
+
+    data: EhData
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    offset: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    cie: NDArray[np.int64]
+    cies: tuple[Cie, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def read_frames(image: ElfImage) -> FrameTable | None:
+    """Read the frame entries of an image.
+
+    Args:
+        image: of any machine, linked (ET_EXEC or ET_DYN).
+
+    Returns:
+        The table; None where there is no .eh_frame, or none that can be read.
+    """
+    header = _header_data(image)
+    data = _section(image, b".eh_frame") or (_data_behind(image, header) if header else None)
+    if data is None:
+        return None
+    offset = _listed(header, data) if header else np.zeros(0, np.int64)
+    frames = _decode(data, offset)
+    if not len(frames):
+        frames = _decode(data, walk_entries(data))
+    return frames if len(frames) else None
+
+
+def walk_entries(data: EhData) -> NDArray[np.int64]:
+    """Find every entry, CIEs too, by the chain of lengths up to the terminator.
+
+    Returns:
+        i64[n] offsets of the length fields, at most `MOST_ENTRIES`.
+    """
+    buffer = data.content
+    read, read_wide = struct.Struct("<I").unpack_from, struct.Struct("<Q").unpack_from
+    offsets: list[int] = []
+    position, last = 0, len(buffer) - 4
+    while position <= last and len(offsets) < MOST_ENTRIES:
+        (length,) = read(buffer, position)
+        if length == 0:
+            break
+        offsets.append(position)
+        if length == WIDE_LENGTH:
+            if position + 12 > len(buffer):
+                break
+            length = read_wide(buffer, position + 4)[0] + 8
+        position += 4 + length
+    return np.array(offsets, np.int64)
+
+
+def _header_data(image: ElfImage) -> EhData | None:
+    """Return .eh_frame_hdr, by its segment where an image has no section headers."""
+    found = np.flatnonzero(image.segments["type"] == layout.PT_GNU_EH_FRAME)
+    # A debug file has the segment too, but something else stands where it says.
+    if image.find_section(b".eh_frame_hdr") >= 0 or not len(found):
+        return _section(image, b".eh_frame_hdr")
+    segment = image.segments[int(found[0])]
+    offset, size = int(segment["offset"]), int(segment["filesz"])
+    return _eh_data(image, image.data[offset : offset + size], int(segment["vaddr"]))
+
+
+def _section(image: ElfImage, name: bytes) -> EhData | None:
+    row = image.find_section(name)
+    content = image.section_data(row)
+    return _eh_data(image, content, int(image.sections[row]["addr"])) if len(content) else None
+
+
+def _eh_data(image: ElfImage, content: memoryview, address: int) -> EhData:
+    return EhData(content, address, 8 if image.is_64 else 4)
+
+
+def _data_behind(image: ElfImage, header: EhData) -> EhData | None:
+    """Return .eh_frame from where its header says that it begins to the end of its segment."""
+    found = (
+        header.encoded(np.array([4]), header.content[1], header.address)
+        if (len(header) > 4)
+        else None
+    )
+    if found is None:
+        return None
+    address = found[0]
+    offset = image.offset_of_svma(address)
+    if offset[0] == NO_ADDRESS:
+        return None
+    loads = image.segments[image.segments["type"] == layout.PT_LOAD]
+    ends = loads["offset"] + loads["filesz"]
+    holding = ends[(loads["offset"] <= offset[0]) & (ends > offset[0])]
+    content = image.data[int(offset[0]) : int(holding.max(initial=np.uint64(0)))]
+    return _eh_data(image, content, int(address[0]))
+
+
+def _listed(header: EhData, data: EhData) -> NDArray[np.int64]:
+    """Return the offsets of the FDEs that .eh_frame_hdr lists; none where it is of no known form.
+
+    Source: LSB Core 5.0, 10.6.2 "The .eh_frame_hdr section".
+    """
+    none = np.zeros(0, np.int64)
+    if len(header) < 4 or header.content[0] != 1:
+        return none
+    pointer_form, count_form, table_form = header.content[1:4]
+    pointer = header.encoded(np.array([4]), pointer_form, header.address)
+    if pointer is None or pointers.DW_EH_PE_OMIT in {count_form, table_form}:
+        return none
+    counted = header.encoded(pointer[1], count_form, header.address)
+    pointer_bytes = pointers.fixed_bytes(table_form, header.pointer_bytes)
+    if counted is None or pointer_bytes is None:
+        return none
+    entry_bytes = 2 * pointer_bytes
+    first = int(counted[1][0])
+    count = min(int(counted[0][0]), (len(header) - first) // entry_bytes, MOST_ENTRIES)
+    second = first + np.arange(max(count, 0), dtype=np.int64) * entry_bytes + pointer_bytes
+    listed = header.encoded(second, table_form, header.address)
+    if listed is None:
+        return none
+    offset = (listed[0] - np.uint64(data.address)).view(np.int64)
+    return np.unique(offset[(offset >= 0) & (offset < len(data))])
+
+
+def _decode(data: EhData, offset: NDArray[np.int64]) -> FrameTable:
+    """Decode the FDEs among the entries at these offsets i64[n]."""
+    length = data.fixed(offset, "<u4")
+    is_wide = length == WIDE_LENGTH
+    body = offset + np.where(is_wide, 12, 4)
+    length = np.where(is_wide, data.fixed(offset + 4, "<u8"), length)
+    to_cie = data.fixed(body, "<i4")
+    is_fde = (length > 4) & (length <= len(data) - body) & (to_cie != 0) & (to_cie <= body)
+    offset, body, limit = offset[is_fde], body[is_fde], (body + length)[is_fde]
+    cies, cie = _parse_cies(data, body - to_cie[is_fde])
+    start = np.zeros(len(body), np.uint64)
+    size, rest = start.copy(), np.full(len(body), len(data) + 1, np.int64)
+    for encoding in {entry.fde_encoding for entry in cies}:
+        of_cie = np.array([entry.fde_encoding == encoding for entry in cies])
+        rows = np.flatnonzero((cie >= 0) & of_cie.take(cie, mode="clip"))
+        begin = data.encoded(body.take(rows) + 4, encoding)
+        # A range is a number of the same size that counts from nothing.
+        extent = begin and data.encoded(begin[1], encoding & 0x0F)
+        if begin and extent:
+            start[rows], size[rows], rest[rows] = begin[0], extent[0], extent[1]
+    end = start + size
+    kept = np.flatnonzero((size > 0) & (end > start) & (rest <= limit))
+    kept = kept.take(np.argsort(start.take(kept), kind="stable"))
+    return FrameTable(
+        data=data,
+        start=start.take(kept),
+        end=end.take(kept),
+        offset=offset.take(kept),
+        rest=rest.take(kept),
+        limit=limit.take(kept),
+        cie=cie.take(kept),
+        cies=cies,
+    )
+
+
+def _parse_cies(
+    data: EhData, offset: NDArray[np.int64]
+) -> tuple[tuple[Cie, ...], NDArray[np.int64]]:
+    """Parse each distinct CIE once; return them, and which one each of `offset` is, -1 for none."""
+    distinct, which = np.unique(offset, return_inverse=True)
+    parsed = [parse_cie(data, one) for one in distinct[:_MOST_CIES].tolist()]
+    row = np.full(len(distinct), -1, np.int64)
+    known = [number for number, entry in enumerate(parsed) if entry]
+    row[known] = np.arange(len(known))
+    return tuple(entry for entry in parsed if entry), row.take(which)

@@ -1,0 +1,87 @@
+"""Limits of a row's time from its variance: skew where hits are few, even where they are many.
+
+A row of n single hits is a Poisson count, and its limits are not even: 1 hit may have been 0.1 or
+4.7. A row with another variance is treated as the count that would have that variance, each hit of
+it worth more or less than a tick.
+Source: limits of a Poisson count as quantiles of Gamma(n + 1/2), the equal-tailed Jeffreys
+interval, which holds the truth in 95 % of cases on average over rates (Brown, Cai and DasGupta,
+Statistica Sinica 13, 2003) and is close to the mid-P limits (Lancaster, J. Amer. Statist. Assoc.
+56, 1961), but is defined for counts that are not whole; the quantiles by Wilson and Hilferty
+(Proc. Nat. Acad. Sci. 17, 1931).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def student_quantile(normal: float, freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Student's quantiles from the normal distribution's, f64[n], for 2 degrees and more.
+
+    `beta.student_quantile` is exact, for any confidence, and takes a tenth of a second to make its
+    tables; this is right to 1 % for 2 degrees of freedom and to 0.1 % for 3 and more.
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
+    """
+    z = normal
+    terms = (
+        (z**3 + z) / 4.0,
+        (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0,
+        (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0,
+        (79.0 * z**9 + 776.0 * z**7 + 1482.0 * z**5 - 1920.0 * z**3 - 945.0 * z) / 92160.0,
+    )
+    return z + sum(
+        (term / freedom**power for power, term in enumerate(terms, 1)), np.zeros_like(freedom)
+    )
+
+
+def count_limits(
+    count: NDArray[np.float64], quantile: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the limits of the mean of Poisson counts, f64[n] each.
+
+    Args:
+        count: f64[n] what was counted; need not be whole.
+        quantile: f64[n] the normal (or Student's) quantile of the confidence wanted.
+    """
+    shape = count + 0.5
+    middle = 1.0 - 1.0 / (9.0 * shape)
+    width = quantile / (3.0 * np.sqrt(shape))
+    low = shape * np.maximum(middle - width, 0.0) ** 3
+    return np.minimum(low, count), np.maximum(shape * (middle + width) ** 3, count)
+
+
+def effective_limits(
+    hits: NDArray[np.float64],
+    of_ticks: NDArray[np.float64],
+    tick_s: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    quantile: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how far each row's limits are below and above its time, f64[r] s each.
+
+    Args:
+        hits: f64[r] samples.
+        of_ticks: f64[r] ticks that there were where the row was seen.
+        tick_s: f64[r] what a tick is worth.
+        variance: f64[r] s² of the row's time.
+        quantile: f64[r] of the confidence wanted.
+    """
+    # A row that is there nearly always is as uncertain as the few ticks without it.
+    rest = np.maximum(of_ticks - hits, 0.0)
+    mostly = hits > rest
+    small_s = np.minimum(hits, rest) * tick_s
+    known = (variance > 0) & (small_s > 0)
+    count = np.divide(small_s**2, variance, out=np.zeros(len(hits)), where=known)
+    worth_s = np.divide(variance, small_s, out=tick_s.copy(), where=known)
+    low, high = count_limits(count, quantile)
+    below, above = (count - low) * worth_s, (high - count) * worth_s
+    # Row and rest have the same skew with opposite signs: none where they are equal.
+    half, skew = (below + above) / 2.0, (above - below) / 2.0
+    share = np.minimum(hits, rest) / np.maximum(of_ticks, 1.0)
+    skew *= np.where(mostly, -1.0, 1.0) * (1.0 - 2.0 * share)
+    return half - skew, half + skew

@@ -1,0 +1,79 @@
+"""Which neighbours of a table cannot be told apart, and how much longer a run must be to do so.
+
+Comes in: the times of rows and the error of the difference to the row above. Goes out: flags, run
+lengths and the sentence about the first rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Runs this many times as long are not worth proposing: the rows are equal for all purposes.
+_LONGEST_FACTOR = 1000.0
+
+
+def alike(
+    seconds: NDArray[np.float64], above: NDArray[np.int64], difference_half_s: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return bool[r]: the rows that cannot be told from the one above them at 95 %.
+
+    Args:
+        seconds: f64[r].
+        above: i64[r] the row above, -1 for none.
+        difference_half_s: f64[r] half of the 95 % interval of the difference, as of `error_bars`.
+    """
+    difference = np.abs(seconds - seconds[above])
+    return (above >= 0) & ~(difference > np.nan_to_num(difference_half_s))
+
+
+def needed_seconds(
+    seconds: NDArray[np.float64],
+    above: NDArray[np.int64],
+    difference_half_s: NDArray[np.float64],
+    wall_s: float,
+) -> NDArray[np.float64]:
+    """Return how long a run would have to be to tell each row from the one above, f64[r].
+
+    An interval gets narrower with the square root of the run. Infinite where no run of reasonable
+    length would do, NaN where there is no row above.
+    """
+    difference = np.abs(seconds - seconds[above])
+    factor = np.divide(
+        difference_half_s, difference, out=np.full(len(seconds), np.inf), where=difference > 0
+    )
+    needed = np.where(
+        factor**2 <= _LONGEST_FACTOR, np.minimum(factor**2, _LONGEST_FACTOR) * wall_s, np.inf
+    )
+    return np.where(above >= 0, needed, np.nan)
+
+
+def separation_sentence(
+    is_alike: NDArray[np.bool_], needed_s: NDArray[np.float64], what: str
+) -> str:
+    """Return what would separate the first rows of a table; "" where they are separate.
+
+    Args:
+        is_alike: bool[n] of the first rows.
+        needed_s: f64[n] of the same rows.
+        what: what they are, in the plural: "processes".
+    """
+    if not is_alike.any():
+        return ""
+    longest = float(needed_s[is_alike].max())
+    first = f"The first {len(is_alike)} {what}"
+    if not np.isfinite(longest):
+        return f"{first} differ by too little for any run of reasonable length to tell them apart."
+    return f"{first} cannot all be told apart; a run of about {_rounded(longest)} would do it."
+
+
+def _rounded(seconds: float) -> str:
+    """Return a length of time with the two digits that an extrapolation supports."""
+    for unit, name in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2.0 * unit:
+            return f"{float(f'{seconds / unit:.2g}'):g} {name}"
+    return f"{float(f'{seconds:.2g}'):g} s"

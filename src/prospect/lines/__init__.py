@@ -1,0 +1,1 @@
+"""(object, address) → source file, line and inlined callers, for asked addresses only."""

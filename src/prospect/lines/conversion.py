@@ -1,0 +1,79 @@
+"""An ELF file with DWARF → a symcache: its lines and inlined functions, ordered by address.
+
+In and out: bytes. The library `symbolic` reads DWARF 2 to 5; what it makes is described by its
+crate symbolic-symcache. It reads files of others: one that does not belong to root or to us is
+read in a child that may use little time and memory; this file is its program too, and therefore
+imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import io
+
+_CHILD_SECONDS = 60
+_CHILD_BYTES = 4 << 30
+_PATIENCE_SECONDS = 180
+
+
+def convert(data: bytes | memoryview) -> bytes | None:
+    """Make a symcache in this process; None for what the library cannot read.
+
+    Args:
+        data: the whole ELF file; it is not copied.
+    """
+    import cffi  # noqa: PLC0415 - needed where lines are asked for only
+
+    with cffi.FFI().from_buffer("uint8_t[]", data) as view:
+        return _symcache_of(view)
+
+
+def _symcache_of(view: Any) -> bytes | None:
+    from symbolic.debuginfo import Archive  # noqa: PLC0415 - 50 ms
+    from symbolic.exceptions import SymbolicError  # noqa: PLC0415
+
+    try:
+        for image in Archive.from_bytes(view).iter_objects():
+            stream: io.BufferedReader = image.make_symcache().open_stream()
+            return stream.read()
+    except SymbolicError as error:  # a panic of the library is one too
+        # The library raises out of a frame that holds the error: a circle, which would keep the
+        # archive alive until garbage is collected, long after the bytes that it refers to.
+        error.__traceback__ = None
+    return None
+
+
+def convert_in_child(data: bytes | memoryview) -> bytes | None:
+    """Make a symcache in a child; None for what it cannot read within its limits."""
+    import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
+
+    command = [sys.executable, "-I", __file__]
+    try:
+        done = subprocess.run(
+            command,
+            input=data,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 and done.stdout else None
+
+
+def _serve() -> int:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_CHILD_BYTES, _CHILD_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (_CHILD_SECONDS, _CHILD_SECONDS))
+    symcache = convert(sys.stdin.buffer.read())
+    sys.stdout.buffer.write(symcache or b"")
+    return 0 if symcache else 1
+
+
+if __name__ == "__main__":
+    sys.exit(_serve())

@@ -1,0 +1,87 @@
+"""Which file has the DWARF of an image, and whether it may be given to the library that reads it.
+
+Comes in: an ELF image and its separate debug file. Goes out: the image to convert, or a sentence
+that says why there are no lines. Section names are those of the DWARF 5 standard, appendix B;
+compressed sections are defined by the gABI, "Section Compression", and ``.zdebug_`` by binutils.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.elf.image import ElfImage
+
+NO_DEBUG_INFO = "no debug information: install its debug symbols, or build it with -g"
+SPLIT = (
+    "its debug information is in .dwo or .dwp files (split DWARF), which are not read: "
+    "build it without -gsplit-dwarf for source lines"
+)
+SHARED = (
+    "part of its debug information is in a file shared with others (dwz): "
+    "some functions inlined there have no name"
+)
+UNREADABLE = "its debug information is damaged or too large to be read"
+
+# The reader needs several times this much memory, and its addresses and offsets have 32 bits.
+_LARGEST_BYTES = 4 << 30
+_COMPRESSED_32 = struct.Struct("<III")  # Elf32_Chdr: type, size, alignment
+_COMPRESSED_64 = struct.Struct("<IIQQ")  # Elf64_Chdr: type, reserved, size, alignment
+_OLD_COMPRESSED = struct.Struct(">4sQ")  # "ZLIB", size
+_OLD_PREFIX = b".zdebug_"
+_PREFIX = b".debug_"
+_LONGEST_SECTION_NAME_BYTES = 32
+
+
+def has_debug_info(image: ElfImage) -> bool:
+    """Whether an image has DWARF of its own."""
+    return any(image.find_section(name) >= 0 for name in (b".debug_info", b".zdebug_info"))
+
+
+def is_shared(image: ElfImage) -> bool:
+    """Whether part of the DWARF stands in another file, as ``dwz -m`` leaves it."""
+    return image.find_section(b".gnu_debugaltlink") >= 0
+
+
+def is_readable(image: ElfImage) -> bool:
+    """Whether the file and what it unpacks to is of a size to be read at all.
+
+    The library reserves the memory that a compressed section claims to need, and a refusal of the
+    system ends the process.
+    """
+    return len(image.data) + sum(_unpacked_sizes(image)) <= _LARGEST_BYTES
+
+
+def _unpacked_sizes(image: ElfImage) -> Iterator[int]:
+    """Give what each compressed section of debug information claims to unpack to."""
+    header = _COMPRESSED_64 if image.is_64 else _COMPRESSED_32
+    for section in image.sections:
+        name = _section_name(image, int(section["name"]))
+        start = int(section["offset"])
+        content = image.data[start : start + int(section["size"])]
+        if name.startswith(_OLD_PREFIX) and len(content) >= _OLD_COMPRESSED.size:
+            yield _OLD_COMPRESSED.unpack_from(content)[1]
+        elif (
+            name.startswith(_PREFIX)
+            and section["flags"] & layout.SHF_COMPRESSED
+            and len(content) >= header.size
+        ):
+            yield header.unpack_from(content)[-2]
+
+
+def _section_name(image: ElfImage, offset: int) -> bytes:
+    name = bytes(image.section_names[offset : offset + _LONGEST_SECTION_NAME_BYTES])
+    return name.partition(b"\0")[0]
+
+
+def load_address(image: ElfImage) -> int:
+    """Return the SVMA that the library counts addresses from: that of the first PT_LOAD."""
+    loads = np.flatnonzero(image.segments["type"] == layout.PT_LOAD)
+    return int(image.segments["vaddr"][loads[0]]) if len(loads) else 0

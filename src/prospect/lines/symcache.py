@@ -1,0 +1,250 @@
+"""A symcache and addresses → the functions, files and lines at each, through inlined functions.
+
+Comes in: bytes in the format of Sentry's symbolic, version 9. Goes out: `Frames`, as columns. All
+addresses are looked up together, some thirty times as fast as one by one through the library's
+own call, which serves where a library writes another version. Every index is checked: a damaged
+cache entry gives wrong lines at worst.
+Source: ``src/v9/raw.rs`` and ``src/v9/lookup.rs`` of the crate symbolic-symcache 13.9.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+VERSION = 9
+MAGIC = b"SYMC"
+NONE = 0xFFFFFFFF
+
+# Magic, version, 32 bytes of debug id, architecture; then the numbers of files, functions, source
+# locations and ranges, and the bytes of text; then what is reserved.
+_HEADER = struct.Struct("<4sI32sI5I16x")
+_FILE_FIELDS = 6
+_FUNCTION_FIELDS = 4
+_LOCATION_FIELDS = 4
+# Inlining is some 50 deep in the largest C++ programs; a damaged chain may be a circle.
+_DEEPEST = 250
+_LONGEST_TEXT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """The frames at addresses; those of address i from `start[i]` to `start[i + 1]`.
+
+    Attributes:
+        start: i64[n + 1].
+        name_index: i32[k] into `names`, -1 where unknown; the outermost function first.
+        file_index: i32[k] into `files`, -1 where unknown.
+        line: u32[k], 0 where unknown.
+        names: as the linker knows them; distinct.
+        files: paths as the compiler had them, made whole; distinct.
+    """
+
+    start: NDArray[np.int64]
+    name_index: NDArray[np.int32]
+    file_index: NDArray[np.int32]
+    line: NDArray[np.uint32]
+    names: list[bytes]
+    files: list[str]
+
+
+def no_frames(addresses: int) -> Frames:
+    """Return the frames of addresses of which nothing is known."""
+    none = np.zeros(0, np.int32)
+    start = np.zeros(addresses + 1, np.int64)
+    return Frames(start, none, none, none.astype(np.uint32), [], [])
+
+
+@dataclass(frozen=True, eq=False)
+class SymCache:
+    """The tables of a symcache; use `SymCache.parse`.
+
+    Attributes:
+        files: u32[f, 6] offsets of compilation directory, directory and name, and of others.
+        functions: u32[g, 4] offset of the name, an unused one, first address, language.
+        locations: u32[m, 4] file, line, function, and the location that this one is inlined into.
+        ranges: u32[r] first address of each of the last r locations, rising.
+        text: strings, each behind its length in LEB128.
+    """
+
+    files: NDArray[np.uint32]
+    functions: NDArray[np.uint32]
+    locations: NDArray[np.uint32]
+    ranges: NDArray[np.uint32]
+    text: memoryview
+
+    @classmethod
+    def parse(cls, content: bytes | memoryview) -> SymCache | None:
+        """Take the tables; None for another version, or if they do not fit the bytes."""
+        content = memoryview(content)
+        if len(content) < _HEADER.size:
+            return None
+        magic, version, _, _, files, functions, locations, ranges, text_bytes = _HEADER.unpack_from(
+            content
+        )
+        if magic != MAGIC or version != VERSION or ranges > locations:
+            return None
+        tables = []
+        position = _HEADER.size
+        for rows, fields in (
+            (files, _FILE_FIELDS),
+            (functions, _FUNCTION_FIELDS),
+            (locations, _LOCATION_FIELDS),
+            (ranges, 1),
+        ):
+            size = 4 * rows * fields
+            if position + size > len(content):
+                return None
+            area = content[position : position + size]
+            tables.append(np.frombuffer(area, "<u4").reshape(rows, fields))
+            position += -(-size // 8) * 8
+        if position + text_bytes > len(content):
+            return None
+        text = content[position : position + text_bytes]
+        return cls(tables[0], tables[1], tables[2], tables[3][:, 0], text)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether it knows any file: without DWARF a symcache has symbols only."""
+        return len(self.files) > 0
+
+    def lookup(self, address: NDArray[np.uint64]) -> Frames:
+        """Find the frames of addresses that count from the image's load address.
+
+        Args:
+            address: u64[n].
+        """
+        chain, start = self._chains(self._location_of(address))
+        rows, row_of = np.unique(chain, return_inverse=True)
+        chosen = self.locations.take(rows, axis=0)
+        names, name_index = self._names(chosen[:, 2])
+        files, file_index = self._files(chosen[:, 0])
+        line = np.where(chosen[:, 1] == NONE, np.uint32(0), chosen[:, 1])
+        return Frames(
+            start=start,
+            name_index=name_index.take(row_of),
+            file_index=file_index.take(row_of),
+            line=line.take(row_of),
+            names=names,
+            files=files,
+        )
+
+    def _location_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the innermost location of each address, -1 where there is none."""
+        if not len(self.ranges):
+            return np.full(len(address), -1, np.int64)
+        known = address < NONE
+        low = np.where(known, address, np.uint64(0)).astype(np.uint32)
+        row = np.searchsorted(self.ranges, low, side="right") - 1
+        location = row + (len(self.locations) - len(self.ranges))
+        is_end = (self.locations.take(np.maximum(location, 0), axis=0) == NONE).all(axis=1)
+        return np.where(known & (row >= 0) & ~is_end, location, -1)
+
+    def _chains(self, innermost: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Follow each location to the outermost that it is inlined into, all in lock-step.
+
+        Returns:
+            The locations of all addresses, the outermost first, and where each address's begin.
+        """
+        row = np.flatnonzero(innermost >= 0)
+        location = innermost.take(row)
+        rows: list[NDArray[np.int64]] = []
+        locations: list[NDArray[np.int64]] = []
+        while len(row) and len(rows) < _DEEPEST:
+            rows.append(row)
+            locations.append(location)
+            outer = self.locations[location, 3].astype(np.int64)
+            goes_on = outer < len(self.locations)
+            row, location = row[goes_on], outer[goes_on]
+        all_rows = np.concatenate([*reversed(rows), np.zeros(0, np.int64)])
+        chain = np.concatenate([*reversed(locations), np.zeros(0, np.int64)])
+        chain = chain.take(np.argsort(all_rows, kind="stable"))
+        start = np.zeros(len(innermost) + 1, np.int64)
+        np.cumsum(np.bincount(all_rows, minlength=len(innermost)), out=start[1:])
+        return chain, start
+
+    def _names(self, function: NDArray[np.uint32]) -> tuple[list[bytes], NDArray[np.int32]]:
+        known = function < len(self.functions)
+        offsets = np.full(len(function), NONE, np.uint32)
+        offsets[known] = self.functions[function[known], 0]
+        distinct, index = np.unique(offsets, return_inverse=True)
+        texts = [self._string(offset) for offset in distinct.tolist()]
+        return _without_empty(texts, index)
+
+    def _files(self, file: NDArray[np.uint32]) -> tuple[list[str], NDArray[np.int32]]:
+        distinct, index = np.unique(file, return_inverse=True)
+        paths = [self._path(row) for row in distinct.tolist()]
+        kept, file_index = _without_empty(paths, index)
+        return [path.decode("utf-8", "surrogateescape") for path in kept], file_index
+
+    def _path(self, file: int) -> bytes:
+        if file >= len(self.files):
+            return b""
+        parts = (self._string(offset) for offset in self.files[file, :3].tolist())
+        path = posixpath.join(*parts)
+        return posixpath.normpath(path) if path else b""
+
+    def _string(self, offset: int) -> bytes:
+        size, shift = 0, 0
+        for position in range(offset, min(offset + 4, len(self.text))):
+            octet = self.text[position]
+            size |= (octet & 0x7F) << shift
+            shift += 7
+            if octet < 0x80:
+                return bytes(
+                    self.text[position + 1 : position + 1 + min(size, _LONGEST_TEXT_BYTES)]
+                )
+        return b""
+
+
+def _without_empty(
+    texts: list[bytes], index: NDArray[np.int64]
+) -> tuple[list[bytes], NDArray[np.int32]]:
+    """Drop empty texts and equal ones; give their rows in what is left, -1 for the empty."""
+    rows: dict[bytes, int] = {}
+    row_of = np.array(
+        [rows.setdefault(text, len(rows)) if text else -1 for text in texts], np.int32
+    )
+    return list(rows), row_of.take(index) if len(texts) else np.zeros(0, np.int32)
+
+
+def lookup_each(content: bytes | memoryview, address: NDArray[np.uint64]) -> Frames:
+    """Find frames by the library's own call: for versions of the format that are not read here."""
+    from symbolic.exceptions import SymbolicError  # noqa: PLC0415 - rarely needed
+    from symbolic.symcache import SymCache as LibrarySymCache  # noqa: PLC0415
+
+    names: dict[bytes, int] = {}
+    files: dict[str, int] = {}
+    rows: list[tuple[int, int, int]] = []
+    start = [0]
+    try:
+        symcache = LibrarySymCache.from_bytes(bytes(content))
+    except SymbolicError:
+        return no_frames(len(address))
+    for one in address.tolist():
+        for found in reversed(symcache.lookup(one)):
+            name, path = found.symbol.encode(), found.full_path
+            rows.append(
+                (
+                    names.setdefault(name, len(names)) if name else -1,
+                    files.setdefault(posixpath.normpath(path), len(files)) if path else -1,
+                    found.line,
+                )
+            )
+        start.append(len(rows))
+    columns = np.array(rows, np.int64).reshape(-1, 3)
+    return Frames(
+        start=np.array(start, np.int64),
+        name_index=columns[:, 0].astype(np.int32),
+        file_index=columns[:, 1].astype(np.int32),
+        line=columns[:, 2].astype(np.uint32),
+        names=list(names),
+        files=list(files),
+    )

@@ -1,0 +1,307 @@
+"""What an annotation shows, computed once: hits by instruction, by block and by routine.
+
+Comes in: a Profile with `code`, the choice that it was made for, and who knows how far off times
+are (`estimate`, which this room does not import). Goes out: an `AnnotationView` that renderers
+format. docs/annotate.md says what its figures mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.profile.blocks import Blocks, find_blocks
+from prospect.profile.complete import complete
+from prospect.profile.counters import run_counters
+from prospect.profile.portions import event_seconds
+from prospect.profile.remarks import run_warnings
+from prospect.profile.routine_choice import chosen_hits, shown_detail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.processes import Detail
+    from prospect.profile.routine_choice import RoutineChoice
+    from prospect.profile.source import CodeTable
+
+    HalfWidths = Callable[[Profile, int, NDArray[np.int32], int], NDArray[np.float64] | None]
+    """Of a profile, an event, the row of each hit (-1: none) and the number of rows: half of each
+    row's 95 % interval in seconds; None where the event has no time."""
+
+_CLOCK_SKID = (
+    "The sampling clock is a timer: a hit stands at the instruction that would have come next when "
+    "the interrupt was taken. Time that an instruction takes shows at the one after it."
+)
+_COUNTER_SKID = (
+    "The counter interrupts some instructions late: time that an instruction takes shows at one of "
+    "the next."
+)
+
+
+@dataclass(frozen=True)
+class AnnotatedRoutine:
+    """One routine and one event's hits in it.
+
+    Attributes:
+        function: row of the profile's functions.
+        reason: why it has no instructions; "" where it has some.
+        rows: its instructions in the code table.
+        hits, seconds: of the routine.
+        half_width_s: half of the 95 % interval of `seconds`, None where unknown.
+        share: its part of what the event counted, 0 to 1.
+        counted: i64[n] hits by instruction.
+        instruction_seconds: f64[n].
+        instruction_half_width_s: f64[n] as `half_width_s`, None where unknown.
+        instruction_share: f64[n] part of the routine's weight, 0 to 1.
+        stray_hits: hits in the routine that are at no instruction's first byte.
+        blocks: its basic blocks and jumps.
+        hottest: its instruction with the most hits, -1 without any.
+        likely: the one that is likely meant by those hits, -1 where that cannot be said.
+    """
+
+    function: int
+    reason: str
+    rows: slice
+    hits: int
+    seconds: float
+    half_width_s: float | None
+    share: float
+    counted: NDArray[np.int64]
+    instruction_seconds: NDArray[np.float64]
+    instruction_half_width_s: NDArray[np.float64] | None
+    instruction_share: NDArray[np.float64]
+    stray_hits: int
+    blocks: Blocks
+    hottest: int
+    likely: int
+
+
+@dataclass(frozen=True)
+class EventAnnotation:
+    """The routines of one event.
+
+    Attributes:
+        event: what was sampled.
+        has_time: whether its hits can be told in seconds.
+        hits, seconds: all that was chosen by `-V`, annotated or not.
+        skid: a sentence about which instruction hits mean; "" where they are exact.
+        routines: heaviest first.
+    """
+
+    event: EventInfo
+    has_time: bool
+    hits: int
+    seconds: float
+    skid: str
+    routines: list[AnnotatedRoutine]
+
+
+@dataclass(frozen=True)
+class AnnotationView:
+    """Every figure of an annotation.
+
+    Attributes:
+        profile: the profile, completed.
+        code: its instructions.
+        choice: what was asked for.
+        detail: the `-V` that is shown.
+        notes: what could not be seen or found.
+        warnings: what was lost or damaged.
+        events: one an event with hits in the routines.
+    """
+
+    profile: Profile
+    code: CodeTable
+    choice: RoutineChoice
+    detail: Detail
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    events: list[EventAnnotation]
+
+
+def annotation_view(
+    profile: Profile, choice: RoutineChoice, half_widths: HalfWidths | None = None
+) -> AnnotationView:
+    """Compute every figure of an annotation.
+
+    Args:
+        profile: made with `code` for this choice.
+        choice: what was asked for.
+        half_widths: estimates the error of rows; None for no error bars.
+    """
+    if profile.code is None:
+        raise ValueError("the profile was made without code")
+    code = profile.code
+    profile = complete(profile)
+    member = chosen_hits(profile, choice.detail)
+    rows = _Rows(
+        function=profile.locations.function_index.take(profile.hits.location_index),
+        instruction=instruction_of_hits(profile, code),
+        half_widths=half_widths,
+    )
+    events = []
+    for event in np.unique(profile.hits.event[member]).tolist():
+        at = np.flatnonzero(member & (profile.hits.event == event))
+        events.append(_event(profile, code, event, at, rows))
+    counters = run_counters(profile)
+    return AnnotationView(
+        profile=profile,
+        code=code,
+        choice=choice,
+        detail=shown_detail(profile, choice.detail),
+        notes=_notes(profile, code),
+        warnings=run_warnings(profile, counters),
+        events=[event for event in events if event.routines],
+    )
+
+
+def instruction_of_hits(profile: Profile, code: CodeTable) -> NDArray[np.int64]:
+    """Return i64[h] each hit's row among the instructions, -1 for none of them."""
+    locations = profile.locations
+    row = np.full(len(locations), -1, np.int64)
+    for routine, function in enumerate(code.function_index.tolist()):
+        first, last = code.start[routine : routine + 2].tolist()
+        if first == last:
+            continue
+        at = np.flatnonzero(locations.function_index == function)
+        address, own = locations.address.take(at), code.address[first:last]
+        found = np.minimum(np.searchsorted(own, address), last - first - 1)
+        row[at] = np.where(own.take(found) == address, found + first, -1)
+    return row.take(profile.hits.location_index)
+
+
+class _Rows(NamedTuple):
+    """The function and the instruction of each hit, and who estimates the error of their sums."""
+
+    function: NDArray[np.int32]
+    instruction: NDArray[np.int64]
+    half_widths: HalfWidths | None
+
+    def errors(
+        self, profile: Profile, event: int, at: NDArray[np.int64], *, by_function: bool, rows: int
+    ) -> NDArray[np.float64] | None:
+        """Estimate the error of each function's or instruction's time, of the hits `at` alone."""
+        if self.half_widths is None:
+            return None
+        of_hit = self.function if by_function else self.instruction
+        row = np.full(len(profile.hits), -1, np.int32)
+        row[at] = of_hit.take(at)
+        return self.half_widths(profile, event, row, rows)
+
+
+class _Sums(NamedTuple):
+    """Hits, periods, weights and errors of rows; weights are what shares are of."""
+
+    hits: NDArray[np.int64]
+    period: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    half_width_s: NDArray[np.float64] | None = None
+
+    def by(
+        self, group: NDArray[np.integer], groups: int, half_width_s: NDArray[np.float64] | None
+    ) -> _Sums:
+        """Add up by group; -1 is none."""
+        known = group >= 0
+        hits, period, weight = (
+            np.bincount(group[known], column[known], groups)
+            for column in (self.hits, self.period, self.weight)
+        )
+        return _Sums(
+            hits.astype(np.int64),
+            period.astype(np.int64),
+            weight.astype(np.float64),
+            half_width_s,
+        )
+
+
+def _event(
+    profile: Profile, code: CodeTable, event_index: int, at: NDArray[np.int64], rows: _Rows
+) -> EventAnnotation:
+    """Annotate one event; `at` are the rows of its hits that count."""
+    event = profile.run.events[event_index]
+    count, period = profile.hits.count.take(at), profile.hits.period.take(at)
+    whole = np.maximum(period, 0) if event.seconds_per_period > 0 else count
+    sums = _Sums(count, period, whole.astype(np.float64))
+    functions, instructions = len(profile.functions), len(code.address)
+    by_function = sums.by(
+        rows.function.take(at),
+        functions,
+        rows.errors(profile, event_index, at, by_function=True, rows=functions),
+    )
+    by_instruction = sums.by(
+        rows.instruction.take(at),
+        instructions,
+        rows.errors(profile, event_index, at, by_function=False, rows=instructions),
+    )
+    routines = [
+        _routine(code, routine, event, by_function, by_instruction)
+        for routine, row in enumerate(code.function_index.tolist())
+        if by_function.hits[row]
+    ]
+    return EventAnnotation(
+        event=event,
+        has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
+        hits=int(count.sum()),
+        seconds=float(event_seconds(event, count, period).sum()),
+        skid=_skid(event),
+        routines=sorted(routines, key=lambda one: (-one.share, -one.hits, one.function)),
+    )
+
+
+def _routine(
+    code: CodeTable, routine: int, event: EventInfo, functions: _Sums, instructions: _Sums
+) -> AnnotatedRoutine:
+    row = int(code.function_index[routine])
+    rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
+    counted = instructions.hits[rows]
+    blocks = find_blocks(code, routine)
+    hottest = int(counted.argmax()) if counted.any() else -1
+    hits, weight = int(functions.hits[row]), float(functions.weight[row])
+    error, errors = functions.half_width_s, instructions.half_width_s
+    return AnnotatedRoutine(
+        function=row,
+        reason=code.reason[routine],
+        rows=rows,
+        hits=hits,
+        seconds=float(event_seconds(event, functions.hits, functions.period)[row]),
+        half_width_s=None if error is None else float(error[row]),
+        share=weight / max(float(functions.weight.sum()), 1.0),
+        counted=counted,
+        instruction_seconds=event_seconds(event, counted, instructions.period[rows]),
+        instruction_half_width_s=None if errors is None else errors[rows],
+        instruction_share=instructions.weight[rows] / max(weight, 1.0),
+        stray_hits=hits - int(counted.sum()) if len(counted) else 0,
+        blocks=blocks,
+        hottest=hottest,
+        likely=_likely(hottest, blocks) if _skid(event) else hottest,
+    )
+
+
+def _likely(hottest: int, blocks: Blocks) -> int:
+    """Return the instruction before the hottest; -1 where a jump may have led there."""
+    if hottest <= 0 or hottest in blocks.jump_to:
+        return -1
+    return hottest - 1
+
+
+def _skid(event: EventInfo) -> str:
+    """Say which instruction hits mean; "" where the event is precise.
+
+    Source: perf-list(1), EVENT MODIFIERS: p asks for precision; of a timer it changes nothing.
+    """
+    if event.seconds_per_period > 0:
+        return _CLOCK_SKID
+    modifiers = event.name.rpartition(":")[2] if ":" in event.name else ""
+    return "" if set(modifiers) & {"p", "P"} else _COUNTER_SKID
+
+
+def _notes(profile: Profile, code: CodeTable) -> tuple[str, ...]:
+    notes = list(profile.run.limits)
+    for row, note in (code.lines.notes if code.lines else {}).items():
+        notes.append(f"{profile.objects.path[row]}: {note}.")
+    return tuple(notes)

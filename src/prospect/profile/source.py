@@ -1,0 +1,112 @@
+"""The tables of a profile that lead to source and instructions; made only where they are asked for.
+
+Tables are frozen dataclasses of columns, as in `model`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NO_TARGET = 2**64 - 1
+
+# What an instruction does to the flow of control.
+FLOW_NEXT = 0
+FLOW_CALL = 1
+FLOW_JUMP = 2
+FLOW_BRANCH = 3  # jumps on a condition
+FLOW_RETURN = 4
+FLOW_STOP = 5  # nothing follows: ud2, hlt, an indirect jump's table
+FLOW_UNKNOWN = 6  # bytes that are no instruction
+
+FLOW_NAMES = ("next", "call", "jump", "branch", "return", "stop", "unknown")
+
+
+@dataclass(frozen=True)
+class LineTable:
+    """Where in the source instructions are, through the functions that were inlined there.
+
+    A row has the frames from `frame_start[row]` to `frame_start[row + 1]`: first the function that
+    holds the instruction, with the line of its call of the next; last the innermost inlined one,
+    with the line of the instruction itself. A row without frames has no known line.
+
+    Attributes:
+        frame_start: i64[r + 1].
+        name_index: i32[k] into `names`, -1 where unknown.
+        file_index: i32[k] into `files`, -1 where unknown.
+        line: u32[k], 0 where unknown.
+        names: functions, demangled.
+        files: paths as the compiler recorded them.
+        notes: by object row, why lines of that object are missing or not whole.
+    """
+
+    frame_start: NDArray[np.int64]
+    name_index: NDArray[np.int32]
+    file_index: NDArray[np.int32]
+    line: NDArray[np.uint32]
+    names: list[str]
+    files: list[str]
+    notes: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.frame_start) - 1
+
+
+def innermost(
+    lines: LineTable, row: NDArray[np.integer]
+) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+    """Return the source lines of instructions themselves.
+
+    Args:
+        lines: the table.
+        row: i[n] rows of it; those that it has not, as of a completed profile, have no line.
+
+    Returns:
+        i32[n] rows of `lines.files`, -1 where unknown, and u32[n] lines, 0 where unknown.
+    """
+    inside = np.clip(row, 0, max(len(lines) - 1, 0))
+    end = np.append(lines.frame_start, 0).take(inside + 1)
+    known = (row >= 0) & (row < len(lines)) & (end > lines.frame_start.take(inside))
+    frame = np.where(known, end - 1, len(lines.line))
+    return np.append(lines.file_index, np.int32(-1)).take(frame), np.append(
+        lines.line, np.uint32(0)
+    ).take(frame)
+
+
+@dataclass(frozen=True)
+class CodeTable:
+    """The instructions of chosen routines; those of `function_index[c]` from `start[c]` on.
+
+    Attributes:
+        function_index: i32[c] rows of the profile's functions.
+        start: i64[c + 1] first instruction of each routine.
+        reason: list[str] by routine: why it has no instructions; "" where it has some.
+        address: u64[n] rising within a routine; SVMA for images, AVMA for the kernel.
+        size_bytes: u8[n].
+        text: list[str] mnemonic and operands.
+        flow: u8[n] FLOW_*.
+        target: u64[n] where a direct call or jump leads, else `NO_TARGET`.
+        target_name: list[str] routine and offset there, as in ``memcpy+16``; "" where unknown.
+        lines: of the instructions, one row each; None where they were not asked for.
+        source: text of source lines by (row of `lines.files`, line number), as far as readable.
+    """
+
+    function_index: NDArray[np.int32]
+    start: NDArray[np.int64]
+    reason: list[str]
+    address: NDArray[np.uint64]
+    size_bytes: NDArray[np.uint8]
+    text: list[str]
+    flow: NDArray[np.uint8]
+    target: NDArray[np.uint64]
+    target_name: list[str]
+    lines: LineTable | None = None
+    source: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.function_index)

@@ -1,0 +1,82 @@
+"""The fields of kernel time by cause and of system calls, as docs/schema.md describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prospect.profile.causes import CAUSE_KIND_NAMES
+from prospect.render.json.bars import bar_fields
+from prospect.render.json.encoding import finite
+
+if TYPE_CHECKING:
+    from prospect.profile.view import EventView
+    from prospect.render.event_report import EventReport
+
+
+def cause_fields(report: EventReport, process: int | None = None) -> dict[str, Any]:
+    """Return kernel time by cause, of a process or of the system."""
+    causes = report.event.causes
+    rows = causes.of_system() if process is None else causes.of_process(process)
+    estimates = report.estimates.causes.of(rows, -1 if process is None else process)
+    shown = slice(0, rows.shown)
+    columns = (rows.kind, rows.hits, rows.seconds, rows.share)
+    return {
+        "hits": rows.total_hits,
+        "seconds": round(rows.total_seconds, 9),
+        "rows": [
+            {
+                "kind": CAUSE_KIND_NAMES[kind],
+                "name": name or None,
+                "hits": hits,
+                "seconds": round(seconds, 9),
+                **bar_fields(estimates, row),
+                "share": share,
+            }
+            for row, (name, kind, hits, seconds, share) in enumerate(
+                zip(rows.name[shown], *(column[shown].tolist() for column in columns), strict=True)
+            )
+        ],
+        "skipped": {
+            "causes": len(rows) - rows.shown,
+            "hits": rows.skipped_hits,
+            "seconds": round(rows.skipped_seconds, 9),
+        },
+    }
+
+
+def syscall_fields(report: EventReport, process: int | None = None) -> list[dict[str, Any]] | None:
+    """Return system calls, of a process or of the system; None where nothing tells of any."""
+    event = report.event
+    rows = event.calls.system if process is None else event.calls.of_process(process)
+    half_s = report.estimates.causes.of_calls(rows.name, -1 if process is None else process)
+    is_counted = event.calls.is_counted
+    if not (is_counted or event.causes.is_told):
+        return None
+    return [
+        {
+            "name": rows.name[row],
+            "hits": int(rows.hits[row]),
+            "seconds": round(float(rows.sampled_s[row]), 9),
+            "error_s": finite(round(float(half_s[row]), 9)),
+            "share": float(rows.share[row]),
+            "calls": int(rows.calls[row]) if is_counted else None,
+            "compat_calls": int(rows.compat_calls[row]) if is_counted else None,
+            "unfinished": int(rows.unfinished[row]) if is_counted else None,
+            "inside_s": round(float(rows.time_s[row]), 9) if is_counted else None,
+            "mean_s": finite(float(rows.mean_s[row])),
+        }
+        for row in range(len(rows))
+    ]
+
+
+def counting_fields(event: EventView) -> dict[str, Any] | None:
+    """Return how system calls were counted, and what that cost; None where they were not."""
+    calls = event.calls
+    if not calls.is_counted:
+        return None
+    return {
+        "dropped": calls.dropped,
+        "recorder_calls": calls.recorder_calls,
+        "cost_ns": calls.cost_ns,
+        "cost_share": calls.cost_share,
+    }

@@ -1,0 +1,104 @@
+"""The text of an annotation: a block a routine, and what is to be known of all of them.
+
+Comes in: an `AnnotationView`. Goes out: UTF-8 lines as docs/annotate.md describes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from prospect.profile.naming import LABELS, NameSource
+from prospect.render.renderer import write_pieces
+from prospect.render.text.arrows import ASCII, BOXES
+from prospect.render.text.escape import escaped
+from prospect.render.text.listing import Form, Listing
+from prospect.render.text.numbers import Figures, counted, percent, percent_digits
+from prospect.render.text.style import RULE, Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from prospect.profile.annotation import AnnotatedRoutine, AnnotationView, EventAnnotation
+
+
+@dataclass(frozen=True)
+class TextAnnotation:
+    """Annotated instructions, for people.
+
+    Attributes:
+        whole: show every instruction, also far from all hits.
+        colour: mark titles and the hottest instructions for a terminal.
+        boxes: draw jumps with box characters, else with ASCII.
+    """
+
+    name: ClassVar[str] = "text"
+
+    whole: bool = False
+    colour: bool = False
+    boxes: bool = False
+
+    def render(self, view: AnnotationView, out: BinaryIO) -> None:
+        """Write the annotation to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces((f"{line}\n".encode() for line in self._lines(view)), out)
+
+    def _lines(self, view: AnnotationView) -> Iterator[str]:
+        style = Style(self.colour)
+        for note in view.notes:
+            yield f"Note: {escaped(note)}"
+        for warning in view.warnings:
+            yield style.warning(f"Warning: {escaped(warning)}")
+        for event in view.events:
+            yield f"Event: {escaped(event.event.name)}, {_amount(event)} of {_scope(view)}"
+            if event.skid:
+                yield f"Note: {event.skid}"
+            yield ""
+            for routine in event.routines:
+                yield from _routine_lines(self, view, event, routine)
+        if not view.events:
+            yield "- Nothing passes the thresholds: lower them with -m and -k, or choose with -V."
+
+
+def _amount(event: EventAnnotation) -> str:
+    figures = Figures(event.hits, event.seconds, has_time=event.has_time)
+    seconds = f" = {figures.seconds(event.seconds)} seconds" if event.has_time else ""
+    return counted(event.hits, "hit") + seconds
+
+
+def _scope(view: AnnotationView) -> str:
+    return {
+        "2": "the command",
+        "3": "the command and its descendants",
+        "4": "every process",
+        "k": "the kernel",
+    }[view.detail]
+
+
+def _routine_lines(
+    options: TextAnnotation, view: AnnotationView, event: EventAnnotation, routine: AnnotatedRoutine
+) -> Iterator[str]:
+    style = Style(options.colour)
+    functions, objects = view.profile.functions, view.profile.objects
+    source = NameSource(int(functions.source[routine.function]))
+    name = escaped(functions.name[routine.function]) or f"[{LABELS[source]}]"
+    path = escaped(objects.path[int(functions.object_index[routine.function])])
+    figures = Figures(event.hits, event.seconds, has_time=event.has_time)
+    start = int(functions.address[routine.function])
+    error = "" if routine.half_width_s is None else f" ± {figures.seconds(routine.half_width_s)}"
+    seconds = f" = {figures.seconds(routine.seconds)}{error} seconds" if event.has_time else ""
+    share = percent(routine.share, percent_digits(event.hits))
+    yield RULE
+    yield style.title(f"{name}  {path}")
+    yield f"{counted(routine.hits, 'hit')}{seconds}, {share} of all"
+    yield RULE
+    if routine.reason:
+        yield f"- No instructions: {escaped(routine.reason)}."
+    else:
+        form = Form(options.whole, BOXES if options.boxes else ASCII, figures, style)
+        yield from Listing(view.code, routine, start, form).lines()
+    yield ""

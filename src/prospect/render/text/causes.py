@@ -1,0 +1,72 @@
+"""Kernel time by cause: why the CPU was in the kernel, for a process and for the system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.profile.causes import CAUSE_KIND_NAMES
+from prospect.profile.model import CAUSE_SYSCALL
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.escape import escaped
+from prospect.render.text.numbers import counted, percent_column, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.estimate.row_estimates import RowEstimates
+    from prospect.profile.causes import CauseRows
+    from prospect.render.text.page import Page
+
+_NAMES = (Column("Cause", right=False), Column("Which", right=False))
+_CALLS_IN_ONE = "all, see Section 2"
+
+
+def process_cause_lines(page: Page, process: int) -> Iterator[str]:
+    """Yield a process's block; nothing where it took no kernel time or no causes are known."""
+    rows = page.event.causes.of_process(process, calls_in_one=True)
+    if page.event.causes.is_told and len(rows):
+        yield page.style.title("Kernel time by cause:")
+        yield from _lines(page, rows, page.estimates.causes.of(rows, process))
+        yield ""
+
+
+def system_cause_lines(page: Page) -> Iterator[str]:
+    """Yield the section of the whole system; nothing where no causes are known."""
+    if page.event.causes.is_told:
+        yield from page.style.section("KERNEL Time by Cause, All Processes")
+        rows = page.event.causes.of_system()
+        yield from _lines(page, rows, page.estimates.causes.of(rows))
+        yield ""
+
+
+def _lines(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str]:
+    shown = rows.shown
+    if shown:
+        times, bars = page.figures.timed_columns(
+            rows.seconds[:shown].tolist(), estimates.half_width_s[:shown]
+        )
+        columns = [Column("Pcnt"), Column("Hits"), Column("Secs")]
+        cells = [
+            percent_column(rows.share[:shown].tolist(), percent_digits(rows.total_hits)),
+            [str(hits) for hits in rows.hits[:shown].tolist()],
+            times,
+        ]
+        if page.event.has_time:
+            columns.append(Column("±"))
+            cells.append(bars)
+        kinds = [CAUSE_KIND_NAMES[kind] for kind in rows.kind[:shown].tolist()]
+        which = [_which(rows, row) for row in range(shown)]
+        yield from table_lines([*columns, *_NAMES], [*cells, kinds, which])
+    if shown < len(rows):
+        first_s = float(rows.seconds[shown])
+        yield page.style.cut(
+            f"- Skip remainder, SPU of {first_s:.6f} is below"
+            f" '-k {page.view.kernel_threshold_s:.6f}' Sec"
+            f" ({counted(len(rows) - shown, 'cause')}, {counted(rows.skipped_hits, 'hit')})"
+        )
+
+
+def _which(rows: CauseRows, row: int) -> str:
+    if not rows.name[row] and rows.kind[row] == CAUSE_SYSCALL:
+        return _CALLS_IN_ONE
+    return escaped(rows.name[row])

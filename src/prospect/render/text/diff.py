@@ -1,0 +1,275 @@
+"""The text of a comparison: what changed, most first, with how sure that is.
+
+Comes in: a Comparison. Goes out: UTF-8 lines as docs/diff.md describes them.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from prospect.profile.portions import PORTION_NAMES
+from prospect.render.renderer import write_pieces
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.escape import escaped, shortened
+from prospect.render.text.numbers import counted
+from prospect.render.text.style import Style
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.comparison import ChangeTable, ComparedRecording, Comparison
+    from prospect.estimate.verdict import Verdict
+
+_TITLES = {"process": "Process", "object": "Object", "routine": "Routine"}
+_NUMBERS = (
+    Column("", right=False),
+    Column("A"),
+    Column("B"),
+    Column("Change"),
+    Column("+/-"),
+    Column("Relative"),
+    Column("95% from"),
+    Column("to"),
+    Column("Mode", right=False),
+)
+_NAME_WIDTH = 60
+_NO_NAME = "[no name]"
+_MOST_DIGITS = 6
+_UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
+
+
+@dataclass(frozen=True)
+class TextDiff:
+    """What changed, for people.
+
+    Attributes:
+        rows: how many rows a table shows; significant ones always.
+        colour: mark titles, warnings and what was left out for a terminal.
+    """
+
+    name: ClassVar[str] = "text"
+    suffix: ClassVar[str] = ".txt"
+    media_type: ClassVar[str] = "text/plain; charset=utf-8"
+
+    rows: int = 20
+    colour: bool = False
+
+    def render(self, comparison: Comparison, out: BinaryIO) -> None:
+        """Write the comparison to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        lines = _lines(comparison, self.rows, Style(self.colour))
+        write_pieces((f"{line}\n".encode(errors="backslashreplace") for line in lines), out)
+
+
+class _Unit(NamedTuple):
+    """What times are shown in: its name, and how many of it a second has."""
+
+    name: str
+    per_second: float
+
+
+def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
+    unit = _unit(float(comparison.total.mean.max(initial=0.0)))
+    yield from _header_lines(comparison, unit, style)
+    yield from style.section("Total")
+    yield from _table(_joined(comparison.total, comparison.portions), unit, "")
+    yield ""
+    for table in (comparison.processes, comparison.objects, comparison.routines):
+        yield from style.section(f"By {table.kind}")
+        yield from _rows_lines(table, rows, unit, style)
+        yield ""
+    if comparison.verdict is not None:
+        yield from style.section("Condition")
+        line = verdict_line(comparison.verdict)
+        yield style.warning(line) if comparison.verdict.outcome == "met" else line
+
+
+def _unit(seconds: float) -> _Unit:
+    """Return the coarsest unit in which `seconds` is 1 or more."""
+    return _Unit(*next((unit for unit in _UNITS if seconds * unit[1] >= 1.0), _UNITS[-1]))
+
+
+def _header_lines(comparison: Comparison, unit: _Unit, style: Style) -> Iterator[str]:
+    options = comparison.options
+    yield style.title("Difference: B less A")
+    yield ""
+    yield f"Prospect: {__version__}"
+    for side, recordings in (("A", comparison.before), ("B", comparison.after)):
+        for recording in recordings:
+            yield f"{side}: {_recording(recording, comparison)}"
+    yield f"Compared: CPU time of {_scope(comparison)}, in {unit.name} {_per(comparison)}"
+    yield "Intervals: 95%"
+    yield (
+        f"Significant: rows with a *; of {counted(comparison.tested, 'row')} tested, at most "
+        f"{options.fdr * 100:g}% of those marked are expected to be wrong (--fdr)"
+    )
+    for note in comparison.notes:
+        yield f"Note: {escaped(note)}"
+    for warning in comparison.warnings:
+        yield style.warning(f"Warning: {escaped(warning)}")
+    yield ""
+
+
+def _scope(comparison: Comparison) -> str:
+    scope = comparison.options.scope
+    words = {
+        "2": "the command",
+        "3": "the command and its descendants",
+        "4": "every process but Prospect and idle CPUs",
+        "k": "the kernel but idle CPUs",
+    }
+    return f"{words[scope]} (-V {scope})"
+
+
+def _per(comparison: Comparison) -> str:
+    words = {"run": "per run", "second": "per second of wall time"}
+    return words.get(comparison.work.kind) or f"for each of the {escaped(comparison.work.unit)}"
+
+
+def _recording(recording: ComparedRecording, comparison: Comparison) -> str:
+    run = recording.run
+    what = escaped(shlex.join(run.command)) or "system"
+    hits = counted(recording.hits, "hit")
+    parts = [f"{escaped(run.origin)}: {what}", f"{run.wall_seconds:.3f} Sec", hits]
+    if comparison.work.kind == "count":
+        parts.append(f"{recording.work:g} {escaped(comparison.work.unit)}")
+    return ", ".join(parts)
+
+
+def _joined(first: ChangeTable, second: ChangeTable) -> ChangeTable:
+    """Return the rows of both tables, the first one's named Total."""
+    columns = {
+        name: np.concatenate([column, getattr(second, name)])
+        for name, column in vars(first).items()
+        if isinstance(column, np.ndarray)
+    }
+    names = ["Total"] * len(first) + [PORTION_NAMES[row] for row in second.portion.tolist()]
+    return type(first)(kind="total", name=names, object=[""] * len(names), **columns)
+
+
+def _rows_lines(table: ChangeTable, rows: int, unit: _Unit, style: Style) -> Iterator[str]:
+    shown = table.shown(rows)
+    found = int(np.count_nonzero(table.significant))
+    yield f"{counted(found, 'significant change')} in {counted(len(table), 'row')}."
+    if shown:
+        yield from _table(table, unit, _TITLES[table.kind], slice(0, shown))
+    if shown < len(table):
+        before, after = (table.mean[shown:].sum(axis=0) * unit.per_second).tolist()
+        yield style.cut(
+            f"- Skip remainder, {counted(len(table) - shown, 'row')} not significant or of few hits: "
+            f"A {before:.3g}, B {after:.3g}, change {after - before:+.3g} (--rows {rows})"
+        )
+
+
+def _table(
+    table: ChangeTable, unit: _Unit, title: str, shown: slice = slice(None)
+) -> Iterator[str]:
+    scale = unit.per_second
+    half_width = table.half_width[shown] * scale
+    digits = _digits(half_width)
+    is_total = table.kind == "total"
+    names = [escaped(name) or _NO_NAME for name in table.name[shown]]
+    mode = [PORTION_NAMES[row] for row in table.portion[shown].tolist()]
+    cells: list[Sequence[str]] = [
+        ["*" if mark else "" for mark in table.significant[shown].tolist()],
+        *(_numbers(table.mean[shown, side] * scale, digits, "") for side in (0, 1)),
+        _numbers(table.change[shown] * scale, digits, "+"),
+        _numbers(half_width, digits, ""),
+        *_relative(table, shown),
+        names if is_total else mode,
+    ]
+    columns = [*_NUMBERS]
+    if is_total:
+        columns[-1] = Column("", right=False)
+    else:
+        columns.append(Column(title, right=False))
+        cells.append([shortened(name, _NAME_WIDTH) for name in names])
+    if table.kind == "routine":
+        columns.append(Column("Object", right=False))
+        cells.append([escaped(name) for name in table.object[shown]])
+    yield from table_lines(columns, cells)
+
+
+def _digits(half_width: NDArray[np.float64]) -> int:
+    """Return how many digits behind the point the most exact row has a right to."""
+    least = float(half_width[half_width > 0].min(initial=np.inf))
+    if not math.isfinite(least):
+        return 0
+    return min(max(math.ceil(-math.log10(least)), 0), _MOST_DIGITS)
+
+
+def _numbers(values: NDArray[np.float64], digits: int, sign: str) -> list[str]:
+    return [f"{value:{sign}.{digits}f}" for value in values.tolist()]
+
+
+def _relative(table: ChangeTable, shown: slice) -> tuple[list[str], list[str], list[str]]:
+    """Return the cells of the relative change and of both ends of its interval."""
+    relative = [
+        _change_cell(value, before, after)
+        for value, (before, after) in zip(
+            table.relative[shown].tolist(), table.hits[shown].tolist(), strict=True
+        )
+    ]
+    low = [_percent(v) if v > -1.0 else "" for v in table.relative_low[shown].tolist()]
+    high = [_percent(v) if math.isfinite(v) else "" for v in table.relative_high[shown].tolist()]
+    return relative, low, high
+
+
+def _change_cell(value: float, before: int, after: int) -> str:
+    if not before:
+        return "new"
+    return _percent(value) if after else "gone"
+
+
+def _percent(value: float) -> str:
+    percent = value * 100.0
+    return f"{percent:+.1f}%" if abs(percent) < 100 else f"{percent:+.0f}%"
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """Return what became of a condition, with the figures that decided it."""
+    condition = verdict.condition
+    answer = {"met": "yes", "not met": "no", "undecided": "cannot tell"}[verdict.outcome]
+    return escaped(f"{condition.text}: {answer}. {_reason(verdict)}")
+
+
+def _reason(verdict: Verdict) -> str:
+    about = verdict.about[0].upper() + verdict.about[1:]
+    if not math.isfinite(verdict.relative):
+        return f"{about} took no time in A."
+    low, high = verdict.relative_low, verdict.relative_high
+    claim = ""
+    if low > -1.0 and math.isfinite(high):
+        claim = f"between {_more(low)} and {_more(high)}, each bound"
+    elif low > -1.0:
+        claim = f"at least {_more(low)},"
+    elif math.isfinite(high):
+        claim = f"at most {_more(high)},"
+    if claim:
+        claim = f" ({claim} with {verdict.condition.confidence * 100:g}% confidence)"
+    advice = ""
+    if verdict.outcome == "undecided":
+        number = verdict.recordings_needed
+        advice = (
+            f" If that is the true change, about {number} recordings a side would tell."
+            if number
+            else " That is too near to the limit, or too uncertain, for any sensible number of "
+            "recordings to tell."
+        )
+    return f"{about} took {_more(verdict.relative)} time in B{claim}.{advice}"
+
+
+def _more(share: float) -> str:
+    return f"{_percent(abs(share))[1:]} {'less' if share < 0 else 'more'}"

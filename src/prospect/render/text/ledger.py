@@ -1,0 +1,162 @@
+"""The tick ledger, and the lines on late samples and own cost that follow it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.lateness import USUAL_SHARE
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import NO_TIME, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.books import RunBooks
+    from prospect.estimate.lateness import Lateness
+    from prospect.estimate.ledger import TickLedger
+    from prospect.estimate.tick_counts import TickCounts
+    from prospect.profile.own_cost import Cost, OwnCost
+    from prospect.profile.view import ReportView
+    from prospect.render.text.style import Style
+
+_COLUMNS = (
+    Column("CPU"),
+    Column("Expected"),
+    Column("Recorded"),
+    Column("Lost"),
+    Column("Throttled"),
+    Column("Miss. idle"),
+    Column("Miss. busy"),
+    Column("Left over"),
+    Column("Error"),
+    Column("Busy Secs"),
+    Column("Steal Secs"),
+)
+_MOST_ROWS = 16
+_LARGEST_ERROR = 0.01
+_LEAST_TOLD_S = 0.01
+_US_PER_NS = 1e-3
+
+
+def ledger_lines(view: ReportView, books: RunBooks, style: Style) -> Iterator[str]:
+    """Yield the ledger, the base line of lateness and the own cost, as far as they are known."""
+    yield style.title("Tick ledger: what became of every tick of the sampling clocks")
+    if books.ledger:
+        yield from _table(books.ledger, style)
+    else:
+        yield from _without_grid(view)
+    if books.lateness:
+        yield from _lateness_lines(books.lateness)
+    yield ""
+    yield from _cost_lines(books.cost, view)
+    yield ""
+
+
+def _table(ledger: TickLedger, style: Style) -> Iterator[str]:
+    rows = _shown_rows(ledger)
+    left_out = len(ledger.cpu) - len(rows)
+    counts = ledger.by_cpu
+    sums = [int(column.sum()) for column in counts]
+    closure = int(counts.closure.sum())
+    yield from table_lines(
+        _COLUMNS,
+        [
+            [*map(str, ledger.cpu[rows].tolist()), "all"],
+            *(
+                [*map(str, column[rows].tolist()), str(total)]
+                for column, total in zip(counts, sums, strict=True)
+            ),
+            [*map(str, counts.closure[rows].tolist()), str(closure)],
+            [
+                *(f"{share:.2%}" for share in counts.closure_share[rows].tolist()),
+                f"{closure / max(sums[0], 1):.2%}",
+            ],
+            _seconds(ledger.busy_s, rows),
+            _seconds(ledger.accounted_steal_s, rows),
+        ],
+    )
+    if left_out:
+        yield style.cut(
+            f"- {counted(left_out, 'CPU')} with smaller errors not listed, but in 'all'"
+        )
+    worst = float(np.abs(counts.closure_share).max(initial=0.0))
+    if worst > _LARGEST_ERROR:
+        yield style.warning(f"The books of a CPU do not close: {worst:.2%} of its ticks left over.")
+    if ledger.unwatched_s >= _LEAST_TOLD_S:
+        yield (
+            f"Not expected to tick: {ledger.unwatched_s:.2f} Sec of CPUs that were off line, or"
+            " back and not yet watched."
+        )
+    if ledger.other_losses:
+        yield f"Lost beside samples: {counted(ledger.other_losses, 'other record')}."
+    if ledger.unclocked:
+        yield f"Samples of no known clock: {ledger.unclocked}."
+
+
+def _shown_rows(ledger: TickLedger) -> list[int]:
+    """Return all CPUs, or those whose books are worst, in the order of their numbers."""
+    counts: TickCounts = ledger.by_cpu
+    unsampled = np.abs(counts.closure) + counts.lost + counts.throttled + counts.busy
+    worst = np.argsort(-unsampled, kind="stable")[:_MOST_ROWS]
+    rows: list[int] = np.sort(worst).tolist()
+    return rows
+
+
+def _seconds(column: NDArray[np.float64], rows: list[int]) -> list[str]:
+    cells = [NO_TIME if math.isnan(value) else f"{value:.2f}" for value in column[rows].tolist()]
+    total = float(np.nansum(column))
+    return [*cells, NO_TIME if np.isnan(column).all() else f"{total:.2f}"]
+
+
+def _without_grid(view: ReportView) -> Iterator[str]:
+    counters = view.counters
+    told = ", ".join(
+        f"{int(counters[name])} {label}"
+        for name, label in (
+            ("samples", "recorded"),
+            ("lost", "lost"),
+            ("throttled", "throttles"),
+        )
+        if name in counters
+    )
+    yield f"{told}; missing ticks cannot be known, as no timer with a fixed grid is known here."
+
+
+def _lateness_lines(lateness: Lateness) -> Iterator[str]:
+    known = lateness.limit_ns[np.isfinite(lateness.limit_ns)] * _US_PER_NS
+    if not len(known):
+        return
+    least, most = f"{known.min():.1f}", f"{known.max():.1f}"
+    limits = f"{least} us" if least == most else f"{least} us to {most} us, by CPU,"
+    yield (
+        f"Late samples: over {limits} behind their tick, as {USUAL_SHARE:.0%} of those in user"
+        " mode are."
+    )
+
+
+def _cost_lines(cost: OwnCost, view: ReportView) -> Iterator[str]:
+    if cost.recorder and cost.recorder_hits is not None:
+        accounted = (
+            f" ({cost.recorder_accounted_s:.2f} Sec by getrusage, with start and end)"
+            if cost.recorder_accounted_s is not None
+            else ""
+        )
+        hits = counted(cost.recorder_hits, "hit")
+        yield f"Prospect itself: {hits}, {_told(cost.recorder)}{accounted}"
+    if cost.sampling:
+        yield (
+            f"Sampling: {view.counters['samples']} samples of {cost.sample_cost_ns / 1e3:.2f} us,"
+            f" {_told(cost.sampling)}, ± {cost.sampling_spread_s:.4f} Sec"
+        )
+    if cost.counted_calls:
+        yield f"Counting system calls: at least {_told(cost.counted_calls)}"
+
+
+def _told(cost: Cost) -> str:
+    share = "" if cost.share is None else f" = {cost.share:.2%} of the CPUs' time"
+    return f"{cost.seconds:.3f} Sec{share}"

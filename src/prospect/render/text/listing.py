@@ -1,0 +1,198 @@
+"""The instructions of one routine as lines: hits, jumps, blocks and source between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.render.text.arrows import draw_arrows
+from prospect.render.text.escape import escaped, shortened
+from prospect.render.text.numbers import counted, percent, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.annotation import AnnotatedRoutine
+    from prospect.profile.source import CodeTable, LineTable
+    from prospect.render.text.arrows import Glyphs
+    from prospect.render.text.numbers import Figures
+    from prospect.render.text.style import Style
+
+# Instructions without a hit are shown this far around those with hits; fewer than the least between
+# two such stretches are not worth a line that says so.
+_CONTEXT = 4
+_LEAST_SKIPPED = 4
+_HOT_SHARE = 0.1
+_SOURCE_WIDTH = 100
+_NAME_WIDTH = 48
+_GAP = "  "
+_TITLES = ("Hits", "Secs", "±", "Pcnt")
+
+
+class Form(NamedTuple):
+    """How a listing is written: all of it or what is near hits, with which arrows and digits."""
+
+    whole: bool
+    glyphs: Glyphs
+    figures: Figures
+    style: Style
+
+
+class Listing:
+    """The instructions of one routine as lines."""
+
+    def __init__(self, code: CodeTable, routine: AnnotatedRoutine, start: int, form: Form) -> None:
+        self._code = code
+        self._routine = routine
+        self._start = start
+        self._form = form
+        self._digits = percent_digits(routine.hits)
+        self._title, self._figures = _figure_columns(routine, form.figures, self._digits)
+        blocks = routine.blocks
+        jumps = list(zip(blocks.jump_from.tolist(), blocks.jump_to.tolist(), strict=True))
+        self._arrows = draw_arrows(len(routine.counted), jumps, form.glyphs)
+        rows = blocks.start.tolist()
+        hits, share = blocks.sums(routine.counted), blocks.sums(routine.instruction_share)
+        self._blocks = dict(zip(rows, zip(hits.tolist(), share.tolist(), strict=True), strict=True))
+        address = code.address[routine.rows].tolist()
+        self._labels = [f"0x{one:x} <+{one - start}>:" for one in address]
+        self._label_width = max(map(len, self._labels), default=0)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the title line, then instructions with blocks and source lines between them."""
+        routine = self._routine
+        yield f"{self._title}{_GAP}Address and instruction"
+        everything = np.ones(len(routine.counted), np.bool_)
+        shown = everything if self._form.whole else _near_hits(routine.counted)
+        before: object = None
+        skipped = 0
+        for row, is_shown in enumerate(shown.tolist()):
+            if not is_shown:
+                skipped += 1
+                continue
+            if skipped:
+                yield self._skip_line(skipped)
+                skipped = 0
+            hits, share = self._blocks.get(row, (0, 0.0))
+            if hits:
+                yield self._block_line(hits, share)
+            place = self._frames(row)
+            if place and place != before:
+                yield from self._source_lines(row)
+            before = place or before
+            yield self._instruction_line(row)
+        if skipped:
+            yield self._skip_line(skipped)
+        yield from self._closing_lines()
+
+    def _instruction_line(self, row: int) -> str:
+        routine, code, at = self._routine, self._code, self._routine.rows.start + row
+        target = code.target_name[at]
+        led = f"  <{shortened(escaped(target), _NAME_WIDTH)}>" if target else ""
+        line = (
+            f"{self._figures[row]:<{len(self._title)}}{_GAP}{self._arrows[row]}"
+            f"{self._labels[row]:<{self._label_width}}{_GAP}{escaped(code.text[at])}{led}"
+        )
+        is_hot = routine.instruction_share[row] >= _HOT_SHARE
+        return self._form.style.title(line) if is_hot else line
+
+    def _block_line(self, hits: int, share: float) -> str:
+        margin = " " * len(self._title + _GAP)
+        part = percent(share, self._digits)
+        return self._form.style.cut(f"{margin}- block of {counted(hits, 'hit')}, {part}")
+
+    def _skip_line(self, number: int) -> str:
+        return self._form.style.cut(f"- Skip {counted(number, 'instruction')} without a hit")
+
+    def _frames(self, row: int) -> tuple[tuple[int, int, int], ...]:
+        lines = self._code.lines
+        if lines is None:
+            return ()
+        at = self._routine.rows.start + row
+        frames = slice(int(lines.frame_start[at]), int(lines.frame_start[at + 1]))
+        columns = (lines.name_index, lines.file_index, lines.line)
+        return tuple(zip(*(column[frames].tolist() for column in columns), strict=True))
+
+    def _source_lines(self, row: int) -> Iterator[str]:
+        lines, frames = self._code.lines, self._frames(row)
+        if lines is None:
+            return
+        margin = " " * len(self._title + _GAP)
+        *outer, inner = frames
+        where = _where(lines, inner)
+        chain = "".join(f" < {_name(lines, one)} {_where(lines, one)}" for one in reversed(outer))
+        inlined = f"  inlined {_name(lines, inner)}{chain}" if outer else ""
+        yield self._form.style.cut(f"{margin}{where}{inlined}")
+        text = self._code.source.get((inner[1], inner[2]), "").strip()
+        if text:
+            yield self._form.style.cut(f"{margin}    {shortened(escaped(text), _SOURCE_WIDTH)}")
+
+    def _closing_lines(self) -> Iterator[str]:
+        routine, code = self._routine, self._code
+        if routine.stray_hits:
+            yield (
+                f"- {counted(routine.stray_hits, 'hit')} at addresses where no instruction begins: "
+                "the code was changed while it ran, or holds data."
+            )
+        if routine.likely >= 0 and routine.likely != routine.hottest:
+            hottest, likely = (
+                int(code.address[routine.rows.start + row]) - self._start
+                for row in (routine.hottest, routine.likely)
+            )
+            text = " ".join(code.text[routine.rows.start + routine.likely].split())
+            yield (
+                f"- The most hits are at <+{hottest}>; likely meant is the instruction before it, "
+                f"<+{likely}>: {escaped(text)}"
+            )
+
+
+def _figure_columns(
+    routine: AnnotatedRoutine, figures: Figures, digits: int
+) -> tuple[str, list[str]]:
+    """Return the titles of the figures, and those of each instruction; "" where it has no hit."""
+    hits = routine.counted.tolist()
+    error = routine.instruction_half_width_s
+    columns = [
+        [str(one) for one in hits],
+        figures.seconds_column(routine.instruction_seconds.tolist()) if figures.has_time else [],
+        figures.seconds_column(error.tolist()) if figures.has_time and error is not None else [],
+        [percent(one, digits) for one in routine.instruction_share.tolist()],
+    ]
+    titles = [title for title, column in zip(_TITLES, columns, strict=True) if column]
+    present = [column for column in columns if column]
+    widths = [
+        max(len(title), *map(len, column)) for title, column in zip(titles, present, strict=True)
+    ]
+    rows = [
+        _GAP.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) if hit else ""
+        for hit, row in zip(hits, zip(*present, strict=True), strict=True)
+    ]
+    return _GAP.join(t.rjust(width) for t, width in zip(titles, widths, strict=True)), rows
+
+
+def _near_hits(hits: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool[n]: which instructions are close to one with a hit."""
+    has_hits = np.flatnonzero(hits)
+    shown = np.zeros(len(hits), np.bool_)
+    for distance in range(-_CONTEXT, _CONTEXT + 1):
+        near = has_hits + distance
+        shown[near[(near >= 0) & (near < len(hits))]] = True
+    edges = np.flatnonzero(np.diff(shown.astype(np.int8), prepend=1, append=1))
+    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if last - first < _LEAST_SKIPPED:
+            shown[first:last] = True
+    return shown
+
+
+def _where(lines: LineTable, frame: tuple[int, int, int]) -> str:
+    _, file, line = frame
+    name = escaped(lines.files[file].rpartition("/")[2]) if file >= 0 else "?"
+    return f"{name}:{line}" if line else name
+
+
+def _name(lines: LineTable, frame: tuple[int, int, int]) -> str:
+    name = lines.names[frame[0]] if frame[0] >= 0 else "?"
+    return shortened(escaped(name), _NAME_WIDTH)

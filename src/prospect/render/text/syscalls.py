@@ -1,0 +1,86 @@
+"""Section 2, System Calls: kernel time by call, and what was counted beside it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.escape import escaped
+from prospect.render.text.numbers import NO_TIME, counted, percent_column, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.syscalls import SyscallRows
+    from prospect.profile.view import EventView
+    from prospect.render.text.page import Page
+
+_SAMPLED = (Column("Pcnt"), Column("Hits"), Column("Secs"))
+_COUNTED = (Column("Calls"), Column("Secs inside"), Column("Mean usec"))
+_CALL = Column("System call", right=False)
+# As in `profile.routines`: a product with 1e-9 may fall short of a threshold by a rounding error.
+_ROUNDING_S = 1e-12
+
+
+def syscall_lines(page: Page, process: int) -> Iterator[str]:
+    """Yield a process's section; nothing where it made no system call that is known."""
+    view, event, style = page.view, page.event, page.style
+    rows = event.calls.of_process(process)
+    is_known = event.calls.is_counted or event.causes.is_told
+    if not is_known or not len(rows):
+        return
+    yield from style.section("Section 2: System Calls")
+    is_shown = _shown(rows, view.kernel_threshold_s, event)
+    chosen = np.flatnonzero(is_shown)
+    if len(chosen):
+        yield from _table(page, process, rows, chosen)
+    left = np.flatnonzero(~is_shown)
+    if len(left):
+        first_s = float(rows.sampled_s[left[0]])
+        yield style.cut(
+            f"- Skip remainder, SPU of {first_s:.6f} is below '-k {view.kernel_threshold_s:.6f}'"
+            f" Sec ({counted(len(left), 'call')}, {counted(int(rows.hits[left].sum()), 'hit')})"
+        )
+    yield ""
+
+
+def _shown(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[np.bool_]:
+    """Return bool[c]: calls whose time, sampled or inside, reaches the threshold."""
+    least_s = threshold_s - _ROUNDING_S
+    if not event.has_time:
+        return np.ones(len(rows), np.bool_)
+    return (rows.sampled_s >= least_s) | (rows.time_s >= least_s)
+
+
+def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64]) -> Iterator[str]:
+    event, hits = page.event, rows.hits.take(chosen)
+    names = [rows.name[row] for row in chosen.tolist()]
+    times, bars = page.figures.timed_columns(
+        rows.sampled_s.take(chosen).tolist(), page.estimates.causes.of_calls(names, process)
+    )
+    columns = [*_SAMPLED]
+    cells = [
+        percent_column(rows.share.take(chosen).tolist(), percent_digits(int(rows.hits.sum()))),
+        [str(number) for number in hits.tolist()],
+        times,
+    ]
+    if event.has_time:
+        columns.append(Column("±"))
+        cells.append(bars)
+    if event.calls.is_counted:
+        columns += _COUNTED
+        cells += [
+            [str(calls) for calls in rows.calls.take(chosen).tolist()],
+            [f"{seconds:.6f}" for seconds in rows.time_s.take(chosen).tolist()],
+            [_microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()],
+        ]
+    yield from table_lines([*columns, _CALL], [*cells, [escaped(name) for name in names]])
+
+
+def _microseconds(seconds: float) -> str:
+    return NO_TIME if math.isnan(seconds) else f"{seconds * 1e6:.3f}"

@@ -1,0 +1,65 @@
+"""Where files that came from a debug-file server lie on this machine.
+
+In: a build id. Out: places in Prospect's own cache and in that of elfutils' client, which GDB and
+perf use too. Where the latter is: debuginfod-client-config(7).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from prospect.symbols.cache_directory import CacheDirectory
+from prospect.symbols.options import LARGEST_DOWNLOAD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+DEBUG_INFO = "debuginfo"
+EXECUTABLE = "executable"
+ABSENT_SUFFIX = ".absent"
+DOWNLOAD_SUFFIXES = (f".{DEBUG_INFO}", f".{EXECUTABLE}", ABSENT_SUFFIX)
+
+MOST_BYTES = LARGEST_DOWNLOAD_BYTES
+"""Beyond this, the downloaded files that were used longest ago are removed."""
+
+_CLIENT_DIRECTORY = "debuginfod_client"
+_OLD_CLIENT_DIRECTORY = ".debuginfod_client_cache"
+
+
+def kept_name(build_id: bytes, kind: str) -> str:
+    """Name a file of the cache: `kind` is DEBUG_INFO or EXECUTABLE, as in the server's address."""
+    return f"{build_id.hex()}.{kind}"
+
+
+def downloaded_paths(
+    build_id: bytes, kind: str, environment: Mapping[str, str] = os.environ
+) -> Iterator[bytes]:
+    """Give the places where a file may lie that a server sent.
+
+    Args:
+        build_id: of the image; it is not checked that the file there has it.
+        kind: DEBUG_INFO or EXECUTABLE.
+        environment: says where the caches are.
+    """
+    kept = CacheDirectory.of_user(environment)
+    own = kept.use(kept_name(build_id, kind)) if kept else None
+    if own:
+        yield own
+    client = _client_directory(environment)
+    if client:
+        yield os.fsencode(f"{client}/{build_id.hex()}/{kind}")
+
+
+def _client_directory(environment: Mapping[str, str]) -> str:
+    """Return where elfutils' client keeps what it fetched, "" where that has no place."""
+    chosen = environment.get("DEBUGINFOD_CACHE_PATH", "")
+    if chosen.startswith("/"):
+        return chosen
+    home = environment.get("HOME", "")
+    if home.startswith("/") and os.path.isdir(f"{home}/{_OLD_CLIENT_DIRECTORY}"):  # noqa: PTH112
+        return f"{home}/{_OLD_CLIENT_DIRECTORY}"
+    base = environment.get("XDG_CACHE_HOME", "")
+    if base.startswith("/"):
+        return f"{base}/{_CLIENT_DIRECTORY}"
+    return f"{home}/.cache/{_CLIENT_DIRECTORY}" if home.startswith("/") else ""

@@ -1,0 +1,60 @@
+"""Where the user's cache lies, and whether what lies there is the user's own.
+
+Comes in: the environment. Goes out: a path, the content of a small file. What anybody else can
+write to is as good as absent. Cheap to import: it is asked on the way to COMMAND's start.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OFF_VARIABLE = "PROSPECT_NO_CACHE"
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def cache_path(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the cache's directory, which may not exist, "" where it is off or has no place.
+
+    Source: XDG Base Directory Specification 0.8; a path that is not absolute does not count.
+    """
+    if environment.get(OFF_VARIABLE):
+        return ""
+    base = environment.get("XDG_CACHE_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(environment.get("HOME", ""), ".cache")
+    return os.path.join(base, "prospect") if base.startswith("/") else ""
+
+
+def is_own(status: os.stat_result, kind: int) -> bool:
+    """Whether we own something of this kind (stat.S_IF*) that nobody else can write to."""
+    return (
+        stat.S_IFMT(status.st_mode) == kind
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
+
+
+def read_own(directory: str, name: str, most_bytes: int) -> bytes:
+    """Return the beginning of a file of the cache, empty unless it and its directory are ours."""
+    try:
+        directory_fd = os.open(directory, _OPEN | os.O_DIRECTORY)
+    except OSError:
+        return b""
+    try:
+        if not is_own(os.fstat(directory_fd), stat.S_IFDIR):
+            return b""
+        fd = os.open(name, _OPEN, dir_fd=directory_fd)
+    except OSError:
+        return b""
+    finally:
+        os.close(directory_fd)
+    try:
+        return os.read(fd, most_bytes) if is_own(os.fstat(fd), stat.S_IFREG) else b""
+    finally:
+        os.close(fd)

@@ -1,0 +1,88 @@
+"""Every renderer of comparisons by the rules of all renderers."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import io
+
+import pytest
+
+from builders.profile import qsort_profile
+from builders.runs import run_of
+from prospect.errors import RenderError, UsageError
+from prospect.estimate.compare import compare
+from prospect.render.diff_registry import DIFF_RENDERERS, make_diff_renderer
+
+every_renderer = pytest.mark.parametrize("name", DIFF_RENDERERS)
+COMPARISON = compare([qsort_profile()], [qsort_profile(wall_seconds=5.0)])
+
+
+@every_renderer
+def test_it_writes_the_same_each_time_and_leaves_the_file_open(name):
+    texts = []
+    for _ in range(2):
+        out = io.BytesIO()
+        make_diff_renderer(name).render(COMPARISON, out)
+        assert not out.closed
+        texts.append(out.getvalue())
+    assert texts[0] == texts[1]
+    assert texts[0].endswith(b"\n")
+
+
+@every_renderer
+def test_it_is_a_frozen_dataclass_whose_options_have_defaults_and_are_described(name):
+    renderer = DIFF_RENDERERS[name]
+    for option in dataclasses.fields(renderer):
+        assert option.default is not dataclasses.MISSING
+        assert f"        {option.name}: " in renderer.__doc__
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        renderer().rows = 3
+
+
+@every_renderer
+def test_what_the_format_is_called(name):
+    renderer = DIFF_RENDERERS[name]
+    assert renderer.name == name
+    assert renderer.suffix.startswith(".")
+    assert "/" in renderer.media_type
+
+
+class _FullDisk(io.RawIOBase):
+    def writable(self):
+        return True
+
+    def write(self, _data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@every_renderer
+def test_a_full_disk_is_a_render_error(name):
+    with pytest.raises(RenderError, match="No space left on device") as caught:
+        make_diff_renderer(name).render(COMPARISON, _FullDisk())
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+@every_renderer
+def test_a_long_report_is_written_in_few_pieces(name):
+    class Counting(io.BytesIO):
+        writes = 0
+
+        def write(self, data):
+            self.writes += 1
+            return super().write(data)
+
+    run = run_of({f"routine_{number}": 20 for number in range(5000)})
+    out = Counting()
+    make_diff_renderer(name, rows=5000).render(compare([run], [run]), out)
+    assert len(out.getvalue()) > 300_000
+    assert out.writes <= len(out.getvalue()) // 200_000 + 2
+
+
+def test_an_unknown_format_is_refused_with_the_ones_there_are():
+    with pytest.raises(UsageError, match="text, json"):
+        make_diff_renderer("csv")
+
+
+def test_options_of_other_formats_are_passed_over():
+    assert make_diff_renderer("json", colour=True, rows=3).rows == 3

@@ -1,0 +1,27 @@
+"""What the live tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_MAX_SAMPLE_RATE = Path("/proc/sys/kernel/perf_event_max_sample_rate")
+_CPU_TIME_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
+
+
+@pytest.fixture(scope="module")
+def high_rates():
+    """Allow the rates that a kernel allows after a boot, and keep it from lowering them.
+
+    It does that for the whole system where a counter's interrupts are slow, as in many virtual
+    machines: any other program that samples can be the cause.
+    """
+    rate, percent = _MAX_SAMPLE_RATE.read_text(), _CPU_TIME_PERCENT.read_text()
+    if int(percent) not in (0, 100):  # else the kernel takes no other rate
+        _MAX_SAMPLE_RATE.write_text("100000")
+        _CPU_TIME_PERCENT.write_text("0")
+    yield
+    if int(percent) not in (0, 100):
+        _CPU_TIME_PERCENT.write_text(percent)
+        _MAX_SAMPLE_RATE.write_text(rate)

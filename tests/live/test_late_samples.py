@@ -1,0 +1,81 @@
+"""Real kernel time: samples that waited for interrupts to come back on are late, others are not."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import prospect
+from builders.recordings import prospect_by_timer
+from prospect.estimate.lateness import USUAL_SHARE, late_shares, sample_lateness
+from prospect.profile.model import MODE_KERNEL, MODE_USER
+
+pytestmark = pytest.mark.live
+
+# First two processes wake each other up on two CPUs, each time with interrupts masked until the
+# other CPU has been told; then one fills user space with zeros, with interrupts on all the time.
+LOAD = """
+import os, time
+cpus = sorted(os.sched_getaffinity(0))
+there, back = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.sched_setaffinity(0, cpus[-1:])
+    while os.read(there[0], 1) == b"x":
+        os.write(back[1], b"x")
+    os._exit(0)
+os.sched_setaffinity(0, cpus[:1])
+end = time.monotonic() + 2.5
+while time.monotonic() < end:
+    os.write(there[1], b"x")
+    os.read(back[0], 1)
+os.write(there[1], b"q")
+with open("/dev/zero", "rb", buffering=0) as zeros:
+    room = bytearray(1 << 20)
+    while time.monotonic() < end + 1.5:
+        zeros.readinto(room)
+"""
+UNMASKING = re.compile(r"^_raw_spin_unlock_irqrestore$")
+FILLING = re.compile(r"rep_stos|clear_user|memset|memcpy|copy_to_iter|rep_movs")
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    file = tmp_path_factory.mktemp("late") / "r"
+    line = [*prospect_by_timer(), "record", "-H", "2000", "-o", str(file), "--"]
+    subprocess.run([*line, sys.executable, "-c", LOAD], check=True, timeout=60)
+    return prospect.open(file, use_cache=False)
+
+
+def share_of(profile, chosen):
+    """Return the late share of the hits that are chosen, and how many samples these have."""
+    row = np.where(chosen, 0, -1)
+    (share,) = late_shares(sample_lateness(profile), row, 1)
+    return float(share), int(profile.hits.count[chosen].sum())
+
+
+def in_kernel(profile, names):
+    matches = np.array([bool(names.search(name)) for name in profile.functions.name])
+    function = profile.locations.function_index[profile.hits.location_index]
+    return matches[function] & (profile.hits.mode == MODE_KERNEL)
+
+
+def test_place_where_interrupts_come_back_on_is_late_and_a_plain_loop_is_not(profile):
+    unmasking, there = share_of(profile, in_kernel(profile, UNMASKING))
+    filling, here = share_of(profile, in_kernel(profile, FILLING))
+    assert min(there, here) > 40, "the kernel's names of these places have changed"
+    assert unmasking > 2 * filling
+
+
+def test_user_mode_is_late_as_often_as_the_base_line_says(profile):
+    share, _ = share_of(profile, profile.hits.mode == MODE_USER)
+    assert share == pytest.approx(USUAL_SHARE, abs=0.01)
+
+
+def test_timer_is_microseconds_and_not_milliseconds_late(profile):
+    lateness = sample_lateness(profile)
+    assert (lateness.usual_ns < 100_000).all()
+    assert (lateness.usual_ns <= lateness.limit_ns).all()

@@ -1,0 +1,153 @@
+"""The books of real runs: every tick of every CPU is accounted for, whatever the machine does.
+
+Other load of the machine may be there; it makes no difference to whether books balance.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prospect
+from builders.recordings import prospect_by_timer
+from prospect.estimate.agreement import agreements
+from prospect.estimate.ledger import tick_ledger
+from prospect.profile.view import report_view
+
+pytestmark = pytest.mark.live
+
+ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
+MOST_SAMPLES = Path("/proc/sys/kernel/perf_event_max_sample_rate")
+MOST_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
+BURN = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
+# Where little memory may be locked, rings are as small; they are full after half a second.
+SMALL_RING_BYTES = 64 * 1024
+LARGEST_ERROR = 0.01
+
+
+def recorder(file, *words, rate_hz=1000, ring_bytes=None):
+    line = [*prospect_by_timer(ring_bytes), "record", "-H", str(rate_hz), "-o", str(file)]
+    return subprocess.Popen([*line, "--", *words], stdin=subprocess.DEVNULL)
+
+
+def profile_of(file, *words):
+    assert recorder(file, *words).wait(60) == 0
+    return prospect.open(file, use_cache=False)
+
+
+def burners(count, seconds):
+    """Return a command that keeps so many processes busy."""
+    one = f"'{sys.executable}' -c '{BURN.format(seconds)}'"
+    return "bash", "-c", f"for i in $(seq {count}); do {one} & done; wait"
+
+
+def ledger_of(profile):
+    """Return the ledger of a recording whose books balance: that they do is every test's claim."""
+    ledger = tick_ledger(profile)
+    counts = ledger.by_cpu
+    assert ledger.unclocked == 0
+    assert (counts.expected > 0).all()
+    assert (np.abs(counts.closure_share) < LARGEST_ERROR).all(), counts
+    return ledger
+
+
+def accounted(profile):
+    (event,) = report_view(profile).events
+    return {row.name: row for row in agreements(profile, event, tick_ledger(profile))}
+
+
+def test_books_of_an_idle_machine_balance(tmp_path):
+    profile = profile_of(tmp_path / "r", "sleep", "1.5")
+    ledger = ledger_of(profile)
+    idle = accounted(profile)["Idle (process zero)"]
+    assert idle.sampled_s == pytest.approx(idle.accounted_s, abs=0.02 * 3 + 0.05)
+    assert ledger.by_cpu.lost.sum() == 0
+
+
+def test_books_of_a_busy_machine_balance(tmp_path):
+    profile = profile_of(tmp_path / "r", *burners(os.cpu_count(), 1.5))
+    counts = ledger_of(profile).by_cpu
+    assert (counts.recorded > 0.5 * counts.expected).all()
+
+
+def test_books_of_an_overloaded_machine_balance(tmp_path):
+    profile = profile_of(tmp_path / "r", *burners(4 * os.cpu_count(), 1.5))
+    ledger_of(profile)
+    assert accounted(profile)["COMMAND and descendants, together"].agrees
+
+
+def test_books_of_a_machine_that_only_forks_balance(tmp_path):
+    loop = "end=$((SECONDS + 2)); while [ $SECONDS -lt $end ]; do /bin/true; done"
+    profile = profile_of(tmp_path / "r", "bash", "-c", f"for i in 1 2 3; do ({loop}) & done; wait")
+    ledger_of(profile)
+
+
+def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
+    child = recorder(
+        tmp_path / "r", *burners(os.cpu_count(), 3.0), rate_hz=2000, ring_bytes=SMALL_RING_BYTES
+    )
+    time.sleep(0.7)
+    child.send_signal(signal.SIGSTOP)
+    time.sleep(2.0)
+    child.send_signal(signal.SIGCONT)
+    assert child.wait(30) == 0
+    profile = prospect.open(tmp_path / "r", use_cache=False)
+    counts = ledger_of(profile).by_cpu
+    assert (counts.lost > 500).all()
+    assert int(counts.lost.sum()) <= int(profile.clocks.lost.sum())
+    # What is not lost is there or missing; a machine as busy as this one misses little.
+    assert (counts.recorded + counts.lost > 0.5 * counts.expected).all()
+
+
+@pytest.mark.skipif(not ONLINE.exists(), reason="this machine's CPUs cannot be taken off line")
+def test_books_balance_with_a_cpu_off_line_for_a_while(tmp_path):
+    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 2.0))
+    try:
+        time.sleep(0.6)
+        ONLINE.write_text("0")
+        time.sleep(0.3)
+    finally:
+        ONLINE.write_text("1")
+    assert child.wait(30) == 0
+    profile = prospect.open(tmp_path / "r", use_cache=False)
+    ledger = ledger_of(profile)
+    there, gone = ledger.by_cpu.expected.tolist()
+    assert gone < 0.95 * there
+    assert (profile.clocks.cpu == 1).sum() == 2 * (profile.clocks.cpu == 0).sum()
+
+
+def test_throttled_clocks_are_told_from_missing_ticks(tmp_path):
+    rate, percent = MOST_SAMPLES.read_text(), MOST_PERCENT.read_text()
+    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 1.6))
+    try:
+        time.sleep(0.9)
+        MOST_PERCENT.write_text("25")  # with 0 and 100 the kernel takes no rate
+        MOST_SAMPLES.write_text("250")  # one sample a tick is too much, now
+        time.sleep(0.3)
+    finally:
+        MOST_SAMPLES.write_text(rate)
+        MOST_PERCENT.write_text(percent)
+    assert child.wait(30) == 0
+    profile = prospect.open(tmp_path / "r", use_cache=False)
+    counts = ledger_of(profile).by_cpu
+    assert len(profile.clock_stops) > 0
+    assert counts.throttled.sum() > 0
+
+
+def test_hardware_counter_or_task_clock_has_no_ledger_and_says_so(tmp_path):
+    line = [sys.executable, "-m", "prospect", "record", "-o", str(tmp_path / "r"), "true"]
+    drop = ("setpriv", "--reuid=65534", "--clear-groups")
+    tmp_path.chmod(0o777)
+    for parent in tmp_path.parents[:3]:
+        parent.chmod(0o755)
+    subprocess.run([*drop, *line], check=True, timeout=60)
+    profile = prospect.open(tmp_path / "r", use_cache=False)
+    assert not profile.run.system_wide
+    assert "missing ticks cannot be known" in profile.report()

@@ -1,0 +1,141 @@
+"""When each timer ran, from what a recording says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import perfdata as build
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.abi.block import EventDescription, RecordBlock
+from prospect.abi.recording import RecordingInfo
+from prospect.assembly.clocks import clock_count, clock_of_id, describe_clocks
+from prospect.assembly.run import describe_run
+from prospect.events.decode import decode
+
+BEGIN, END = 1_000_000_000, 9_000_000_000
+BANK = [
+    {"period_ns": 4_000_000, "ids": [11, 12], "cpus": [0, 1]},
+    {"period_ns": 3_900_000, "ids": [21, 22], "cpus": [0, 1]},
+]
+
+
+def described(*, attr=None, **extras):
+    attr = attr or EventAttr(type=abi.PERF_TYPE_SOFTWARE, config=0, sample_period=4_000_000)
+    facts = {"scope": "system", "interval_ns": [BEGIN, END], "clocks": BANK, "cpus": [0, 1]}
+    return RecordingInfo(events=(EventDescription(attr),), extras=facts | extras)
+
+
+def clocks_of(info):
+    events = decode([], info.events)
+    return describe_clocks(info, events, describe_run(info, events, ()))
+
+
+def rows(info):
+    table = clocks_of(info).table
+    columns = (table.clock, table.cpu, table.begin_ns, table.end_ns, table.lost)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_each_clock_of_each_cpu_ran_all_the_time():
+    info = described(lost={"11": 5, "22": 7})
+    assert rows(info) == [
+        (0, 0, BEGIN, END, 5),
+        (0, 1, BEGIN, END, 0),
+        (1, 0, BEGIN, END, 0),
+        (1, 1, BEGIN, END, 7),
+    ]
+    assert clocks_of(info).ids == (11, 12, 21, 22)
+    assert clocks_of(info).table.period_ns.tolist() == [4e6, 4e6, 3.9e6, 3.9e6]
+    assert (clock_count(info), clock_of_id(info)) == (2, {11: 0, 12: 0, 21: 1, 22: 1})
+
+
+def test_cpu_that_went_and_came_back_has_a_row_for_each_time():
+    bank = [{"period_ns": 4_000_000, "ids": [11, 12, 13], "cpus": [0, 1, 1]}]
+    changes = [[3_000_000_000, 1, "offline"], [4_000_000_000, 1, "online"]]
+    assert rows(described(clocks=bank, cpu_changes=changes)) == [
+        (0, 0, BEGIN, END, 0),
+        (0, 1, BEGIN, 3_000_000_000, 0),
+        (0, 1, 4_000_000_000, END, 0),
+    ]
+
+
+def test_cpu_that_came_later_ran_from_then_on():
+    bank = [{"period_ns": 4_000_000, "ids": [11, 12], "cpus": [0, 1]}]
+    changes = [[4_000_000_000, 1, "online"]]
+    assert rows(described(clocks=bank, cpu_changes=changes))[1] == (0, 1, 4_000_000_000, END, 0)
+
+
+def test_times_outside_the_interval_are_its_ends():
+    bank = [{"period_ns": 4_000_000, "ids": [11], "cpus": [0]}]
+    assert rows(described(clocks=bank, cpu_changes=[[2**62, 0, "offline"]])) == [
+        (0, 0, BEGIN, END, 0)
+    ]
+
+
+@pytest.mark.parametrize(
+    "bank",
+    [
+        None,
+        7,
+        [],
+        [7],
+        [{"period_ns": 0, "ids": [1], "cpus": [0]}],
+        [{"period_ns": 5, "ids": [], "cpus": []}],
+        [{"period_ns": 5, "ids": [1], "cpus": [2**31]}],
+        [{"period_ns": 5, "ids": [1, -1], "cpus": [0, 0]}],
+        [BANK[0], {"period_ns": 5, "ids": [1, 2], "cpus": [0]}],
+        [BANK[0]] * 65,
+    ],
+)
+def test_bank_that_makes_no_sense_is_none(bank):
+    assert rows(described(clocks=bank)) == []
+
+
+def test_more_openings_than_times_on_line_are_passed_over():
+    bank = [{"period_ns": 4_000_000, "ids": [11, 12, 13], "cpus": [0, 0, 0]}]
+    assert len(rows(described(clocks=bank))) == 1
+
+
+@pytest.mark.parametrize("facts", [{"scope": "task"}, {"interval_ns": [END, BEGIN]}])
+def test_run_without_a_grid_has_no_clocks(facts):
+    assert rows(described(**facts)) == []
+
+
+def test_hardware_counter_is_no_clock():
+    counter = EventAttr(type=abi.PERF_TYPE_HARDWARE, sample_period=1000, flags=abi.FLAG_FREQ)
+    assert rows(described(attr=counter)) == []
+
+
+def by_perf(*records, frequency_hz=0, **facts):
+    """Return the clocks of a recording that says nothing of clocks."""
+    period = frequency_hz or 4_000_000
+    flags = abi.FLAG_SAMPLE_ID_ALL | (abi.FLAG_FREQ if frequency_hz else 0)
+    attr = EventAttr(sample_type=build.USUAL, flags=flags, sample_period=period)
+    attr = attr._replace(type=abi.PERF_TYPE_SOFTWARE, config=abi.PERF_COUNT_SW_CPU_CLOCK)
+    info = RecordingInfo(events=(EventDescription(attr, (7,)),), **facts)
+    events = decode([RecordBlock(memoryview(b"".join(records)))], info.events)
+    return describe_clocks(info, events, describe_run(info, events, ()))
+
+
+RECORDS = build.RecordBuilder()
+SAMPLES = [
+    RECORDS.sample(id=7, pid=1, tid=1, time=BEGIN + number * 4_000_000, cpu=number % 2 * 3)
+    for number in range(10)
+]
+
+
+def test_recording_by_perf_has_a_clock_on_each_cpu_that_was_sampled():
+    interval = {"first_sample_ns": BEGIN, "last_sample_ns": END}
+    lost = RECORDS.lost(7, 5, cpu=3, time=BEGIN + 1)
+    found = by_perf(*SAMPLES, lost, **interval)
+    table = found.table
+    assert found.ids == ()
+    assert list(zip(table.cpu.tolist(), table.lost.tolist(), strict=True)) == [(0, 0), (3, 5)]
+    assert set(table.begin_ns.tolist()) == {BEGIN}
+    assert set(table.end_ns.tolist()) == {END}
+
+
+def test_rate_of_a_timer_is_a_whole_period():
+    found = by_perf(*SAMPLES, frequency_hz=3000)
+    assert set(found.table.period_ns.tolist()) == {333_333.0}

@@ -1,0 +1,54 @@
+"""Sets of words against Python's own, with as many collisions as one likes."""
+
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prospect.assembly import word_set as words_module
+from prospect.assembly.word_set import collect_words, word_set
+
+WORDS = st.lists(
+    st.one_of(st.integers(0, 40), st.integers(0, 2**64 - 1), st.integers(2**64 - 40, 2**64 - 1)),
+    max_size=80,
+)
+
+
+def few_slots(bits):
+    return (
+        patch.object(words_module, "_SLOT_BITS", bits),
+        patch.object(words_module, "_SHIFT", np.uint64(64 - bits)),
+    )
+
+
+@settings(deadline=None)
+@given(WORDS, WORDS, st.integers(1, 8))
+def test_a_word_is_found_if_it_is_there(members, others, bits):
+    bits_patch, shift_patch = few_slots(bits)
+    with bits_patch, shift_patch:
+        found = word_set(np.array(members, np.uint64))
+        asked = np.array([*members, *others], np.uint64)
+        rows, may_be = found.find(asked), found.may_hold(asked)
+    known = sorted({*members} - {0})
+    assert found.words.tolist() == known
+    expected = [known.index(word) if word in known else -1 for word in asked.tolist()]
+    assert rows.tolist() == expected
+    assert all(may for may, row in zip(may_be.tolist(), expected, strict=True) if row >= 0)
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS, max_size=6), st.integers(1, 8))
+def test_all_words_of_all_blocks_are_collected(blocks, bits):
+    bits_patch, shift_patch = few_slots(bits)
+    with bits_patch, shift_patch:
+        found = collect_words((np.array(block, np.uint64) for block in blocks), 10_000)
+    assert found.words.tolist() == sorted({word for block in blocks for word in block} - {0})
+
+
+def test_no_more_is_kept_than_was_allowed():
+    bits_patch, shift_patch = few_slots(4)
+    with bits_patch, shift_patch:
+        blocks = np.arange(1, 10_001, dtype=np.uint64).reshape(100, 100)
+        found = collect_words(iter(blocks), 50)
+    assert 16 <= len(found.words) <= 16 + 2 * 50 + 100

@@ -1,0 +1,168 @@
+"""The operands of `prospect diff`, its options, and its exit status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builders.runs import run_of
+from prospect import differences
+from prospect.cli import diff
+from prospect.cli import options as cli
+from prospect.cli.main import main
+from prospect.errors import RecordingError, UsageError
+
+PROFILES = {
+    "before": {"f": 1000, "g": 500},
+    "after": {"f": 2000, "g": 500},
+    "odd,name": {"f": 1010, "g": 500},
+}
+
+
+@pytest.fixture
+def recordings(monkeypatch, tmp_path):
+    """Let a few names stand for recordings, in an empty directory."""
+
+    def read(path, **_naming):
+        if path not in PROFILES:
+            raise RecordingError(f"{path}: No such file or directory")
+        return run_of(PROFILES[path], origin=path)
+
+    monkeypatch.setattr(differences.api, "open", read)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a", "b"], (["a"], ["b"])),
+        (["a", "--against", "b"], (["a"], ["b"])),
+        (["a1", "a2", "--against", "b1", "b2", "b3"], (["a1", "a2"], ["b1", "b2", "b3"])),
+        (["a,1", "b,2"], (["a,1"], ["b,2"])),
+    ],
+)
+def test_the_sides_are_told_apart(words, expected):
+    assert diff.sides(words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "which recordings?"),
+        (["a"], "which recordings?"),
+        (["a", "--against"], "which recordings?"),
+        (["--against", "b"], "which recordings?"),
+        (["a", "b", "c"], "which of the 3 recordings are B's?"),
+        (["a", "--against", "b", "--against", "c"], "one --against"),
+        (["a", "b", "-V4"], "unexpected '-V4': options stand before"),
+        (["a", "b", "--fail-if", "slower by 3%"], "unexpected '--fail-if'"),
+        (["-", "b"], "not a pipe"),
+        (["a", "--against", "-"], "not a pipe"),
+    ],
+)
+def test_operands_that_cannot_be_meant_are_refused(words, says):
+    with pytest.raises(UsageError, match="diff: ") as caught:
+        diff.sides(words)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (["-V4"], "scope", "4"),
+        (["--per", "1000 requests"], "per", "1000 requests"),
+        (["--per=second"], "per", "second"),
+        (["--fdr", "1%"], "fdr", 0.01),
+        (["--fdr=0.1"], "fdr", 0.1),
+        (["--run-variation", "2.5%"], "run_variation", 0.025),
+        (["--run-variation=0"], "run_variation", 0.0),
+        (["--rows", "0"], "rows", 0),
+        (["--fail-if", "slower by 3%"], "fail_if", "slower by 3%"),
+    ],
+)
+def test_each_option_sets_its_field_and_no_other(arguments, field, value):
+    settings, rest = cli.parse(cli.DIFF, [*arguments, "a", "b"])
+    assert settings == cli.Settings()._replace(**{field: value})
+    assert rest == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-V5"], "-V 5: give 2"),
+        (["--per", "much"], "--per much: give run, second"),
+        (["--fdr", "0"], "--fdr 0: give a share over 0"),
+        (["--fdr", "5"], "--fdr 5: give a share such as 5% or 0.05"),
+        (["--fdr", "1e-3"], "give a share"),
+        (["--run-variation", "100%"], "give a share"),
+        (["--run-variation", "%"], "give a share"),
+        (["--rows", "-1"], "--rows -1: give a whole number"),
+        (["--fail-if", "slow"], "--fail-if slow: give 'slower by 3%'"),
+        (["--fail-if", ""], "--fail-if '': give a condition"),
+        (["--format", "csv"], "give text or json"),
+        (["-m", "1"], "-m is no option of prospect diff"),
+    ],
+)
+def test_an_impossible_option_is_answered_with_what_to_do(arguments, says):
+    with pytest.raises(UsageError) as caught:
+        cli.parse(cli.DIFF, [*arguments, "a", "b"])
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "status", "says"),
+    [
+        ("slower by 3%", 3, "slower by 3%: yes. The command and its descendants took 66.7% more"),
+        ("slower by 3% in g", 0, ""),
+        ("faster by 3%", 0, ""),
+        ("different by 3% at 99% in f", 3, "different by 3% at 99% in f: yes. The routine f, in"),
+        ("slower by 66%", 0, ""),
+    ],
+)
+def test_the_status_says_whether_the_condition_is_met(recordings, capfd, condition, status, says):
+    arguments = ["diff", "--fail-if", condition, "before", "after"]
+    assert main(arguments) == status
+    out, err = capfd.readouterr()
+    assert out.splitlines()[-1].startswith(f"{condition}: ")
+    assert err.startswith(f"prospect: {says}" if says else "")
+    assert err.count("\n") == bool(says)
+
+
+def test_a_report_in_a_file_leaves_the_answer_on_stderr(recordings, capfd, tmp_path):
+    arguments = ["diff", "-f", "out", "--format", "json", "--fail-if", "slower by 66%"]
+    assert main([*arguments, "before", "after"]) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("prospect: slower by 66%: cannot tell.")
+    assert json.loads((tmp_path / "out").read_text())["condition"]["outcome"] == "undecided"
+
+
+def test_without_a_condition_the_status_is_0(recordings, capfd):
+    assert main(["diff", "before", "after"]) == 0
+    out, err = capfd.readouterr()
+    assert "Difference: B less A" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (["before", "missing"], 1, "missing: No such file"),
+        (["--fail-if", "slower by 3% in nowhere", "before", "after"], 2, "'nowhere' has a hit"),
+        (["--per", "A=1:2,B=3", "before", "after"], 2, "2 counts for A, but A has 1 recording:"),
+        (["-f", "before", "before", "after"], 2, "the report would replace a recording"),
+    ],
+)
+def test_what_cannot_be_compared_is_answered_with_one_line(recordings, capfd, words, status, says):
+    assert main(["diff", *words]) == status
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert says in err
+    assert err.startswith("prospect: ")
+    assert err.count("\n") == 1
+
+
+def test_a_file_name_may_hold_a_comma(recordings, capfd):
+    assert main(["diff", "odd,name", "--against", "before", "after"]) == 0
+    assert "A: odd,name: program" in capfd.readouterr().out

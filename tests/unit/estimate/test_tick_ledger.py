@@ -1,0 +1,219 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from builders.profile import qsort_profile
+from builders.ticks import (
+    ASLEEP,
+    FULL,
+    HELD,
+    IDLE,
+    KERNEL,
+    START_NS,
+    THROTTLED,
+    USER,
+    Ticking,
+)
+from prospect.estimate.ledger import tick_ledger
+
+PERIODS_NS = (4_742_358, 4_225_681, 3_706_485, 3_537_459)
+
+
+@pytest.fixture
+def ticking():
+    return Ticking(np.random.default_rng(11))
+
+
+def row(ledger, position=0):
+    counts = {name: int(column[position]) for name, column in ledger.by_clock._asdict().items()}
+    return counts | {"closure": int(ledger.by_clock.closure[position])}
+
+
+def test_every_tick_recorded_is_a_ledger_without_anything_else(ticking):
+    ticking.clock([(USER, 500)])
+    assert row(tick_ledger(ticking.profile())) == {
+        "expected": 500,
+        "recorded": 500,
+        "lost": 0,
+        "throttled": 0,
+        "idle": 0,
+        "busy": 0,
+        "closure": 0,
+    }
+
+
+def test_ticks_that_an_idle_cpu_slept_through_are_missing_while_idle(ticking):
+    ticking.clock([(IDLE, 100), (ASLEEP, 50), (IDLE, 100), (ASLEEP, 7)])
+    found = row(tick_ledger(ticking.profile()))
+    assert (found["recorded"], found["idle"], found["busy"], found["closure"]) == (200, 57, 0, 0)
+
+
+def test_timer_that_comes_back_on_time_was_not_held_up_whoever_was_hit(ticking):
+    ticking.clock([(USER, 100), (ASLEEP, 50), (KERNEL, 100)])
+    found = row(tick_ledger(ticking.profile()))
+    assert (found["idle"], found["busy"]) == (50, 0)
+
+
+def test_timer_that_comes_back_late_was_held_up(ticking):
+    ticking.clock([(USER, 100), (HELD, 5), (KERNEL, 100)])
+    found = row(tick_ledger(ticking.profile()))
+    assert (found["idle"], found["busy"], found["closure"]) == (0, 5, 0)
+
+
+def test_host_that_wakes_an_idle_cpu_late_takes_nothing_from_anybody(ticking):
+    ticking.clock([(IDLE, 100), (HELD, 5), (IDLE, 100)])
+    found = row(tick_ledger(ticking.profile()))
+    assert (found["idle"], found["busy"]) == (5, 0)
+
+
+def test_losses_are_those_the_kernel_counted_and_not_the_size_of_the_gap(ticking):
+    ticking.clock([(USER, 100), (FULL, 60), (USER, 100)])
+    profile = ticking.profile()
+    assert row(tick_ledger(profile))["lost"] == 60
+    fewer = replace(profile, clocks=replace(profile.clocks, lost=np.array([45])))
+    found = row(tick_ledger(fewer))
+    assert (found["lost"], found["idle"] + found["busy"], found["closure"]) == (45, 15, 0)
+
+
+def test_losses_at_the_end_have_no_record_and_are_counted_all_the_same(ticking):
+    ticking.clock([(USER, 100), (FULL, 60)])
+    found = row(tick_ledger(ticking.profile()))
+    assert (found["lost"], found["idle"], found["busy"], found["closure"]) == (60, 0, 0, 0)
+
+
+def test_first_clock_counts_other_lost_records_too(ticking):
+    ticking.clock([(USER, 100), (FULL, 60), (USER, 100)], other_losses=500)
+    ledger = tick_ledger(ticking.profile())
+    assert (row(ledger)["lost"], row(ledger)["closure"], ledger.other_losses) == (60, 0, 500)
+
+
+def test_more_losses_of_another_clock_than_it_had_ticks_do_not_balance(ticking):
+    ticking.clock([(USER, 100), (FULL, 60), (USER, 100)], clock=1, other_losses=500)
+    ledger = tick_ledger(ticking.profile())
+    assert (row(ledger)["lost"], row(ledger)["closure"]) == (560, -500)
+    assert ledger.by_cpu.closure_share[0] == pytest.approx(-500 / 260)
+
+
+def test_throttled_ticks_are_no_missing_ones(ticking):
+    ticking.clock([(USER, 100), (THROTTLED, 60), (USER, 100), (THROTTLED, 30), (USER, 90)])
+    found = row(tick_ledger(ticking.profile()))
+    assert (found["throttled"], found["idle"], found["busy"], found["closure"]) == (90, 0, 0, 0)
+
+
+def test_throttle_without_an_end_lasts_until_the_clock_stops(ticking):
+    ticking.clock([(USER, 100), (THROTTLED, 60)])
+    profile = ticking.profile()
+    stops = replace(profile.clock_stops, end_ns=np.array([2**64 - 1], np.uint64))
+    found = row(tick_ledger(replace(profile, clock_stops=stops)))
+    assert (found["throttled"], found["closure"]) == (60, 0)
+
+
+def test_idle_time_holds_what_was_throttled_between_idle_hits(ticking):
+    ticking.clock([(IDLE, 100), (THROTTLED, 50), (IDLE, 100)])
+    ledger = tick_ledger(ticking.profile())
+    assert ledger.idle_s[0] == pytest.approx(50 * 0.004)
+    assert ledger.unsampled_s == 0.0
+    ticking.clock([(USER, 100), (THROTTLED, 50), (USER, 100)], cpu=1)
+    assert tick_ledger(ticking.profile()).unsampled_s == pytest.approx(50 * 0.004)
+
+
+def test_cpu_that_was_off_line_is_not_expected_to_tick(ticking):
+    end_ns = ticking.clock([(USER, 300)], cpu=1)
+    ticking.clock([(USER, 200)], cpu=1, begin_ns=end_ns + 700_000_000)
+    ledger = tick_ledger(ticking.profile())
+    assert len(ledger.cpu) == len(ledger.clock) == 1
+    assert row(ledger)["expected"] == row(ledger)["recorded"] == 500
+
+
+def test_time_off_line_is_told_as_not_watched(ticking):
+    end_ns = ticking.clock([(USER, 300)], cpu=1)
+    end_ns = ticking.clock([(USER, 200)], cpu=1, begin_ns=end_ns + 700_000_000)
+    ledger = tick_ledger(ticking.profile(begin_ns=START_NS, end_ns=end_ns))
+    assert ledger.unwatched_s == pytest.approx(0.7)
+
+
+def test_cpus_are_the_sums_of_their_clocks(ticking):
+    for cpu in (3, 0):
+        for clock, period_ns in enumerate(PERIODS_NS):
+            fates = [(USER, 200), (HELD, 1 + clock), (USER, 100), (ASLEEP, cpu), (USER, 50)]
+            ticking.clock(fates, cpu=cpu, clock=clock, period_ns=period_ns)
+    ledger = tick_ledger(ticking.profile())
+    assert ledger.cpu.tolist() == [0, 3]
+    assert ledger.by_cpu.busy.tolist() == [10, 10]
+    assert ledger.by_cpu.idle.tolist() == [0, 12]
+    assert ledger.by_cpu.closure.tolist() == [0, 0]
+    assert ledger.clock.tolist() == [0, 1, 2, 3] * 2
+
+
+def test_phase_that_moves_with_every_restart_of_the_timers_is_followed(ticking):
+    ticking.clock([(USER, 2000)])
+    profile = ticking.profile()
+    # Each 20 samples another perf stops and restarts the timer, 15 us later.
+    moved = profile.samples.time_ns + (np.arange(2000) // 20 * 15_000).astype(np.uint64)
+    found = row(tick_ledger(replace(profile, samples=replace(profile.samples, time_ns=moved))))
+    assert (found["recorded"], found["idle"], found["busy"]) == (2000, 0, 0)
+
+
+def test_more_samples_than_ticks_do_not_balance(ticking):
+    ticking.clock([(USER, 200)])
+    profile = ticking.profile()
+    twice = np.sort(np.append(np.arange(200), np.arange(0, 200, 20)))
+    samples = replace(
+        profile.samples,
+        **{
+            name: getattr(profile.samples, name)[twice]
+            for name in ("hit_index", "time_ns", "cpu", "clock")
+        },
+    )
+    found = row(tick_ledger(replace(profile, samples=samples)))
+    assert (found["recorded"], found["idle"], found["closure"]) == (210, 0, -10)
+
+
+def test_samples_in_another_order_are_the_same_samples(ticking):
+    ticking.clock([(USER, 100), (HELD, 5), (IDLE, 100), (ASLEEP, 9), (USER, 10)])
+    profile = ticking.profile()
+    order = np.random.default_rng(3).permutation(len(profile.samples))
+    samples = replace(
+        profile.samples,
+        **{
+            name: getattr(profile.samples, name)[order]
+            for name in ("hit_index", "time_ns", "cpu", "clock")
+        },
+    )
+    assert row(tick_ledger(replace(profile, samples=samples))) == row(tick_ledger(profile))
+
+
+def test_samples_of_a_cpu_without_a_clock_are_told(ticking):
+    ticking.clock([(USER, 100)])
+    profile = ticking.profile()
+    cpu = profile.samples.cpu.copy()
+    cpu[:10] = 9
+    ledger = tick_ledger(replace(profile, samples=replace(profile.samples, cpu=cpu)))
+    assert ledger.unclocked == 10
+    assert int(ledger.by_cpu.recorded.sum()) == 90
+
+
+def test_cpu_whose_books_the_kernel_kept_has_them_beside(ticking):
+    ticking.clock([(USER, 100)])
+    ticking.clock([(USER, 100)], cpu=1)
+    known = {0: {"idle_s": 0.25, "iowait_s": 0.5, "steal_s": 0.125}}
+    ledger = tick_ledger(ticking.profile(cpu_accounting=known))
+    assert ledger.accounted_idle_s[0] == 0.75
+    assert ledger.accounted_steal_s[0] == 0.125
+    assert np.isnan(ledger.accounted_idle_s[1])
+
+
+def test_clock_without_a_sample_slept(ticking):
+    ticking.clock([(ASLEEP, 250)])
+    found = row(tick_ledger(ticking.profile()))
+    assert (found["expected"], found["recorded"], found["idle"]) == (250, 0, 250)
+
+
+def test_recording_without_a_timer_has_no_ledger():
+    assert tick_ledger(qsort_profile()) is None
+
+
+def test_start_that_took_a_while_is_no_missing_tick(ticking):
+    ticking.clock([(USER, 300)], phase_ns=900_000, begin_ns=START_NS + 5)
+    assert row(tick_ledger(ticking.profile()))["closure"] == 0

@@ -1,0 +1,208 @@
+"""Lines of images that the machine's compiler makes: inlined, split, shared, cached, hostile."""
+
+import itertools
+import os
+import shutil
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+
+from builders.elf import Section, code, elf_file
+from prospect.elf import layout
+from prospect.elf.image import ElfImage
+from prospect.lines import debug_info, finder
+from prospect.lines.finder import LineFinder
+from prospect.symbols.cache import SymbolCache
+from prospect.symbols.image_files import DebugImage, FoundImage, open_image
+from prospect.symbols.images import read_symbol_table
+from prospect.symbols.opening import open_file
+
+pytest.importorskip("symbolic")
+NEEDS_GCC = pytest.mark.skipif(not shutil.which("gcc"), reason="builds small C programs")
+
+SOURCE = """\
+static inline int mix(int x) {
+    return x * 31 ^ x >> 7;
+}
+__attribute__((noinline)) int work(int n) {
+    int sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += mix(sum + i);
+    return sum;
+}
+int main(int argc, char **argv) {
+    return work(argc);
+}
+"""
+
+
+def build(directory, *flags, name="program"):
+    (directory / "program.c").write_text(SOURCE)
+    options = ["-g", "-O2", "-Wl,--build-id", *flags]
+    command = ["gcc", *options, "-o", name, str(directory / "program.c")]
+    subprocess.run(command, check=True, cwd=directory)
+    return open_image(os.fsencode(directory / name))
+
+
+def addresses_of(found, function):
+    table = read_symbol_table(found.image)
+    row = table.names(range(len(table))).index(function)
+    return np.arange(table.start[row], table.end[row], dtype=np.uint64)
+
+
+def frames_of(found, address, cache=None, debug=None):
+    frames, note = LineFinder(cache).frames(found, lambda: debug, address)
+    bounds = frames.start.tolist()
+    return [
+        [
+            (frames.names[name].decode(), frames.files[file].rpartition("/")[2], line)
+            for name, file, line in zip(
+                frames.name_index[a:b].tolist(),
+                frames.file_index[a:b].tolist(),
+                frames.line[a:b].tolist(),
+                strict=True,
+            )
+        ]
+        for a, b in itertools.pairwise(bounds)
+    ], note
+
+
+@NEEDS_GCC
+@pytest.mark.parametrize(
+    "flags",
+    [("-gdwarf-4",), ("-gdwarf-5",), ("-gz",), ("-no-pie",), ("-m32",)],
+    ids=lambda flags: flags[0],
+)
+def test_each_instruction_has_its_line_and_what_is_inlined_there(tmp_path, flags):
+    try:
+        found = build(tmp_path, *flags)
+    except subprocess.CalledProcessError:
+        pytest.skip(f"this gcc builds nothing with {flags}")
+    frames, note = frames_of(found, addresses_of(found, b"work"))
+    assert note == ""
+    assert {names for one in frames for names in [tuple(name for name, _, _ in one)]} == {
+        ("work",),
+        ("work", "mix"),
+    }
+    for one in frames:
+        assert {file for _, file, _ in one} == {"program.c"}
+        assert 4 <= one[0][2] <= 9
+        assert all(line == 2 for name, _, line in one if name == "mix")
+        assert len(one) == 1 or one[0][2] == 7
+
+
+@NEEDS_GCC
+def test_lines_of_a_separate_debug_file_are_those_of_the_whole_one(tmp_path):
+    found = build(tmp_path)
+    expected, _ = frames_of(found, addresses_of(found, b"work"))
+    for command in (
+        ["objcopy", "--only-keep-debug", "program", "program.debug"],
+        ["strip", "-o", "stripped", "program"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    stripped = open_image(os.fsencode(tmp_path / "stripped"))
+    debug_image = open_image(os.fsencode(tmp_path / "program.debug")).image
+    debug = DebugImage(debug_image, finder.NameSource.DEBUG_FILE)
+    address = addresses_of(found, b"work")
+    assert frames_of(stripped, address, debug=debug) == (expected, "")
+    assert frames_of(stripped, address) == ([[]] * len(address), debug_info.NO_DEBUG_INFO)
+
+
+@NEEDS_GCC
+def test_split_debug_information_is_said_to_be_missing(tmp_path):
+    found = build(tmp_path, "-gsplit-dwarf")
+    frames, note = frames_of(found, addresses_of(found, b"work"))
+    assert not any(frames)
+    assert note == debug_info.SPLIT
+
+
+@NEEDS_GCC
+@pytest.mark.skipif(not shutil.which("dwz"), reason="needs dwz")
+def test_names_in_a_shared_debug_file_are_said_to_be_missing(tmp_path):
+    build(tmp_path, name="one")
+    build(tmp_path, name="other")
+    ran = subprocess.run(
+        ["dwz", "-m", "shared.debug", "one", "other"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    found = open_image(os.fsencode(tmp_path / "one"))
+    if ran.returncode or not debug_info.is_shared(found.image):
+        pytest.skip("dwz found nothing to share")
+    frames, note = LineFinder(None).frames(found, lambda: None, addresses_of(found, b"work"))
+    assert frames.start[-1] > 0
+    assert note == debug_info.SHARED
+
+
+@NEEDS_GCC
+def test_debug_information_is_read_once_and_then_kept_on_disk(tmp_path, monkeypatch):
+    found, cache = build(tmp_path), SymbolCache(tmp_path / "cache")
+    address = addresses_of(found, b"work")
+    expected = frames_of(found, address, cache)
+    monkeypatch.setattr(finder, "convert", lambda _: pytest.fail("read again"))
+    assert frames_of(found, address, cache) == expected
+    changed = build(tmp_path, "-O1")
+    with pytest.raises(pytest.fail.Exception, match="read again"):
+        frames_of(changed, address, cache)
+
+
+@NEEDS_GCC
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+def test_a_file_of_another_user_is_read_in_a_child(tmp_path, monkeypatch):
+    expected = frames_of(found := build(tmp_path), address := addresses_of(found, b"work"))
+    os.chown(tmp_path / "program", 65534, 65534)
+    foreign = open_image(os.fsencode(tmp_path / "program"))
+    monkeypatch.setattr(finder, "convert", lambda _: pytest.fail("read in this process"))
+    assert frames_of(foreign, address) == expected
+
+
+def found_of(tmp_path, content):
+    path = tmp_path / "image"
+    path.write_bytes(content)
+    return FoundImage(open_file(os.fsencode(path)), ElfImage.parse(content))
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        Section(".debug_info", struct.pack("<IIQQ", 1, 0, 1 << 60, 1), flags=layout.SHF_COMPRESSED),
+        Section(".zdebug_info", b"ZLIB" + struct.pack(">Q", 1 << 60)),
+    ],
+    ids=["compressed", "old"],
+)
+def test_what_claims_to_unpack_to_more_than_memory_is_not_unpacked(tmp_path, monkeypatch, section):
+    monkeypatch.setattr(finder, "convert", lambda _: pytest.fail("given to the library"))
+    found = found_of(tmp_path, elf_file(sections=[code(), section]))
+    frames, note = frames_of(found, np.array([0x1000], np.uint64))
+    assert frames == [[]]
+    assert note == debug_info.UNREADABLE
+
+
+def test_garbage_for_debug_information_gives_no_lines(tmp_path):
+    junk = bytes(range(256)) * 4
+    names = (".debug_info", ".debug_abbrev", ".debug_line", ".debug_str")
+    found = found_of(tmp_path, elf_file(sections=[code(), *(Section(n, junk) for n in names)]))
+    frames, note = frames_of(found, np.array([0x1000], np.uint64))
+    assert frames == [[]]
+    assert note
+
+
+@NEEDS_GCC
+def test_damaged_debug_information_never_ends_the_process(tmp_path):
+    found = build(tmp_path)
+    whole, address = bytes(found.image.data), addresses_of(found, b"work")
+    random = np.random.default_rng(7)
+    debug = [
+        (int(section["offset"]), int(section["size"]))
+        for name in (b".debug_info", b".debug_line", b".debug_abbrev", b".debug_str")
+        for section in [found.image.sections[found.image.find_section(name)]]
+    ]
+    for _ in range(60):
+        content = bytearray(whole)
+        for _ in range(20):
+            offset, size = debug[random.integers(len(debug))]
+            content[offset + random.integers(size)] = random.integers(256)
+        frames_of(found_of(tmp_path, bytes(content)), address)

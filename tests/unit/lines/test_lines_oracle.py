@@ -1,0 +1,174 @@
+"""Lines and inlined functions of real images beside those of llvm-symbolizer.
+
+Differences that are left, and why. A piece of code without a line entry of its own (a jump that
+the linker's optimiser put apart): llvm-symbolizer gives it the line of the code before it, we give
+no line, or none for what is inlined there. Start-up code that an assembler made without debug
+entries of functions (crti.S): llvm-symbolizer has lines, we have none. The outermost function has
+the name of the symbol at its address here, and that of DWARF there: aliases, ``f.cold``.
+"""
+
+import itertools
+import json
+import os
+import posixpath
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prospect.lines.finder import LineFinder
+from prospect.symbols.image_files import find_debug_image, open_image
+from prospect.symbols.images import read_symbol_table
+
+pytest.importorskip("symbolic")
+pytestmark = pytest.mark.skipif(not shutil.which("llvm-symbolizer"), reason="needs llvm")
+
+ADDRESSES = 1200
+C_SOURCE = """
+#include <string.h>
+static inline int mix(int x) { return x * 31 ^ x >> 7; }
+static inline int both(int x, int y) { return mix(x) + mix(y); }
+__attribute__((noinline)) int sum(int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++) { s += both(s, i); if (s % 7 == 0) s ^= mix(n); }
+    return s;
+}
+__attribute__((noinline)) int text(const char *a) {
+    char b[99];
+    strcpy(b, a);
+    return b[sum(3) & 7];
+}
+int main(int n, char **v) { return sum(n) + text(v[0]); }
+"""
+CXX_SOURCE = """
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+struct Work {
+    std::vector<int> numbers;
+    std::map<std::string, int> counts;
+    int run(int n) {
+        for (int i = 0; i < n; i++) {
+            numbers.push_back(i * i);
+            counts["k" + std::to_string(i % 17)] += i;
+        }
+        std::sort(numbers.begin(), numbers.end(), [](int a, int b) { return a % 7 > b % 7; });
+        int sum = 0;
+        for (auto &[name, count] : counts) sum += count + name.size();
+        return sum + numbers[n / 2];
+    }
+};
+int main(int n, char **) { return Work().run(1000 * n); }
+"""
+BUILDS = {
+    "c-dwarf4": ("gcc", C_SOURCE, "-gdwarf-4"),
+    "c-dwarf5": ("gcc", C_SOURCE, "-gdwarf-5"),
+    "c-fixed-address": ("gcc", C_SOURCE, "-no-pie"),
+    "cxx-dwarf4": ("g++", CXX_SOURCE, "-gdwarf-4"),
+    "cxx-dwarf5": ("g++", CXX_SOURCE, "-gdwarf-5"),
+    "cxx-compressed": ("g++", CXX_SOURCE, "-gz"),
+    "cxx-optimised-more": ("g++", CXX_SOURCE, "-O3"),
+}
+
+
+def installed():
+    """Give images whose debug files a distribution may have installed (libc6-dbg)."""
+    directory = Path("/lib") / (sysconfig.get_config_var("MULTIARCH") or "")
+    names = (
+        "libc.so.6",
+        "libm.so.6",
+        "ld-linux-x86-64.so.2",
+        "libresolv.so.2",
+        "libthread_db.so.1",
+    )
+    paths = [directory / name for name in names] + [Path(sys.executable).resolve()]
+    return [str(path) for path in paths if path.exists()]
+
+
+@pytest.fixture(scope="module", params=[*BUILDS, *installed()], ids=os.path.basename)
+def image(request, tmp_path_factory):
+    if request.param not in BUILDS:
+        return request.param
+    compiler, source, *flags = BUILDS[request.param]
+    if not shutil.which(compiler):
+        pytest.skip(f"needs {compiler}")
+    path = tmp_path_factory.mktemp("built") / request.param
+    language = "c" if compiler == "gcc" else "c++"
+    command = [compiler, "-g", "-O2", *flags, "-o", str(path), "-x", language, "-"]
+    subprocess.run(command, input=source, text=True, check=True)
+    return str(path)
+
+
+def theirs(path, addresses):
+    """Return (function, file, line) of each frame, the outermost first, as we have them."""
+    options = ["--inlines", "--functions=linkage", "--no-demangle", "--output-style=JSON"]
+    ran = subprocess.run(
+        ["llvm-symbolizer", f"--obj={path}", *options],
+        input="".join(f"0x{address:x}\n" for address in addresses),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    flat = [one[0] if isinstance(one, list) else one for one in answers]
+    return [
+        [
+            (one["FunctionName"], posixpath.normpath(one["FileName"]), one["Line"])
+            for one in reversed(answer["Symbol"])
+            if one["Line"]
+        ]
+        for answer in flat
+    ]
+
+
+def ours(found, debug, addresses):
+    frames, _ = LineFinder(None).frames(found, lambda: debug, np.array(addresses, np.uint64))
+    rows = [
+        (
+            frames.names[name].decode() if name >= 0 else "",
+            frames.files[file] if file >= 0 else "",
+            line,
+        )
+        for name, file, line in zip(
+            frames.name_index.tolist(),
+            frames.file_index.tolist(),
+            frames.line.tolist(),
+            strict=True,
+        )
+    ]
+    bounds = frames.start.tolist()
+    # Of code without debug information it knows the symbol alone.
+    return [[row for row in rows[a:b] if row[1] or row[2]] for a, b in itertools.pairwise(bounds)]
+
+
+def without_outer_name(frames):
+    return [(name if depth else "", *rest) for depth, (name, *rest) in enumerate(frames)]
+
+
+def test_lines_and_inlined_functions_agree_with_llvm_symbolizer(image):
+    found = open_image(os.fsencode(os.path.realpath(image)))
+    debug = find_debug_image(found, os.fsencode(Path(image).parent))
+    table = read_symbol_table(found.image, debug.image if debug else None)
+    random = np.random.default_rng(11)
+    row = random.integers(len(table), size=ADDRESSES)
+    distance = random.random(ADDRESSES) * (table.end - table.start).take(row)
+    addresses = np.unique(table.start.take(row) + distance.astype(np.uint64)).tolist()
+    expected = theirs(found.file.path.decode(), addresses)
+    if sum(map(bool, expected)) < 20:
+        pytest.skip("no debug information is installed for it")
+    different = [
+        (hex(address), mine, other)
+        for address, mine, other in zip(
+            addresses, ours(found, debug, addresses), expected, strict=True
+        )
+        if without_outer_name(mine) != without_outer_name(other)
+    ]
+    assert len(different) <= 0.02 * len(addresses), different[:5]
+    # What differs lacks frames; none is at another line.
+    for _, mine, other in different:
+        assert without_outer_name(mine) == without_outer_name(other)[: len(mine)], (mine, other)

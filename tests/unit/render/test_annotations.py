@@ -1,0 +1,94 @@
+"""Annotations as text and JSON: golden files, and what must hold of each."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from builders.annotated import annotated_loop, code_table, hostile_code
+from builders.profile import ProfileBuilder
+from prospect.profile.annotation import annotation_view
+from prospect.profile.routine_choice import RoutineChoice
+from prospect.profile.source import FLOW_NEXT, NO_TARGET
+from prospect.render.json.annotation import JsonAnnotation
+from prospect.render.text.annotation import TextAnnotation
+
+
+def rendered(renderer, profile, half_widths=None, **choice):
+    out = io.BytesIO()
+    renderer.render(annotation_view(profile, RoutineChoice(**choice), half_widths), out)
+    return out.getvalue()
+
+
+def some_errors(profile, event, row_of_hit, rows):
+    return np.full(rows, 0.0125)
+
+
+@pytest.mark.parametrize(
+    ("name", "renderer", "profile", "options"),
+    [
+        ("loop.txt", TextAnnotation(), annotated_loop, {}),
+        ("loop_errors.txt", TextAnnotation(whole=True), annotated_loop, {"errors": some_errors}),
+        ("loop_boxes.txt", TextAnnotation(boxes=True, colour=True), annotated_loop, {}),
+        ("loop_everyone.txt", TextAnnotation(), annotated_loop, {"detail": "4"}),
+        ("hostile_code.txt", TextAnnotation(), hostile_code, {}),
+        ("loop.json", JsonAnnotation(), annotated_loop, {"errors": some_errors}),
+        ("hostile_code.json", JsonAnnotation(), hostile_code, {}),
+    ],
+)
+def test_annotations_are_as_they_were_read(golden, name, renderer, profile, options):
+    errors = options.pop("errors", None)
+    golden(f"annotation/{name}", rendered(renderer, profile(), errors, **options))
+
+
+def test_nothing_reaches_a_terminal_that_it_would_act_on():
+    text = rendered(TextAnnotation(), hostile_code()).decode()
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_colours_change_nothing_but_colour():
+    plain = rendered(TextAnnotation(), annotated_loop()).decode()
+    coloured = rendered(TextAnnotation(colour=True), annotated_loop()).decode()
+    for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m", "\x1b[33m"):
+        coloured = coloured.replace(code, "")
+    assert coloured == plain
+
+
+def test_json_holds_what_the_view_holds():
+    document = json.loads(rendered(JsonAnnotation(), annotated_loop()))
+    assert document["schema"] == "prospect-annotate/1"
+    (event,) = document["events"]
+    work = event["routines"][0]
+    assert work["hits"] == 100
+    assert sum(row["hits"] for row in work["instructions"]) == 99
+    assert sum(block["hits"] for block in work["blocks"]) == 99
+    assert work["hits_between_instructions"] == 1
+    assert work["likely_meant"] == "0x1002"
+    assert work["instructions"][2]["target_name"] == "helper"
+    assert work["instructions"][1]["frames"] == [
+        {"function": "work", "file": "/src/a.c", "line": 5},
+        {"function": "mix", "file": "/src/mix.h", "line": 9},
+    ]
+
+
+def test_instructions_far_from_hits_are_left_out_and_counted():
+    build = ProfileBuilder()
+    command = build.process("x", 1, is_command=True)
+    row = build.function("long", build.object("/bin/x"), 0)
+    build.hit(command, row, 1000, offset=50)
+    rows = [(at, 1, f"nop{at}", FLOW_NEXT, NO_TARGET, "") for at in range(100)]
+    profile = replace(build.build(), code=code_table({row: rows}))
+    text = rendered(TextAnnotation(), profile).decode()
+    assert [at for at in range(100) if f"nop{at}\n" in text] == list(range(46, 55))
+    assert "- Skip 46 instructions without a hit" in text
+    assert "- Skip 45 instructions without a hit" in text
+    whole = rendered(TextAnnotation(whole=True), profile).decode()
+    assert all(f"nop{at}\n" in whole for at in range(100))
+    assert "Skip" not in whole
+
+
+def test_nothing_over_the_thresholds_says_so():
+    profile = replace(annotated_loop(), code=code_table({}))
+    assert b"lower them with -m and -k" in rendered(TextAnnotation(), profile)

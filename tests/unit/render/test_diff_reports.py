@@ -1,0 +1,155 @@
+"""Comparisons as text and JSON: as they were, by the schema, and safe for a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builders.json_schema import schema_errors
+from builders.profile import empty_profile, hostile_profile, qsort_profile
+from builders.runs import run_of
+from prospect.estimate.compare import compare
+from prospect.estimate.comparison import CompareOptions
+from prospect.render.diff_registry import DIFF_RENDERERS, make_diff_renderer
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "diff.schema.json").read_text())
+BEFORE = {"parse": 4000, "f.isra.0": 800, "removed": 300, "k:copy": 500, "": 40}
+AFTER = {"parse": 5000, "f": 780, "added": 200, "k:copy": 510, "": 35}
+
+
+def once():
+    return compare([run_of(BEFORE, origin="a")], [run_of(AFTER, origin="b")])
+
+
+def replicates():
+    sides = [
+        [
+            run_of({name: count + step for name, count in side.items()}, origin=f"{letter}{step}")
+            for step in (0, 9, 17)
+        ]
+        for letter, side in (("a", BEFORE), ("b", AFTER))
+    ]
+    options = CompareOptions(
+        fail_if="slower by 3% at 95%", per="A=1000,B=1000:1100:1200 requests", run_variation=0.0
+    )
+    return compare(*sides, options)
+
+
+def undecided():
+    sides = [
+        [run_of({"f": 1000 + 100 * number}, origin=f"{letter}{number}") for number in range(2)]
+        for letter in "ab"
+    ]
+    return compare(*sides, CompareOptions(fail_if="different by 2% in f"))
+
+
+def system():
+    return compare([qsort_profile()], [qsort_profile()], CompareOptions(scope="4"))
+
+
+def hostile():
+    other = hostile_profile()
+    run = replace(other.run, hostname="\x1b[2J", origin="b\n\u202e", command=("\x07",))
+    options = CompareOptions(fail_if="slower by 3% in \x1b[31mred", per="3 \x1b[5mturns\x1b")
+    return compare([hostile_profile()], [replace(other, run=run)], options)
+
+
+def nothing():
+    return compare([empty_profile()], [empty_profile()])
+
+
+CASES = {
+    "once": once,
+    "replicates": replicates,
+    "undecided": undecided,
+    "system": system,
+    "hostile": hostile,
+    "nothing": nothing,
+}
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def rendered(name, comparison, **options):
+    out = io.BytesIO()
+    make_diff_renderer(name, **options).render(comparison, out)
+    return out.getvalue()
+
+
+@every_case
+@pytest.mark.parametrize("name", DIFF_RENDERERS)
+def test_a_comparison_is_written_as_it_was(case, name, golden, monkeypatch):
+    for module in ("text", "json"):
+        monkeypatch.setattr(f"prospect.render.{module}.diff.__version__", "0.1.0")
+    golden(f"diff/{case}{DIFF_RENDERERS[name].suffix}", rendered(name, CASES[case]()))
+
+
+@every_case
+@pytest.mark.parametrize("rows", [0, 3, 1000])
+def test_the_document_keeps_to_its_schema_and_to_its_sums(case, rows):
+    document = json.loads(rendered("json", CASES[case](), rows=rows))
+    assert schema_errors(document, SCHEMA, SCHEMA) == []
+    total = document["total"]["rows"]
+    for name in ("modes", "processes", "objects", "routines"):
+        table = document[name]
+        for side in ("a", "b"):
+            found = sum(row[side] for row in table["rows"]) + table["skipped"][side]
+            assert found == pytest.approx(sum(row[side] for row in total), abs=1e-12)
+        marked = [row["significant"] for row in table["rows"]]
+        assert marked.count(True) == table["significant"]
+        assert len(marked) <= max(rows, table["significant"]) or name == "modes"
+
+
+@every_case
+def test_nothing_that_a_terminal_acts_on_gets_through(case):
+    text = rendered("text", CASES[case]()).decode()
+    assert all(char.isprintable() for char in text.replace("\n", ""))
+
+
+def test_colour_marks_titles_and_nothing_else():
+    plain, coloured = (rendered("text", once(), colour=colour) for colour in (False, True))
+    assert b"\x1b[1m" in coloured
+    for code in (b"\x1b[0m", b"\x1b[1m", b"\x1b[2m", b"\x1b[33m"):
+        coloured = coloured.replace(code, b"")
+    assert coloured == plain
+
+
+def test_a_figure_has_no_more_digits_than_its_interval_supports():
+    coarse = rendered("text", compare([run_of({"f": 30})], [run_of({"f": 40})])).decode()
+    assert "  30  40     +10    6  " in coarse
+    exact = compare([run_of({"f": 400_000})] * 3, [run_of({"f": 400_400})] * 3)
+    assert " 400.000  400.400 " in rendered("text", exact).decode()
+
+
+def test_times_are_told_in_the_unit_that_suits_them():
+    run, other = run_of({"f": 3000}), run_of({"f": 3100})
+    units = {
+        per: rendered("text", compare([run], [other], CompareOptions(per=per))).decode()
+        for per in ("run", "1000 requests", "10000000 requests", "1e15 instructions")
+    }
+    assert "in s per run" in units["run"]
+    assert "in ms for each of the requests" in units["1000 requests"]
+    assert "in ns for each of the requests" in units["10000000 requests"]
+    assert "in ns for each of the instructions" in units["1e15 instructions"]
+
+
+def test_the_answer_to_a_condition_is_one_line():
+    for case, says in (
+        (
+            "replicates",
+            "slower by 3% at 95%: cannot tell. The command and its descendants took 5.6% more",
+        ),
+        ("undecided", "different by 2% in f: cannot tell. The routine f,"),
+    ):
+        last = rendered("text", CASES[case]()).decode().splitlines()[-1]
+        assert last.startswith(says), last
+
+
+def test_rows_that_are_not_shown_are_summed():
+    text = rendered("text", once(), rows=0).decode()
+    assert "rows not significant or of few hits: A 5" in text
+    assert "added" in text
+    assert "copy" not in text

@@ -1,0 +1,155 @@
+"""What a stripped twin says of its code, against the symbols of the whole image.
+
+Images are built here, and numpy's own, which wheels bring unstripped. Of every address that the
+whole image names, the twin must know the function's bounds, or at least the bracket that it is in.
+"""
+
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prospect.elf.image import ElfImage
+from prospect.profile.naming import NameSource
+from prospect.symbols.images import read_symbol_table
+
+LEAST_AGREEMENT = 0.99
+SAMPLES = 20000
+EXACT = [NameSource.DYNSYM, NameSource.PLT, NameSource.BOUNDS, NameSource.NO_NAME_BOUNDS]
+
+C_SOURCE = (
+    "\n".join(
+        f"""
+__attribute__((noinline)) static int hidden{n}(int x)
+{{ for (int i = 0; i < x; i++) {{ x ^= i * {n + 3}; {"x = x * 5 ^ i; " * (n % 40)} }}
+  asm volatile("" : "+r"(x)); return x; }}
+__attribute__((noinline, cold)) static int rare{n}(int x) {{ asm volatile(""); return x + {n}; }}
+int exported{n}(int x) {{ return x > 9 ? rare{n}(hidden{n}(x)) : hidden{n}(x + {n}); }}
+"""
+        for n in range(300)
+    )
+    + "int main(int argc, char **argv) { (void)argv; return exported0(argc) + exported7(argc); }\n"
+)
+
+CXX_SOURCE = r"""
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+namespace {
+template <int N> __attribute__((noinline)) int step(std::vector<int> &v) {
+  for (int i = 0; i < N; i++) v.push_back(i * N);
+  if (v.size() > 1000) throw std::runtime_error("many");
+  return v.back();
+}
+template <int N> int run(std::map<std::string, int> &m) {
+  std::vector<int> v;
+  try { m["a"] += step<N>(v); } catch (const std::exception &e) { std::puts(e.what()); }
+  if constexpr (N > 1) return run<N - 1>(m);
+  return m.size();
+}
+struct Base { virtual ~Base() = default; virtual int f(int) = 0; };
+template <int N> struct Leaf : Base {
+  std::string s = "leaf";
+  int f(int x) override { return x * N; }
+};
+}
+int visible(int n) {
+  std::map<std::string, int> m;
+  Leaf<3> a; Leaf<5> b; Base *both[] = {&a, &b};
+  return run<90>(m) + both[n & 1]->f(n);
+}
+int main(int argc, char **) { return visible(argc); }
+"""
+
+BUILDS = {
+    "C library": (C_SOURCE, ["gcc", "-x", "c", "-O2", "-shared", "-fPIC"]),
+    "C program": (C_SOURCE, ["gcc", "-x", "c", "-O2"]),
+    "C program without relocation": (C_SOURCE, ["gcc", "-x", "c", "-O1", "-no-pie"]),
+    "C++ program": (CXX_SOURCE, ["g++", "-x", "c++", "-O2"]),
+    "C++ library": (CXX_SOURCE, ["g++", "-x", "c++", "-O1", "-shared", "-fPIC"]),
+    "static C program": (C_SOURCE, ["gcc", "-x", "c", "-O2", "-static"]),
+}
+
+
+def build(directory: Path, case: str) -> Path:
+    source, command = BUILDS[case]
+    if not shutil.which(command[0]) or not shutil.which("strip"):
+        pytest.skip(f"needs {command[0]} and binutils")
+    path = directory / "whole"
+    subprocess.run([*command, "-o", path, "-"], input=source, text=True, check=True)
+    return path
+
+
+def both(path: Path, twin: Path):
+    subprocess.run(["strip", "-o", twin, path], check=True)
+    return ElfImage.parse(path.read_bytes()), ElfImage.parse(twin.read_bytes())
+
+
+def agreement(path: Path, directory: Path):
+    """Return the share of addresses that agree, and how many there are of each source."""
+    whole, twin = both(path, directory / "twin")
+    truth, table = read_symbol_table(whole), read_symbol_table(twin)
+    text = whole.sections[whole.find_section(b".text")]
+    first, last = int(text["addr"]), int(text["addr"] + text["size"])
+    address = np.random.default_rng(5).integers(first, last, SAMPLES, np.uint64)
+    true = truth.lookup(address)
+    named = true >= 0
+    address, true = address[named], true[named]
+    total = len(address)
+    row = table.lookup(address)
+    true, row = true[row >= 0], row[row >= 0]
+    source = table.source.take(row)
+    start, end = truth.start.take(true), truth.end.take(true)
+    same = (table.start.take(row) == start) & (table.end.take(row) == end)
+    # A bracket says: in a function that begins with or after the first name, before the second.
+    names = table.start[np.isin(table.source, [NameSource.DYNSYM])]
+    before = np.append(0, names).take(np.searchsorted(names, table.start.take(row), side="right"))
+    after = np.append(names, last).take(np.searchsorted(names, table.end.take(row)))
+    inside = (start >= before) & (start < after)
+    agrees = np.where(np.isin(source, EXACT), same, inside)
+    counts = Counter(NameSource(int(one)) for one in source)
+    return agrees.sum() / total, counts
+
+
+@pytest.mark.parametrize("case", BUILDS)
+def test_bounds_are_those_of_the_true_symbols(case, tmp_path):
+    share, counts = agreement(build(tmp_path, case), tmp_path)
+    assert share >= LEAST_AGREEMENT
+    assert counts[NameSource.BOUNDS] + counts[NameSource.NO_NAME_BOUNDS] > SAMPLES / 10
+
+
+def test_bounds_in_a_library_of_others_are_those_of_its_true_symbols(tmp_path):
+    found = sorted(Path(np.__file__).parent.glob("_core/_multiarray_umath*.so"))
+    if not found or not shutil.which("strip"):
+        pytest.skip("needs numpy from a wheel, and binutils")
+    if ElfImage.parse(found[0].read_bytes()).find_section(b".symtab") < 0:
+        pytest.skip("numpy is stripped")
+    share, counts = agreement(found[0], tmp_path)
+    assert share >= LEAST_AGREEMENT
+    assert counts[NameSource.BOUNDS] > SAMPLES / 2
+
+
+def test_functions_between_two_exported_ones_are_counted(tmp_path):
+    whole, twin = both(build(tmp_path, "C library"), tmp_path / "twin")
+    truth, table = read_symbol_table(whole), read_symbol_table(twin)
+    names = [name.decode() for name in truth.names(range(len(truth)))]
+    start_of = dict(zip(names, truth.start.tolist(), strict=True))
+    # What the C runtime adds was compiled without entries.
+    ours = np.array([start_of[name] for name in names if name.startswith(("hidden", "rare"))])
+    rows = np.flatnonzero(table.source == NameSource.BOUNDS).tolist()
+    counted = 0
+    for row, name in zip(rows, table.names(rows), strict=True):
+        bracket, _, position = name.decode().partition(" [fn ")
+        before, after = (start_of.get(end) for end in bracket.split("->"))
+        if before is None or after is None:
+            continue
+        between = ours[(ours > before) & (ours < after)]
+        number = int(np.searchsorted(between, table.start[row])) + 1
+        assert position == f"{number} of {len(between)}]"
+        counted += 1
+    assert counted > 10
