@@ -70,7 +70,7 @@ def _write(before: list[str], after: list[str], settings: Settings, target: Repo
     gc.disable()
     from prospect.differences import diff
     from prospect.render.diff_registry import make_diff_renderer
-    from prospect.render.text.diff import verdict_line
+    from prospect.render.text.verdict import verdict_line
 
     renderer = make_diff_renderer(
         settings.format,

@@ -18,6 +18,7 @@ from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.escape import escaped, shortened
 from prospect.render.text.numbers import counted
 from prospect.render.text.style import Style
+from prospect.render.text.verdict import percent_change, verdict_line
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.comparison import ChangeTable, ComparedRecording, Comparison
-    from prospect.estimate.verdict import Verdict
 
 _TITLES = {"process": "Process", "object": "Object", "routine": "Routine"}
 _NUMBERS = (
@@ -168,8 +168,8 @@ def _rows_lines(table: ChangeTable, rows: int, unit: _Unit, style: Style) -> Ite
     if shown < len(table):
         before, after = (table.mean[shown:].sum(axis=0) * unit.per_second).tolist()
         yield style.cut(
-            f"- Skip remainder, {counted(len(table) - shown, 'row')} not significant or of few hits: "
-            f"A {before:.3g}, B {after:.3g}, change {after - before:+.3g} (--rows {rows})"
+            f"- Skip remainder, {counted(len(table) - shown, 'row')} not significant or of few "
+            f"hits: A {before:.3g}, B {after:.3g}, change {after - before:+.3g} (--rows {rows})"
         )
 
 
@@ -222,54 +222,14 @@ def _relative(table: ChangeTable, shown: slice) -> tuple[list[str], list[str], l
             table.relative[shown].tolist(), table.hits[shown].tolist(), strict=True
         )
     ]
-    low = [_percent(v) if v > -1.0 else "" for v in table.relative_low[shown].tolist()]
-    high = [_percent(v) if math.isfinite(v) else "" for v in table.relative_high[shown].tolist()]
+    low = [percent_change(v) if v > -1.0 else "" for v in table.relative_low[shown].tolist()]
+    high = [
+        percent_change(v) if math.isfinite(v) else "" for v in table.relative_high[shown].tolist()
+    ]
     return relative, low, high
 
 
 def _change_cell(value: float, before: int, after: int) -> str:
     if not before:
         return "new"
-    return _percent(value) if after else "gone"
-
-
-def _percent(value: float) -> str:
-    percent = value * 100.0
-    return f"{percent:+.1f}%" if abs(percent) < 100 else f"{percent:+.0f}%"
-
-
-def verdict_line(verdict: Verdict) -> str:
-    """Return what became of a condition, with the figures that decided it."""
-    condition = verdict.condition
-    answer = {"met": "yes", "not met": "no", "undecided": "cannot tell"}[verdict.outcome]
-    return escaped(f"{condition.text}: {answer}. {_reason(verdict)}")
-
-
-def _reason(verdict: Verdict) -> str:
-    about = verdict.about[0].upper() + verdict.about[1:]
-    if not math.isfinite(verdict.relative):
-        return f"{about} took no time in A."
-    low, high = verdict.relative_low, verdict.relative_high
-    claim = ""
-    if low > -1.0 and math.isfinite(high):
-        claim = f"between {_more(low)} and {_more(high)}, each bound"
-    elif low > -1.0:
-        claim = f"at least {_more(low)},"
-    elif math.isfinite(high):
-        claim = f"at most {_more(high)},"
-    if claim:
-        claim = f" ({claim} with {verdict.condition.confidence * 100:g}% confidence)"
-    advice = ""
-    if verdict.outcome == "undecided":
-        number = verdict.recordings_needed
-        advice = (
-            f" If that is the true change, about {number} recordings a side would tell."
-            if number
-            else " That is too near to the limit, or too uncertain, for any sensible number of "
-            "recordings to tell."
-        )
-    return f"{about} took {_more(verdict.relative)} time in B{claim}.{advice}"
-
-
-def _more(share: float) -> str:
-    return f"{_percent(abs(share))[1:]} {'less' if share < 0 else 'more'}"
+    return percent_change(value) if after else "gone"
