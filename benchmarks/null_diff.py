@@ -1,12 +1,13 @@
 """The null test of `prospect diff`: the same program twice, many times; how often is that a change?
 
-    python benchmarks/null_diff.py [--pairs 200] [--rate 1000]
+    python benchmarks/null_diff.py [--pairs 201] [--rate 1000] [--timers]
 
 Runs three real programs in turn: a C program with loops, a sort and page faults, a Python script,
 and a compilation. Prints, for one recording a side and for three and five, how many comparisons
 mark any row at all as changed (with no true change that is to be at most the rate of false
 discoveries), how many of their 95 % intervals of the total leave out no change, and how much runs
-differed. Needs root and a C compiler.
+differed. With `--timers` the kernel's timers sample even where there is a hardware counter. Needs
+root and a C compiler.
 """
 
 from __future__ import annotations
@@ -116,11 +117,11 @@ def programs(directory: Path) -> dict[str, list[str]]:
     }
 
 
-def record(command: list[str], directory: Path, number: int, rate_hz: int) -> Path:
+def record(command: list[str], directory: Path, number: int, options: list[str]) -> Path:
     """Record one run."""
     path = directory / f"{number}.data"
     subprocess.run(
-        [sys.executable, "-m", "prospect", "record", f"-H{rate_hz}", "-o", path, *command],
+        [sys.executable, "-m", "prospect", "record", *options, "-o", path, *command],
         cwd=directory,
         check=True,
         stdout=subprocess.DEVNULL,
@@ -158,9 +159,11 @@ def comparisons(
 def main() -> int:
     """Run the test and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--pairs", type=int, default=201)
     parser.add_argument("--rate", type=int, default=1000)
+    parser.add_argument("--timers", action="store_true")
     arguments = parser.parse_args()
+    options = [f"-H{arguments.rate}", *(["--clocks", "4"] if arguments.timers else [])]
     order = random.Random(SEED)
     with tempfile.TemporaryDirectory(prefix="null-diff") as name:
         directory = Path(name)
@@ -168,10 +171,10 @@ def main() -> int:
         profiles: dict[str, list[prospect.Profile]] = {program: [] for program in commands}
         for number in range(2 * arguments.pairs):
             program = list(commands)[number // 2 % len(commands)]
-            path = record(commands[program], directory, number, arguments.rate)
+            path = record(commands[program], directory, number, options)
             profiles[program].append(prospect.open(path))
             path.unlink()
-    print(f"{os.uname().release}, {os.cpu_count()} CPUs, load {os.getloadavg()[1]:.1f}")
+    print(f"Linux {os.uname().release}, {os.cpu_count()} CPUs, load {os.getloadavg()[1]:.1f}")
     print(
         "a side  program         comparisons  with a mark  rows marked  total missed  runs differ"
     )

@@ -4,8 +4,8 @@
  *   phases random SECONDS A_US B_US SEED FILE    stays of random length, these on average
  *   phases locked SECONDS RATE_HZ SHARE SEED FILE    SHARE of each period in phase_a
  *
- * It writes to FILE the seconds in phase_a, in phase_b, and how many of both it stood still for
- * more than 3 ms at a time though no other thread ran: the host of a virtual machine took them.
+ * It writes to FILE the seconds in phase_a, in phase_b, and for how many it stood still for more
+ * than 3 ms though no other thread ran: the host of a virtual machine took them.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -18,8 +18,10 @@
 
 static volatile long work;
 static double counts_a_second;
-static uint64_t longest_step, stood_still;
-static double waited_before_s;
+/* Between two looks at the counter, in counts: when something else must have run, and when ticks of
+ * the profiler's clocks may have been lost. */
+static uint64_t something_else, too_long;
+static uint64_t elsewhere, lost;
 
 static inline uint64_t counter(void)
 {
@@ -41,8 +43,10 @@ static inline __attribute__((always_inline)) void work_until(uint64_t until)
 		work++;
 		last = now;
 		now = counter();
-		if (now - last > longest_step)
-			stood_still += now - last;
+		if (now - last > something_else) {
+			elsewhere += now - last;
+			lost += now - last > too_long ? now - last : 0;
+		}
 	} while (now < until);
 }
 
@@ -56,22 +60,23 @@ __attribute__((noinline)) void phase_b(uint64_t until)
 	work_until(until);
 }
 
-static double monotonic_s(void)
+static double seconds(clockid_t clock)
 {
 	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
 static void calibrate(void)
 {
-	double begin_s = monotonic_s(), end_s;
+	double begin_s = seconds(CLOCK_MONOTONIC), end_s;
 	uint64_t begin = counter();
 	do
-		end_s = monotonic_s();
+		end_s = seconds(CLOCK_MONOTONIC);
 	while (end_s < begin_s + 0.05);
 	counts_a_second = (counter() - begin) / (end_s - begin_s);
-	longest_step = (uint64_t)(0.003 * counts_a_second);
+	something_else = (uint64_t)(0.0002 * counts_a_second);
+	too_long = (uint64_t)(0.003 * counts_a_second);
 }
 
 static long switches(void)
@@ -81,33 +86,23 @@ static long switches(void)
 	return usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
-/* How long this thread has been ready to run while others ran, from its beginning on. */
-static double waited_s(void)
-{
-	unsigned long long ran_ns, waited_ns = 0;
-	FILE *file = fopen("/proc/thread-self/schedstat", "r");
-	if (!file || fscanf(file, "%llu %llu", &ran_ns, &waited_ns) != 2)
-		exit(3);
-	fclose(file);
-	return waited_ns * 1e-9;
-}
-
-/* Returns the seconds in one stay; adds to *stolen_s what nobody on this machine can have had. */
+/* Returns the seconds in one stay; adds to *stolen_s what no thread of this machine can have had. */
 static double stay(void (*routine)(uint64_t), uint64_t until, double *stolen_s)
 {
 	long switches_before = switches();
-	stood_still = 0;
+	double own_before_s = seconds(CLOCK_THREAD_CPUTIME_ID);
+	elsewhere = lost = 0;
 	uint64_t begin = counter();
 	routine(until);
-	uint64_t end = counter();
-	double here_s = (end - begin) / counts_a_second, still_s = stood_still / counts_a_second;
-	if (switches() != switches_before) {
-		double all_s = waited_s();
-		here_s -= all_s - waited_before_s;
-		still_s -= all_s - waited_before_s;
-		waited_before_s = waited_s();
+	uint64_t passed = counter() - begin;
+	double own_s = seconds(CLOCK_THREAD_CPUTIME_ID) - own_before_s;
+	if (switches() == switches_before) {
+		*stolen_s += lost / counts_a_second;
+		return passed / counts_a_second;
 	}
-	*stolen_s += still_s > 0.001 ? still_s : 0;
+	/* Other threads ran, and the scheduler counts what was stolen meanwhile for nobody. */
+	double here_s = (passed - elsewhere) / counts_a_second;
+	*stolen_s += fabs(here_s - own_s) > 0.003 ? fabs(here_s - own_s) : 0;
 	return here_s;
 }
 
@@ -124,7 +119,6 @@ int main(int argc, char **argv)
 	double length_s = atof(argv[2]), first = atof(argv[3]), second = atof(argv[4]);
 	srand48(atol(argv[5]));
 	calibrate();
-	waited_before_s = waited_s();
 	double in_a = 0, in_b = 0, stolen = 0, rate = counts_a_second;
 	uint64_t begin = counter(), at = begin, end = begin + (uint64_t)(length_s * rate);
 	for (uint64_t turn = 0; at < end; turn++) {

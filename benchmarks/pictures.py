@@ -20,6 +20,7 @@ TRUE_SHARE = 0.3
 SHOWN_RUNS = 12
 SHOWN_KINDS = ("steady", "bursts", "phases", "lock-step", "rare", "short")
 SHOWN_ROWS = 40
+EDGE, STUMP = 2.5, 0.3
 INK, FAINT, TRUTH, HOLDS, MISSES = "#333", "#bbb", "#2a7", "#36c", "#c33"
 
 Row = dict[str, Any]
@@ -93,7 +94,7 @@ def intervals(rows: list[Row]) -> str:
         of_kind = [row for row in rows if row["kind"] == kind]
         chosen = of_kind[:SHOWN_ROWS]
         top = 30 + 95 * number
-        frame = Frame(130, top, 560, 70, (-1, SHOWN_ROWS), (-2.5, 2.5))
+        frame = Frame(130, top, 560, 70, (-1, SHOWN_ROWS), (-EDGE, EDGE))
         marks.append(line(frame, (-1, 0), (SHOWN_ROWS, 0), TRUTH, 1.5))
         marks.append(text(10, top + 30, kind, INK))
         held = sum(row["low_s"] <= row["truth_s"] <= row["high_s"] for row in of_kind)
@@ -103,6 +104,8 @@ def intervals(rows: list[Row]) -> str:
             half_s = row["half_width_s"] or 1.0
             low, high = ((row[end] - row["truth_s"]) / half_s for end in ("low_s", "high_s"))
             colour = HOLDS if low <= 0 <= high else MISSES
+            # What lies beyond the frame shows as a stump at its edge.
+            low, high = min(low, EDGE - STUMP), max(high, STUMP - EDGE)
             marks.append(line(frame, (place, low), (place, high), colour, 3))
     return picture(700, 30 + 95 * len(SHOWN_KINDS), marks)
 

@@ -161,7 +161,7 @@ def record(
     command: str | Sequence[str],
     *,
     frequency_hz: int = 200,
-    clocks: int | None = None,
+    clocks: int = 4,
     overhead_percent: float | None = None,
     flush_centiseconds: int = 200,
     count_syscalls: bool = False,
@@ -176,8 +176,8 @@ def record(
     Args:
         command: the words of the command; a string is split as a shell would, without one.
         frequency_hz: samples a second and CPU.
-        clocks: how many timers share that rate, 1 to 4; None for a hardware counter where there
-            is one, else 4 timers.
+        clocks: how many timers share that rate, 1 to 4; 0 for a hardware counter where there is
+            one, else 4 timers.
         overhead_percent: choose the rate so that sampling takes at most this share of each CPU.
         flush_centiseconds: how often the kernel's buffers are emptied, in 1/100 s.
         count_syscalls: also count every system call of every process, exactly.
@@ -198,7 +198,7 @@ def record(
     words = _words(command)
     for keyword, value in (
         ("frequency_hz", frequency_hz),
-        ("clocks", 1 if clocks is None else clocks),
+        ("clocks", clocks),
         ("flush_centiseconds", flush_centiseconds),
     ):
         if not isinstance(value, int):

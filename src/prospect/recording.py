@@ -55,8 +55,8 @@ class RecordOptions(NamedTuple):
         command: the words of the command.
         frequency_hz: samples a second and CPU, of all clocks together.
         flush_centiseconds: how often the rings are drained at least, in 1/100 s.
-        clocks: how many timers of different periods share the rate; None for a hardware counter
-            where there is one, else as many as a bank has.
+        clocks: how many timers of different periods share the rate; 0 for a hardware counter where
+            there is one, else as many as a bank has.
         periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
         overhead_percent: instead of a rate, the most that sampling may take of each CPU.
         command_line: the recorder's own argument vector, kept in the recording.
@@ -67,7 +67,7 @@ class RecordOptions(NamedTuple):
     command: tuple[str | bytes, ...]
     frequency_hz: int = 200
     flush_centiseconds: int = 200
-    clocks: int | None = None
+    clocks: int = MOST_CLOCKS
     command_line: tuple[str, ...] = ()
     count_syscalls: bool = False
     periods_ns: tuple[int, ...] = ()
@@ -126,7 +126,7 @@ def _with_rate(options: RecordOptions) -> RecordOptions:
         return options._replace(
             frequency_hz=total_rate_hz(options.periods_ns), clocks=len(options.periods_ns)
         )
-    clocks = MOST_CLOCKS if options.clocks is None else options.clocks
+    clocks = options.clocks or MOST_CLOCKS
     rate_hz = options.frequency_hz
     if options.overhead_percent is not None:
         if not 0 < options.overhead_percent <= 100:
@@ -197,7 +197,7 @@ def _open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Eve
     """Open the best events on all CPUs; the timer where the hardware counter is not on each."""
     rate_hz, periods_ns = options.frequency_hz, options.periods_ns
     ring_bytes = ring_size_bytes(rate_hz, len(cpus))
-    plan = choose_events(rate_hz, periods_ns, pid, cpus[0], allow_hardware=options.clocks is None)
+    plan = choose_events(rate_hz, periods_ns, pid, cpus[0], allow_hardware=not options.clocks)
     events = EventSet(plan, pid, ring_bytes)
     try:
         events.open(cpus)

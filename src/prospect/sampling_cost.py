@@ -72,7 +72,7 @@ def parse_cost(line: bytes, key: str) -> SampleCost | None:
     return SampleCost(user_ns, spread_ns, kernel_ns) if is_sane and kept_key == key else None
 
 
-def rate_for_overhead(percent: float, clocks: int | None, *, use_cache: bool) -> int:
+def rate_for_overhead(percent: float, clocks: int, *, use_cache: bool) -> int:
     """Return the highest rate whose samples take at most this share of each CPU, in Hz.
 
     Args:
@@ -90,7 +90,7 @@ def rate_for_overhead(percent: float, clocks: int | None, *, use_cache: bool) ->
         periods_ns,
         os.getpid(),
         min(os.sched_getaffinity(0)),
-        allow_hardware=clocks is None,
+        allow_hardware=not clocks,
     )
     cost = sample_cost(plan, use_cache=use_cache)
     if cost is None:

@@ -365,3 +365,16 @@ def test_nothing_of_it_is_imported_unless_asked_for():
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+def test_the_report_shows_calls_of_each_process_and_of_all(counted, calls, tmp_path):
+    profile = counted("/bin/sh", "-c", "sleep 0.05; sleep 0.05")
+    everything = {"user_threshold_s": 0.0, "kernel_threshold_s": 0.0}
+    report = prospect.Profile.report(profile, detail="4", **everything)
+    of_all = report.split("System Calls, All Processes")[1].split("Symbol quality")[0]
+    (calls_of_all,) = re.findall(
+        r" (\d+) +[0-9.]+ +[0-9.]+  clock_nanosleep$", of_all, re.MULTILINE
+    )
+    assert int(calls_of_all) >= 2
+    sections = report.split("Section 2: System Calls")[1:]
+    assert sum("clock_nanosleep" in section.split("Section 3")[0] for section in sections) >= 2

@@ -14,7 +14,7 @@ from builders.recordings import PROSPECT, build_program, record
 
 pytestmark = pytest.mark.live
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-RUNS = 4
+RUNS = 6
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def sides(tmp_path_factory):
     directory = tmp_path_factory.mktemp("builds")
     programs = [
         build_program(directory / build, "changed", f"-DREPS={reps}")
-        for build, reps in (("old", 80), ("new", 200))
+        for build, reps in (("old", 30), ("new", 300))
     ]
     files = [
         [directory / f"{program.parent.name}-{number}" for program in programs]

@@ -34,7 +34,7 @@ FORMS = {
 }
 
 
-NAMELESS = re.compile(r"0x[0-9a-f]+|.*@plt|.*->.*")
+NAMELESS = re.compile(r"0x[0-9a-f]+|.*@plt|.*->.*|\[fn at 0x[0-9a-f]+\]")
 
 
 def run_perf(*words, **options):

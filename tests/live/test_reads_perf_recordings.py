@@ -198,7 +198,8 @@ def test_a_killed_recorder_leaves_what_it_had_written(tmp_path, options):
     info, counts, damage = read(path)
     assert any("stopped before it finished" in sentence for sentence in damage)
     assert counts[abi.PERF_RECORD_SAMPLE] > 0
-    assert [event.name for event in info.events][:1] == ["cpu-clock"]
+    # What perf samples by default: the counter where there is one.
+    assert info.events[0].name in ("cpu-clock", "cycles")
 
 
 def test_a_cut_file_never_gives_more_than_is_whole(tmp_path):

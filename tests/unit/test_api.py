@@ -179,7 +179,7 @@ def test_a_number_of_clocks_is_whole(value):
         ({"overhead_percent": float("nan")}, "more than 0"),
         ({"overhead_percent": 101}, "at most 100%"),
         ({"clocks": 5}, "1 to 4 clocks"),
-        ({"clocks": 0, "overhead_percent": 1.0}, "1 to 4 clocks"),
+        ({"clocks": -1, "overhead_percent": 1.0}, "1 to 4 clocks"),
     ],
 )
 def test_a_rate_that_cannot_be_is_refused_before_the_command_runs(tmp_path, keywords, says):

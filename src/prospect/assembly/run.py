@@ -130,12 +130,23 @@ def event_info(event: EventDescription, info: RecordingInfo) -> EventInfo:
     clocks = clock_count(info) if is_clock else 1
     return EventInfo(
         name=event.name,
-        seconds_per_period=_NS / clocks if is_clock else 0.0,
+        seconds_per_period=_NS / clocks if is_clock else _seconds_per_cycle(attr, info),
         seconds_per_hit=1.0 / rate_hz if rate_hz and is_steady else 0.0,
         frequency_hz=rate_hz,
         excludes_kernel=bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL),
         clocks=clocks,
     )
+
+
+def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
+    """Return what a cycle is worth where the recorder said how fast the CPUs are, else 0.0.
+
+    Its counter's rate is redrawn all the time, so samples are worth what they counted; perf's is
+    not, and perf does not say how fast the CPUs were as it recorded.
+    """
+    is_cycles = (attr.type, attr.config) == (abi.PERF_TYPE_HARDWARE, abi.PERF_COUNT_HW_CPU_CYCLES)
+    mhz = number_of(info.extras.get("cpu_mhz"))
+    return 1e-6 / mhz if is_cycles and mhz >= 1 else 0.0
 
 
 def _uname(info: RecordingInfo) -> str:

@@ -31,7 +31,7 @@ class Settings(NamedTuple):
 
     detail: str = "2"
     frequency_hz: int = 200
-    clocks: int | None = None
+    clocks: int = 4
     overhead_percent: float | None = None
     flush_centiseconds: int = 200
     output: str = ""
@@ -131,8 +131,8 @@ def _positive(text: str) -> int:
 
 
 def _clocks(text: str) -> int:
-    if text not in ("1", "2", "3", "4"):
-        raise UsageError("give a number of clocks from 1 to 4")
+    if text not in ("0", "1", "2", "3", "4"):
+        raise UsageError("give a number of clocks from 1 to 4, or 0 for a hardware counter")
     return int(text)
 
 
@@ -263,8 +263,8 @@ OPTIONS = (
         ("clocks",),
         "K",
         "sample by K timers, 1 to 4, that share the rate: a program is never in step with all of "
-        "them, and what they disagree on is the error (default: a hardware counter where there is "
-        "one, else 4 timers)",
+        "them, and what they disagree on is the error; 0 samples by a hardware counter where there "
+        "is one, also where interrupts are masked",
         _RECORDS,
         _clocks,
     ),

@@ -73,8 +73,8 @@ def label_runs(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> l
     renamed = _renamed([{_command(run) for run in side} for side in sides])
     programs = _renamed([{_program(run) for run in side} for side in sides])
     objects = match_objects(
-        {name for run in before for name in _objects(run)},
-        {name for run in after for name in _objects(run)},
+        {name for run in before for name in _compared_objects(run)},
+        {name for run in after for name in _compared_objects(run)},
         programs if all(programs) else renamed,
     )
     labels = []
@@ -84,7 +84,7 @@ def label_runs(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> l
             names = _processes(run)
             if command:
                 names = [command if name == renamed[number] else name for name in names]
-            of_object = [objects[name] for name in _objects(run)]
+            of_object = [objects.get(name, name.path) for name in _objects(run)]
             functions = run.profile.functions
             of_function = [
                 (of_object[row], routine_name(name))
@@ -191,6 +191,16 @@ def _objects(run: ComparedRun) -> list[ObjectName]:
             objects.kind.tolist(), objects.path, objects.build_id, strict=True
         )
     ]
+
+
+def _compared_objects(run: ComparedRun) -> list[ObjectName]:
+    """Return the objects that have a compared hit: only those are matched.
+
+    What other processes ran meanwhile may hold, on one side only, what the other side compares.
+    """
+    names = _objects(run)
+    rows = np.unique(_index_of_hits("object", run)[run.counts])
+    return [names[row] for row in rows.tolist()]
 
 
 def _command(run: ComparedRun) -> str:

@@ -85,10 +85,11 @@ def _variation_notes(comparison: Comparison) -> Iterator[str]:
     if variation.assumed:
         yield from _assumption_notes(comparison)
         return
-    common = " and ".join(f"{part:.1%}" for part in variation.common)
+    before, after = (f"{part:.1%}" for part in variation.common)
     yield (
-        f"From the recordings of a side: runs differ by {common} (A and B, standard deviation) in "
-        f"all rows alike, and by {variation.row:.1%} in each row of its own, beyond sampling."
+        f"As the recordings of a side show it, runs differ by {before} in A and {after} in B in "
+        f"all rows alike, and by {variation.row:.1%} in each row by itself, beyond sampling "
+        "(standard deviations)."
     )
     if min(len(comparison.before), len(comparison.after)) == 1:
         yield "The side with one recording is taken to vary as the other one does."

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 _HOW = "give run, second, or a count of work such as '1000 requests' or 'A=1000,B=1200 requests'"
+_LEAST, _MOST = 1e-9, 1e18
 _COUNTS = re.compile(r"(?:A=)?([\d.e+:]+)(?:,\s*B=([\d.e+:]+))?(?:\s+(\S.*))?", re.ASCII)
 
 
@@ -68,8 +69,8 @@ def _numbers(text: str) -> tuple[float, ...]:
         numbers = tuple(map(float, text.split(":")))
     except ValueError:
         raise UsageError(_HOW) from None
-    if not all(math.isfinite(number) and number > 0 for number in numbers):
-        raise UsageError("a count of work is more than 0")
+    if not all(_LEAST <= number <= _MOST for number in numbers):
+        raise UsageError(f"a count of work is from {_LEAST:g} to {_MOST:g}")
     return numbers
 
 

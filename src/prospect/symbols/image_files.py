@@ -162,6 +162,8 @@ def _candidates(
         return
     # A file that is gone from its directory lives on in the process that has it mapped.
     if path != key.path:
+        # Somebody may have called it so: what is opened is held against the build id or inode.
+        yield open_file(key.path)
         yield from _still_mapped(key, processes)
     for process in processes:
         if process.has_other_root:

@@ -7,7 +7,7 @@
 #define REPS 100
 #endif
 #ifndef STEADY
-#define STEADY 100
+#define STEADY 50
 #endif
 
 static volatile unsigned long sink;

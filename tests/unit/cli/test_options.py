@@ -80,7 +80,7 @@ def test_record_and_report_spell_their_files_differently():
         (["--frequency=1.5"], "--frequency 1.5: give a whole number"),
         (["-H", "99999999999999999999"], "give a whole number"),
         (["-H", "٣"], "give a whole number"),
-        (["--clocks", "0"], "--clocks 0: give a number of clocks from 1 to 4"),
+        (["--clocks", "5"], "--clocks 5: give a number of clocks from 1 to 4"),
         (["--clocks=5"], "--clocks 5: give a number of clocks"),
         (["--clocks", "2.0"], "--clocks 2.0: give a number of clocks"),
         (["--overhead", "0"], "--overhead 0: give a share of a CPU's time, such as 0.5%"),

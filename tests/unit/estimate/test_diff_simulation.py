@@ -175,7 +175,7 @@ def test_a_row_that_takes_5_percent_more_is_found_at_the_rate_that_its_error_all
     # them. The first of 25 rows is marked from 2 in 1000, 3.3 of them at 20 degrees of freedom;
     # what all rows share is estimated too, and that is not free.
     assert 0.25 < found < 0.6
-    assert share_marked(0, 1.05, (12, 12), **variation) > 0.95
+    assert share_marked(0, 1.05, (12, 12), **variation) > 0.85
 
 
 @pytest.mark.parametrize("factor", [0.85, 1.15])

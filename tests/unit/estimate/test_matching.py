@@ -129,10 +129,21 @@ def test_the_command_is_matched_under_another_name():
         assert named_row("process", name, [before, after], found) is not None
 
 
-def command_run(name, path):
+def test_what_other_processes_ran_does_not_come_between():
+    """Another process runs B's build while A is recorded; it is not compared, nor matched."""
+    before = command_run("prog", "/old/prog", beside="/new/prog")
+    runs, found = both(before, command_run("prog", "/new/prog", beside="/old/prog"))
+    rows = matched_rows("routine", runs, found)
+    assert (rows.name, rows.object) == (["main"], ["prog"])
+
+
+def command_run(name, path, beside=""):
     build = ProfileBuilder(run_info(events=(clock_event(1000.0),), command=(path, "5")))
     process = build.process(name, 9, is_command=True, birth=BIRTH_EXEC)
-    build.hit(process, build.function("main", build.object(path), 0x10), 100)
+    build.hit(process, build.function("main", build.object(path, build_id=path), 0x10), 100)
+    if beside:
+        other = build.function("main", build.object(beside, build_id=beside), 0x10)
+        build.hit(build.process("other", 10), other, 100)
     return build.build()
 
 

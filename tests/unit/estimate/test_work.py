@@ -41,6 +41,8 @@ def test_a_unit_of_work_is_understood(text, kind, unit, before, after):
         "nan",
         "inf",
         "1e999",
+        "1e300",
+        "A=1e-10,B=1",
         "٣",
         "=",
     ],

@@ -28,6 +28,7 @@ from prospect.render.text.routines import RoutineFormatter
 from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style
 from prospect.render.text.summary import summary_lines
+from prospect.render.text.syscalls import system_call_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,4 +110,5 @@ def _event_lines(page: Page, books: RunBooks) -> Iterator[str]:
     if event.kernel is not None:
         yield from kernel_lines(page, event.kernel, routines)
         yield from system_cause_lines(page)
+        yield from system_call_lines(page)
     yield from quality_lines(view, event.quality, figures, style)

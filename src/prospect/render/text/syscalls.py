@@ -25,16 +25,29 @@ _COUNTED = (Column("Calls"), Column("Secs inside"), Column("Mean usec"))
 _CALL = Column("System call", right=False)
 # As in `profile.routines`: a product with 1e-9 may fall short of a threshold by a rounding error.
 _ROUNDING_S = 1e-12
+# What estimates call the whole system instead of the row of a process.
+_SYSTEM = -1
 
 
 def syscall_lines(page: Page, process: int) -> Iterator[str]:
     """Yield a process's section; nothing where it made no system call that is known."""
+    yield from _section(
+        page, "Section 2: System Calls", page.event.calls.of_process(process), process
+    )
+
+
+def system_call_lines(page: Page) -> Iterator[str]:
+    """Yield the section of all processes; where no calls were counted, the causes say it all."""
+    if page.event.calls.is_counted:
+        yield from _section(page, "System Calls, All Processes", page.event.calls.system, _SYSTEM)
+
+
+def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterator[str]:
     view, event, style = page.view, page.event, page.style
-    rows = event.calls.of_process(process)
     is_known = event.calls.is_counted or event.causes.is_told
     if not is_known or not len(rows):
         return
-    yield from style.section("Section 2: System Calls")
+    yield from style.section(title)
     is_shown = _shown(rows, view.kernel_threshold_s, event)
     chosen = np.flatnonzero(is_shown)
     if len(chosen):
