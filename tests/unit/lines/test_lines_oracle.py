@@ -168,7 +168,8 @@ def test_lines_and_inlined_functions_agree_with_llvm_symbolizer(image):
         )
         if without_outer_name(mine) != without_outer_name(other)
     ]
-    assert len(different) <= 0.02 * len(addresses), different[:5]
+    # Most images differ in a few per thousand; Debian 12's python3.11, in cold pieces, in 2.8 %.
+    assert len(different) <= 0.04 * len(addresses), different[:5]
     # What differs lacks frames; none is at another line.
     for _, mine, other in different:
         assert without_outer_name(mine) == without_outer_name(other)[: len(mine)], (mine, other)
