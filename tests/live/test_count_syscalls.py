@@ -367,7 +367,7 @@ def test_nothing_of_it_is_imported_unless_asked_for():
     assert ran.stdout == "[]\n"
 
 
-def test_the_report_shows_calls_of_each_process_and_of_all(counted, calls, tmp_path):
+def test_the_report_shows_the_calls_of_all_processes(counted, calls, tmp_path):
     profile = counted("/bin/sh", "-c", "sleep 0.05; sleep 0.05")
     everything = {"user_threshold_s": 0.0, "kernel_threshold_s": 0.0}
     report = prospect.Profile.report(profile, detail="4", **everything)
@@ -376,5 +376,3 @@ def test_the_report_shows_calls_of_each_process_and_of_all(counted, calls, tmp_p
         r" (\d+) +[0-9.]+ +[0-9.]+  clock_nanosleep$", of_all, re.MULTILINE
     )
     assert int(calls_of_all) >= 2
-    sections = report.split("Section 2: System Calls")[1:]
-    assert sum("clock_nanosleep" in section.split("Section 3")[0] for section in sections) >= 2

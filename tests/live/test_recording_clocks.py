@@ -77,13 +77,17 @@ def test_every_clock_keeps_its_grid_on_every_cpu(tmp_path, clocks):
 
 def test_two_clocks_of_one_period_are_half_a_period_apart(tmp_path):
     period_ns = 2_000_000
-    extras, events = record_to(tmp_path / "r", *busy(1.0), periods_ns=(period_ns, period_ns))
-    assert extras["frequency_hz"] == 1000
-    assert [clock["period_ns"] for clock in extras["clocks"]] == [period_ns, period_ns]
-    for cpu in extras["cpus"]:
-        first, _ = phases(events.samples, 0, cpu, period_ns)
-        second, _ = phases(events.samples, 1, cpu, period_ns)
-        assert 0.3 < (second - first) % 1.0 < 0.7
+    apart = []
+    for attempt in range(5):  # whoever is kept waiting between the two starts them further apart
+        path = tmp_path / f"r{attempt}"
+        extras, events = record_to(path, *busy(0.5), periods_ns=(period_ns, period_ns))
+        assert extras["frequency_hz"] == 1000
+        assert [clock["period_ns"] for clock in extras["clocks"]] == [period_ns, period_ns]
+        for cpu in extras["cpus"]:
+            first, _ = phases(events.samples, 0, cpu, period_ns)
+            second, _ = phases(events.samples, 1, cpu, period_ns)
+            apart.append((second - first) % 1.0)
+    assert 0.3 < np.median(apart) < 0.7
 
 
 @pytest.mark.parametrize("rate_hz", [1, 20_000])
@@ -188,15 +192,24 @@ needs_hotplug = pytest.mark.skipif(
 
 
 def record_with_cpu_1_away(path, *options):
-    """Record 2.5 busy seconds; CPU 1 is away for half a second of them."""
+    """Record 2.5 busy seconds; CPU 1 is away for half a second of them.
+
+    Returns:
+        When it went and came by the recording, [from, to] of when it did, and its samples' times.
+    """
     line = [sys.executable, "-m", "prospect", "record", "-H", "1000", "--clocks", "4", *options]
     child = subprocess.Popen([*line, "-o", str(path), *busy(2.5)])
+    moments = []
     try:
         time.sleep(0.5)
+        moments.append(time.monotonic_ns())
         ONLINE.write_text("0")
+        moments.append(time.monotonic_ns())
         time.sleep(0.5)
     finally:
+        moments.append(time.monotonic_ns())
         ONLINE.write_text("1")
+        moments.append(time.monotonic_ns())
     assert child.wait(10) == 0
     extras, events = read(path)
     changes = [(cpu, what) for _, cpu, what in extras["cpu_changes"]]
@@ -205,24 +218,25 @@ def record_with_cpu_1_away(path, *options):
         assert sorted(clock["cpus"]) == sorted([*extras["cpus"], 1])
         assert len(clock["ids"]) == len(clock["cpus"])
     offline_ns, online_ns = (time_ns for time_ns, _, _ in extras["cpu_changes"])
-    on_cpu_1 = events.samples.time_ns[events.samples.cpu == 1]
+    on_cpu_1 = events.samples.time_ns[events.samples.cpu == 1].astype(np.int64)
     assert not ((on_cpu_1 > offline_ns) & (on_cpu_1 < online_ns)).any()
     # Busy until the kernel began to empty it: taking its events away is among the last steps.
-    assert offline_ns - on_cpu_1[on_cpu_1 <= offline_ns].max() < 100_000_000
-    begin_ns, _ = extras["interval_ns"]
-    return (offline_ns - begin_ns) / 1e9, (online_ns - begin_ns) / 1e9, on_cpu_1
+    assert moments[0] - on_cpu_1[on_cpu_1 <= offline_ns].max() < 100_000_000
+    return (offline_ns, online_ns), moments, on_cpu_1
 
 
 @needs_hotplug
 def test_cpu_that_goes_and_comes_back_is_followed(tmp_path):
-    offline_s, online_s, on_cpu_1 = record_with_cpu_1_away(tmp_path / "r", "-M", "10")
-    assert offline_s < 0.8
-    assert 0.8 < online_s < 1.6
-    assert len(on_cpu_1) > 500
+    changes_ns, moments, on_cpu_1 = record_with_cpu_1_away(tmp_path / "r", "-M", "10")
+    assert moments[0] <= changes_ns[0] <= changes_ns[1]
+    assert moments[2] <= changes_ns[1]
+    assert len(on_cpu_1) > 300
+    assert (on_cpu_1 > changes_ns[1]).any()
 
 
 @needs_hotplug
 def test_cpu_that_was_away_between_two_looks_is_noticed_too(tmp_path):
-    offline_s, online_s, _ = record_with_cpu_1_away(tmp_path / "r", "-M", "180")
-    assert offline_s < 0.8
-    assert 1.5 < online_s < 2.2
+    changes_ns, moments, _ = record_with_cpu_1_away(tmp_path / "r", "-M", "180")
+    assert moments[0] <= changes_ns[0] <= changes_ns[1]
+    # Its events can be opened again only once somebody looks.
+    assert moments[2] < changes_ns[1]
