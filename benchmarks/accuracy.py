@@ -145,6 +145,8 @@ def one_run(
     alone = ["taskset", "-c", str(cpu), "chrt", "--fifo", "10"]
     command = [*alone, program, *words, str(chance.randrange(1 << 30)), str(answer)]
     profile = prospect.record(command, frequency_hz=arguments.rate, clocks=arguments.clocks)
+    if status := profile.run.accounting.get("command_exit_status"):
+        sys.exit(f"{' '.join(command)}: status {status}")
     *truths_s, steal_s = map(float, answer.read_text().split())
     found, own = report_rows(profile)
     rows = []
