@@ -63,9 +63,9 @@ def test_inlined_functions_follow_the_one_that_holds_them(builder):
     ("parts", "path"),
     [
         (("a.c", "", ""), "a.c"),
-        (("a.c", "lib", "/work"), "/work/lib/a.c"),
-        (("a.c", "/lib", "/work"), "/lib/a.c"),
-        (("../a.c", "lib/./x", "/work"), "/work/lib/a.c"),
+        (("a.c", "lib", "/build"), "/build/lib/a.c"),
+        (("a.c", "/lib", "/build"), "/lib/a.c"),
+        (("../a.c", "lib/./x", "/build"), "/build/lib/a.c"),
         (("", "", ""), None),
     ],
 )

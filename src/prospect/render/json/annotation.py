@@ -7,13 +7,13 @@ the report.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.profile.naming import NameSource
 from prospect.profile.source import FLOW_NAMES, NO_TARGET
+from prospect.render.json.encoding import encoded
 from prospect.render.json.fields import event_fields
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
@@ -58,7 +58,7 @@ def _document(view: AnnotationView) -> Iterator[bytes]:
     }
     yield b"{"
     for key, value in head.items():
-        yield _encoded(key) + b": " + _encoded(value) + b",\n"
+        yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"events": ['
     for number, event in enumerate(view.events):
         yield b",\n{" if number else b"\n{"
@@ -76,12 +76,12 @@ def _event(view: AnnotationView, event: EventAnnotation) -> Iterator[bytes]:
         "skid": event.skid,
     }
     for key, value in head.items():
-        yield _encoded(key) + b": " + _encoded(value) + b",\n"
+        yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"routines": ['
     for number, routine in enumerate(event.routines):
         yield b",\n{" if number else b"\n{"
         for key, value in _routine_fields(view, routine).items():
-            yield _encoded(key) + b": " + _encoded(value) + b",\n"
+            yield encoded(key) + b": " + encoded(value) + b",\n"
         yield b'"instructions": ['
         yield from _listed(_instructions(view, routine))
         yield b"]}"
@@ -159,11 +159,4 @@ def _frames(lines: LineTable, row: int) -> Iterator[dict[str, Any]]:
 def _listed(values: Iterable[dict[str, Any]]) -> Iterator[bytes]:
     for number, value in enumerate(values):
         yield b",\n" if number else b"\n"
-        yield _encoded(value)
-
-
-def _encoded(value: object) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError:  # a lone surrogate: an undecodable byte of a name
-        return json.dumps(value, allow_nan=False).encode("ascii")
+        yield encoded(value)

@@ -7,7 +7,6 @@ name that are no UTF-8 stand as the escapes U+DC80 to U+DCFF, as Python's `os.fs
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +15,7 @@ from prospect.estimate.books import run_books
 from prospect.profile.view import report_view
 from prospect.render.event_report import event_reports
 from prospect.render.json.causes import cause_fields, counting_fields, syscall_fields
+from prospect.render.json.encoding import encoded
 from prospect.render.json.fields import (
     detail_fields,
     event_fields,
@@ -99,7 +99,7 @@ def _document(view: ReportView) -> Iterator[bytes]:
     }
     yield b"{"
     for key, value in head.items():
-        yield _encoded(key) + b": " + _encoded(value) + b",\n"
+        yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"events": ['
     for number, report in enumerate(event_reports(view, books.lateness)):
         yield b",\n{" if number else b"\n{"
@@ -133,7 +133,7 @@ def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
         "remarks_on_errors": list(estimates.sentences),
     }
     for key, value in head.items():
-        yield _encoded(key) + b": " + _encoded(value) + b",\n"
+        yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"processes": ['
     yield from _listed(process_fields(report, row) for row in kept.tolist())
     yield b'],\n"details": ['
@@ -147,11 +147,4 @@ def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
 def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     for number, value in enumerate(values):
         yield b",\n" if number else b"\n"
-        yield _encoded(value)
-
-
-def _encoded(value: object) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError:  # a lone surrogate: an undecodable byte of a name
-        return json.dumps(value, allow_nan=False).encode("ascii")
+        yield encoded(value)
