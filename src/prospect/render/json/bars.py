@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from prospect.render.json.encoding import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 def bar_fields(estimates: RowEstimates, row: int) -> dict[str, float | None]:
     """Return the error bar of one row; None for what is not known."""
     return {
-        "error_s": _rounded(estimates.half_width_s[row]),
-        "low_s": _rounded(estimates.low_s[row]),
-        "high_s": _rounded(estimates.high_s[row]),
+        "error_s": rounded(estimates.half_width_s[row]),
+        "low_s": rounded(estimates.low_s[row]),
+        "high_s": rounded(estimates.high_s[row]),
     }
 
 
@@ -35,7 +36,3 @@ def row_fields(
             "in_step": bool(estimates.in_step[row]),
             "late_share": None if late is None or np.isnan(late[row]) else float(late[row]),
         }
-
-
-def _rounded(seconds: float) -> float | None:
-    return round(float(seconds), 9) if math.isfinite(seconds) else None

@@ -21,3 +21,8 @@ def encoded(value: object) -> bytes:
 def finite(value: float) -> float | None:
     """Return a number that JSON has, None for infinities and what is no number."""
     return value if math.isfinite(value) else None
+
+
+def rounded(seconds: float) -> float | None:
+    """Return a time to the nanosecond, None for what is not known."""
+    return round(float(seconds), 9) if math.isfinite(seconds) else None

@@ -6,7 +6,6 @@ bool and None, named as docs/schema.md describes them.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from prospect.profile.kernel import PART_NAMES
@@ -16,6 +15,7 @@ from prospect.profile.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
 from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.json.bars import bar_fields, row_fields
 from prospect.render.json.causes import cause_fields, syscall_fields
+from prospect.render.json.encoding import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,23 +44,19 @@ def run_fields(view: ReportView) -> dict[str, Any]:
         "uname": run.uname,
         "arch": run.arch,
         "cpu_description": run.cpu_description,
-        "cpu_mhz": _finite(run.cpu_mhz),
+        "cpu_mhz": finite(run.cpu_mhz),
         "cpus": run.cpus,
-        "started_at": _finite(run.started_at),
-        "wall_seconds": _finite(run.wall_seconds),
+        "started_at": finite(run.started_at),
+        "wall_seconds": finite(run.wall_seconds),
         "system_wide": run.system_wide,
         "clock": run.clock,
         "events": [event_fields(event) for event in run.events],
         "accounting": {
-            key: _finite(value)
+            key: finite(value)
             for key, value in run.accounting.items()
             if isinstance(value, (int, float))
         },
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def event_fields(event: EventInfo) -> dict[str, Any]:

@@ -5,10 +5,10 @@ Comes in: `RunBooks` and agreements. Goes out: dicts and lists, named as docs/sc
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from prospect.estimate.lateness import USUAL_SHARE
+from prospect.render.json.encoding import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,12 +33,12 @@ def ledger_fields(ledger: TickLedger | None) -> dict[str, Any] | None:
                 **ticks,
                 "idle_s": float(ledger.idle_s[row]),
                 "busy_s": float(ledger.busy_s[row]),
-                "accounted_idle_s": _known(float(ledger.accounted_idle_s[row])),
-                "accounted_steal_s": _known(float(ledger.accounted_steal_s[row])),
+                "accounted_idle_s": finite(float(ledger.accounted_idle_s[row])),
+                "accounted_steal_s": finite(float(ledger.accounted_steal_s[row])),
                 "clocks": [
                     {
                         "clock": int(ledger.clock[clock]),
-                        "period_ns": _known(float(ledger.period_ns[clock])),
+                        "period_ns": finite(float(ledger.period_ns[clock])),
                         **by_clock[clock],
                     }
                     for clock in (ledger.clock_cpu == row).nonzero()[0].tolist()
@@ -61,7 +61,7 @@ def lateness_fields(lateness: Lateness | None) -> dict[str, Any] | None:
     return {
         "usual_share": USUAL_SHARE,
         "cpus": [
-            {"cpu": cpu, "limit_ns": _known(limit_ns), "usual_ns": _known(usual_ns)}
+            {"cpu": cpu, "limit_ns": finite(limit_ns), "usual_ns": finite(usual_ns)}
             for cpu, limit_ns, usual_ns in zip(*columns, strict=True)
         ],
     }
@@ -106,7 +106,3 @@ def _tick_rows(counts: TickCounts) -> list[dict[str, Any]]:
 
 def _cost(cost: Cost | None) -> dict[str, Any] | None:
     return None if cost is None else {"seconds": cost.seconds, "share": cost.share}
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
