@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from prospect.cli import help as pages
-from prospect.cli import options as cli
+from prospect.cli import option_table as cli
 from prospect.version import __version__
 
 PAGE = Path(__file__).parent.parent / "docs" / "prospect.1"

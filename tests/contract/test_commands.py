@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prospect.cli import help as pages
-from prospect.cli import options as cli
+from prospect.cli import option_table as cli
 
 TESTS = Path(__file__).parent.parent
 TOO_HEAVY_BEFORE_EXEC = {

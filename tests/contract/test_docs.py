@@ -13,7 +13,9 @@ import pytest
 
 import prospect
 from prospect.cli import help as pages
-from prospect.cli import options as cli
+from prospect.cli import option_table as cli
+from prospect.cli import values
+from prospect.cli.options import parse
 from prospect.differences import TABLES as DIFFERENCE_TABLES
 from prospect.profile.tables import TABLES
 from prospect.render.registry import RENDERERS
@@ -67,9 +69,9 @@ def understood(line: str) -> None:
     words = options_in(line)
     named = {command.name: command for command in cli.SUBCOMMANDS}
     if words[:1] and words[0] in named:
-        cli.parse(named[words[0]], words[1:])
+        parse(named[words[0]], words[1:])
     else:
-        cli.parse(cli.PROFILE, words)
+        parse(cli.PROFILE, words)
 
 
 def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
@@ -109,4 +111,4 @@ def test_the_python_page_has_every_table_of_a_difference():
 
 
 def test_the_formats_are_those_of_the_renderers():
-    assert tuple(RENDERERS) == cli.FORMATS
+    assert tuple(RENDERERS) == values.FORMATS

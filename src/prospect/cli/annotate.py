@@ -10,20 +10,20 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from prospect.cli.options import DEFAULT_RECORDING
+from prospect.cli.option_table import DEFAULT_RECORDING
 from prospect.cli.progress import progress
 from prospect.cli.terminal import takes_escapes
 from prospect.errors import RecordingError, UsageError
 from prospect.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
-    from prospect.cli.options import Settings
+    from prospect.cli.option_table import Settings
 
 # How perf.data begins, in either byte order.
 _MAGICS = (b"PERFILE2", b"2ELIFREP")
 
 
-def run(settings: Settings, words: list[str]) -> int:
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
     """Annotate what `words` name: a routine or an image, a recording, both in this order, or none.
 
     Raises:

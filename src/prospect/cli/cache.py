@@ -17,7 +17,7 @@ from prospect.user_cache import OFF_VARIABLE
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.cli.options import Settings
+    from prospect.cli.option_table import Settings
     from prospect.symbols.cache_directory import KeptFile
 
 _OTHER = "other files"
@@ -41,7 +41,7 @@ class KindRow(NamedTuple):
     oldest_s: float
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:
     """Show the cache, or remove what is in it.
 
     Raises:

@@ -15,13 +15,13 @@ from prospect.errors import UsageError
 from prospect.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
-    from prospect.cli.options import Settings
+    from prospect.cli.option_table import Settings
 
 CONDITION_MET = 3
 _AGAINST = "--against"
 
 
-def run(settings: Settings, words: list[str]) -> int:
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
     """Compare the recordings that `words` name, and return 3 if `--fail-if` is met, else 0.
 
     Raises:

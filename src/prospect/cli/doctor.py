@@ -11,11 +11,11 @@ from prospect.doctor import examine
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.cli.options import Settings
+    from prospect.cli.option_table import Settings
     from prospect.doctor import Diagnosis
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:
     """Print the diagnosis and return its status: 0 all, 1 limited, 2 nothing."""
     diagnosis = examine()
     as_json = settings.format == "json"

@@ -1,4 +1,4 @@
-"""``--help`` and its relatives, written from the table in `options`.
+"""``--help`` and its relatives, written from the table in `option_table`.
 
 Comes in: the table. Goes out: plain text of at most 80 columns; scripts/man.py makes the manual
 of the same paragraphs.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import textwrap
 
-from prospect.cli import options as cli
+from prospect.cli import option_table as cli
+from prospect.cli.options import nearest
 from prospect.errors import UsageError
 
 WIDTH = 79
@@ -72,7 +73,7 @@ def help_page(name: str) -> str:
     """
     command = next((c for c in cli.COMMANDS if c.name == name), None)
     if command is None:
-        near = cli.nearest(name, [c.name for c in cli.SUBCOMMANDS])
+        near = nearest(name, [c.name for c in cli.SUBCOMMANDS])
         hint = f"did you mean {near}?" if near else "see prospect --help"
         raise UsageError(f"help: no subcommand '{name}'; {hint}")
     summary = DESCRIPTION if command is cli.PROFILE else f"{command.summary.capitalize()}."

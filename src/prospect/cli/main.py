@@ -7,8 +7,10 @@ imported when it is asked for, and what only a report needs after COMMAND has en
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
-from prospect.cli import options as cli
+from prospect.cli.option_table import HELP, PROFILE, SUBCOMMANDS, Command
+from prospect.cli.options import parse
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
 
@@ -35,10 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    for command in cli.SUBCOMMANDS:
+    for command in SUBCOMMANDS:
         if arguments[:1] == [command.name]:
             return _run_subcommand(command, arguments[1:])
-    settings, words = cli.parse(cli.PROFILE, arguments)
+    settings, words = parse(PROFILE, arguments)
     if settings.help:
         return _help("")
     if settings.version:
@@ -53,60 +55,19 @@ def _run(arguments: list[str]) -> int:
     return profile.run(settings, words, ("prospect", *arguments))
 
 
-def _run_subcommand(command: cli.Command, arguments: list[str]) -> int:
-    settings, words = cli.parse(command, arguments)
+def _run_subcommand(command: Command, arguments: list[str]) -> int:
+    settings, words = parse(command, arguments)
     if settings.help:
         return _help(command.name)
-    if command is cli.RECORD:
-        from prospect.cli import record
-
-        if not words:
-            raise UsageError("record: which command? prospect record [OPTIONS] COMMAND [ARGS...]")
-        return record.run(settings, words, ("prospect", "record", *arguments))
-    if command is cli.REPORT:
-        from prospect.cli import report
-
-        _at_most(command, words, 1)
-        return report.run(settings, words[0] if words else cli.DEFAULT_RECORDING)
-    if command is cli.ANNOTATE:
-        from prospect.cli import annotate
-
-        _at_most(command, words, 2)
-        return annotate.run(settings, words)
-    return _answer(command, settings, words)
-
-
-def _answer(command: cli.Command, settings: cli.Settings, words: list[str]) -> int:
-    """Run a subcommand that has nothing to do with a recording."""
-    if command is cli.CACHE:
-        from prospect.cli import cache
-
-        _at_most(command, words, 0)
-        return cache.run(settings)
-    if command is cli.DIFF:
-        from prospect.cli import diff
-
-        return diff.run(settings, words)
-    if command is cli.DOCTOR:
-        from prospect.cli import doctor
-
-        _at_most(command, words, 0)
-        return doctor.run(settings)
-    if command is cli.HELP:
-        _at_most(command, words, 1)
-        return _help(words[0] if words else "")
-    from prospect.cli import help as pages
-
-    _at_most(command, words, 0)
-    show(pages.examples())
-    return 0
-
-
-def _at_most(command: cli.Command, words: list[str], number: int) -> None:
-    if len(words) > number:
-        extra = words[number]
-        hint = ": options stand before it" if extra.startswith("-") and number else ""
+    if command.most_words is not None and len(words) > command.most_words:
+        extra = words[command.most_words]
+        hint = ": options stand before it" if extra.startswith("-") and command.most_words else ""
         raise UsageError(f"{command.name}: unexpected '{extra}'{hint}; see prospect --help")
+    if command is HELP:
+        return _help(words[0] if words else "")
+    module = import_module(f"prospect.cli.{command.name}")
+    status: int = module.run(settings, words, ("prospect", command.name, *arguments))
+    return status
 
 
 def _help(name: str) -> int:

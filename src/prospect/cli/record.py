@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.options import DEFAULT_RECORDING, SUBCOMMANDS, nearest
+from prospect.cli.option_table import DEFAULT_RECORDING, SUBCOMMANDS
+from prospect.cli.options import nearest
 from prospect.cli.terminal import say
-from prospect.errors import CommandError, ProspectError
+from prospect.errors import CommandError, ProspectError, UsageError
 from prospect.outputs import RecordingFile
 from prospect.recording import RecordOptions, record
 
 if TYPE_CHECKING:
-    from prospect.cli.options import Settings
+    from prospect.cli.option_table import Settings
     from prospect.recording import RecordingResult
 
 _COMMAND_NOT_FOUND = 127  # the shell's, and CommandError's
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Record `command`, say what could not be recorded, and return the command's exit status."""
+    """Record `command`, say what could not be recorded, and return the command's exit status.
+
+    Raises:
+        ProspectError: there is no command, or it cannot be recorded.
+    """
+    if not command:
+        raise UsageError("record: which command? prospect record [OPTIONS] COMMAND [ARGS...]")
     file = RecordingFile(settings.save or DEFAULT_RECORDING)
     try:
         result = record_into(file, settings, command, command_line)

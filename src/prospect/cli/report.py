@@ -9,22 +9,23 @@ import gc
 import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.options import DEFAULT_RECORDING
+from prospect.cli.option_table import DEFAULT_RECORDING
 from prospect.cli.progress import progress
 from prospect.cli.terminal import say, takes_escapes
 from prospect.errors import RecordingError, UsageError
 from prospect.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
-    from prospect.cli.options import Settings
+    from prospect.cli.option_table import Settings
 
 
-def run(settings: Settings, recording: str) -> int:
-    """Report on `recording`, a file or "-" for a pipe on stdin.
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+    """Report on the recording that is named, a file or "-" for a pipe on stdin.
 
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
     """
+    recording = words[0] if words else DEFAULT_RECORDING
     _refuse_what_cannot_be_meant(settings, recording)
     target = ReportFile(settings.output)
     try:

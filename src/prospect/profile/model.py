@@ -205,15 +205,42 @@ class SampleTable:
         time_ns: u64[n] on the recording's clock.
         cpu: u16[n], NO_CPU where the recording does not say.
         clock: u8[n] position in the event's clock bank; 0 where there is one clock.
+        stack_index: i32[n] into `Profile.stacks`: the sample's own frame, whose location is that of
+            its hit; None where the recording has no call chains.
     """
 
     hit_index: NDArray[np.int32]
     time_ns: NDArray[np.uint64]
     cpu: NDArray[np.uint16]
     clock: NDArray[np.uint8]
+    stack_index: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.hit_index)
+
+
+@dataclass(frozen=True)
+class StackTable:
+    """Distinct call stacks, as a forest: a row is a frame and, with its callers, a stack.
+
+    Callers stand before what they call, so that one pass from the last row to the first adds every
+    frame to its callers. User frames are the outer ones, kernel frames the inner ones: the first
+    kernel frame is called by the user frame that made the system call.
+
+    Attributes:
+        caller_index: i32[s] row of the calling frame, less than the row itself; -1 for outermost.
+        location_index: i32[s] into locations: the instruction of the sample, or of the call.
+        mode: u8[s] MODE_KERNEL, MODE_USER or another.
+        depth: i32[s] number of callers; 0 for outermost.
+    """
+
+    caller_index: NDArray[np.int32]
+    location_index: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    depth: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.caller_index)
 
 
 @dataclass(frozen=True)
@@ -370,7 +397,7 @@ class Profile:
     """A whole profile. See docs/design.md for the picture of its tables.
 
     `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts;
-    None unless asked for.
+    None unless asked for. `stacks` is None where the recording has no call chains.
     """
 
     run: RunInfo
@@ -389,3 +416,4 @@ class Profile:
     lines: LineTable | None = None
     code: CodeTable | None = None
     syscalls: SyscallTable | None = None
+    stacks: StackTable | None = None

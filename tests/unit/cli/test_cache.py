@@ -10,7 +10,8 @@ import pytest
 
 from prospect.cli.cache import run
 from prospect.cli.main import main
-from prospect.cli.options import CACHE, parse
+from prospect.cli.option_table import CACHE
+from prospect.cli.options import parse
 from prospect.errors import SymbolError
 
 FILES = {
@@ -49,7 +50,7 @@ def directory(tmp_path, monkeypatch):
 def answer(capfd, *options):
     settings, words = parse(CACHE, options)
     assert words == []
-    assert run(settings) == 0
+    assert run(settings, [], ()) == 0
     out, error = capfd.readouterr()
     assert error == ""
     return out

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.cli import options as cli
+from prospect.cli import option_table as cli
+from prospect.cli.options import parse
 from prospect.errors import UsageError
 
 
@@ -51,25 +52,25 @@ from prospect.errors import UsageError
     ],
 )
 def test_each_spelling_sets_its_field_and_no_other(arguments, field, value):
-    settings, rest = cli.parse(cli.PROFILE, [*arguments, "true"])
+    settings, rest = parse(cli.PROFILE, [*arguments, "true"])
     assert settings == cli.Settings()._replace(**{field: value})
     assert rest == ["true"]
 
 
 def test_options_end_at_the_command_whose_arguments_are_untouched():
-    settings, rest = cli.parse(cli.PROFILE, ["-V3", "make", "-j2", "-V4", "--", "--help"])
+    settings, rest = parse(cli.PROFILE, ["-V3", "make", "-j2", "-V4", "--", "--help"])
     assert settings.detail == "3"
     assert rest == ["make", "-j2", "-V4", "--", "--help"]
 
 
 def test_two_dashes_end_the_options():
-    assert cli.parse(cli.PROFILE, ["-V3", "--", "-odd-name", "x"])[1] == ["-odd-name", "x"]
+    assert parse(cli.PROFILE, ["-V3", "--", "-odd-name", "x"])[1] == ["-odd-name", "x"]
 
 
 def test_record_and_report_spell_their_files_differently():
-    assert cli.parse(cli.RECORD, ["-orun.data", "true"])[0].save == "run.data"
-    assert cli.parse(cli.RECORD, ["--output=run.data", "true"])[0].save == "run.data"
-    assert cli.parse(cli.REPORT, ["-fout.txt", "run.data"])[0].output == "out.txt"
+    assert parse(cli.RECORD, ["-orun.data", "true"])[0].save == "run.data"
+    assert parse(cli.RECORD, ["--output=run.data", "true"])[0].save == "run.data"
+    assert parse(cli.REPORT, ["-fout.txt", "run.data"])[0].output == "out.txt"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_record_and_report_spell_their_files_differently():
 )
 def test_a_bad_option_is_answered_with_what_to_do(arguments, message):
     with pytest.raises(UsageError) as caught:
-        cli.parse(cli.PROFILE, arguments)
+        parse(cli.PROFILE, arguments)
     assert message in str(caught.value)
 
 

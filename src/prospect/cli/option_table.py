@@ -1,0 +1,388 @@
+"""Every command and option, once: parsing, ``--help``, the manual and the documentation read these.
+
+Letters and meanings are those of Prospect 0.9 (Tsariounov, OLS 2002); the long names are ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prospect.cli import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEFAULT_RECORDING = "perf.data"
+
+
+class Settings(NamedTuple):
+    """What the options amount to; a field is a keyword of the Python interface too.
+
+    An empty `output` is stdout, an empty `save` keeps no recording.
+    """
+
+    detail: str = "2"
+    frequency_hz: int = 200
+    clocks: int = 4
+    overhead_percent: float | None = None
+    flush_centiseconds: int = 200
+    output: str = ""
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+    system_map: str = ""
+    kernel_image: str = ""
+    save: str = ""
+    count_syscalls: bool = False
+    format: str = "text"
+    use_cache: bool = True
+    debuginfod_s: float = 30.0
+    clear: bool = False
+    scope: str = "3"
+    per: str = ""
+    fdr: float = 0.05
+    run_variation: float = 0.05
+    rows: int = 20
+    fail_if: str = ""
+    most_routines: int = 5
+    syntax: str = "att"
+    source: bool = True
+    whole: bool = False
+    help: bool = False
+    version: bool = False
+
+
+class Command(NamedTuple):
+    """A command: what stands behind its options, and what it does in a sentence.
+
+    `most_words` says how many operands it takes, None for any number. ``prospect.cli`` has a module
+    of its name, whose ``run(settings, words, command_line)`` returns the exit status.
+    """
+
+    name: str
+    operands: str
+    summary: str
+    most_words: int | None = None
+
+
+class Option(NamedTuple):
+    """An option. `check` turns its value's text into the field's; a flag has none and sets `value`.
+
+    `commands` names the commands that take it; `help` is complete but for the default, which
+    `Settings` knows.
+    """
+
+    keyword: str
+    short: str
+    longs: tuple[str, ...]
+    metavar: str
+    help: str
+    commands: tuple[str, ...]
+    check: Callable[[str], Any] | None = None
+    value: Any = True
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """All names as they are typed, the short one first."""
+        short = (f"-{self.short}",) if self.short else ()
+        return (*short, *(f"--{name}" for name in self.longs))
+
+
+PROFILE = Command("", "COMMAND [ARGS...]", "profile for as long as COMMAND runs, then report")
+RECORD = Command(
+    "record",
+    "COMMAND [ARGS...]",
+    "only record, to a perf.data file that perf and other tools read too",
+)
+REPORT = Command(
+    "report", "[FILE|-]", "report on a recording by prospect or by perf; - reads a pipe", 1
+)
+ANNOTATE = Command(
+    "annotate",
+    "[ROUTINE|IMAGE] [FILE|-]",
+    "show the instructions of the hottest or the named routines, with hits and source lines",
+    2,
+)
+DIFF = Command(
+    "diff",
+    "A B | A1 A2 ... --against B1 B2 ...",
+    "say what changed from recording A to B, or between two sides of several runs each, and how "
+    "sure that is",
+)
+CACHE = Command("cache", "", "show what Prospect keeps on disk to save time, or remove it", 0)
+DOCTOR = Command("doctor", "", "say what can be profiled here, and what would change it", 0)
+HELP = Command("help", "[SUBCOMMAND]", "show how a subcommand is used", 1)
+EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
+SUBCOMMANDS = (RECORD, REPORT, ANNOTATE, DIFF, CACHE, DOCTOR, HELP, EXAMPLES)
+COMMANDS = (PROFILE, *SUBCOMMANDS)
+
+
+_RECORDS = ("", "record")
+_REPORTS = ("", "report")
+_NAMERS = (*_REPORTS, "annotate")
+_READERS = (*_NAMERS, "diff")
+
+OPTIONS = (
+    Option(
+        "detail",
+        "V",
+        (),
+        "2|3|4|k",
+        "details of: 2 the command itself, 3 the command and all its descendants, "
+        "4 every process active on the system, k the kernel only",
+        _NAMERS,
+        values.details,
+    ),
+    Option("detail", "", ("child",), "", "the same as -V 2", _NAMERS, value="2"),
+    Option("detail", "", ("follow-forks",), "", "the same as -V 3", _NAMERS, value="3"),
+    Option("detail", "", ("system-wide",), "", "the same as -V 4", _NAMERS, value="4"),
+    Option("detail", "", ("kernel-only",), "", "the same as -V k", _NAMERS, value="k"),
+    Option(
+        "frequency_hz",
+        "H",
+        ("frequency", "hertz"),
+        "HZ",
+        "samples a second and CPU, from 1 to the kernel's limit",
+        _RECORDS,
+        values.positive,
+    ),
+    Option(
+        "clocks",
+        "",
+        ("clocks",),
+        "K",
+        "sample by K timers, 1 to 4, that share the rate: a program is never in step with all of "
+        "them, and what they disagree on is the error; 0 samples by a hardware counter where there "
+        "is one, also where interrupts are masked",
+        _RECORDS,
+        values.clocks,
+    ),
+    Option(
+        "overhead_percent",
+        "",
+        ("overhead",),
+        "PERCENT",
+        "choose the rate so that sampling takes at most this share of each CPU, such as 0.5%; "
+        "instead of -H",
+        _RECORDS,
+        values.percent,
+    ),
+    Option(
+        "flush_centiseconds",
+        "M",
+        ("flush",),
+        "N",
+        "empty the kernel's buffers every N hundredths of a second",
+        _RECORDS,
+        values.positive,
+    ),
+    Option(
+        "count_syscalls",
+        "",
+        ("count-syscalls",),
+        "",
+        "also count every system call of every process, exactly; the report says what that cost",
+        _RECORDS,
+    ),
+    Option(
+        "output",
+        "f",
+        ("output",),
+        "FILE",
+        "write the report to FILE (default: standard output)",
+        _READERS,
+        values.file_name,
+    ),
+    Option(
+        "user_threshold_s",
+        "m",
+        ("user-threshold",),
+        "SEC",
+        "leave out processes and routines with less user time than SEC",
+        _NAMERS,
+        values.seconds,
+    ),
+    Option(
+        "kernel_threshold_s",
+        "k",
+        ("kernel-threshold",),
+        "SEC",
+        "leave out kernel routines with less time than SEC",
+        _NAMERS,
+        values.seconds,
+    ),
+    Option(
+        "system_map",
+        "K",
+        ("system-map",),
+        "FILE",
+        "kernel symbols from this System.map (default: the running kernel's own)",
+        _READERS,
+        values.file_to_read,
+    ),
+    Option(
+        "kernel_image",
+        "L",
+        ("kernel-image",),
+        "FILE",
+        "kernel symbols from this uncompressed vmlinux (default: the running kernel's own)",
+        _READERS,
+        values.file_to_read,
+    ),
+    Option(
+        "save",
+        "",
+        ("save",),
+        "FILE",
+        "keep the recording in FILE, for prospect report or perf (default: not kept)",
+        ("",),
+        values.file_name,
+    ),
+    Option(
+        "save",
+        "o",
+        ("output",),
+        "FILE",
+        f"record to FILE (default: {DEFAULT_RECORDING}; an existing one becomes FILE.old)",
+        ("record",),
+        values.file_name,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "|".join(values.FORMATS),
+        "the report as text, JSON or CSV",
+        _REPORTS,
+        values.report_format,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "text|json",
+        "the answer as text or JSON",
+        ("annotate", "cache", "diff", "doctor"),
+        values.text_or_json,
+    ),
+    Option(
+        "most_routines",
+        "n",
+        ("routines",),
+        "N",
+        "annotate at most N routines, the hottest, where none is named",
+        ("annotate",),
+        values.positive,
+    ),
+    Option(
+        "syntax",
+        "",
+        ("syntax",),
+        "att|intel",
+        "how x86 instructions are written: as perf and objdump do, or as Intel does",
+        ("annotate",),
+        values.syntax,
+    ),
+    Option(
+        "source",
+        "",
+        ("no-source",),
+        "",
+        "leave out source lines and the names of inlined functions",
+        ("annotate",),
+        value=False,
+    ),
+    Option(
+        "whole",
+        "",
+        ("whole",),
+        "",
+        "show also the instructions that are far from any hit",
+        ("annotate",),
+    ),
+    Option(
+        "use_cache",
+        "",
+        ("no-cache",),
+        "",
+        "neither read nor write the cache of symbol tables and of what a sample costs",
+        _READERS,
+        value=False,
+    ),
+    Option(
+        "debuginfod_s",
+        "",
+        ("debuginfod",),
+        "SEC",
+        "wait at most SEC seconds in all for what debug-file servers (DEBUGINFOD_URLS) have of "
+        "objects without symbols; 0 asks none",
+        (*_NAMERS, "diff"),
+        values.seconds,
+    ),
+    Option("clear", "", ("clear",), "", "remove all of it", ("cache",)),
+    Option(
+        "scope",
+        "V",
+        (),
+        "2|3|4|k",
+        "compare: 2 the command itself, 3 the command and all its descendants, 4 every process, "
+        "k the kernel",
+        ("diff",),
+        values.details,
+    ),
+    Option(
+        "per",
+        "",
+        ("per",),
+        "WORK",
+        "compare times per run, per second, or per unit of work that was done, as in "
+        "'1000 requests' or 'A=1000,B=1200 requests' (default: per run of a command, else per "
+        "second)",
+        ("diff",),
+        values.work,
+    ),
+    Option(
+        "fdr",
+        "",
+        ("fdr",),
+        "SHARE",
+        "mark rows so that at most this share of the marked ones is expected to be wrong",
+        ("diff",),
+        values.rate,
+    ),
+    Option(
+        "run_variation",
+        "",
+        ("run-variation",),
+        "SHARE",
+        "with one recording a side, take rows to differ by this share of their time from run to "
+        "run (standard deviation); several a side tell it themselves",
+        ("diff",),
+        values.share,
+    ),
+    Option(
+        "rows",
+        "",
+        ("rows",),
+        "N",
+        "show N rows of each table, and all that are significant",
+        ("diff",),
+        values.count,
+    ),
+    Option(
+        "fail_if",
+        "",
+        ("fail-if",),
+        "CONDITION",
+        "exit with status 3 if it is sure that 'slower by 3%', 'faster by 3% at 99%', or "
+        "'different by 3% at 95% in NAME'",
+        ("diff",),
+        values.condition,
+    ),
+    Option("help", "h", ("help",), "", "show this help", tuple(c.name for c in COMMANDS)),
+    Option("version", "", ("version",), "", "show the version", ("",)),
+)
+
+
+def options_of(command: Command) -> list[Option]:
+    """Return the options that a command takes, in the order of its help."""
+    return [option for option in OPTIONS if command.name in option.commands]

@@ -1,0 +1,139 @@
+"""Values of options: text as it was typed → what it means, or in a sentence why it means nothing.
+
+Each function takes the text of one value and raises UsageError with what to give instead.
+"""
+
+from __future__ import annotations
+
+import os
+
+from prospect.errors import UsageError
+
+FORMATS = ("text", "json", "csv")
+
+DETAILS = ("2", "3", "4", "k")
+
+
+def details(text: str) -> str:
+    """Read whose details: one of `DETAILS`."""
+    if text not in DETAILS:
+        raise UsageError("give 2 (the command), 3 (and its descendants), 4 (all) or k (kernel)")
+    return text
+
+
+def positive(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
+        raise UsageError("give a whole number of at least 1")
+    return int(text)
+
+
+def clocks(text: str) -> int:
+    """Read a number of clocks."""
+    if text not in ("0", "1", "2", "3", "4"):
+        raise UsageError("give a number of clocks from 1 to 4, or 0 for a hardware counter")
+    return int(text)
+
+
+def percent(text: str) -> float:
+    """Read a share of a CPU's time, in percent."""
+    digits = text.removesuffix("%")
+    try:
+        number = float(digits) if set(digits) <= set("0123456789.") else 0.0
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number <= 100.0:
+        raise UsageError("give a share of a CPU's time, such as 0.5%")
+    return number
+
+
+def seconds(text: str) -> float:
+    """Read seconds, 0 or more."""
+    try:
+        # float() also takes what nobody means here: 1_0, spaces, digits of other scripts.
+        number = float(text) if set(text) <= set("0123456789.+eE-") else -1.0
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number < float("inf"):
+        raise UsageError("give a number of seconds, 0 or more")
+    return number
+
+
+def report_format(text: str) -> str:
+    """Read a format of the report."""
+    if text not in FORMATS:
+        raise UsageError(f"give one of {', '.join(FORMATS)}")
+    return text
+
+
+def text_or_json(text: str) -> str:
+    """Read text or json."""
+    if text not in ("text", "json"):
+        raise UsageError("give text or json")
+    return text
+
+
+def syntax(text: str) -> str:
+    """Read a syntax of x86 instructions."""
+    if text not in ("att", "intel"):
+        raise UsageError("give att or intel")
+    return text
+
+
+def share(text: str) -> float:
+    """Read a share, from 0 up to but not 1."""
+    digits = text.removesuffix("%")
+    try:
+        number = float(digits) if set(digits) <= set("0123456789.") else -1.0
+    except ValueError:
+        number = -1.0
+    found = number / 100.0 if digits != text else number
+    if not 0.0 <= found < 1.0:
+        raise UsageError("give a share such as 5% or 0.05")
+    return found
+
+
+def rate(text: str) -> float:
+    """Read a share over 0."""
+    found = share(text)
+    if not found:
+        raise UsageError("give a share over 0, such as 5%")
+    return found
+
+
+def count(text: str) -> int:
+    """Read a whole number."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError("give a whole number")
+    return int(text)
+
+
+def work(text: str) -> str:
+    """Read units of work."""
+    from prospect.estimate.work import parse_work
+
+    parse_work(text)
+    return text
+
+
+def condition(text: str) -> str:
+    """Read a condition of `prospect diff`."""
+    from prospect.estimate.condition import parse_condition
+
+    if parse_condition(text) is None:
+        raise UsageError("give a condition such as 'slower by 3% at 95%'")
+    return text
+
+
+def file_name(text: str) -> str:
+    """Read the name of a file."""
+    if not text or "\0" in text:
+        raise UsageError("give the name of a file")
+    return text
+
+
+def file_to_read(text: str) -> str:
+    """Read the name of a readable file."""
+    if os.path.isdir(file_name(text)) or not os.access(text, os.R_OK):
+        raise UsageError("no such file, or not readable")
+    return text
