@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from prospect.assembly.causes import with_causes
+from prospect.assembly.chains import distinct_callers
 from prospect.assembly.clock_stops import describe_clock_stops
 from prospect.assembly.clocks import clock_of_id, describe_clocks
 from prospect.assembly.hits import describe_losses, describe_mappings
@@ -22,7 +23,9 @@ from prospect.assembly.places import KERNEL_KEY, place
 from prospect.assembly.processes import describe_processes
 from prospect.assembly.run import describe_run, recorded_until
 from prospect.assembly.sample_causes import label_samples
+from prospect.assembly.stacks import build_stacks, caller_addresses, joined
 from prospect.assembly.syscalls import describe_syscalls
+from prospect.assembly.user_contexts import find_user_contexts
 from prospect.events.decode import decode
 from prospect.profile.builder import TableBuilder
 from prospect.profile.model import (
@@ -45,8 +48,9 @@ if TYPE_CHECKING:
 
     from prospect.abi.block import RecordBlock
     from prospect.abi.recording import RecordingInfo
+    from prospect.assembly.chains import Callers
     from prospect.assembly.code import CodeChoice
-    from prospect.assembly.places import Placement
+    from prospect.assembly.places import Addresses, Placement
     from prospect.events.columns import Events
     from prospect.spaces.world import World
 
@@ -59,6 +63,7 @@ class PipelineOptions:
         system_map: a System.map to use for the kernel (-K).
         kernel_image: an uncompressed kernel image to use (-L).
         use_cache: whether symbol tables are kept on disk between runs.
+        stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
         lines: whether the source line of every location is wanted (`Profile.lines`).
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
         debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
@@ -68,6 +73,7 @@ class PipelineOptions:
     system_map: str | None = None
     kernel_image: str | None = None
     use_cache: bool = True
+    stacks: bool = False
     lines: bool = False
     code: CodeChoice | None = None
     debuginfod_s: float = DEBUG_SERVERS_S
@@ -114,10 +120,18 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
     symbolizer = Symbolizer(symbol_options)
     told = label_samples(events.samples, functools.partial(symbolizer.resolve, KERNEL_KEY, ()))
     hits = attribute(events.samples, world.timeline, told.label)
-    placement = place(hits, world, info)
-    symbolizer.fetch(_hit_objects(placement, hits.count), chosen.announce)
+    calls = _find_callers(events, world) if chosen.stacks else None
+    addresses = hits if calls is None else joined(hits, calls.addresses)
+    placement = place(addresses, world, info)
+    hit_placement = placement.first(len(hits))
+    symbolizer.fetch(_hit_objects(hit_placement, hits.count), chosen.announce)
     builder = TableBuilder()
     location_index, object_rows = _name_all(placement, symbolizer, builder)
+    hit_location = location_index[: len(hits)]
+    stacks = stack_index = None
+    if calls is not None:
+        caller_location = location_index[len(hits) :].take(calls.row)
+        stacks, stack_index = build_stacks(calls.callers, caller_location, hits, hit_location)
     objects, functions, locations = builder.tables()
     comms, comm_index = np.unique(hits.comm, return_inverse=True)
     run = describe_run(info, events, symbolizer.notes)
@@ -131,11 +145,11 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         objects=objects,
         functions=functions,
         locations=locations,
-        mappings=describe_mappings(hits, placement, object_rows, world),
+        mappings=describe_mappings(hits, hit_placement, object_rows, world),
         hits=HitTable(
             process_index=hits.process_row,
             comm_index=comm_index.astype(np.int32),
-            location_index=location_index,
+            location_index=hit_location,
             mode=hits.mode,
             event=hits.event,
             cause_index=np.zeros(len(hits), np.int32),
@@ -144,10 +158,13 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         ),
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
-        samples=SampleTable(hits.sample_row, samples.time_ns, samples.cpu, samples.clock),
+        samples=SampleTable(
+            hits.sample_row, samples.time_ns, samples.cpu, samples.clock, stack_index
+        ),
         clocks=clocks.table,
         clock_stops=describe_clock_stops(clocks, events.losses),
         syscalls=describe_syscalls(info, processes),
+        stacks=stacks,
     )
     profile = with_causes(profile, hits.label, told.causes)
     if options is None or not (options.lines or options.code):
@@ -157,6 +174,24 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
 
     recorded = recorded_objects(placement, object_rows, symbolizer, symbol_options)
     return add_source(profile, recorded, lines=options.lines, code=options.code)
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's."""
+
+    callers: Callers
+    addresses: Addresses
+    row: NDArray[np.int64]
+
+
+def _find_callers(events: Events, world: World) -> _Calls | None:
+    """Read the call chains, None where no sample has one."""
+    if events.samples.chain is None:
+        return None
+    contexts = find_user_contexts(events.samples, world.timeline)
+    callers = distinct_callers(events.samples, contexts.of_sample)
+    return _Calls(callers, *caller_addresses(callers, contexts))
 
 
 def _symbol_options(

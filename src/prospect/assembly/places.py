@@ -66,6 +66,16 @@ class Placement:
     address: NDArray[np.uint64]
     mapping_index: NDArray[np.int64]
 
+    def first(self, rows: int) -> Placement:
+        """Return the placement of the first `rows` addresses only, of the same objects."""
+        return Placement(
+            self.keys,
+            self.pids,
+            self.object_index[:rows],
+            self.address[:rows],
+            self.mapping_index[:rows],
+        )
+
     def sorted_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the hits' order by object and address, and where each object's hits begin."""
         order = _order_by_place(self.object_index, self.address)
@@ -93,7 +103,21 @@ def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return (low.view(np.int64) << shift >> shift).view(np.uint64)
 
 
-def place(hits: Attribution, world: World, info: RecordingInfo) -> Placement:
+@dataclass(frozen=True)
+class Addresses:
+    """Addresses in processes, to be placed; columns as those of `Attribution`."""
+
+    process_row: NDArray[np.int32]
+    space: NDArray[np.int32]
+    epoch: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    address: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+def place(hits: Attribution | Addresses, world: World, info: RecordingInfo) -> Placement:
     """Find the object and the address in it for every distinct hit."""
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
     rows = np.flatnonzero(is_user)

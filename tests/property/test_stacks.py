@@ -1,0 +1,128 @@
+"""Any chains: the forest against reading each sample's chain one by one."""
+
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders.kernel_chains import CONTEXT_KERNEL, CONTEXT_USER, chained
+from prospect.assembly import chains as chains_module
+from prospect.assembly.chains import distinct_callers
+from prospect.assembly.stacks import build_stacks, caller_addresses
+from prospect.assembly.user_contexts import UserContexts
+
+KERNEL, USER, GUEST_USER = 1, 2, 5
+CONTEXT_GUEST_USER = 2**64 - 2560
+UNKNOWN_CONTEXT = 2**64 - 4000
+MODES = {CONTEXT_KERNEL: KERNEL, CONTEXT_USER: USER, CONTEXT_GUEST_USER: GUEST_USER}
+CONTEXTS = (*MODES, UNKNOWN_CONTEXT)
+words = st.sampled_from([0, 1, 4096, 4097, 2**47, 2**63 + 5, *CONTEXTS]) | st.integers(0, 2**64 - 1)
+samples = st.lists(
+    st.tuples(st.lists(words, max_size=6), st.sampled_from([KERNEL, USER, 0]), st.integers(0, 2)),
+    max_size=12,
+)
+
+
+def stack_by_definition(chain, mode, context, ip):
+    """(mode, context, address) of each frame from the inside out."""
+    frames = [(mode, None, ip)]
+    words, current, is_return = list(chain), 0, True
+    if len(words) > 1 and MODES.get(words[0]) == mode:
+        words, current = words[2:], mode
+    for word in words:
+        if word > 2**64 - 4096:
+            current, is_return = MODES.get(word, 0), False
+        else:
+            address = word - (is_return and word > 0)
+            frames.append((current, context if current == USER else None, address))
+            is_return = True
+    return frames
+
+
+def built(drawn):
+    """The table of the drawn samples, each sample's row, and the address of each location."""
+    chains, modes, contexts = zip(*drawn, strict=True) if drawn else ((), (), ())
+    columns = chained(chains, modes)
+    callers = distinct_callers(columns, np.array(contexts, np.int32))
+    rows = np.arange(3, dtype=np.int32)
+    user = UserContexts(np.array(contexts, np.int32), rows, rows + 10, rows + 20)
+    addresses, row = caller_addresses(callers, user)
+    # Locations are the distinct addresses, then one for each hit.
+    hits = SimpleNamespace(
+        mode=np.array(modes, np.uint8), sample_row=np.arange(len(drawn), dtype=np.int32)
+    )
+    hit_location = np.arange(len(drawn), dtype=np.int32) % 4 + len(addresses)
+    table, index = build_stacks(callers, row.astype(np.int32), hits, hit_location)
+    return columns, addresses, hit_location, table, index
+
+
+def frames_of(table, row):
+    found = []
+    while row >= 0:
+        found.append((int(table.mode[row]), int(table.location_index[row])))
+        caller = int(table.caller_index[row])
+        assert table.depth[row] == (table.depth[caller] + 1 if caller >= 0 else 0)
+        row = caller
+    return found
+
+
+@settings(deadline=None)
+@given(samples)
+def test_each_sample_has_the_stack_of_its_chain(drawn):
+    columns, addresses, hit_location, table, index = built(drawn)
+    for row, (chain, mode, context) in enumerate(drawn):
+        expected = stack_by_definition(chain, mode, context, int(columns.ip[row]))
+        found = frames_of(table, int(index[row]))
+        assert found[0] == (mode, hit_location[row])
+        got = []
+        for frame_mode, location in found[1:]:
+            is_user = frame_mode == USER
+            assert addresses.mode[location] == frame_mode
+            assert addresses.epoch[location] == (addresses.space[location] + 10 if is_user else -1)
+            space = int(addresses.space[location]) if is_user else None
+            got.append((frame_mode, space, int(addresses.address[location])))
+        assert got == expected[1:]
+
+
+@settings(deadline=None)
+@given(samples)
+def test_the_table_is_a_forest_of_distinct_stacks(drawn):
+    *_, table, index = built(drawn)
+    rows = list(zip(table.caller_index, table.location_index, table.mode, strict=True))
+    assert len(set(rows)) == len(rows)
+    assert (table.caller_index < np.arange(len(table))).all()
+    used = set()
+    rows_left = set(index.tolist())
+    while rows_left:
+        used |= rows_left
+        rows_left = {int(table.caller_index[row]) for row in rows_left} - {-1}
+    assert used == set(range(len(table)))
+
+
+def test_rows_do_not_depend_on_the_seed_of_the_hash():
+    rng = np.random.default_rng(5)
+    drawn = [
+        ([CONTEXT_USER, 1, *rng.integers(4096, 4100, 5).tolist()], USER, int(rng.integers(3)))
+        for _ in range(50)
+    ]
+    first, second = built(drawn), built(drawn)
+    assert (first[4] == second[4]).all()
+    assert (first[3].caller_index == second[3].caller_index).all()
+
+
+def test_what_collides_is_told_apart():
+    drawn = [([CONTEXT_USER, 1, 4096 + n], USER, 0) for n in range(3)]
+    true_hashes, calls = chains_module._hashes, []
+
+    def colliding(tails, seed):
+        calls.append(seed)
+        found = true_hashes(tails, seed)
+        return np.zeros_like(found) if len(calls) == 1 else found
+
+    with patch.object(chains_module, "_hashes", colliding):
+        *_, table, index = built(drawn)
+    assert len(calls) == 2
+    assert len(set(index.tolist())) == 3
+    assert len(table) == 6
