@@ -1,7 +1,8 @@
 """Prospect: a whole-system sampling profiler for Linux.
 
 `prospect.record(command)` and `prospect.open(path)` return a `Profile`, `prospect.annotate(path)`
-the text of an annotation, `prospect.diff(before, after)` a `Difference`; see docs/python.md.
+the text of an annotation, `prospect.calls(path)` who called whom, `prospect.diff(before, after)` a
+`Difference`; `prospect.archive(path)` makes a file to report on elsewhere. See docs/python.md.
 They are imported at their first use: the command line must not wait for numpy.
 """
 
@@ -12,10 +13,21 @@ from typing import TYPE_CHECKING
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.api import Profile, annotate, open, record
+    from prospect.api import Profile, annotate, archive, open, record
+    from prospect.call_report import calls
     from prospect.differences import Difference, diff
 
-__all__ = ["Difference", "Profile", "__version__", "annotate", "diff", "open", "record"]
+__all__ = [
+    "Difference",
+    "Profile",
+    "__version__",
+    "annotate",
+    "archive",
+    "calls",
+    "diff",
+    "open",
+    "record",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -25,6 +37,10 @@ def __getattr__(name: str) -> object:
         from prospect import differences
 
         return getattr(differences, name)
+    if name == "calls":
+        from prospect import call_report
+
+        return call_report.calls
     from prospect import api
 
     return getattr(api, name)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from prospect.assembly.code import CodeChoice
-from prospect.disasm.instructions import SYNTAXES, Syntax
+from prospect.disasm.gdb import MOST_PROCESSES
+from prospect.disasm.instructions import DISASSEMBLERS, SYNTAXES, Disassembler, Syntax
 from prospect.errors import UsageError
-from prospect.estimate.design import sampling_design
-from prospect.estimate.error_bars import error_bars
+from prospect.estimate.half_widths import half_widths
 from prospect.perfdata.reader import open_recording
 from prospect.pipeline import PipelineOptions, build_profile
 from prospect.profile.annotation import annotation_view
@@ -23,11 +23,7 @@ from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from prospect.profile.annotation import AnnotationView
-    from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")
 
@@ -39,6 +35,7 @@ class AnnotateOptions:
     Attributes:
         choice: which routines.
         syntax: of x86 instructions, "att" or "intel".
+        disassembler, gdb_processes: see `CodeChoice`.
         source: whether source lines and inlined functions are shown.
         whole: whether instructions far from all hits are shown too.
         format: "text" or "json".
@@ -48,6 +45,8 @@ class AnnotateOptions:
 
     choice: RoutineChoice = field(default_factory=RoutineChoice)
     syntax: Syntax = "att"
+    disassembler: Disassembler = "library"
+    gdb_processes: int = MOST_PROCESSES
     source: bool = True
     whole: bool = False
     format: str = "text"
@@ -74,27 +73,23 @@ def annotate(
     code = CodeChoice(
         lambda profile: choose_routines(profile, choice),
         syntax=options.syntax,
+        disassembler=options.disassembler,
+        gdb_processes=options.gdb_processes,
         with_lines=options.source,
     )
     with open_recording(path) as recording:
         profile = build_profile(recording, replace(options.naming, code=code))
-    view = annotation_view(profile, choice, _half_widths)
+    view = annotation_view(profile, choice, half_widths)
     if options.format == "json":
         return view, JsonAnnotation()
     return view, TextAnnotation(options.whole, options.colour, options.boxes)
-
-
-def _half_widths(
-    profile: Profile, event: int, row_of_hit: NDArray[np.int32], rows: int
-) -> NDArray[np.float64] | None:
-    design = sampling_design(profile, event)
-    return error_bars(design, row_of_hit, rows).half_width_s if design.has_time else None
 
 
 def _check(options: AnnotateOptions) -> None:
     for name, value, known in (
         ("format", options.format, FORMATS),
         ("syntax", options.syntax, SYNTAXES),
+        ("disassembler", options.disassembler, DISASSEMBLERS),
         ("detail", options.choice.detail, DETAILS),
     ):
         if value not in known:

@@ -61,16 +61,23 @@ class Profile(model.Profile):
         detail: str | int = "2",
         user_threshold_s: float = 0.02,
         kernel_threshold_s: float = 0.02,
+        disassemble: int = 0,
+        inline: bool = False,
+        calls: tuple[str, ...] = (),
         output: str = "",
     ) -> str:
         """Return the report as the command line writes it; write it to the file `output` as well.
 
         Args:
-            format: "text", "json" or "csv".
+            format: "text", "json", "csv", or one of call stacks, as ``--format`` names them.
             detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
             user_threshold_s: leave out processes and routines with less user time.
             kernel_threshold_s: leave out kernel routines with less time.
-            output: a file, "" for none.
+            disassemble: 1 shows the instructions of routines that pass the thresholds, 2 of every
+                routine; in text and JSON, of a profile that was made with `code`.
+            inline: show inlined functions in call stacks, of a profile that was made with `lines`.
+            calls: sections of who called whom, of a profile that was made with `stacks`.
+            output: a file, "" for none; a format that is no text needs one, and returns "".
 
         Raises:
             UsageError: an option has no meaning.
@@ -85,7 +92,12 @@ class Profile(model.Profile):
                 detail=str(detail),
                 user_threshold_s=user_threshold_s,
                 kernel_threshold_s=kernel_threshold_s,
+                disassemble=disassemble,
+                inline=inline,
+                calls=tuple(calls),
             )
+            if renderer.is_binary and not target:
+                raise UsageError(f"{format} is no text: name a file as output")
             text = io.BytesIO()
             renderer.render(self, text)
             if target:
@@ -93,7 +105,7 @@ class Profile(model.Profile):
         finally:
             if target:
                 target.close()
-        return text.getvalue().decode(errors="backslashreplace")
+        return "" if renderer.is_binary else text.getvalue().decode(errors="backslashreplace")
 
     def to_arrow(self, table: str = "hits") -> Any:
         """Return one of the tables as a `pyarrow.Table`.
@@ -165,11 +177,16 @@ def record(
     overhead_percent: float | None = None,
     flush_centiseconds: int = 200,
     count_syscalls: bool = False,
+    call_graph: str = "",
     save: str = "",
     system_map: str = "",
     kernel_image: str = "",
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
+    code: bool = False,
+    syntax: str = "att",
+    disassembler: str = "library",
+    gdb_processes: int = 8,
 ) -> Profile:
     """Run a command, record what the machine does meanwhile, and return the profile.
 
@@ -181,11 +198,17 @@ def record(
         overhead_percent: choose the rate so that sampling takes at most this share of each CPU.
         flush_centiseconds: how often the kernel's buffers are emptied, in 1/100 s.
         count_syscalls: also count every system call of every process, exactly.
+        call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
+            with a size as in "dwarf,16384"; see ``--call-graph``.
         save: keep the recording in this file (perf.data format).
         system_map: a System.map to name the kernel with.
         kernel_image: an uncompressed kernel image to name the kernel with.
         use_cache: whether symbol tables and the cost of a sample are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        code: whether the instructions of every routine with a hit are wanted, for the report.
+        syntax: of x86 instructions, "att" or "intel".
+        disassembler: "library", with GDB for what that does not know, or "gdb".
+        gdb_processes: how many GDB processes may be open at once.
 
     Raises:
         CommandError: the command cannot be started.
@@ -214,6 +237,7 @@ def record(
         overhead_percent=overhead_percent,
         flush_centiseconds=flush_centiseconds,
         count_syscalls=count_syscalls,
+        call_graph=call_graph,
         command_line=tuple(sys.argv),
         use_cache=use_cache,
     )
@@ -230,6 +254,10 @@ def record(
             kernel_image=kernel_image,
             use_cache=use_cache,
             debuginfod_s=debuginfod_s,
+            code=code,
+            syntax=syntax,
+            disassembler=disassembler,
+            gdb_processes=gdb_processes,
         )
     finally:
         file.close()
@@ -243,6 +271,11 @@ def open(
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
     lines: bool = False,
+    stacks: bool = False,
+    code: bool = False,
+    syntax: str = "att",
+    disassembler: str = "library",
+    gdb_processes: int = 8,
 ) -> Profile:
     """Read a recording by Prospect or by perf and return its profile.
 
@@ -253,10 +286,18 @@ def open(
         use_cache: whether symbol tables are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
         lines: whether the source line of every hit is wanted; the table of hits then has it.
+        stacks: whether call stacks are wanted, for the formats that show them.
+        code: whether the instructions of every routine with a hit are wanted, for the report.
+        syntax: of x86 instructions, "att" or "intel".
+        disassembler: "library", with GDB for what that does not know, or "gdb".
+        gdb_processes: how many GDB processes may be open at once.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
+        UsageError: a keyword has no meaning.
     """
+    from prospect.assembly.code import code_of_report
+
     return read(
         os.fsdecode(path),
         PipelineOptions(
@@ -264,7 +305,9 @@ def open(
             kernel_image=kernel_image or None,
             use_cache=use_cache,
             lines=lines,
+            stacks=stacks,
             debuginfod_s=debuginfod_s,
+            code=code_of_report(syntax, disassembler, gdb_processes) if code else None,
         ),
     )
 
@@ -285,7 +328,15 @@ def annotate(
     kernel_threshold_s: float = 0.02,
     most_routines: int = 5,
     syntax: str = "att",
+    disassembler: str = "library",
+    gdb_processes: int = 8,
     source: bool = True,
+    source_files: bool = False,
+    output_dir: str = "",
+    search_dirs: Sequence[str] = (),
+    base_dirs: Sequence[str] = (),
+    include_files: Sequence[str] = (),
+    exclude_files: Sequence[str] = (),
     whole: bool = False,
     format: str = "text",
     output: str = "",
@@ -304,8 +355,17 @@ def annotate(
         kernel_threshold_s: leave out kernel routines with less time, unless they are named.
         most_routines: how many routines, unless they are named.
         syntax: of x86 instructions, "att" or "intel".
+        disassembler: "library", with GDB for what that does not know, or "gdb".
+        gdb_processes: how many GDB processes may be open at once.
         source: whether source lines and inlined functions are shown.
-        whole: whether instructions far from all hits are shown too.
+        source_files: whether source files with their hits are returned instead.
+        output_dir: of source files: a directory to write a tree of annotated ones to; what is
+            returned is then a sentence on how many there are. "" for none.
+        search_dirs: directories to look for sources below, first.
+        base_dirs: where sources were compiled; taken off their paths for `search_dirs`.
+        include_files: patterns of source files to show, all where there are none.
+        exclude_files: patterns of source files not to show.
+        whole: whether instructions or lines far from all hits are shown too.
         format: "text" or "json".
         output: a file to write it to as well, "" for none.
         system_map: a System.map to name the kernel with.
@@ -320,10 +380,41 @@ def annotate(
     """
     from prospect.annotation import AnnotateOptions
     from prospect.annotation import annotate as annotate_recording
+    from prospect.lines.source_files import SourcePlaces
     from prospect.profile.routine_choice import RoutineChoice
+    from prospect.source_annotation import SourceOptions, annotate_sources
 
+    naming = PipelineOptions(
+        system_map=system_map or None,
+        kernel_image=kernel_image or None,
+        use_cache=use_cache,
+        debuginfod_s=debuginfod_s,
+    )
+    if output_dir and (output or not source_files):
+        raise UsageError("annotate: output_dir is for source_files, and excludes output")
     target = outputs.ReportFile(output) if output else None
     try:
+        text = io.BytesIO()
+        if source_files:
+            sources = annotate_sources(
+                os.fsdecode(path),
+                SourceOptions(
+                    what=what,
+                    detail=str(detail),  # type: ignore[arg-type]  # checked by it
+                    places=SourcePlaces(tuple(search_dirs), tuple(base_dirs)),
+                    include=tuple(include_files),
+                    exclude=tuple(exclude_files),
+                    whole=whole,
+                    format=format,
+                    naming=naming,
+                ),
+            )
+            if output_dir:
+                return sources.write_tree(output_dir)
+            sources.render(text)
+            if target:
+                target.put(lambda out: out.write(text.getvalue()))
+            return text.getvalue().decode(errors="backslashreplace")
         options = AnnotateOptions(
             choice=RoutineChoice(
                 what,
@@ -333,18 +424,14 @@ def annotate(
                 most_routines,
             ),
             syntax=syntax,  # type: ignore[arg-type]  # likewise
+            disassembler=disassembler,  # type: ignore[arg-type]  # likewise
+            gdb_processes=gdb_processes,
             source=source,
             whole=whole,
             format=format,
-            naming=PipelineOptions(
-                system_map=system_map or None,
-                kernel_image=kernel_image or None,
-                use_cache=use_cache,
-                debuginfod_s=debuginfod_s,
-            ),
+            naming=naming,
         )
         view, renderer = annotate_recording(os.fsdecode(path), options)
-        text = io.BytesIO()
         renderer.render(view, text)
         if target:
             target.put(lambda out: out.write(text.getvalue()))
@@ -352,6 +439,46 @@ def annotate(
         if target:
             target.close()
     return text.getvalue().decode(errors="backslashreplace")
+
+
+def archive(
+    path: str | os.PathLike[str],
+    *,
+    output: str = "",
+    whole_images: bool = False,
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+) -> str:
+    """Make a recording one file that is reported on elsewhere as it is here, and return its path.
+
+    Args:
+        path: a perf.data file.
+        output: the file to write, "" for `path` and ``.archive``.
+        whole_images: keep programs and libraries with hits whole.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image, for names and code of the kernel.
+        use_cache: whether symbol and line tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+
+    Raises:
+        RecordingError: it cannot be read, is no whole recording, or is an archive already.
+        RenderError: the archive cannot be written; an earlier one of that name stays.
+        UsageError: the archive would replace its recording.
+    """
+    from prospect.archiving import SUFFIX, ArchiveOptions, write_archive
+
+    recording = os.fsdecode(path)
+    naming = PipelineOptions(
+        system_map=system_map or None,
+        kernel_image=kernel_image or None,
+        use_cache=use_cache,
+        debuginfod_s=debuginfod_s,
+    )
+    target = output or recording + SUFFIX
+    write_archive(recording, target, ArchiveOptions(whole_images, naming))
+    return target
 
 
 def _words(command: str | Sequence[str]) -> tuple[str, ...]:

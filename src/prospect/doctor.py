@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.capture.call_graph import MODES, parse_call_graph
 from prospect.capture.clock_bank import MOST_CLOCKS, clock_periods_ns
 from prospect.capture.cpus import CpuWatch
 from prospect.capture.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, choose_events
 from prospect.capture.procfs import read_if_there, read_setting
-from prospect.errors import CaptureError
+from prospect.errors import CaptureError, UsageError
 from prospect.recording import RecordOptions
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Facts:
         container: what this runs in, "" for no container that shows.
         is_filtered: whether a seccomp filter stands between this process and the kernel.
         open_files: the hard limit.
+        call_graphs: modes of ``--call-graph`` that events can be opened with.
     """
 
     user_id: int
@@ -73,6 +75,7 @@ class Facts:
     container: str
     is_filtered: bool
     open_files: int
+    call_graphs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ def gather() -> Facts:
         container=_container(),
         is_filtered=b"\nSeccomp:\t2" in status,
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        call_graphs=_possible_call_graphs(cpus[0]) if plan else (),
     )
 
 
@@ -186,7 +190,7 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
             "timers, no hardware counter (usual in a virtual machine): kernel time with masked "
             "interrupts shows where these come back on",
         )
-    return processes, kernel, names, others, clock
+    return processes, kernel, names, others, clock, _call_graph_check(facts.call_graphs)
 
 
 def _surroundings(facts: Facts) -> tuple[Check, ...]:
@@ -237,6 +241,31 @@ def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:
     if wrong == {"other users"}:
         return "run prospect as root"
     return f"{_SETTINGS}  (or run prospect as root)"
+
+
+def _call_graph_check(modes: tuple[str, ...]) -> Check:
+    missing = ", ".join(mode for mode in MODES if mode not in modes)
+    without = f", not by {missing}" if missing else ""
+    if not modes:
+        return Check("call graphs", LIMITED, "no callers in user space can be recorded")
+    return Check("call graphs", OK, f"by {', '.join(modes)} (--call-graph){without}")
+
+
+def _possible_call_graphs(cpu: int) -> tuple[str, ...]:
+    """Try which callers in user space samples can carry."""
+    periods_ns = clock_periods_ns(_DEFAULTS.frequency_hz, MOST_CLOCKS)
+    found = []
+    for mode in MODES:
+        graph = parse_call_graph(mode)
+        try:
+            plan = choose_events(
+                *(_DEFAULTS.frequency_hz, periods_ns, os.getpid(), cpu), call_graph=graph
+            )
+        except (CaptureError, UsageError):
+            continue
+        if not graph.stack_bytes or plan.attr.sample_type & abi.PERF_SAMPLE_STACK_USER:
+            found.append(mode)
+    return tuple(found)
 
 
 def _sees_kernel_symbols() -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-_PRIVATE = 0o600
+PRIVATE = 0o600
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # What open(2) says where a file system has no O_TMPFILE.
 _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS}
@@ -78,7 +78,7 @@ class RecordingFile:
             os.rename(path, f"{path}.old")
             self._old = f"{path}.old"
         try:
-            return os.open(path, _NEW_FILE, _PRIVATE)
+            return os.open(path, _NEW_FILE, PRIVATE)
         except OSError:
             if self._old:
                 os.rename(self._old, path)
@@ -91,16 +91,20 @@ class ReportFile:
     `put` a report into it; `close` without that leaves nothing.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, what: str = "the report", mode: int = 0o666) -> None:
         """Open `path`; "" and "-" are standard output.
+
+        Args:
+            path: of the file.
+            what: what it is called in errors.
+            mode: of a new file, less the umask.
 
         Raises:
             RenderError: it cannot be written, or is somebody else's file in a directory where
                 everyone can write.
         """
-        self._complaint = (
-            f"cannot write the report to '{path}'" if path else "cannot write the report"
-        )
+        self._complaint = f"cannot write {what} to '{path}'" if path else f"cannot write {what}"
+        self._mode = mode
         self._directory = -1
         self._name = ""
         self._temporary = ""
@@ -114,7 +118,7 @@ class ReportFile:
         except OSError as error:
             raise RenderError(f"{self._complaint}: {error.strerror}") from None
         except ValueError as error:  # a NUL character
-            raise RenderError(f"cannot write the report to {path!r}: {error}") from None
+            raise RenderError(f"cannot write {what} to {path!r}: {error}") from None
 
     def put(self, write: Callable[[BinaryIO], object]) -> None:
         """Let `write` write the report, then put it in its place.
@@ -183,7 +187,7 @@ class ReportFile:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         self._directory = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.descriptor, self._temporary = _open_unnamed(
-            directory or ".", 0o666, f".{self._name}.{os.getpid()}"
+            directory or ".", self._mode, f".{self._name}.{os.getpid()}"
         )
         if present is not None:
             os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode) & 0o777)
@@ -208,7 +212,7 @@ def _open_scratch() -> int:
     # /tmp is memory on many systems.
     for directory in filter(None, (os.environ.get("TMPDIR"), "/var/tmp")):  # noqa: S108 - nameless
         try:
-            return _open_unnamed(directory, _PRIVATE)[0]
+            return _open_unnamed(directory, PRIVATE)[0]
         except OSError as error:
             refused = error
     raise refused

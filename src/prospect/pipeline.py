@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -19,11 +19,13 @@ from prospect.assembly.chains import distinct_callers
 from prospect.assembly.clock_stops import describe_clock_stops
 from prospect.assembly.clocks import clock_of_id, describe_clocks
 from prospect.assembly.hits import describe_losses, describe_mappings
+from prospect.assembly.jit import find_jit_code
 from prospect.assembly.places import KERNEL_KEY, place
 from prospect.assembly.processes import describe_processes
 from prospect.assembly.run import describe_run, recorded_until
+from prospect.assembly.runtime_hints import runtime_hints
 from prospect.assembly.sample_causes import label_samples
-from prospect.assembly.stacks import build_stacks, caller_addresses, joined
+from prospect.assembly.stacks import build_stacks, caller_addresses, joined, without_strays
 from prospect.assembly.syscalls import describe_syscalls
 from prospect.assembly.user_contexts import find_user_contexts
 from prospect.events.decode import decode
@@ -36,7 +38,9 @@ from prospect.profile.model import (
     SampleTable,
 )
 from prospect.spaces.attribution import attribute
+from prospect.spaces.runs import task_tid
 from prospect.spaces.world import build_spaces
+from prospect.symbols.cache import SymbolCache
 from prospect.symbols.objects import HitObject
 from prospect.symbols.options import DEBUG_SERVERS_S, SymbolOptions, debug_servers
 from prospect.symbols.symbolizer import Symbolizer
@@ -48,10 +52,14 @@ if TYPE_CHECKING:
 
     from prospect.abi.block import RecordBlock
     from prospect.abi.recording import RecordingInfo
+    from prospect.archived.answers import Answers
+    from prospect.archived.collector import Collector
     from prospect.assembly.chains import Callers
     from prospect.assembly.code import CodeChoice
+    from prospect.assembly.jit import JitRecords
     from prospect.assembly.places import Addresses, Placement
-    from prospect.events.columns import Events
+    from prospect.events.columns import Samples
+    from prospect.profile.stack_quality import StackQuality
     from prospect.spaces.world import World
 
 
@@ -68,6 +76,7 @@ class PipelineOptions:
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
         debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
         announce: told how far asking them is, several times a second; None to say nothing.
+        collector: keeps what this machine says, for an archive; None to keep nothing.
     """
 
     system_map: str | None = None
@@ -78,6 +87,7 @@ class PipelineOptions:
     code: CodeChoice | None = None
     debuginfod_s: float = DEBUG_SERVERS_S
     announce: Callable[[str], None] | None = None
+    collector: Collector | None = None
 
 
 class RecordSource(Protocol):
@@ -113,16 +123,24 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         RecordingError: it describes impossible events.
     """
     events = decode(source.blocks(), source.info.events, source.damage, clock_of_id(source.info))
-    info = source.info
-    world = build_spaces(events)
+    info, answers = _with_answers(source.info)
     chosen = options or PipelineOptions()
-    symbol_options = _symbol_options(info, events, world, chosen)
-    symbolizer = Symbolizer(symbol_options)
+    if answers is not None:
+        # Anyone may have made the archive: what it says is not kept for other recordings.
+        chosen = replace(chosen, use_cache=False)
+    jit = find_jit_code(events, info, recorded_until(info, events))
+    if chosen.collector is not None:
+        chosen.collector.jit_dumps |= jit.dumps
+    world = build_spaces(jit.events)
+    symbol_options = _symbol_options(info, jit, world, chosen)
+    symbolizer = _symbolizer(symbol_options, answers, chosen.collector)
     told = label_samples(events.samples, functools.partial(symbolizer.resolve, KERNEL_KEY, ()))
     hits = attribute(events.samples, world.timeline, told.label)
-    calls = _find_callers(events, world) if chosen.stacks else None
+    calls = None
+    if chosen.stacks:
+        calls = _find_callers(events.samples, world, info, symbolizer, use_cache=chosen.use_cache)
     addresses = hits if calls is None else joined(hits, calls.addresses)
-    placement = place(addresses, world, info)
+    placement = place(addresses, world, info, symbolizer.images.is_other)
     hit_placement = placement.first(len(hits))
     symbolizer.fetch(_hit_objects(hit_placement, hits.count), chosen.announce)
     builder = TableBuilder()
@@ -130,11 +148,17 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
     hit_location = location_index[: len(hits)]
     stacks = stack_index = None
     if calls is not None:
-        caller_location = location_index[len(hits) :].take(calls.row)
-        stacks, stack_index = build_stacks(calls.callers, caller_location, hits, hit_location)
+        is_nowhere = placement.is_nowhere[len(hits) :]
+        callers, caller_row = without_strays(calls.callers, calls.row, is_nowhere)
+        caller_location = location_index[len(hits) :].take(caller_row)
+        stacks, stack_index = build_stacks(callers, caller_location, hits, hit_location)
     objects, functions, locations = builder.tables()
     comms, comm_index = np.unique(hits.comm, return_inverse=True)
-    run = describe_run(info, events, symbolizer.notes)
+    run = describe_run(info, events, (*jit.notes, *symbolizer.notes))
+    if answers is not None:
+        run = replace(run, limits=(*answers.limits, *symbolizer.notes))
+    if chosen.collector is not None:
+        chosen.collector.limits = run.limits
     clocks = describe_clocks(info, events, run)
     processes = describe_processes(world, info)
     samples = events.samples
@@ -159,59 +183,119 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
         samples=SampleTable(
-            hits.sample_row, samples.time_ns, samples.cpu, samples.clock, stack_index
+            hit_index=hits.sample_row,
+            time_ns=samples.time_ns,
+            cpu=samples.cpu,
+            clock=samples.clock,
+            period=samples.period,
+            tid=task_tid(samples.task),
+            stack_index=stack_index,
         ),
         clocks=clocks.table,
         clock_stops=describe_clock_stops(clocks, events.losses),
         syscalls=describe_syscalls(info, processes),
         stacks=stacks,
+        stack_quality=calls.quality if calls else None,
     )
     profile = with_causes(profile, hits.label, told.causes)
+    if hints := runtime_hints(profile, jit.pids):
+        run = replace(profile.run, limits=(*profile.run.limits, *hints))
+        profile = replace(profile, run=run)
     if options is None or not (options.lines or options.code):
         return profile
     # Only reports that go back to the files pay for what that takes.
     from prospect.assembly.source import add_source, recorded_objects  # noqa: PLC0415
 
     recorded = recorded_objects(placement, object_rows, symbolizer, symbol_options)
+    recorded = replace(recorded, answers=answers, collector=options.collector)
     return add_source(profile, recorded, lines=options.lines, code=options.code)
 
 
 @dataclass(frozen=True)
 class _Calls:
-    """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's."""
+    """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's.
+
+    `quality` tells what became of copies of stacks, where there are any.
+    """
 
     callers: Callers
     addresses: Addresses
     row: NDArray[np.int64]
+    quality: StackQuality | None
 
 
-def _find_callers(events: Events, world: World) -> _Calls | None:
-    """Read the call chains, None where no sample has one."""
-    if events.samples.chain is None:
+def _find_callers(
+    samples: Samples,
+    world: World,
+    info: RecordingInfo,
+    symbolizer: Symbolizer,
+    *,
+    use_cache: bool,
+) -> _Calls | None:
+    """Read the call chains and unwind copies of stacks, None where no sample has either."""
+    has_states = samples.user is not None or samples.calls is not None
+    if samples.chain is None and not has_states:
         return None
-    contexts = find_user_contexts(events.samples, world.timeline)
-    callers = distinct_callers(events.samples, contexts.of_sample)
-    return _Calls(callers, *caller_addresses(callers, contexts))
+    contexts = find_user_contexts(samples, world.timeline)
+    quality = None
+    if has_states:
+        from prospect.assembly.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
+        from prospect.assembly.unwinding import with_whole_chains  # noqa: PLC0415 - likewise
+
+        cache = SymbolCache.of_user() if use_cache else None
+        code = RecordedCode(contexts, world, info, symbolizer, cache)
+        samples, quality = with_whole_chains(samples, contexts, code, info)
+    callers = distinct_callers(samples, contexts.of_sample)
+    return _Calls(callers, *caller_addresses(callers, contexts), quality)
+
+
+def _with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
+    """Return what the archive of a recording says, and the recording as it was; None without."""
+    if not info.archive:
+        return info, None
+    from prospect.archived.answering import restored_info  # noqa: PLC0415 - rarely needed
+    from prospect.archived.decoding import decode as decode_archive  # noqa: PLC0415 - likewise
+
+    answers = decode_archive(info.archive)
+    return restored_info(info, answers), answers
+
+
+def _symbolizer(
+    options: SymbolOptions, answers: Answers | None, collector: Collector | None
+) -> Symbolizer:
+    """Return what names addresses: this machine, or what the archive has of another."""
+    if answers is not None:
+        from prospect.archived.answering import ArchivedSymbolizer  # noqa: PLC0415 - rarely needed
+
+        return ArchivedSymbolizer(options, answers)
+    if collector is not None:
+        from prospect.archived.collector import CollectingSymbolizer  # noqa: PLC0415 - likewise
+
+        return CollectingSymbolizer(options, collector)
+    return Symbolizer(options)
 
 
 def _symbol_options(
-    info: RecordingInfo, events: Events, world: World, options: PipelineOptions
+    info: RecordingInfo, jit: JitRecords, world: World, options: PipelineOptions
 ) -> SymbolOptions:
     kernel_ids = [entry.build_id for entry in info.build_ids if entry.name == KERNEL_KEY.path]
     text_address, text_symbol = _kernel_text(world)
     return SymbolOptions(
         hostname=info.hostname,
-        recorded_until=recorded_until(info, events),
+        recorded_until=recorded_until(info, jit.events),
         kernel_release=info.os_release,
         kernel_build_id=kernel_ids[0] if kernel_ids else b"",
         kernel_text=text_address,
         kernel_text_symbol=text_symbol,
-        kernel_symbols=events.kernel_symbols,
+        kernel_symbols=jit.events.kernel_symbols,
+        jit_code=jit.code,
+        jit_maps=jit.maps,
         names=world.names,
         system_map=options.system_map,
         kernel_image=options.kernel_image,
         use_cache=options.use_cache,
         servers=debug_servers(os.environ, options.debuginfod_s),
+        wants_lines=options.lines or (options.code is not None and options.code.with_lines),
     )
 
 

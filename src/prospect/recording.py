@@ -9,12 +9,14 @@ On the way to the command's start every import is paid by whoever waits: heavy o
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prospect.abi.recording import RecordingInfo
+from prospect.capture.call_graph import parse_call_graph, sample_bytes
 from prospect.capture.clock_bank import (
     MOST_CLOCKS,
     check_periods,
@@ -27,6 +29,7 @@ from prospect.capture.cpu_events import EventSet
 from prospect.capture.cpus import CpuWatch
 from prospect.capture.drain_loop import DrainLoop
 from prospect.capture.event_choice import CLOCK_HARDWARE, choose_events
+from prospect.capture.jit_files import JitFiles
 from prospect.capture.kernel_maps import KERNEL_NAME
 from prospect.capture.machine import accounting
 from prospect.capture.procfs import read_setting
@@ -62,6 +65,7 @@ class RecordOptions(NamedTuple):
         command_line: the recorder's own argument vector, kept in the recording.
         count_syscalls: whether the kernel is to count every system call as well.
         use_cache: whether the cost of a sample is kept for the next recording.
+        call_graph: which callers in user space samples tell, as behind ``--call-graph``.
     """
 
     command: tuple[str | bytes, ...]
@@ -73,6 +77,7 @@ class RecordOptions(NamedTuple):
     periods_ns: tuple[int, ...] = ()
     overhead_percent: float | None = None
     use_cache: bool = True
+    call_graph: str = ""
 
 
 class RecordingResult(NamedTuple):
@@ -100,7 +105,7 @@ def record(options: RecordOptions, output_fd: int) -> RecordingResult:
         output_fd: a regular file, opened for writing; the caller closes it.
 
     Raises:
-        UsageError: an option that this kernel cannot follow, or no command.
+        UsageError: an option that this kernel or this machine cannot follow, or no command.
         CommandError: the command cannot be started.
         CaptureError: no event can be opened; the message says what to do.
         RecordingError: the file cannot be written at all.
@@ -135,7 +140,10 @@ def _with_rate(options: RecordOptions) -> RecordOptions:
         from prospect.sampling_cost import rate_for_overhead  # noqa: PLC0415 - seldom asked for
 
         rate_hz = rate_for_overhead(
-            options.overhead_percent, options.clocks, use_cache=options.use_cache
+            options.overhead_percent,
+            options.clocks,
+            call_graph=parse_call_graph(options.call_graph),
+            use_cache=options.use_cache,
         )
     check_rate(rate_hz, clocks)
     return options._replace(frequency_hz=rate_hz, periods_ns=clock_periods_ns(rate_hz, clocks))
@@ -147,6 +155,7 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
         closing(SignalWatch()) as signals,
         closing(Command(options.command, signals)) as command,
         closing(_open_events(options, command.pid, watch.online)) as events,
+        closing(JitFiles()) as jit_files,
         _syscall_counter(options) as counter,
     ):
         writer = RecordingWriter(output_fd, (events.description(),))
@@ -157,10 +166,14 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
             counter.start()
         loop.start(options.flush_centiseconds)
         background = describe_surroundings(loop, events.plan, command.pid)
+        loop.wake_at_files(jit_files.fd)
         while not loop.done:
             loop.step(wait=True)
+            jit_files.look()
+        jit_copies = jit_files.collect()
         calls = counter.finish() if counter else None
         result = _sum_up(events, loop, background, command, sink.bytes_written)
+        result = result._replace(limits=(*result.limits, *jit_files.limits))
         if calls:
             result = result._replace(limits=(*result.limits, *calls.limits))
         extras = _describe_run(options, result, events, loop, background)
@@ -168,6 +181,8 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
             extras["syscalls"] = calls.document
         extras |= _describe_command(options, command)
         extras["started_at"] = started_at
+        if jit_copies:
+            extras["jit_files"] = jit_copies
         events.close()  # their rings may be all the memory that this user may lock
         extras |= _describe_cost(events.plan, use_cache=options.use_cache)
         info = _recording_info(options, events, background, extras)
@@ -196,14 +211,19 @@ def _syscall_counter(options: RecordOptions) -> Iterator[SyscallCounter | None]:
 def _open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> EventSet:
     """Open the best events on all CPUs; the timer where the hardware counter is not on each."""
     rate_hz, periods_ns = options.frequency_hz, options.periods_ns
-    ring_bytes = ring_size_bytes(rate_hz, len(cpus))
-    plan = choose_events(rate_hz, periods_ns, pid, cpus[0], allow_hardware=not options.clocks)
+    choose = functools.partial(
+        choose_events,
+        *(rate_hz, periods_ns, pid, cpus[0]),
+        call_graph=parse_call_graph(options.call_graph),
+    )
+    plan = choose(allow_hardware=not options.clocks)
+    ring_bytes = ring_size_bytes(rate_hz * sample_bytes(plan.attr), len(cpus))
     events = EventSet(plan, pid, ring_bytes)
     try:
         events.open(cpus)
     except OSError as error:
         if plan.clock == CLOCK_HARDWARE:
-            plan = choose_events(rate_hz, periods_ns, pid, cpus[0], allow_hardware=False)
+            plan = choose(allow_hardware=False)
             events = EventSet(plan, pid, ring_bytes)
             events.open(cpus)
             return events
@@ -285,6 +305,7 @@ def _describe_run(
         "scope": plan.scope,
         "clock": plan.clock,
         "frequency_hz": options.frequency_hz,
+        "call_graph": options.call_graph,
         "clocks": [
             {"period_ns": period_ns, "ids": ids, "cpus": [cpu_of[number] for number in ids]}
             for period_ns, ids in zip(plan.periods_ns, events.clock_ids(), strict=True)

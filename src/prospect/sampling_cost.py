@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from prospect.capture.call_graph import KERNEL_CALLERS
 from prospect.capture.clock_bank import MOST_CLOCKS, clock_periods_ns, fastest_rate_hz
 from prospect.capture.event_choice import choose_events
 from prospect.capture.procfs import read_if_there
@@ -17,6 +18,7 @@ from prospect.errors import CaptureError, UsageError
 from prospect.user_cache import cache_path, read_own
 
 if TYPE_CHECKING:
+    from prospect.capture.call_graph import CallGraph
     from prospect.capture.event_choice import EventPlan
 
 COST_SUFFIX = ".sample-cost"
@@ -72,12 +74,19 @@ def parse_cost(line: bytes, key: str) -> SampleCost | None:
     return SampleCost(user_ns, spread_ns, kernel_ns) if is_sane and kept_key == key else None
 
 
-def rate_for_overhead(percent: float, clocks: int, *, use_cache: bool) -> int:
+def rate_for_overhead(
+    percent: float,
+    clocks: int,
+    *,
+    call_graph: CallGraph = KERNEL_CALLERS,
+    use_cache: bool,
+) -> int:
     """Return the highest rate whose samples take at most this share of each CPU, in Hz.
 
     Args:
         percent: the share.
         clocks: as in `recording.RecordOptions`.
+        call_graph: which callers samples tell: copies of stacks make them dear.
         use_cache: as for `sample_cost`.
 
     Raises:
@@ -91,6 +100,7 @@ def rate_for_overhead(percent: float, clocks: int, *, use_cache: bool) -> int:
         os.getpid(),
         min(os.sched_getaffinity(0)),
         allow_hardware=not clocks,
+        call_graph=call_graph,
     )
     cost = sample_cost(plan, use_cache=use_cache)
     if cost is None:
@@ -113,4 +123,5 @@ def _key(plan: EventPlan) -> str:
     attr = plan.attr
     boot = read_if_there(_BOOT_ID).decode(errors="replace").strip()
     kernel = os.uname()
-    return f"{boot} {attr.sample_type:x} {attr.flags:x} {kernel.release} {kernel.version}"
+    holds = f"{attr.sample_type:x} {attr.sample_stack_user:x} {attr.flags:x}"
+    return f"{boot} {holds} {kernel.release} {kernel.version}"

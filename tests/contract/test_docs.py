@@ -82,6 +82,8 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         prospect.open,
         prospect.Profile.report,
         prospect.annotate,
+        prospect.calls,
+        prospect.archive,
         prospect.diff,
         prospect.Difference.report,
     ):
@@ -89,6 +91,8 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
             if parameter.kind is parameter.KEYWORD_ONLY:
                 keywords[name] = parameter.default
     assert keywords.pop("lines") is False  # of the tables, which no command shows
+    assert keywords.pop("stacks") is False  # of formats that a command line names beforehand
+    assert keywords.pop("code") is False  # what a report with `disassemble` needs
     defaults = cli.Settings()._asdict()
     del defaults["help"], defaults["version"], defaults["clear"]
     assert keywords == defaults

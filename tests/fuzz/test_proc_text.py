@@ -27,7 +27,7 @@ HEADER = struct.Struct("<IHH")
 
 @given(st.lists(LINE | st.binary(max_size=60), max_size=8))
 def test_any_maps_text_gives_whole_records(lines):
-    for found in Snapshot().executable_maps(b"\n".join(lines)):
+    for found in Snapshot().wanted_maps(b"\n".join(lines)):
         record = user_map_record(1, found)
         assert HEADER.unpack_from(record)[2] == len(record)
 
@@ -43,7 +43,7 @@ def test_any_stat_text_is_parsed_or_refused(text):
 
 def test_a_real_line_is_a_record():
     line = b"7f00-8f00 r-xp 1000 fe:01 42                 /bin/a program"
-    (found,) = Snapshot().executable_maps(line)
+    (found,) = Snapshot().wanted_maps(line)
     assert (found.start, found.length, found.inode, found.name) == (
         0x7F00,
         0x1000,

@@ -222,3 +222,40 @@ def test_a_server_that_never_stops_sending_is_cut_off(stripped, tmp_path):
         document = report(stripped, tmp_path / "cache", urls=url, DEBUGINFOD_MAXSIZE="3000000")
     assert sources(document, stripped[0])[0] == {"NO_NAME_BOUNDS"}
     assert downloads(tmp_path / "cache") == set()
+
+
+def annotated(recording, cache: Path, urls: str, what: str):
+    """Annotate with a cache of its own; return the lines of hit instructions, by file."""
+    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    environment |= {"HOME": str(cache), "XDG_CACHE_HOME": str(cache), "DEBUGINFOD_URLS": urls}
+    cache.mkdir(exist_ok=True)
+    command = [*PROSPECT, "annotate", "-m0", "--format", "json", what, recording]
+    ran = subprocess.run(command, capture_output=True, env=environment, timeout=100, check=True)
+    return {
+        frame["file"].rpartition("/")[2]
+        for event in json.loads(ran.stdout)["events"]
+        for routine in event["routines"]
+        for row in routine["instructions"]
+        for frame in row["frames"]
+    }
+
+
+@AS_SERVED
+def test_lines_of_a_program_that_has_its_symbols_come_from_debians_server(
+    stripped, debian_server, tmp_path
+):
+    pytest.importorskip("symbolic")
+    program, debug, recording = stripped
+    whole = program.read_bytes()
+    with_symbols = tmp_path / "with-symbols"
+    # The same build id, symbols, and no debug information.
+    built = build_program(tmp_path / "again", "burner", "-g", "-Wl,--build-id")
+    subprocess.run(["strip", "-g", "-o", with_symbols, built], check=True)
+    assert build_id_of(with_symbols) == build_id_of(debug)
+    try:
+        program.write_bytes(with_symbols.read_bytes())
+        assert annotated(recording, tmp_path / "bare", "", "static_spins") == set()
+        url = debian_server[0]
+        assert "burner.c" in annotated(recording, tmp_path / "served", url, "static_spins")
+    finally:
+        program.write_bytes(whole)

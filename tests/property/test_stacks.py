@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from builders.kernel_chains import CONTEXT_KERNEL, CONTEXT_USER, chained
 from prospect.assembly import chains as chains_module
 from prospect.assembly.chains import distinct_callers
-from prospect.assembly.stacks import build_stacks, caller_addresses
+from prospect.assembly.stacks import build_stacks, caller_addresses, without_strays
 from prospect.assembly.user_contexts import UserContexts
 
 KERNEL, USER, GUEST_USER = 1, 2, 5
@@ -126,3 +126,22 @@ def test_what_collides_is_told_apart():
     assert len(calls) == 2
     assert len(set(index.tolist())) == 3
     assert len(table) == 6
+
+
+def test_a_list_of_callers_ends_before_what_is_in_no_mapping():
+    drawn = [
+        ([CONTEXT_USER, 1, 101, 102, 103], USER, 0),
+        ([CONTEXT_USER, 1, 104, 105], USER, 0),
+        ([CONTEXT_USER, 1], USER, 0),
+        ([CONTEXT_USER, 1, 102], USER, 0),
+    ]
+    chains, modes, contexts = zip(*drawn, strict=True)
+    callers = distinct_callers(chained(chains, modes), np.array(contexts, np.int32))
+    rows = np.arange(1, dtype=np.int32)
+    addresses, row = caller_addresses(callers, UserContexts(rows, rows, rows, rows))
+    kept, row = without_strays(callers, row, addresses.address == 101)
+    found = [
+        kept.address[kept.start[c] : kept.start[c + 1]].tolist() for c in kept.of_sample.tolist()
+    ]
+    assert found == [[100], [103, 104], [], []]
+    assert addresses.address.take(row).tolist() == kept.address.tolist()

@@ -9,6 +9,7 @@ from dataclasses import fields
 import pytest
 
 import prospect
+from builders.annotated import annotated_loop
 from builders.profile import (
     empty_profile,
     hostile_profile,
@@ -186,3 +187,19 @@ def test_a_rate_that_cannot_be_is_refused_before_the_command_runs(tmp_path, keyw
     with pytest.raises(UsageError, match=says):
         prospect.record(["touch", str(tmp_path / "ran")], **keywords)
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_report_with_instructions_needs_a_profile_with_code():
+    profile = as_public(annotated_loop())
+    assert "<work+5>:" in profile.report(disassemble=1)
+    assert "<work+5>:" not in profile.report()
+    with pytest.raises(UsageError, match="code=True"):
+        as_public(qsort_profile()).report(disassemble=1)
+
+
+@pytest.mark.parametrize(
+    "keywords", [{"syntax": "arm"}, {"disassembler": "objdump"}, {"gdb_processes": 0}]
+)
+def test_keywords_of_disassembly_without_meaning_are_refused(keywords):
+    with pytest.raises(UsageError, match=next(iter(keywords))):
+        prospect.open("no-such-file", code=True, **keywords)

@@ -33,6 +33,7 @@ ROOT = Facts(
     container="",
     is_filtered=False,
     open_files=1024,
+    call_graphs=("fp", "dwarf", "auto"),
 )
 USER_PLAN = EventPlan(
     EventAttr(flags=abi.FLAG_EXCLUDE_KERNEL), (1, 2, 3, 4), SCOPE_TASK, CLOCK_TIMER, ()

@@ -14,6 +14,7 @@ BPF_OBJ_GET_INFO_BY_FD = 15
 BPF_RAW_TRACEPOINT_OPEN = 17
 BPF_BTF_LOAD = 18
 BPF_MAP_LOOKUP_BATCH = 24
+BPF_LINK_CREATE = 28
 
 # enum bpf_map_type
 BPF_MAP_TYPE_HASH = 1
@@ -28,7 +29,11 @@ BPF_NOEXIST = 1
 BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0
 
 # enum bpf_prog_type
+BPF_PROG_TYPE_KPROBE = 2
 BPF_PROG_TYPE_RAW_TRACEPOINT = 17
+
+# enum bpf_attach_type
+BPF_TRACE_UPROBE_MULTI = 48
 
 # enum bpf_func_id
 BPF_FUNC_map_lookup_elem = 1
@@ -36,10 +41,12 @@ BPF_FUNC_map_update_elem = 2
 BPF_FUNC_ktime_get_ns = 5
 BPF_FUNC_get_smp_processor_id = 8
 BPF_FUNC_get_current_pid_tgid = 14
+BPF_FUNC_probe_read_user = 112
 BPF_FUNC_probe_read_kernel = 113
 BPF_FUNC_get_ns_current_pid_tgid = 120
 BPF_FUNC_task_storage_get = 156
 BPF_FUNC_get_current_task_btf = 158
+BPF_FUNC_get_attach_cookie = 174
 
 # instruction classes
 BPF_LD = 0x00

@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of
-from prospect.profile.model import LossTable, MappingTable
+from prospect.profile.model import KIND_JIT, LossTable, MappingTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +27,8 @@ def describe_mappings(
 ) -> MappingTable:
     """Return the mappings that processes had hits in, one row a process and mapping.
 
+    Pieces of code that a jitdump file describes are one row, from the first to the last one hit.
+
     Args:
         hits: the distinct hits.
         placement: where they are.
@@ -35,15 +37,23 @@ def describe_mappings(
     """
     rows = np.flatnonzero(placement.mapping_index >= 0)
     mapping = placement.mapping_index.take(rows)
-    key = hits.process_row.take(rows).astype(np.int64) * max(len(world.mappings), 1) + mapping
+    placed = placement.object_index.take(rows)
+    is_jit = np.array([key.kind == KIND_JIT for key in placement.keys], np.bool_).take(placed)
+    merged = np.where(is_jit, len(world.mappings) + placed, mapping)
+    numbers = len(world.mappings) + len(placement.keys)
+    key = hits.process_row.take(rows).astype(np.int64) * numbers + merged
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     counted = np.bincount(group, hits.count.take(rows), len(first)).astype(np.int64)
+    start = np.full(len(first), np.iinfo(np.uint64).max)
+    end = np.zeros(len(first), np.uint64)
+    np.minimum.at(start, group, world.mappings.start.take(mapping))
+    np.maximum.at(end, group, world.mappings.end.take(mapping))
     mapping, rows = mapping[first], rows[first]
     return MappingTable(
         process_index=hits.process_row[rows],
         object_index=object_rows[placement.object_index[rows]],
-        start=world.mappings.start.take(mapping),
-        end=world.mappings.end.take(mapping),
+        start=start,
+        end=end,
         pgoff=world.mappings.pgoff.take(mapping),
         hits=counted,
     )

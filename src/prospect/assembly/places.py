@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.assembly.remapped_text import find_remapped_text
 from prospect.profile.model import (
     KIND_ANON,
     KIND_ELF,
@@ -20,9 +21,11 @@ from prospect.profile.model import (
     KIND_UNKNOWN,
     KIND_VDSO,
 )
-from prospect.symbols.objects import VSYSCALL, ObjectKey, classify
+from prospect.symbols.objects import COMPAT_VDSO, VDSO, VSYSCALL, ObjectKey, classify
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
@@ -44,6 +47,7 @@ _ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_USER] = _FIXED_KEYS.index(GUEST_KEY)
 _LOW_48_BITS = np.uint64((1 << 48) - 1)
 # Enough to find one that still runs.
 _MOST_PIDS = 8
+_COMPAT_END = np.uint64(1 << 32)
 # arch/x86/include/uapi/asm/vsyscall.h: one page, at the same address in every process.
 _VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)
 
@@ -56,7 +60,8 @@ class Placement:
         keys: the objects that were hit.
         pids: per object, processes that had it mapped (some, not all), newest first.
         object_index: i32[h] row of `keys`.
-        address: u64[h] file offset for images (KIND_ELF, KIND_VDSO), AVMA for the others.
+        address: u64[h] file offset for images (KIND_ELF, KIND_VDSO), as in `symbols.jit_code` for
+            KIND_JIT, AVMA for the others.
         mapping_index: i64[h] row of the world's mappings, -1 where none.
     """
 
@@ -65,6 +70,12 @@ class Placement:
     object_index: NDArray[np.int32]
     address: NDArray[np.uint64]
     mapping_index: NDArray[np.int64]
+
+    @property
+    def is_nowhere(self) -> NDArray[np.bool_]:
+        """bool[h]: which addresses are in no object."""
+        nowhere: NDArray[np.bool_] = self.object_index == _FIXED_KEYS.index(NOWHERE_KEY)
+        return nowhere
 
     def first(self, rows: int) -> Placement:
         """Return the placement of the first `rows` addresses only, of the same objects."""
@@ -117,8 +128,21 @@ class Addresses:
         return len(self.address)
 
 
-def place(hits: Attribution | Addresses, world: World, info: RecordingInfo) -> Placement:
-    """Find the object and the address in it for every distinct hit."""
+def place(
+    hits: Attribution | Addresses,
+    world: World,
+    info: RecordingInfo,
+    is_other: Callable[[ObjectKey], bool] = lambda _: False,
+) -> Placement:
+    """Find the object and the address in it for every distinct hit.
+
+    Args:
+        hits: where they are.
+        world: what stood where.
+        info: what the recording says of itself.
+        is_other: tells of a file with an inode that it does not have the build id which the
+            recording knows for its path; see `RecordedImages.is_other`.
+    """
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
     rows = np.flatnonzero(is_user)
     located = world.address_spaces.locate(
@@ -129,7 +153,7 @@ def place(hits: Attribution | Addresses, world: World, info: RecordingInfo) -> P
     object_index[is_vsyscall] = _FIXED_KEYS.index(VSYSCALL_KEY)
     is_mapped = located >= 0
     rows, located = rows[is_mapped], located[is_mapped]
-    objects = _objects_of_mappings(located, hits.process_row[rows], world, info)
+    objects = _objects_of_mappings(located, hits.process_row[rows], world, info, is_other)
     object_index[rows] = objects.object_of_mapping[located] + np.int32(len(_FIXED_KEYS))
     address = hits.address.copy()
     # Modulo 2**64, like the kernel's own arithmetic on page offsets.
@@ -160,18 +184,26 @@ class _MappedObjects:
 
 
 def _objects_of_mappings(
-    mapping: NDArray[np.int64], process_row: NDArray[np.int32], world: World, info: RecordingInfo
+    mapping: NDArray[np.int64],
+    process_row: NDArray[np.int32],
+    world: World,
+    info: RecordingInfo,
+    is_other: Callable[[ObjectKey], bool],
 ) -> _MappedObjects:
     """Identify the object behind each located hit.
 
     Mappings of one file are one object. Anonymous code belongs to the process that mapped it: two
-    JITs use the same addresses for different functions.
+    JITs use the same addresses for different functions. A copy of an executable's code is the
+    executable.
     """
     table = world.mappings
     hit_by = np.full(len(table), -1, np.int32)
     hit_by[mapping] = process_row
     hit_mappings = np.flatnonzero(hit_by >= 0)
-    keys = _keys_of(hit_mappings, world, info)
+    copied = find_remapped_text(hit_mappings.tolist(), world)
+    stands_for = np.arange(len(table))
+    stands_for[list(copied)] = list(copied.values())
+    keys = _keys_of(stands_for.take(hit_mappings), world, info, is_other)
     pid = world.processes.pid
     owners = pid[table.process_row[hit_mappings]].tolist()
     users = pid[hit_by[hit_mappings]].tolist()
@@ -186,28 +218,40 @@ def _objects_of_mappings(
             pids.append([])
         pids[index] += (owner, user)
         object_of_mapping[row] = index
-        is_image[row] = key.kind in (KIND_ELF, KIND_VDSO)
+        is_image[row] = key.kind in (KIND_ELF, KIND_VDSO, KIND_JIT)
+    shift = table.pgoff - table.start
     return _MappedObjects(
         keys=[key for key, _ in rows],
         pids=[list(dict.fromkeys(reversed(each)))[:_MOST_PIDS] for each in pids],
         object_of_mapping=object_of_mapping,
-        shift_of_mapping=np.where(is_image, table.pgoff - table.start, np.uint64(0)),
+        shift_of_mapping=np.where(is_image, shift.take(stands_for), np.uint64(0)),
     )
 
 
-def _keys_of(hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo) -> list[ObjectKey]:
+def _keys_of(
+    hit_mappings: NDArray[np.int64],
+    world: World,
+    info: RecordingInfo,
+    is_other: Callable[[ObjectKey], bool],
+) -> list[ObjectKey]:
     """Return what each hit mapping maps.
 
     A live record carries the build id, the snapshot of /proc carries the inode: where the
-    recording knows one build id for a path, both mean that image. Memory with a build id is a
-    program that was executed from a memfd, not what a JIT filled.
+    recording knows one build id for a path, both mean that image, unless the path is known to mean
+    another file in another root. Memory with a build id is a
+    program that was executed from a memfd, not what a JIT filled. The vdso of a 32-bit program is
+    another image of the same name.
     """
     table = world.mappings
     build_ids: dict[bytes, set[bytes]] = {}
     for entry in info.build_ids:
         if entry.build_id.strip(b"\0"):
             build_ids.setdefault(entry.name, set()).add(entry.build_id)
-    paths = [world.names[row] for row in table.name[hit_mappings].tolist()]
+    is_low = (table.start[hit_mappings] < _COMPAT_END).tolist()
+    paths = [
+        COMPAT_VDSO if low and world.names[row] == VDSO else world.names[row]
+        for row, low in zip(table.name[hit_mappings].tolist(), is_low, strict=True)
+    ]
     recorded = [
         world.build_ids[row] if row >= 0 else b"" for row in table.build_id[hit_mappings].tolist()
     ]
@@ -221,12 +265,19 @@ def _keys_of(hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo)
         strict=True,
     )
     keys = []
-    for path, build_id, file in zip(paths, recorded, files, strict=True):
-        known = build_ids.get(path, set())
+    others: dict[ObjectKey, bool] = {}
+    for path, own, file in zip(paths, recorded, files, strict=True):
+        build_id, known = own, build_ids.get(path, set())
         kind = classify(path)
-        if build_id or len(known) == 1:
+        by_file = ObjectKey(path, b"", *file, kind)
+        if not build_id and len(known) == 1:
+            (likely,) = known
+            if by_file not in others:
+                others[by_file] = is_other(by_file._replace(build_id=likely))
+            build_id = b"" if others[by_file] else likely
+        if build_id:
             kind = KIND_ELF if kind == KIND_ANON else kind
-            keys.append(ObjectKey(path, build_id or next(iter(known)), kind=kind))
+            keys.append(ObjectKey(path, build_id, kind=kind))
         else:
-            keys.append(ObjectKey(path, b"", *file, kind))
+            keys.append(by_file)
     return keys

@@ -7,16 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.archived.answering import archived_frames, archived_source
+from prospect.archived.answers import Owner, owner_of
 from prospect.lines.finder import LineFinder
+from prospect.lines.source_text import read_source
+from prospect.profile.model import KIND_UNKNOWN
 from prospect.symbols.cache import SymbolCache
+from prospect.symbols.objects import ObjectKey
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
+    from prospect.archived.answers import Answers
+    from prospect.archived.collector import Collector
     from prospect.assembly.places import Placement
     from prospect.lines.symcache import Frames
+    from prospect.profile.model import Profile
     from prospect.symbols.image_files import FoundImage
-    from prospect.symbols.objects import Missing, ObjectKey
+    from prospect.symbols.objects import Missing
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.symbolizer import Symbolizer
 
@@ -31,6 +41,8 @@ class RecordedObjects:
         options: what naming knows of the recording.
         symbolizer: finds their files and names addresses in them.
         lines: finds source lines in them.
+        answers: of the archive that the recording is, None for a mere recording.
+        collector: keeps for an archive what is found; None to keep nothing.
     """
 
     keys: dict[int, ObjectKey]
@@ -38,6 +50,8 @@ class RecordedObjects:
     options: SymbolOptions
     symbolizer: Symbolizer
     lines: LineFinder
+    answers: Answers | None = None
+    collector: Collector | None = None
 
     def image(self, row: int) -> FoundImage | Missing:
         """Find the file of an object row that has a key."""
@@ -46,7 +60,33 @@ class RecordedObjects:
     def frames(self, row: int, found: FoundImage, svma: NDArray[np.uint64]) -> tuple[Frames, str]:
         """Find source lines of addresses in an object, and a note on what is missing."""
         key = self.keys[row]
-        return self.lines.frames(found, lambda: self.symbolizer.images.debug_file(key, found), svma)
+        if self.answers is not None:
+            return archived_frames(self.answers, key, svma)
+        frames, note = self.lines.frames(
+            found, lambda: self.symbolizer.images.debug_file(key, found), svma
+        )
+        if self.collector is not None:
+            self.collector.add_frames(key, svma, frames, note)
+        return frames, note
+
+    def source(
+        self, files: Sequence[str], wanted: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], str]:
+        """Find the text of source lines, by (row of `files`, line number)."""
+        if self.answers is not None:
+            return archived_source(self.answers, files, wanted)
+        texts = read_source(files, wanted)
+        if self.collector is not None:
+            self.collector.add_source(files, texts)
+        return texts
+
+    def owner(self, profile: Profile, row: int) -> Owner:
+        """Return what an archive knows an object row by."""
+        if row in self.keys:
+            return owner_of(self.keys[row], self.pids[row])
+        path = profile.objects.path[row] if row >= 0 else ""
+        kind = int(profile.objects.kind[row]) if row >= 0 else KIND_UNKNOWN
+        return Owner(ObjectKey(path.encode("utf-8", "surrogateescape"), kind=kind))
 
 
 def recorded_objects(

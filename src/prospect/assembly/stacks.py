@@ -8,6 +8,7 @@ compared.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,36 @@ def joined(hits: Attribution, callers: Addresses) -> Addresses:
         for name in ("process_row", "space", "epoch", "mode", "address")
     )
     return Addresses(*pairs)
+
+
+def without_strays(
+    callers: Callers, row: NDArray[np.int64], is_nowhere: NDArray[np.bool_]
+) -> tuple[Callers, NDArray[np.int64]]:
+    """End each list of callers before its first address that is in no mapping.
+
+    Code that keeps no frame pointer leaves in their place whatever it computes, and what was read
+    from there is no caller, nor is anything beyond it.
+
+    Args:
+        callers: of the samples.
+        row: i64[m] address of each caller, from `caller_addresses`.
+        is_nowhere: bool[a] of these addresses.
+    """
+    is_stray = is_nowhere.take(row)
+    length = np.diff(callers.start)
+    begin = np.repeat(callers.start[:-1], length)
+    last_stray = np.maximum.accumulate(np.where(is_stray, np.arange(len(row)), -1))
+    is_kept = last_stray < begin
+    before = np.zeros(len(row) + 1, np.int64)
+    np.cumsum(is_kept, out=before[1:])
+    kept = replace(
+        callers,
+        start=before.take(callers.start),
+        address=callers.address[is_kept],
+        mode=callers.mode[is_kept],
+        context=callers.context[is_kept],
+    )
+    return kept, row[is_kept]
 
 
 def build_stacks(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prospect.abi import bpf as abi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 # arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl
 _BPF = {"x86_64": 321, "aarch64": 280}
@@ -110,16 +110,30 @@ def load_raw_tracepoint_program(name: str, code: bytes) -> int:
     Raises:
         OSError: the kernel or its verifier refused.
     """
+    return _load_program(name, code, abi.BPF_PROG_TYPE_RAW_TRACEPOINT, 0)
+
+
+def load_uprobes_program(name: str, code: bytes) -> int:
+    """Load a program that runs at many places of an image at once; as the one for tracepoints.
+
+    Raises:
+        OSError: the kernel or its verifier refused; EINVAL before Linux 6.6.
+    """
+    return _load_program(name, code, abi.BPF_PROG_TYPE_KPROBE, abi.BPF_TRACE_UPROBE_MULTI)
+
+
+def _load_program(name: str, code: bytes, kind: int, attach_type: int) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     license_name = ctypes.create_string_buffer(_LICENSE)
-    # No verifier's log, no version, no flags before the name.
+    # No verifier's log, no version, no flags before the name; no device behind it.
     attr = struct.pack(
-        "=IIQQ24x16s",
-        abi.BPF_PROG_TYPE_RAW_TRACEPOINT,
+        "=IIQQ24x16s4xI",
+        kind,
         len(code) // _INSTRUCTION_BYTES,
         ctypes.addressof(instructions),
         ctypes.addressof(license_name),
         name.encode(),
+        attach_type,
     )
     for _ in range(_ATTEMPTS):
         try:
@@ -138,6 +152,33 @@ def attach_raw_tracepoint(name: str, program_fd: int) -> int:
     text = ctypes.create_string_buffer(name.encode())
     attr = struct.pack("=QI4x", ctypes.addressof(text), program_fd)
     return _bpf(abi.BPF_RAW_TRACEPOINT_OPEN, attr)
+
+
+def attach_uprobes(
+    program_fd: int, path: bytes, offsets: Sequence[int], cookies: Sequence[int]
+) -> int:
+    """Run a program at places of a file, in all processes, until the descriptor is closed.
+
+    Args:
+        program_fd: from `load_uprobes_program`.
+        path: of the file; no NUL in it.
+        offsets: of the first bytes of instructions in the file.
+        cookies: for each place a number that the program can ask for.
+
+    Raises:
+        OSError: the kernel refused one of the places, or the file.
+    """
+    text = ctypes.create_string_buffer(path)
+    places = (ctypes.c_uint64 * len(offsets))(*offsets)
+    numbers = (ctypes.c_uint64 * len(cookies))(*cookies)
+    # No target, no flags of the link; no reference counters; no flags, every process.
+    attr = struct.pack(
+        "=IIIIQQQQIIII",
+        *(program_fd, 0, abi.BPF_TRACE_UPROBE_MULTI, 0),
+        *(ctypes.addressof(text), ctypes.addressof(places), 0, ctypes.addressof(numbers)),
+        *(len(offsets), 0, 0, 0),
+    )
+    return _bpf(abi.BPF_LINK_CREATE, attr)
 
 
 def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes, bytes]]:

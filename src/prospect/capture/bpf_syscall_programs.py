@@ -221,7 +221,7 @@ def _identify(maps: Maps, namespace: Namespace | None) -> Program:
     counters. Where nothing is known any time of the process's life does.
     """
     return (
-        *_pid_and_tid(namespace),
+        *pid_and_tid(namespace),
         move(R1, R8),
         alu(abi.BPF_RSH, R1, 32),
         store(BPF_W, R7, _PID, R1),
@@ -238,10 +238,11 @@ def _identify(maps: Maps, namespace: Namespace | None) -> Program:
     )
 
 
-def _pid_and_tid(namespace: Namespace | None) -> Program:
+def pid_and_tid(namespace: Namespace | None) -> Program:
     """Set R8 to the process's id in the upper half, the thread's in the lower one.
 
-    Both are 0 for a thread that is not in the namespace.
+    Both are 0 for a thread that is not in the namespace. Other registers and what lies on the
+    stack are lost.
     """
     if namespace is None:
         return (call(abi.BPF_FUNC_get_current_pid_tgid), move(R8, R0))

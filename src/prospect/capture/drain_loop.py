@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _GRACE_NS = 2_000_000_000
 # How often the command is looked at where the kernel has no pidfd.
 _NO_PIDFD_MS = 10
+# How long new files are not waited for after one has appeared: builds make thousands a second.
+_FILES_PAUSE_NS = 250_000_000
 
 
 class DrainLoop:
@@ -61,6 +63,8 @@ class DrainLoop:
         self._flush_ns = self._redraw_at_ns = 0
         self._poll = select.poll()
         self._give_up_ns = 0
+        self._files_fd = -1
+        self._files_paused_until_ns = 0
         self._rounds = False
         self._is_sink_full = False
         self.done = False
@@ -85,6 +89,12 @@ class DrainLoop:
         for fd in self._events.poll_fds():
             self._poll.register(fd, select.POLLIN)
 
+    def wake_at_files(self, fd: int) -> None:
+        """Let `step` return when this descriptor is readable too, four times a second at most."""
+        self._files_fd, self._files_paused_until_ns = fd, 0
+        if fd >= 0:
+            self._poll.register(fd, select.POLLIN)
+
     def write(self, records: bytes) -> None:
         """Add records that do not come from a ring."""
         if self._is_sink_full or not records:
@@ -105,20 +115,11 @@ class DrainLoop:
             CommandError: the command could not be executed.
         """
         ready = self._poll.poll(self._timeout_ms() if wait else 0)
-        rings_ready = False
-        for fd, what in ready:
-            if fd == self._command.exec_fd:
-                self._poll.unregister(fd)
-                self._command.check_exec()
-            elif fd == self._signals.fd:
-                self._obey(self._signals.arrived())
-            elif fd != self._command.pidfd:
-                rings_ready = True
-                if what & ~select.POLLIN:
-                    # The task or the CPU of this event is gone: it would be ready for ever.
-                    self._poll.unregister(fd)
+        rings_ready = self._handle(ready)
         self.wakeups += rings_ready
         now_ns = time.monotonic_ns()
+        if 0 < self._files_paused_until_ns <= now_ns:
+            self.wake_at_files(self._files_fd)
         if self._command.reap() or (self._give_up_ns and now_ns >= self._give_up_ns):
             self.done = True
             if self._command.reap() and self._command.exec_fd >= 0:
@@ -128,6 +129,25 @@ class DrainLoop:
             if rings_ready or now_ns - self._drained_ns >= self._flush_ns:
                 self._drain_guarded(now_ns)
             self._redraw_if_due(now_ns)
+
+    def _handle(self, ready: list[tuple[int, int]]) -> bool:
+        """Handle what is readable; return whether a ring is."""
+        rings_ready = False
+        for fd, what in ready:
+            if fd == self._command.exec_fd:
+                self._poll.unregister(fd)
+                self._command.check_exec()
+            elif fd == self._files_fd:
+                self._poll.unregister(fd)
+                self._files_paused_until_ns = time.monotonic_ns() + _FILES_PAUSE_NS
+            elif fd == self._signals.fd:
+                self._obey(self._signals.arrived())
+            elif fd != self._command.pidfd:
+                rings_ready = True
+                if what & ~select.POLLIN:
+                    # The task or the CPU of this event is gone: it would be ready for ever.
+                    self._poll.unregister(fd)
+        return rings_ready
 
     def _finish(self, now_ns: int) -> None:
         """Stop the events and write what is left, unless a full disk has ended the interval."""
@@ -147,6 +167,8 @@ class DrainLoop:
                 waits.append((self._redraw_at_ns - now_ns) // 1_000_000 + 1)
         if self._give_up_ns:
             waits.append((self._give_up_ns - now_ns) // 1_000_000 + 1)
+        if self._files_paused_until_ns:
+            waits.append((self._files_paused_until_ns - now_ns) // 1_000_000 + 1)
         if self._command.pidfd < 0:
             waits.append(_NO_PIDFD_MS)
         return max(0, min(waits)) if waits else None

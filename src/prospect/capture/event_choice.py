@@ -16,6 +16,7 @@ from typing import NamedTuple
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture import syscalls
+from prospect.capture.call_graph import KERNEL_CALLERS, CallGraph, with_callers
 from prospect.capture.clock_bank import clock_periods_ns
 from prospect.capture.older_kernels import fit_to_kernel
 from prospect.capture.procfs import read_setting
@@ -46,6 +47,7 @@ SAMPLE_TYPE = (
 _KERNEL_TEXT_FLAGS = abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT | abi.FLAG_TEXT_POKE
 _SIDE_BAND_FLAGS = (
     abi.FLAG_MMAP
+    | abi.FLAG_MMAP_DATA
     | abi.FLAG_MMAP2
     | abi.FLAG_BUILD_ID
     | abi.FLAG_COMM
@@ -71,6 +73,11 @@ _ONE_CLOCK_LIMIT = (
 _TASK_CLOCK_LIMIT = (
     "Error bars assume independent samples: the clock of a process stops whenever the process does,"
     " so there is only one."
+)
+
+_NO_BRANCH_STACK = (
+    "no hardware counter here has a branch stack that follows calls (--call-graph lbr): use"
+    " --call-graph auto"
 )
 
 
@@ -124,13 +131,14 @@ class EventPlan(NamedTuple):
         return bool(self.attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
 
 
-def choose_events(
+def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refused before
     frequency_hz: int,
     periods_ns: tuple[int, ...],
     pid: int,
     cpu: int,
     *,
     allow_hardware: bool = True,
+    call_graph: CallGraph = KERNEL_CALLERS,
 ) -> EventPlan:
     """Find the best events that this kernel gives this user.
 
@@ -141,19 +149,23 @@ def choose_events(
         pid: the command, followed alone where the whole system may not be watched.
         cpu: an on-line CPU for the tries.
         allow_hardware: False after a hardware counter failed on another CPU.
+        call_graph: which callers are wanted beside the kernel's.
 
     Raises:
-        CaptureError: no event can be opened at all; says what to do.
+        CaptureError: no event can be opened at all, or none with these callers; says what to do.
     """
     refusal: OSError | None = None
     for scope, extra_flags, dropped_flags, limits in _scopes():
         is_system = scope == SCOPE_SYSTEM
         periods = periods_ns if is_system else clock_periods_ns(frequency_hz, 1)
-        flags = (_CLOCK_FLAGS | _SIDE_BAND_FLAGS | extra_flags) & ~dropped_flags
+        flags = (
+            _CLOCK_FLAGS | (_SIDE_BAND_FLAGS & ~abi.FLAG_MMAP_DATA) | extra_flags
+        ) & ~dropped_flags
         target = _EVERY_TASK if is_system else pid
         attr = _timer_attr(flags, periods[0])
         try:
-            attr, missing = fit_to_kernel(attr, target, cpu)
+            wanted = with_callers(attr, KERNEL_CALLERS if call_graph.needs_hardware else call_graph)
+            attr, missing = fit_to_kernel(wanted, target, cpu)
         except OSError as error:
             refusal = error
             if syscalls.is_refusal(error):
@@ -162,10 +174,14 @@ def choose_events(
         known = (*limits, *missing)
         if not is_system:
             known += (_TASK_CLOCK_LIMIT,)
-        if allow_hardware:
+        if call_graph.needs_hardware:
+            attr = with_callers(attr, call_graph)
+        if allow_hardware or call_graph.needs_hardware:
             hardware = _hardware_attr(attr, frequency_hz, target, cpu)
             if hardware is not None:
                 return EventPlan(hardware, (frequency_hz,), scope, CLOCK_HARDWARE, known)
+        if call_graph.needs_hardware:
+            raise CaptureError(_NO_BRANCH_STACK)
         if is_system and len(periods) == 1:
             known += (_ONE_CLOCK_LIMIT,)
         return EventPlan(attr, periods, scope, CLOCK_TIMER, known)
@@ -174,14 +190,9 @@ def choose_events(
 
 def _timer_attr(flags: int, period_ns: int) -> EventAttr:
     """Return a timer's attributes with all that a recent kernel offers for these flags."""
-    sample_type = SAMPLE_TYPE
-    if not flags & abi.FLAG_EXCLUDE_KERNEL:
-        # The kernel's part tells why the CPU was there; a sample in user space has an empty chain.
-        sample_type |= abi.PERF_SAMPLE_CALLCHAIN
-        flags |= abi.FLAG_EXCLUDE_CALLCHAIN_USER
     return EventAttr(
         sample_period=period_ns,
-        sample_type=sample_type,
+        sample_type=SAMPLE_TYPE,
         read_format=(
             abi.PERF_FORMAT_ID | abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_LOST
         ),

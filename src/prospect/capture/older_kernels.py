@@ -69,10 +69,16 @@ _STEPS = (
         flags=abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT,
     ),
     _Step(
+        (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP),
+        "This kernel copies no user stacks: callers in user space are those that frame pointers"
+        " tell, if any.",
+        sample_type=abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER,
+    ),
+    _Step(
         (errno.EINVAL, errno.ENOMEM, errno.EOVERFLOW, errno.EOPNOTSUPP),
         "This kernel gives no call chains: kernel time cannot be told by its cause (system call,"
         " page fault, interrupt).",
-        flags=abi.FLAG_EXCLUDE_CALLCHAIN_USER,
+        flags=abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL,
         sample_type=abi.PERF_SAMPLE_CALLCHAIN,
     ),
 )

@@ -49,16 +49,27 @@ class Snapshot:
         unreadable: pid → name of processes whose mappings this user may not read.
     """
 
-    def __init__(self, proc: str = "/proc", command_pid: int = -1) -> None:
-        """Prepare; `command_pid` is left out, as its own records tell its life from the start."""
+    def __init__(
+        self, proc: str = "/proc", command_pid: int = -1, *, with_data: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            proc: where /proc is.
+            command_pid: left out, as its own records tell its life from the start.
+            with_data: whether mappings of files without code are wanted as well, as
+                FLAG_MMAP_DATA has them.
+        """
         self._proc = proc
         self._command_pid = command_pid
+        self._with_data = with_data
         self.processes: dict[int, list[int]] = {}
         self.unreadable: dict[int, bytes] = {}
         # Compiled here, after the command has started, rather than at import.
-        self._executable = re.compile(
-            rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])x([ps]) ([0-9a-f]{1,16})"
-            rb" ([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,19}) *(.*)$",
+        execute = b"[x-]" if with_data else b"x"
+        self._mapping = re.compile(
+            rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])(%b)([ps]) ([0-9a-f]{1,16})"
+            rb" ([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,19}) *(.*)$" % execute,
             re.MULTILINE,
         )
 
@@ -102,22 +113,25 @@ class Snapshot:
             text = b""
         except OSError:
             return []  # it has ended by now
-        records = [user_map_record(pid, found) for found in self.executable_maps(text)]
+        records = [user_map_record(pid, found) for found in self.wanted_maps(text)]
         if stat.threads > 1:
             records.extend(_thread_names(directory, pid))
         return records
 
-    def executable_maps(self, text: bytes) -> list[Map]:
-        """Return the executable mappings of a /proc/PID/maps text, named as in MMAP2 records."""
+    def wanted_maps(self, text: bytes) -> list[Map]:
+        """Return the wanted mappings of a /proc/PID/maps text, named as in MMAP2 records."""
         maps = []
-        for found in self._executable.finditer(text):
-            begin, end, read, write, sharing, pgoff, major, minor, inode, name = found.groups()
+        for found in self._mapping.finditer(text):
+            begin, end, read, write, execute, sharing, *place, name = found.groups()
+            pgoff, major, minor, inode = place
+            if execute != b"x" and (read != b"r" or not name.startswith(b"/")):
+                continue
             start = int(begin, 16)
             length = int(end, 16) - start
             if length <= 0:
                 continue  # no kernel writes that
             prot = (
-                _PROT_EXEC
+                (_PROT_EXEC if execute == b"x" else 0)
                 | (_PROT_READ if read == b"r" else 0)
                 | (_PROT_WRITE if write == b"w" else 0)
             )

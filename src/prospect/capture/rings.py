@@ -21,10 +21,8 @@ _TAIL = 1
 
 _SMALLEST_BYTES = 32 * 1024
 _DEFAULT_BYTES = 512 * 1024
-_LARGEST_BYTES = 8 * 1024 * 1024
-# header, identifier, ip, pid and tid, time, cpu, period, and a call chain: its length, the mark of
-# the kernel's part, and 16 frames, as many as a busy kernel's chains have
-_SAMPLE_BYTES = 56 + 8 * (2 + 16)
+# Samples of some hundred bytes fill less, samples with stack copies may fill all.
+_LARGEST_BYTES = 32 * 1024 * 1024
 # Rings larger than the default may take this share of the machine's memory together.
 _MEMORY_SHARE = 64
 
@@ -77,12 +75,12 @@ class Ring:
             self._mapping.close()
 
 
-def ring_size_bytes(samples_per_second: int, cpus: int) -> int:
+def ring_size_bytes(bytes_per_second: int, cpus: int) -> int:
     """Return the size to try first: a second of samples, a power of two."""
     size = _DEFAULT_BYTES
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
     while (
-        size < samples_per_second * _SAMPLE_BYTES
+        size < bytes_per_second
         and size < _LARGEST_BYTES
         and 2 * size * cpus <= memory_bytes // _MEMORY_SHARE
     ):

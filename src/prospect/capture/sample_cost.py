@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.abi import constants as abi
 from prospect.capture import syscalls
+from prospect.capture.call_graph import sample_bytes
 from prospect.capture.clock_bank import shortest_period_ns
 from prospect.capture.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM
-from prospect.capture.rings import Ring
+from prospect.capture.rings import Ring, next_smaller_bytes, ring_size_bytes
+from prospect.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 _BUDGET_NS = 20_000_000
 _MOST_PAIRS = 48
 _FEWEST_PAIRS = 5
-_RING_BYTES = 256 * 1024
+# What the work of one turn fills with samples, at most.
+_RING_SAMPLES = 256
 _USER_BYTES = 1 << 20
 _KERNEL_BYTES = 4 << 20
 # Where the kernel throttles a clock as fast as that, fewer samples are taken, at the same cost.
@@ -72,7 +75,7 @@ def measure_sample_cost(plan: EventPlan) -> SampleCost | None:
             return _measure(plan, cpu)
         finally:
             os.sched_setaffinity(0, allowed)
-    except OSError:
+    except (OSError, CaptureError):
         return None
 
 
@@ -111,12 +114,13 @@ class _Clock:
     def __init__(self, plan: EventPlan, cpu: int) -> None:
         timer_period_ns = max(_PERIOD_NS, shortest_period_ns())
         period = _PERIOD_CYCLES if plan.clock == CLOCK_HARDWARE else timer_period_ns
-        attr = plan.sampling_attr(period, _RING_BYTES // 2)
+        ring_bytes = ring_size_bytes(_RING_SAMPLES * sample_bytes(plan.attr), 1)
+        attr = plan.sampling_attr(period, ring_bytes // 2)
         target = _EVERY_TASK if plan.scope == SCOPE_SYSTEM else _THIS_TASK
         self._fd = syscalls.perf_event_open(attr.pack(), target, cpu)
         try:
-            self._ring = Ring(self._fd, _RING_BYTES)
-        except OSError:
+            self._ring = _open_ring(self._fd, ring_bytes)
+        except (OSError, CaptureError):
             os.close(self._fd)
             raise
 
@@ -136,6 +140,15 @@ class _Clock:
     def close(self) -> None:
         self._ring.close()
         os.close(self._fd)
+
+
+def _open_ring(fd: int, ring_bytes: int) -> Ring:
+    """Map a ring, a smaller one where this user may not lock as much."""
+    while True:
+        try:
+            return Ring(fd, ring_bytes)
+        except OSError as error:
+            ring_bytes = next_smaller_bytes(ring_bytes, error)
 
 
 def _cost(clock: _Clock, work: Callable[[], object]) -> tuple[float, float] | None:

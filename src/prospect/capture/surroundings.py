@@ -41,7 +41,8 @@ def describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> Backgro
         kernel = read_kernel_maps()
         limits += kernel.limits
     loop.write(kernel.records)
-    snapshot = Snapshot(command_pid=pid)
+    with_data = bool(plan.attr.flags & abi.FLAG_MMAP_DATA)
+    snapshot = Snapshot(command_pid=pid, with_data=with_data)
     if plan.scope == SCOPE_SYSTEM:
         for portion in snapshot.portions():
             loop.write(portion)

@@ -31,10 +31,11 @@ FINISHED_ROUND = _HEADER.pack(_PERF_RECORD_FINISHED_ROUND, 0, _HEADER.size)
 # A record's size is 16 bits; PATH_MAX is far below, a damaged source may not be.
 _LONGEST_NAME = 4096 + 16
 _TASK_COMM_BYTES = 16
+_PROT_EXEC = 4
 
 
 class Map(NamedTuple):
-    """An executable mapping; `prot` in PROT_* bits, `flags` in MAP_* bits."""
+    """A mapping; `prot` in PROT_* bits, `flags` in MAP_* bits."""
 
     start: int
     length: int
@@ -66,6 +67,8 @@ def user_map_record(pid: int, mapping: Map) -> bytes:
     name = _padded(mapping.name)
     size = _MMAP2.size + len(name) + len(_TAIL)
     misc = abi.PERF_RECORD_MISC_USER
+    if not mapping.prot & _PROT_EXEC:
+        misc |= abi.PERF_RECORD_MISC_MMAP_DATA
     start, length, pgoff, major, minor, inode, prot, flags, _ = mapping
     return (
         _MMAP2.pack(

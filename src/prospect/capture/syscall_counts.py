@@ -70,7 +70,7 @@ class SyscallCounter:
             known = " and ".join(sorted(programs.MACHINES))
             raise CaptureError(f"--count-syscalls works on {known}, not on {os.uname().machine}")
         try:
-            namespace = _pid_namespace()
+            namespace = pid_namespace()
             self._is_first_namespace = namespace is None
             self._maps = self._create_maps()
             enter = programs.enter_program(self._maps, machine, _cpu_shift(), namespace)
@@ -263,7 +263,7 @@ def _cpu_shift() -> int:
     return max(0, last.bit_length() - (programs.MOST_GROUPS - 1).bit_length())
 
 
-def _pid_namespace() -> programs.Namespace | None:
+def pid_namespace() -> programs.Namespace | None:
     """Return this process's pid namespace, None if it is the first one.
 
     Processes have the same numbers then as in the records of perf events.

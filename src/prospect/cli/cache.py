@@ -24,6 +24,7 @@ _OTHER = "other files"
 _KINDS = {
     tables.SYMBOLS_SUFFIX: "symbol tables",
     tables.LINES_SUFFIX: "line tables",
+    tables.FRAMES_SUFFIX: "call-frame tables",
     f".{debug_files.DEBUG_INFO}": "debug files from servers",
     f".{debug_files.EXECUTABLE}": "programs from servers",
     debug_files.ABSENT_SUFFIX: "what servers do not have",

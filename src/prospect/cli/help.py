@@ -31,6 +31,7 @@ EXAMPLES = (
     ("record now, look later or elsewhere", "prospect record -o run.data make -j2"),
     ("the same recording, every process", "prospect report -V4 run.data"),
     ("the instructions and source lines of a routine", "prospect annotate qsort_r run.data"),
+    ("one file to report on elsewhere", "prospect archive run.data"),
     ("what perf recorded", "perf record -a -o - sleep 9 | prospect report -V4 -"),
     ("what changed between two runs", "prospect diff before.data after.data"),
     (

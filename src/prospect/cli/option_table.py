@@ -33,7 +33,9 @@ class Settings(NamedTuple):
     kernel_image: str = ""
     save: str = ""
     count_syscalls: bool = False
+    call_graph: str = ""
     format: str = "text"
+    inline: bool = False
     use_cache: bool = True
     debuginfod_s: float = 30.0
     clear: bool = False
@@ -44,9 +46,30 @@ class Settings(NamedTuple):
     rows: int = 20
     fail_if: str = ""
     most_routines: int = 5
+    sections: tuple[str, ...] = ("totals", "callees")
+    calls: tuple[str, ...] = ()
+    callers_of: str = ""
+    through: str = ""
+    process: str = ""
+    thread: str = ""
+    object: str = ""
+    routine: str = ""
+    cpus: tuple[int, ...] | None = None
+    between: tuple[float, float] | None = None
+    share: float = 0.01
+    disassemble: int = 0
+    disassembler: str = "library"
+    gdb_processes: int = 8
     syntax: str = "att"
     source: bool = True
+    source_files: bool = False
+    output_dir: str = ""
+    search_dirs: tuple[str, ...] = ()
+    base_dirs: tuple[str, ...] = ()
+    include_files: tuple[str, ...] = ()
+    exclude_files: tuple[str, ...] = ()
     whole: bool = False
+    whole_images: bool = False
     help: bool = False
     version: bool = False
 
@@ -67,6 +90,8 @@ class Command(NamedTuple):
 class Option(NamedTuple):
     """An option. `check` turns its value's text into the field's; a flag has none and sets `value`.
 
+    `is_counted` is a flag whose field says how often it was given.
+
     `commands` names the commands that take it; `help` is complete but for the default, which
     `Settings` knows.
     """
@@ -79,6 +104,7 @@ class Option(NamedTuple):
     commands: tuple[str, ...]
     check: Callable[[str], Any] | None = None
     value: Any = True
+    is_counted: bool = False
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -102,24 +128,53 @@ ANNOTATE = Command(
     "show the instructions of the hottest or the named routines, with hits and source lines",
     2,
 )
+CALLS = Command(
+    "calls",
+    "[FILE|-]",
+    "show who called whom: total times, trees of callees and of callers, the call graph",
+    1,
+)
 DIFF = Command(
     "diff",
     "A B | A1 A2 ... --against B1 B2 ...",
     "say what changed from recording A to B, or between two sides of several runs each, and how "
     "sure that is",
 )
+ARCHIVE = Command(
+    "archive",
+    "[FILE]",
+    "make a recording one file that is reported on elsewhere as it is here",
+    1,
+)
 CACHE = Command("cache", "", "show what Prospect keeps on disk to save time, or remove it", 0)
 DOCTOR = Command("doctor", "", "say what can be profiled here, and what would change it", 0)
 HELP = Command("help", "[SUBCOMMAND]", "show how a subcommand is used", 1)
 EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
-SUBCOMMANDS = (RECORD, REPORT, ANNOTATE, DIFF, CACHE, DOCTOR, HELP, EXAMPLES)
+COMPLETION = Command(
+    "completion", "bash|zsh|fish", "write what a shell needs to complete commands and options", 1
+)
+SUBCOMMANDS = (
+    RECORD,
+    REPORT,
+    ANNOTATE,
+    CALLS,
+    DIFF,
+    ARCHIVE,
+    CACHE,
+    DOCTOR,
+    HELP,
+    EXAMPLES,
+    COMPLETION,
+)
 COMMANDS = (PROFILE, *SUBCOMMANDS)
 
 
 _RECORDS = ("", "record")
 _REPORTS = ("", "report")
 _NAMERS = (*_REPORTS, "annotate")
-_READERS = (*_NAMERS, "diff")
+_CHOOSERS = (*_NAMERS, "calls")
+_READERS = (*_NAMERS, "calls", "diff")
+_FINDERS = (*_READERS, "archive")
 
 OPTIONS = (
     Option(
@@ -129,13 +184,13 @@ OPTIONS = (
         "2|3|4|k",
         "details of: 2 the command itself, 3 the command and all its descendants, "
         "4 every process active on the system, k the kernel only",
-        _NAMERS,
+        _CHOOSERS,
         values.details,
     ),
-    Option("detail", "", ("child",), "", "the same as -V 2", _NAMERS, value="2"),
-    Option("detail", "", ("follow-forks",), "", "the same as -V 3", _NAMERS, value="3"),
-    Option("detail", "", ("system-wide",), "", "the same as -V 4", _NAMERS, value="4"),
-    Option("detail", "", ("kernel-only",), "", "the same as -V k", _NAMERS, value="k"),
+    Option("detail", "", ("child",), "", "the same as -V 2", _CHOOSERS, value="2"),
+    Option("detail", "", ("follow-forks",), "", "the same as -V 3", _CHOOSERS, value="3"),
+    Option("detail", "", ("system-wide",), "", "the same as -V 4", _CHOOSERS, value="4"),
+    Option("detail", "", ("kernel-only",), "", "the same as -V k", _CHOOSERS, value="k"),
     Option(
         "frequency_hz",
         "H",
@@ -184,6 +239,17 @@ OPTIONS = (
         _RECORDS,
     ),
     Option(
+        "call_graph",
+        "",
+        ("call-graph",),
+        "MODE[,BYTES]",
+        "record who called: fp by frame pointers, dwarf by copies of BYTES of each stack (8192 "
+        "unless said), auto by both, lbr by the processor's branch stack (default: callers within "
+        "the kernel only)",
+        _RECORDS,
+        values.call_graph,
+    ),
+    Option(
         "output",
         "f",
         ("output",),
@@ -216,7 +282,7 @@ OPTIONS = (
         ("system-map",),
         "FILE",
         "kernel symbols from this System.map (default: the running kernel's own)",
-        _READERS,
+        _FINDERS,
         values.file_to_read,
     ),
     Option(
@@ -225,7 +291,7 @@ OPTIONS = (
         ("kernel-image",),
         "FILE",
         "kernel symbols from this uncompressed vmlinux (default: the running kernel's own)",
-        _READERS,
+        _FINDERS,
         values.file_to_read,
     ),
     Option(
@@ -250,10 +316,19 @@ OPTIONS = (
         "format",
         "",
         ("format",),
-        "|".join(values.FORMATS),
-        "the report as text, JSON or CSV",
+        "NAME",
+        "write the report as text, json or csv, or its call stacks for another tool: "
+        f"{', '.join(values.STACK_FORMATS)}",
         _REPORTS,
         values.report_format,
+    ),
+    Option(
+        "inline",
+        "",
+        ("inline",),
+        "",
+        "show inlined functions in call stacks, from the source lines of debug information",
+        _REPORTS,
     ),
     Option(
         "format",
@@ -261,7 +336,7 @@ OPTIONS = (
         ("format",),
         "text|json",
         "the answer as text or JSON",
-        ("annotate", "cache", "diff", "doctor"),
+        ("annotate", "cache", "calls", "diff", "doctor"),
         values.text_or_json,
     ),
     Option(
@@ -274,13 +349,94 @@ OPTIONS = (
         values.positive,
     ),
     Option(
+        "disassemble",
+        "e",
+        ("disassemble",),
+        "",
+        "show behind each table the instructions of its routines, with their hits; -ee also those "
+        "of routines under -m and -k",
+        _REPORTS,
+        is_counted=True,
+    ),
+    Option(
         "syntax",
         "",
         ("syntax",),
         "att|intel",
         "how x86 instructions are written: as perf and objdump do, or as Intel does",
-        ("annotate",),
+        _NAMERS,
         values.syntax,
+    ),
+    Option(
+        "disassembler",
+        "",
+        ("disassembler",),
+        "library|gdb",
+        "disassemble by a library, and by GDB what that does not know; or everything by GDB",
+        _NAMERS,
+        values.disassembler,
+    ),
+    Option(
+        "gdb_processes",
+        "g",
+        ("gdb-processes",),
+        "N",
+        "have at most N GDB processes open at once, where GDB is needed",
+        _NAMERS,
+        values.positive,
+    ),
+    Option(
+        "source_files",
+        "",
+        ("source",),
+        "",
+        "show source files with their hits instead of instructions, the hottest first",
+        ("annotate",),
+    ),
+    Option(
+        "output_dir",
+        "",
+        ("output-dir",),
+        "DIR",
+        "with --source: write a tree of annotated files below DIR, and an index of them",
+        ("annotate",),
+        values.file_name,
+    ),
+    Option(
+        "search_dirs",
+        "",
+        ("search-dirs",),
+        "DIR[:DIR...]",
+        "with --source: look for sources below these directories first",
+        ("annotate",),
+        values.listed,
+    ),
+    Option(
+        "base_dirs",
+        "",
+        ("base-dirs",),
+        "DIR[:DIR...]",
+        "with --search-dirs: where sources were compiled; taken off their paths",
+        ("annotate",),
+        values.listed,
+    ),
+    Option(
+        "include_files",
+        "",
+        ("include-files",),
+        "PATTERN[:PATTERN...]",
+        "with --source: only files whose path or name one of these patterns fits",
+        ("annotate",),
+        values.listed,
+    ),
+    Option(
+        "exclude_files",
+        "",
+        ("exclude-files",),
+        "PATTERN[:PATTERN...]",
+        "with --source: no files whose path or name one of these patterns fits",
+        ("annotate",),
+        values.listed,
     ),
     Option(
         "source",
@@ -300,12 +456,29 @@ OPTIONS = (
         ("annotate",),
     ),
     Option(
+        "save",
+        "o",
+        ("output",),
+        "FILE",
+        "write the archive to FILE (default: the recording's name and .archive)",
+        ("archive",),
+        values.file_name,
+    ),
+    Option(
+        "whole_images",
+        "",
+        ("whole-images",),
+        "",
+        "keep programs and libraries with hits whole, and not only what reports ask of them",
+        ("archive",),
+    ),
+    Option(
         "use_cache",
         "",
         ("no-cache",),
         "",
         "neither read nor write the cache of symbol tables and of what a sample costs",
-        _READERS,
+        _FINDERS,
         value=False,
     ),
     Option(
@@ -315,8 +488,110 @@ OPTIONS = (
         "SEC",
         "wait at most SEC seconds in all for what debug-file servers (DEBUGINFOD_URLS) have of "
         "objects without symbols; 0 asks none",
-        (*_NAMERS, "diff"),
+        _FINDERS,
         values.seconds,
+    ),
+    Option(
+        "sections",
+        "",
+        ("show",),
+        "LIST",
+        "show these, separated by commas: totals (each routine with all that it calls), callees "
+        "(a tree from the outermost routine on), callers (a tree from each routine hit outwards), "
+        "graph (a block a routine, as gprof has them)",
+        ("calls",),
+        values.sections,
+    ),
+    Option(
+        "calls",
+        "",
+        ("calls",),
+        "LIST",
+        "show also who called whom: totals, callees, callers or graph, as prospect calls --show; "
+        "with --call-graph totals and callees are shown anyway",
+        _REPORTS,
+        values.sections,
+    ),
+    Option(
+        "callers_of",
+        "",
+        ("callers-of",),
+        "ROUTINE",
+        "show the tree of who called ROUTINE, what it called included",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "through",
+        "",
+        ("through",),
+        "ROUTINE",
+        "only samples on whose stack ROUTINE stands",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "process",
+        "",
+        ("process",),
+        "NAME|PID",
+        "only samples of processes of this name or number",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "thread",
+        "",
+        ("thread",),
+        "NAME|TID",
+        "only samples of threads of this name or number",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "object",
+        "",
+        ("object",),
+        "IMAGE",
+        "only samples that hit this image",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "routine",
+        "",
+        ("routine",),
+        "ROUTINE",
+        "only samples that hit this routine itself",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "cpus",
+        "",
+        ("cpu",),
+        "LIST",
+        "only samples of these CPUs, as 0,2-3",
+        ("calls",),
+        values.cpus,
+    ),
+    Option(
+        "between",
+        "",
+        ("between",),
+        "BEGIN,END",
+        "only samples from BEGIN up to END seconds after the recording began",
+        ("calls",),
+        values.interval,
+    ),
+    Option(
+        "share",
+        "",
+        ("share",),
+        "SHARE",
+        "leave out of trees and of the graph what has less than this share of the hits",
+        ("calls",),
+        values.share,
     ),
     Option("clear", "", ("clear",), "", "remove all of it", ("cache",)),
     Option(
@@ -365,7 +640,7 @@ OPTIONS = (
         ("rows",),
         "N",
         "show N rows of each table, and all that are significant",
-        ("diff",),
+        ("calls", "diff"),
         values.count,
     ),
     Option(

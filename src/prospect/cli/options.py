@@ -15,13 +15,6 @@ from prospect.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# Letters of Prospect's that this version does not offer: refused in words, and never reused.
-_RESERVED = {
-    "-e": "disassembled profiles",
-    "--disassemble": "disassembled profiles",
-    "-g": "disassembler processes",
-}
-
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     """Read options up to the first word that is none, or behind ``--``.
@@ -43,6 +36,9 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
     values: dict[str, Any] = {}
     for spelling, text in found:
         option = by_spelling[spelling]
+        if option.is_counted:
+            values[option.keyword] = values.get(option.keyword, 0) + 1
+            continue
         try:
             values[option.keyword] = option.check(text) if option.check else option.value
         except UsageError as error:
@@ -50,14 +46,14 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
             raise UsageError(f"{spelling} {given}: {error}") from None
     if {"overhead_percent", "frequency_hz"} <= values.keys():
         raise UsageError("--overhead chooses the rate: leave out -H, or --overhead")
+    if "disassemble" in values and values.get("format", "text") not in ("text", "json"):
+        raise UsageError(f"-e: there is no disassembled profile in {values['format']}, give json")
     return Settings(**values), rest
 
 
 def _explain(command: Command, error: getopt.GetoptError, options: Iterable[Option]) -> str:
     given = f"--{error.opt}" if f"--{error.opt}" in error.msg else f"-{error.opt}"
     known = [spelling for option in options for spelling in option.spellings]
-    if given in _RESERVED:
-        return f"{given}: {_RESERVED[given]} are not available in this version"
     if given in known:
         if "must not" in error.msg:
             return f"{given} takes no value"

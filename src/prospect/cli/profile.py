@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.record import record_into
+from prospect.cli.terminal import refuse_binary
 from prospect.errors import UsageError
 from prospect.outputs import RecordingFile, ReportFile, are_same_file
 
@@ -25,6 +26,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
         raise UsageError(f"-f and --save both name '{settings.output}'")
     target = ReportFile(settings.output)
     try:
+        refuse_binary(settings.format, target.descriptor)
         file = RecordingFile(settings.save)
         try:
             result = record_into(file, settings, command, command_line)

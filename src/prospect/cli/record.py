@@ -51,6 +51,7 @@ def record_into(
         overhead_percent=settings.overhead_percent,
         flush_centiseconds=settings.flush_centiseconds,
         count_syscalls=settings.count_syscalls,
+        call_graph=settings.call_graph,
         command_line=command_line,
         use_cache=settings.use_cache,
     )

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.option_table import DEFAULT_RECORDING
 from prospect.cli.progress import progress
-from prospect.cli.terminal import say, takes_escapes
+from prospect.cli.terminal import refuse_binary, say, takes_escapes
+from prospect.cli.values import STACK_FORMATS
 from prospect.errors import RecordingError, UsageError
 from prospect.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
+    from prospect.assembly.code import CodeChoice
     from prospect.cli.option_table import Settings
 
 
@@ -29,6 +31,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     _refuse_what_cannot_be_meant(settings, recording)
     target = ReportFile(settings.output)
     try:
+        refuse_binary(settings.format, target.descriptor)
         write(recording, settings, target)
     finally:
         target.close()
@@ -66,23 +69,47 @@ def write(
     from prospect.pipeline import PipelineOptions
     from prospect.render.registry import make_renderer
 
+    # Who asks for stacks wants to see them.
+    calls = settings.calls or (settings.sections if settings.call_graph else ())
     renderer = make_renderer(
         settings.format,
         detail=settings.detail,
         user_threshold_s=settings.user_threshold_s,
         kernel_threshold_s=settings.kernel_threshold_s,
+        disassemble=settings.disassemble,
+        inline=settings.inline,
+        calls=calls,
         colour=takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR"),
     )
     with progress("reading the recording and naming its addresses ...") as tell:
         choices = PipelineOptions(
             system_map=settings.system_map or None,
             kernel_image=settings.kernel_image or None,
+            lines=settings.inline and settings.format in STACK_FORMATS,
+            stacks=bool(calls) or settings.format in STACK_FORMATS,
             use_cache=settings.use_cache,
             debuginfod_s=settings.debuginfod_s,
             announce=tell,
+            code=_code_choice(settings),
         )
         profile = api.read(recording, choices)
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
     target.put(lambda out: renderer.render(profile, out))
+
+
+def _code_choice(settings: Settings) -> CodeChoice | None:
+    """Return whose instructions the report shows, None without `-e`."""
+    if not settings.disassemble:
+        return None
+    from prospect.assembly.code import code_of_report
+    from prospect.profile.disassembly import DisassemblyChoice
+
+    choice = DisassemblyChoice(
+        settings.detail,  # type: ignore[arg-type]  # checked by the options' table
+        settings.user_threshold_s,
+        settings.kernel_threshold_s,
+        settings.disassemble,
+    )
+    return code_of_report(settings.syntax, settings.disassembler, settings.gdb_processes, choice)

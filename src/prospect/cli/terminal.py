@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from prospect.errors import RenderError
+from prospect.cli.values import BINARY_FORMATS
+from prospect.errors import RenderError, UsageError
 
 _STDOUT = 1
 _STDERR = 2
@@ -26,6 +27,16 @@ def occupy_closed_standard_files() -> None:
 def takes_escapes(descriptor: int) -> bool:
     """Say whether a terminal is there that understands colours and erasing."""
     return os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
+
+
+def refuse_binary(name: str, descriptor: int) -> None:
+    """Keep a format that is no text from a terminal.
+
+    Raises:
+        UsageError: it would go to one.
+    """
+    if name in BINARY_FORMATS and os.isatty(descriptor):
+        raise UsageError(f"--format {name} is no text for a terminal: name a file with -f")
 
 
 def say(message: str) -> None:

@@ -9,9 +9,26 @@ import os
 
 from prospect.errors import UsageError
 
-FORMATS = ("text", "json", "csv")
+FORMATS = (
+    "text",
+    "json",
+    "csv",
+    "folded",
+    "svg",
+    "pprof",
+    "speedscope",
+    "callgrind",
+    "firefox",
+    "chrome",
+    "otlp",
+)
+BINARY_FORMATS = ("pprof", "otlp")
+# Of call stacks; the others are of the report's figures.
+STACK_FORMATS = FORMATS[3:]
 
 DETAILS = ("2", "3", "4", "k")
+
+CALL_SECTIONS = ("totals", "callees", "callers", "graph")
 
 
 def details(text: str) -> str:
@@ -80,6 +97,18 @@ def syntax(text: str) -> str:
     return text
 
 
+def disassembler(text: str) -> str:
+    """Read who disassembles; GDB has to be installed."""
+    if text not in ("library", "gdb"):
+        raise UsageError("give library or gdb")
+    if text == "gdb":
+        import shutil
+
+        if not any(map(shutil.which, ("gdb-multiarch", "gdb"))):
+            raise UsageError("gdb is not installed; install it, or leave this out")
+    return text
+
+
 def share(text: str) -> float:
     """Read a share, from 0 up to but not 1."""
     digits = text.removesuffix("%")
@@ -106,6 +135,16 @@ def count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise UsageError("give a whole number")
     return int(text)
+
+
+def call_graph(text: str) -> str:
+    """Read how callers are recorded."""
+    from prospect.capture.call_graph import parse_call_graph
+
+    if not text:
+        raise UsageError("give a mode, such as dwarf")
+    parse_call_graph(text)
+    return text
 
 
 def work(text: str) -> str:
@@ -137,3 +176,51 @@ def file_to_read(text: str) -> str:
     if os.path.isdir(file_name(text)) or not os.access(text, os.R_OK):
         raise UsageError("no such file, or not readable")
     return text
+
+
+def name(text: str) -> str:
+    """Read a name, or a pattern of names."""
+    if not text:
+        raise UsageError("give a name or a pattern, as 'read*'")
+    return text
+
+
+def sections(text: str) -> tuple[str, ...]:
+    """Read sections of `prospect calls`."""
+    given = tuple(text.split(","))
+    if not set(given) <= set(CALL_SECTIONS):
+        raise UsageError(f"give some of {', '.join(CALL_SECTIONS)}")
+    return given
+
+
+def cpus(text: str) -> tuple[int, ...]:
+    """Read a list of CPUs, as 0,2-3."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        numbers = (first, last if dash else first)
+        if not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
+            raise UsageError("give numbers of CPUs, as 0,2-3")
+        found += range(int(numbers[0]), int(numbers[1]) + 1)
+    if not found:
+        raise UsageError("give numbers of CPUs, as 0,2-3")
+    return tuple(found)
+
+
+def interval(text: str) -> tuple[float, float]:
+    """Read two times in seconds, the first before the second."""
+    begin, comma, end = text.partition(",")
+    if not comma:
+        raise UsageError("give two times in seconds, as 1.5,3")
+    found = (seconds(begin), seconds(end))
+    if found[0] >= found[1]:
+        raise UsageError("the second time is not behind the first")
+    return found
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Read directories or patterns with colons between them."""
+    words = tuple(word for word in text.split(":") if word)
+    if not words or "\0" in text:
+        raise UsageError("give one, or several with ':' between them")
+    return words

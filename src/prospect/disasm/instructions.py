@@ -7,7 +7,7 @@ imported with the first code that needs it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Syntax = Literal["att", "intel"]
 SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
+Disassembler = Literal["library", "gdb"]
+DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
 
 _X86_BITS = {layout.EM_386: 32, layout.EM_X86_64: 64}
 
@@ -69,14 +71,15 @@ def disassemble(
         except ImportError:  # no build of iced-x86 for this machine
             pass
         else:
-            return _columns(decode(bytes(code), address, bits, syntax))
+            return from_rows(decode(bytes(code), address, bits, syntax))
     from prospect.disasm.other_machines import decode_other  # noqa: PLC0415 - 120 ms
 
     rows = decode_other(bytes(code), address, machine, syntax)
-    return None if rows is None else _columns(rows)
+    return None if rows is None else from_rows(rows)
 
 
-def _columns(rows: Iterable[tuple[int, int, str, int, int]]) -> Instructions:
+def from_rows(rows: Iterable[tuple[int, int, str, int, int]]) -> Instructions:
+    """Make columns of address, size, text, FLOW_* and target of each instruction."""
     address, size, text, flow, target = zip(*rows, strict=True) if rows else ((),) * 5
     return Instructions(
         address=np.array(address, np.uint64),
@@ -84,4 +87,24 @@ def _columns(rows: Iterable[tuple[int, int, str, int, int]]) -> Instructions:
         text=list(text),
         flow=np.array(flow, np.uint8),
         target=np.array(target, np.uint64) if target else np.full(0, NO_TARGET, np.uint64),
+    )
+
+
+def with_flow_of(shown: Instructions, known: Instructions) -> Instructions:
+    """Return instructions with the flow and the targets that others have for the same ones.
+
+    Args:
+        shown: the instructions.
+        known: the same code, by a disassembler that knows what instructions do.
+    """
+    if not len(shown) or not len(known):
+        return shown
+    row = np.minimum(np.searchsorted(known.address, shown.address), len(known) - 1)
+    same = (known.address.take(row) == shown.address) & (
+        known.size_bytes.take(row) == shown.size_bytes
+    )
+    return replace(
+        shown,
+        flow=np.where(same, known.flow.take(row), shown.flow),
+        target=np.where(same, known.target.take(row), shown.target),
     )

@@ -51,9 +51,9 @@ class KernelCore:
         return cls(descriptor, image)
 
     @property
-    def machine(self) -> int:
-        """EM_* of the kernel."""
-        return self._image.machine
+    def image(self) -> ElfImage:
+        """Its headers."""
+        return self._image
 
     def code_at(self, address: int, size: int) -> bytes:
         """Return the bytes from an AVMA on, fewer or none where the kernel has no memory there."""

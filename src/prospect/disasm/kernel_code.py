@@ -49,11 +49,6 @@ class KernelImage:
     shift: int
 
     @property
-    def machine(self) -> int:
-        """EM_* of the kernel."""
-        return self.found.image.machine
-
-    @property
     def image(self) -> ElfImage:
         """The headers of the file."""
         return self.found.image
@@ -71,9 +66,9 @@ class LiveKernel:
         self._core = core
 
     @property
-    def machine(self) -> int:
-        """EM_* of the kernel."""
-        return self._core.machine
+    def image(self) -> ElfImage:
+        """The headers of the core file."""
+        return self._core.image
 
     def code_at(self, address: int, size: int) -> bytes | str:
         """Return the bytes from an AVMA on, or why there are none."""

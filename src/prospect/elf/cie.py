@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WIDE_LENGTH = 0xFFFFFFFF
 """A length of this value says that the length stands in the next 8 bytes."""
 
+_DEBUG_CIE_ID, _WIDE_DEBUG_CIE_ID = 2**32 - 1, 2**64 - 1
 _VERSIONS = {1, 3, 4}
 _ALIGNED = 0x50
 # Those that stand for data, then those that do not.
@@ -53,8 +54,13 @@ class Cie:
     end: int
 
 
-def parse_cie(data: EhData, offset: int) -> Cie | None:
+def parse_cie(data: EhData, offset: int, *, is_debug: bool = False) -> Cie | None:
     """Parse the CIE whose length field stands at an offset.
+
+    Args:
+        data: the section.
+        offset: in it.
+        is_debug: the section is .debug_frame, where other values say that an entry is a CIE.
 
     Returns:
         The entry; None for what is no CIE of a known version and augmentation, or is damaged.
@@ -63,13 +69,17 @@ def parse_cie(data: EhData, offset: int) -> Cie | None:
     try:
         (length,) = struct.unpack_from("<I", octets, offset)
         position = offset + 4
+        id_form, id_value = ("<I", _DEBUG_CIE_ID) if is_debug else ("<I", 0)
         if length == WIDE_LENGTH:
             (length,) = struct.unpack_from("<Q", octets, position)
             position += 8
+            if is_debug:
+                id_form, id_value = "<Q", _WIDE_DEBUG_CIE_ID
         end = position + length
-        if end > len(octets) or struct.unpack_from("<I", octets, position)[0] != 0:
+        if end > len(octets) or struct.unpack_from(id_form, octets, position)[0] != id_value:
             return None
-        return _parse_cie_body(octets[:end], offset, position + 4, data.pointer_bytes)
+        position += struct.calcsize(id_form)
+        return _parse_cie_body(octets[:end], offset, position, data.pointer_bytes)
     except (IndexError, struct.error):
         return None
 

@@ -185,13 +185,35 @@ def _decode(data: EhData, offset: NDArray[np.int64]) -> FrameTable:
     to_cie = data.fixed(body, "<i4")
     is_fde = (length > 4) & (length <= len(data) - body) & (to_cie != 0) & (to_cie <= body)
     offset, body, limit = offset[is_fde], body[is_fde], (body + length)[is_fde]
-    cies, cie = _parse_cies(data, body - to_cie[is_fde])
+    return decode_ranges(data, (offset, body + 4, limit), body - to_cie[is_fde])
+
+
+def decode_ranges(
+    data: EhData,
+    entry: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    cie_offset: NDArray[np.int64],
+    *,
+    is_debug: bool = False,
+) -> FrameTable:
+    """Decode the addresses that FDEs are for.
+
+    Args:
+        data: the section.
+        entry: i64[n] offsets of each FDE's length field, of its first address, and of its end.
+        cie_offset: i64[n] offset of the length field of the CIE that it refers to.
+        is_debug: the section is .debug_frame.
+
+    Returns:
+        The table, without the FDEs that are damaged.
+    """
+    offset, body, limit = entry
+    cies, cie = _parse_cies(data, cie_offset, is_debug=is_debug)
     start = np.zeros(len(body), np.uint64)
     size, rest = start.copy(), np.full(len(body), len(data) + 1, np.int64)
     for encoding in {entry.fde_encoding for entry in cies}:
         of_cie = np.array([entry.fde_encoding == encoding for entry in cies])
         rows = np.flatnonzero((cie >= 0) & of_cie.take(cie, mode="clip"))
-        begin = data.encoded(body.take(rows) + 4, encoding)
+        begin = data.encoded(body.take(rows), encoding)
         # A range is a number of the same size that counts from nothing.
         extent = begin and data.encoded(begin[1], encoding & 0x0F)
         if begin and extent:
@@ -212,11 +234,11 @@ def _decode(data: EhData, offset: NDArray[np.int64]) -> FrameTable:
 
 
 def _parse_cies(
-    data: EhData, offset: NDArray[np.int64]
+    data: EhData, offset: NDArray[np.int64], *, is_debug: bool
 ) -> tuple[tuple[Cie, ...], NDArray[np.int64]]:
     """Parse each distinct CIE once; return them, and which one each of `offset` is, -1 for none."""
     distinct, which = np.unique(offset, return_inverse=True)
-    parsed = [parse_cie(data, one) for one in distinct[:_MOST_CIES].tolist()]
+    parsed = [parse_cie(data, one, is_debug=is_debug) for one in distinct[:_MOST_CIES].tolist()]
     row = np.full(len(distinct), -1, np.int64)
     known = [number for number, entry in enumerate(parsed) if entry]
     row[known] = np.arange(len(known))

@@ -21,7 +21,7 @@ EM_X86_64 = 62
 EM_AARCH64 = 183
 EM_RISCV = 243
 
-PT_LOAD, PT_NOTE = 1, 4
+PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
 PT_GNU_EH_FRAME = 0x6474E550
 PF_X = 1
 PN_XNUM = 0xFFFF
@@ -36,6 +36,9 @@ STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION, STT_GNU_IFUNC = 0, 1, 2, 3, 10
 STV_INTERNAL, STV_HIDDEN = 1, 2
 
 NT_GNU_BUILD_ID = 3
+
+DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 4, 5, 6, 10
+DT_GNU_HASH = 0x6FFFFEF5
 
 R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, R_X86_64_IRELATIVE = 6, 7, 37
 R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT, R_AARCH64_IRELATIVE = 1025, 1026, 1032
@@ -131,5 +134,8 @@ SYM_64 = np.dtype(
         ("size", "<u8"),
     ]
 )
+
+DYN_32 = np.dtype([("tag", "<u4"), ("value", "<u4")])
+DYN_64 = np.dtype([("tag", "<u8"), ("value", "<u8")])
 
 RELA_64 = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])

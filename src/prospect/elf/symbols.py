@@ -63,15 +63,23 @@ def read_symbols(image: ElfImage, name: bytes) -> ElfSymbols | None:
     table = np.frombuffer(data[: len(data) - len(data) % stored.itemsize], stored)[:MOST_SYMBOLS]
     if not len(table):
         return None
+    strings = image.section_data(int(image.sections[row]["link"]))
+    return symbol_columns(table, _section_rows(image, row, table["shndx"]), strings)
+
+
+def symbol_columns(
+    table: NDArray[np.void], section: NDArray[np.int64], strings: memoryview
+) -> ElfSymbols:
+    """Return the columns of `layout.SYM_64[n]` or `SYM_32[n]`, of which `section` is resolved."""
     return ElfSymbols(
         name=table["name"],
         kind=table["info"] & np.uint8(15),
         binding=table["info"] >> np.uint8(4),
         visibility=table["other"] & np.uint8(3),
-        section=_section_rows(image, row, table["shndx"]),
+        section=section,
         value=table["value"].astype(np.uint64, copy=False),
         size=table["size"].astype(np.uint64, copy=False),
-        strings=image.section_data(int(image.sections[row]["link"])),
+        strings=strings,
     )
 
 

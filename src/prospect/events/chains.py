@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
 
 class ChainPlaces(NamedTuple):
-    """Where each sample's chain begins (i64[n] words), its length (i64[n]), and how many are cut.
+    """Where each sample's chain stands.
 
-    A chain that does not fit into its record counts as cut and has length 0.
+    Attributes:
+        begin: i64[n] words.
+        length: i64[n] words; 0 for a chain that does not fit into its record.
+        cut: how many such chains there are.
+        behind: i64[n] where what follows the chain begins; behind the record of a cut one.
     """
 
     begin: NDArray[np.int64]
     length: NDArray[np.int64]
     cut: int
+    behind: NDArray[np.int64]
 
 
 def find_chains(
@@ -54,14 +59,19 @@ def find_chains(
         is_cut = (values < 0) & (np.asarray(each) > 0)
         at = np.where(is_cut, end, at + values * each)
     at = at + at_rows(schema.read_words, rows)
-    length = _count_at(words, at, end, 1)
     has_chain = at_rows(schema.has_chain, rows)
+    if isinstance(has_chain, int) and not has_chain:
+        return ChainPlaces(at, np.zeros(len(at), np.int64), 0, at)
+    length = _count_at(words, at, end, 1)
     if not isinstance(has_chain, int):
         length = np.where(has_chain, length, 0)
-    cut = int(np.count_nonzero(length < 0))
+    is_cut = length < 0
+    cut = int(np.count_nonzero(is_cut))
+    behind = at + has_chain + length
     if cut:
+        behind = np.where(is_cut, end + 1, behind)
         length = np.maximum(length, 0)
-    return ChainPlaces(at + 1, length, cut)
+    return ChainPlaces(at + 1, length, cut, behind)
 
 
 def _count_at(

@@ -22,6 +22,64 @@ TASK_EXEC = 3
 
 
 @dataclass(frozen=True)
+class UserStates:
+    """What samples hold of user space: registers and the top of the stack, as they were then.
+
+    Only samples with registers have a row; of kernel threads there are none. A sample in the kernel
+    has those with which its task left user space.
+
+    Attributes:
+        sample: i64[k] row of `Samples`, ascending.
+        abi: u8[k] PERF_SAMPLE_REGS_ABI_32 or _64.
+        registers: u64[k, r] by `register_numbers`; 0 for what the sample's event does not record.
+        stack_block: i32[k] row of `blocks`.
+        stack_begin: i64[k] byte of the block where the copy begins; it was at the stack pointer.
+        stack_bytes: i32[k] how much was copied; 0 where the stack could not be read.
+        register_numbers: the kernel's numbers of the registers, ascending
+            (``include/uapi/asm/perf_regs.h`` of ``arch/x86`` and ``arch/arm64``).
+        blocks: u8[] the buffers of the records that hold the copies: never copies themselves.
+    """
+
+    sample: NDArray[np.int64]
+    abi: NDArray[np.uint8]
+    registers: NDArray[np.uint64]
+    stack_block: NDArray[np.int32]
+    stack_begin: NDArray[np.int64]
+    stack_bytes: NDArray[np.int32]
+    register_numbers: tuple[int, ...]
+    blocks: tuple[NDArray[np.uint8], ...]
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def register(self, number: int) -> NDArray[np.uint64] | None:
+        """Return a register of all states by the kernel's number, u64[k]; None without."""
+        if number not in self.register_numbers:
+            return None
+        return self.registers[:, self.register_numbers.index(number)]
+
+
+@dataclass(frozen=True)
+class CallBranches:
+    """Calls that had not returned when samples were taken, as the processor's branch stack says.
+
+    Attributes:
+        sample: i64[k] row of `Samples`, ascending.
+        start: i64[k + 1] into `source` and `target`, the innermost call first.
+        source: u64[m] address of the call instruction.
+        target: u64[m] address of what it called.
+    """
+
+    sample: NDArray[np.int64]
+    start: NDArray[np.int64]
+    source: NDArray[np.uint64]
+    target: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+
+@dataclass(frozen=True)
 class Samples:
     """PERF_RECORD_SAMPLE.
 
@@ -36,6 +94,8 @@ class Samples:
         clock: u8[n] which clock of the bank, by position of its id; a broadcast zero for one.
         chain_start: i64[n + 1] into `chain`, None where no sample has a chain.
         chain: u64[m] call-chain words, context markers included.
+        user: registers and stack copies, None where no sample has any.
+        calls: calls by the processor's branch stack, None where it was not asked for them.
     """
 
     ip: NDArray[np.uint64]
@@ -48,6 +108,8 @@ class Samples:
     clock: NDArray[np.uint8]
     chain_start: NDArray[np.int64] | None = None
     chain: NDArray[np.uint64] | None = None
+    user: UserStates | None = None
+    calls: CallBranches | None = None
 
     def __len__(self) -> int:
         return len(self.ip)

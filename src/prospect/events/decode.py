@@ -36,7 +36,8 @@ def decode(
     """Decode every record of a recording in one pass.
 
     Args:
-        blocks: taken one by one; a block's memory is not used once the next is asked for.
+        blocks: taken one by one; a block's memory is not used once the next is asked for, unless
+            its samples hold stack copies: `Samples.user` keeps that of those.
         events: the recording's events; `Samples.event` holds their rows.
         damage: takes a sentence for whatever cannot be read; the source of `blocks` may append
             its own while it is read. `Events.damage` is what it holds in the end.

@@ -2,7 +2,7 @@
 
 Comes in: words and the word positions of PERF_RECORD_SAMPLE headers, window by window. Goes out:
 one `Samples`. Layout: ``include/uapi/linux/perf_event.h``, the comment of PERF_RECORD_SAMPLE.
-What follows the call chain in a sample (raw data, registers, stack copy) is not read here.
+What follows the call chain in a sample is read by `user_states`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from prospect.events.chains import find_chains
 from prospect.events.columns import Samples
 from prospect.events.records import LARGEST_RECORD_WORDS
 from prospect.events.schema import at_rows
+from prospect.events.user_states import Mark, UserStateColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +44,7 @@ class _Done(NamedTuple):
     short: int = 0
     unknown: int = 0
     cut_chains: int = 0
+    states: Mark = Mark()
 
 
 class _Chosen(NamedTuple):
@@ -99,6 +101,7 @@ class SampleColumns:
         ids = schema.ids
         self._ids = ids if ids and (ids.several_events or ids.several_clocks) else None
         self._has_chains = not isinstance(schema.has_chain, int) or schema.has_chain == 1
+        self._states = UserStateColumns(schema.trailing)
 
     def begin_block(self, cpu: int) -> None:
         """Say which CPU the next samples are from where they do not say it (-1 unknown)."""
@@ -144,6 +147,7 @@ class SampleColumns:
     def rewind(self) -> None:
         """Forget what was appended since the batch began."""
         self._done = self._sure
+        self._states.rewind(self._sure.states)
 
     def append(self, words: Words, positions: Positions) -> None:
         """Take the samples whose headers stand at `positions`, ascending and not overlapping.
@@ -168,7 +172,7 @@ class SampleColumns:
             self._event.put(begin, chosen.rows.astype(np.uint16))
         if chosen.clock is not None:
             self._clock.put(begin, chosen.clock)
-        if self._has_chains:
+        if self._has_chains or self._states.is_wanted:
             self._put_chains(words, chosen)
         self._done = self._done._replace(samples=begin + count)
 
@@ -181,6 +185,7 @@ class SampleColumns:
             self._chain_begin.put(count, np.array([chain_words]))
             chain_start = self._chain_begin.finish(count + 1)
             chain = self._chain.finish(chain_words)
+        user, calls = self._states.finish()
         return Samples(
             ip=self._ip.finish(count),
             task=self._task.finish(count),
@@ -192,6 +197,8 @@ class SampleColumns:
             clock=self._clock.finish(count, broadcast=True),
             chain_start=chain_start,
             chain=chain,
+            user=user,
+            calls=calls,
         )
 
     def damage(self) -> list[str]:
@@ -200,6 +207,7 @@ class SampleColumns:
             ("samples left out, shorter than their event's fields", self._done.short),
             ("samples left out, with an id that no event has", self._done.unknown),
             ("call chains left out, longer than their record", self._done.cut_chains),
+            ("user states left out, longer than their record", self._states.damaged),
         )
         return [f"{what}: {number}" for what, number in told if number]
 
@@ -245,7 +253,15 @@ class SampleColumns:
     def _put_chains(self, words: Words, chosen: _Chosen) -> None:
         done = self._done
         positions = _as_array(chosen.positions)
-        places = find_chains(words, positions, chosen.size_words, chosen.rows, self._schema)
+        size = chosen.size_words
+        places = find_chains(words, positions, size, chosen.rows, self._schema)
+        if self._states.is_wanted:
+            ends = positions + size
+            self._states.append(words, places.behind, ends, chosen.rows, done.samples)
+            done = done._replace(states=self._states.mark)
+        if not self._has_chains:
+            self._done = done
+            return
         end = done.chain_words + np.cumsum(places.length)
         self._chain_begin.put(done.samples, end - places.length)
         chain = words.take(segments(places.begin, places.length))

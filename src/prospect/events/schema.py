@@ -17,6 +17,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi.layout import SampleLayout, sample_layout
 from prospect.errors import RecordingError
+from prospect.events.trailing import Trailing, trailing_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,6 +143,7 @@ class Schema:
         id_tail_word: where every tail has it (negative); 0 where they have none.
         ids: None where the recording declares no ids.
         period: u64[events], for samples that do not carry theirs.
+        trailing: what stands behind the call chains, a row an event; one where all agree.
     """
 
     sample: dict[str, PerEvent]
@@ -156,13 +158,16 @@ class Schema:
     id_tail_word: int
     ids: IdTable | None
     period: NDArray[np.uint64]
+    trailing: tuple[Trailing, ...] = (Trailing(),)
 
     @property
     def is_uniform(self) -> bool:
         """Whether all events lay out their samples and tails alike."""
         offsets = (*self.sample.values(), *self.tail.values(), self.fixed_words, self.tail_words)
         reads = (self.read_words, self.read_words_each, self.has_chain)
-        return all(isinstance(offset, int) for offset in (*offsets, *reads))
+        return len(self.trailing) == 1 and all(
+            isinstance(offset, int) for offset in (*offsets, *reads)
+        )
 
 
 def schema_of(
@@ -195,6 +200,7 @@ def schema_of(
     def offset_in(part: str, name: str) -> PerEvent:
         return per_event(lambda _, layout: getattr(layout, part).get(name, 0))
 
+    trailing = tuple(trailing_of(attr) for attr in attrs)
     schema = Schema(
         sample={name: offset_in("sample", name) for name in ("ip", "tid", "time", "cpu", "period")},
         fixed_words=per_event(lambda _, layout: layout.fixed_words),
@@ -208,6 +214,7 @@ def schema_of(
         id_tail_word=_id_position(layouts, "tail"),
         ids=IdTable.build(events, clock_of_id),
         period=np.array([1 if _is_rate(attr) else attr.sample_period for attr in attrs], np.uint64),
+        trailing=trailing if len(set(trailing)) > 1 else trailing[:1],
     )
     if not schema.is_uniform and not (schema.id_word and schema.ids):
         raise RecordingError(
@@ -240,8 +247,8 @@ def _is_rate(attr: EventAttr) -> bool:
 def _read_words(attr: EventAttr) -> tuple[int, int]:
     # struct read_format: value, enabled, running, id, lost; or nr, enabled, running and
     # nr times value, id, lost for a group.
-    both = abi.PERF_SAMPLE_READ | abi.PERF_SAMPLE_CALLCHAIN
-    if attr.sample_type & both != both:
+    is_followed = attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN or trailing_of(attr).is_wanted
+    if not (attr.sample_type & abi.PERF_SAMPLE_READ and is_followed):
         return 0, 0  # nothing that is read here stands behind it
     times = (abi.PERF_FORMAT_TOTAL_TIME_ENABLED, abi.PERF_FORMAT_TOTAL_TIME_RUNNING)
     values = (abi.PERF_FORMAT_ID, abi.PERF_FORMAT_LOST)

@@ -15,15 +15,11 @@ import numpy as np
 from prospect.elf import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from prospect.elf.image import ElfImage
 
 NO_DEBUG_INFO = "no debug information: install its debug symbols, or build it with -g"
-SPLIT = (
-    "its debug information is in .dwo or .dwp files (split DWARF), which are not read: "
-    "build it without -gsplit-dwarf for source lines"
-)
 SHARED = (
     "part of its debug information is in a file shared with others (dwz): "
     "some functions inlined there have no name"
@@ -38,11 +34,26 @@ _OLD_COMPRESSED = struct.Struct(">4sQ")  # "ZLIB", size
 _OLD_PREFIX = b".zdebug_"
 _PREFIX = b".debug_"
 _LONGEST_SECTION_NAME_BYTES = 32
+_MOST_NAMES = 3
 
 
-def has_debug_info(image: ElfImage) -> bool:
-    """Whether an image has DWARF of its own."""
-    return any(image.find_section(name) >= 0 for name in (b".debug_info", b".zdebug_info"))
+def split_files_missing(names: Sequence[bytes]) -> str:
+    """Say which files with split debug information were not found, or could not be read."""
+    shown = ", ".join(name.decode("utf-8", "surrogateescape") for name in names[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return (
+        f"split debug information was not found or could not be read: {shown}{more}; keep .dwo "
+        "files where they were made or beside the image, or the .dwp package beside it"
+    )
+
+
+def may_be_split(image: ElfImage) -> bool:
+    """Whether units may have their rest in .dwo files, told without reading them.
+
+    Code of a split unit is addressed through this section only (DWARF 5, 7.3.2.2; likewise the GNU
+    extension to DWARF 4).
+    """
+    return any(image.find_section(name) >= 0 for name in (b".debug_addr", b".zdebug_addr"))
 
 
 def is_shared(image: ElfImage) -> bool:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import posixpath
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 VERSION = 9
@@ -32,6 +34,8 @@ _LOCATION_FIELDS = 4
 # Inlining is some 50 deep in the largest C++ programs; a damaged chain may be a circle.
 _DEEPEST = 250
 _LONGEST_TEXT_BYTES = 1 << 16
+
+_Text = TypeVar("_Text", bytes, str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,54 @@ def no_frames(addresses: int) -> Frames:
     none = np.zeros(0, np.int32)
     start = np.zeros(addresses + 1, np.int64)
     return Frames(start, none, none, none.astype(np.uint32), [], [])
+
+
+def join_frames(addresses: int, pieces: Sequence[tuple[NDArray[np.integer], Frames]]) -> Frames:
+    """Put frames of some addresses at a time together; equal names and files become one.
+
+    Args:
+        addresses: how many there are in all; those of no piece have no frames.
+        pieces: i[n] rows among them, distinct, and the frames of these.
+    """
+    count = np.zeros(addresses + 1, np.int64)
+    for row, frames in pieces:
+        count[row + 1] = np.diff(frames.start)
+    start = np.cumsum(count)
+    total = int(start[-1])
+    name_index, file_index = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
+    line = np.zeros(total, np.uint32)
+    names: dict[bytes, int] = {}
+    files: dict[str, int] = {}
+    for row, frames in pieces:
+        shift = np.repeat(start.take(row) - frames.start[:-1], np.diff(frames.start))
+        place = np.arange(len(frames.line)) + shift
+        name_index[place] = _renumbered(frames.name_index, frames.names, names)
+        file_index[place] = _renumbered(frames.file_index, frames.files, files)
+        line[place] = frames.line
+    return Frames(start, name_index, file_index, line, list(names), list(files))
+
+
+def select_frames(frames: Frames, row: NDArray[np.integer]) -> Frames:
+    """Return the frames of some addresses, i[n] rows, in this order."""
+    count = np.diff(frames.start).take(row)
+    start = np.zeros(len(row) + 1, np.int64)
+    np.cumsum(count, out=start[1:])
+    at = np.arange(start[-1]) + np.repeat(frames.start.take(row) - start[:-1], count)
+    return replace(
+        frames,
+        start=start,
+        name_index=frames.name_index.take(at),
+        file_index=frames.file_index.take(at),
+        line=frames.line.take(at),
+    )
+
+
+def _renumbered(
+    index: NDArray[np.int32], texts: list[_Text], rows: dict[_Text, int]
+) -> NDArray[np.int32]:
+    """Turn an index of `texts` into one of all texts, of which `rows` gives the numbers."""
+    new = np.array([*(rows.setdefault(text, len(rows)) for text in texts), -1], np.int32)
+    return new.take(index)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _USER_TYPE_START = 64
 _TIMES = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
-_BRANCH_HW_INDEX = 1 << 17
-_BRANCH_COUNTERS = 1 << 19
 # Attributes that differ between events without changing the layout of their records.
 _WITHOUT_EFFECT = {"type": 0, "config": 0, "sample_period": 0, "config1": 0, "config2": 0}
 
@@ -183,8 +181,8 @@ def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr:
     if attr.sample_type & abi.PERF_SAMPLE_RAW:
         at = at + _mend_raw(words, stored, at, end)
     if attr.sample_type & abi.PERF_SAMPLE_BRANCH_STACK:
-        extra = bool(attr.branch_sample_type & _BRANCH_HW_INDEX)
-        entry = 3 + bool(attr.branch_sample_type & _BRANCH_COUNTERS)
+        extra = bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_HW_INDEX)
+        entry = 3 + bool(attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_COUNTERS)
         at = at + 1 + extra + entry * length_at(at)
     if attr.sample_type & abi.PERF_SAMPLE_REGS_USER:
         at = at + 1 + np.where(length_at(at) > 0, attr.sample_regs_user.bit_count(), 0)

@@ -129,6 +129,10 @@ def _prospect(fields: FieldReader) -> dict[str, Any]:
     return {"extras": extras}
 
 
+def _rest(fields: FieldReader) -> memoryview:
+    return fields.take(fields.remaining)
+
+
 _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
     fmt.HEADER_BUILD_ID: ("BUILD_ID", _build_ids),
     fmt.HEADER_HOSTNAME: ("HOSTNAME", _text("hostname")),
@@ -144,5 +148,6 @@ _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
     fmt.HEADER_SAMPLE_TIME: ("SAMPLE_TIME", _sample_time),
     fmt.HEADER_COMPRESSED: ("COMPRESSED", _compressed),
     fmt.HEADER_CLOCK_DATA: ("CLOCK_DATA", _clock_data),
+    fmt.HEADER_PROSPECT_ARCHIVE: ("ARCHIVE", lambda fields: {"archive": _rest(fields)}),
     fmt.HEADER_PROSPECT: ("PROSPECT", _prospect),
 }

@@ -45,6 +45,8 @@ HEADER_CLOCK_DATA = 29
 # perf_header__process_sections() walks the bits below HEADER_LAST_FEATURE only, but counts all
 # of them to find the table's end, so the topmost bit is invisible to perf and never collides.
 HEADER_PROSPECT = 255
+# What naming gave where the recording was made (prospect.archived); invisible to perf likewise.
+HEADER_PROSPECT_ARCHIVE = 254
 
 # Prospect's own section: magic, version, number of bytes of UTF-8 JSON that follow.
 PROSPECT_MAGIC = b"PROSPECT"

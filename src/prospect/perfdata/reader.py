@@ -7,13 +7,13 @@ Source: ``perf_session__read_header()`` in ``tools/perf/util/header.c`` and
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from typing import TYPE_CHECKING, Self
 
 from prospect.abi.block import RecordBlock
 from prospect.errors import RecordingError
+from prospect.held_files import hold_contents
 from prospect.perfdata import format as fmt
 from prospect.perfdata.header import (
     feature_sections,
@@ -73,8 +73,8 @@ class Recording:
     def blocks(self) -> Iterator[RecordBlock]:
         """Yield the records in the recording's order.
 
-        A plain file is one block over the mapped file: nothing is copied and the chain of its
-        records is not checked. Everything else arrives in blocks of whole records.
+        A plain file is one block over the whole file: the chain of its records is not checked.
+        Everything else arrives in blocks of whole records.
 
         Raises:
             RecordingError: the stream cannot be read.
@@ -82,7 +82,7 @@ class Recording:
         yield from self._blocks
 
     def close(self) -> None:
-        """Let go of the file; blocks that are still held keep it mapped."""
+        """Let go of the file; blocks that are still held keep its bytes."""
         self._blocks = iter(())
 
 
@@ -114,20 +114,21 @@ def open_recording(path: str) -> Recording:
 
 
 def _open_stdin(name: str) -> Recording:
-    if stat.S_ISREG(os.fstat(_STDIN_FD).st_mode):
-        return _open_file(_STDIN_FD, name)
-    return _open_stream(_read_pieces(_STDIN_FD), name)
+    if not stat.S_ISREG(os.fstat(_STDIN_FD).st_mode):
+        return _open_stream(_read_pieces(_STDIN_FD), name)
+    # Whoever gave it to us may go on using it.
+    return _open_file(_STDIN_FD, name, may_map=False)
 
 
-def _open_file(fd: int, path: str) -> Recording:
-    file, recorded_at = _map_file(fd)
+def _open_file(fd: int, path: str, *, may_map: bool = True) -> Recording:
+    file, recorded_at = _take_file(fd, may_map=may_map)
     order = read_byte_order(bytes(file[:8]))
     if is_pipe_form(bytes(file[:16]), order):
         return _open_stream(_slices(file), path, recorded_at)
     return _open_sections(file, read_file_header(file, order), path, recorded_at)
 
 
-def _map_file(fd: int) -> tuple[memoryview, float]:
+def _take_file(fd: int, *, may_map: bool) -> tuple[memoryview, float]:
     """Return the file's bytes and when it was written."""
     status = os.fstat(fd)
     if stat.S_ISDIR(status.st_mode):
@@ -136,7 +137,13 @@ def _map_file(fd: int) -> tuple[memoryview, float]:
         raise RecordingError("not a regular file; a pipe is read as standard input: report - <PIPE")
     if not status.st_size:
         raise RecordingError("the file is empty")
-    return memoryview(mmap.mmap(fd, status.st_size, prot=mmap.PROT_READ)), status.st_mtime
+    try:
+        return hold_contents(fd, may_map=may_map), status.st_mtime
+    except MemoryError:
+        raise RecordingError(
+            "the file is bigger than this machine's memory, and others can change it while it is"
+            " read; copy it to a file system of this machine, for you alone to write"
+        ) from None
 
 
 def _open_sections(

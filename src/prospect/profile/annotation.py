@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.blocks import Blocks, find_blocks
+from prospect.profile.annotated_routine import (
+    AnnotatedRoutine,
+    InstructionSums,
+    RoutineSums,
+    annotated_routine,
+    skid,
+)
 from prospect.profile.complete import complete
 from prospect.profile.counters import run_counters
 from prospect.profile.portions import event_seconds
@@ -32,53 +38,6 @@ if TYPE_CHECKING:
     HalfWidths = Callable[[Profile, int, NDArray[np.int32], int], NDArray[np.float64] | None]
     """Of a profile, an event, the row of each hit (-1: none) and the number of rows: half of each
     row's 95 % interval in seconds; None where the event has no time."""
-
-_CLOCK_SKID = (
-    "The sampling clock is a timer: a hit stands at the instruction that would have come next when "
-    "the interrupt was taken. Time that an instruction takes shows at the one after it."
-)
-_COUNTER_SKID = (
-    "The counter interrupts some instructions late: time that an instruction takes shows at one of "
-    "the next."
-)
-
-
-@dataclass(frozen=True)
-class AnnotatedRoutine:
-    """One routine and one event's hits in it.
-
-    Attributes:
-        function: row of the profile's functions.
-        reason: why it has no instructions; "" where it has some.
-        rows: its instructions in the code table.
-        hits, seconds: of the routine.
-        half_width_s: half of the 95 % interval of `seconds`, None where unknown.
-        share: its part of what the event counted, 0 to 1.
-        counted: i64[n] hits by instruction.
-        instruction_seconds: f64[n].
-        instruction_half_width_s: f64[n] as `half_width_s`, None where unknown.
-        instruction_share: f64[n] part of the routine's weight, 0 to 1.
-        stray_hits: hits in the routine that are at no instruction's first byte.
-        blocks: its basic blocks and jumps.
-        hottest: its instruction with the most hits, -1 without any.
-        likely: the one that is likely meant by those hits, -1 where that cannot be said.
-    """
-
-    function: int
-    reason: str
-    rows: slice
-    hits: int
-    seconds: float
-    half_width_s: float | None
-    share: float
-    counted: NDArray[np.int64]
-    instruction_seconds: NDArray[np.float64]
-    instruction_half_width_s: NDArray[np.float64] | None
-    instruction_share: NDArray[np.float64]
-    stray_hits: int
-    blocks: Blocks
-    hottest: int
-    likely: int
 
 
 @dataclass(frozen=True)
@@ -164,11 +123,16 @@ def instruction_of_hits(profile: Profile, code: CodeTable) -> NDArray[np.int64]:
     """Return i64[h] each hit's row among the instructions, -1 for none of them."""
     locations = profile.locations
     row = np.full(len(locations), -1, np.int64)
-    for routine, function in enumerate(code.function_index.tolist()):
+    order = np.argsort(locations.function_index, kind="stable")
+    bounds = np.searchsorted(
+        locations.function_index.take(order),
+        np.stack((code.function_index, code.function_index + 1)),
+    )
+    for routine, (begin, end) in enumerate(bounds.T.tolist()):
         first, last = code.start[routine : routine + 2].tolist()
         if first == last:
             continue
-        at = np.flatnonzero(locations.function_index == function)
+        at = order[begin:end]
         address, own = locations.address.take(at), code.address[first:last]
         found = np.minimum(np.searchsorted(own, address), last - first - 1)
         row[at] = np.where(own.take(found) == address, found + first, -1)
@@ -248,7 +212,7 @@ def _event(
         has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
         hits=int(count.sum()),
         seconds=float(event_seconds(event, count, period).sum()),
-        skid=_skid(event),
+        skid=skid(event),
         routines=sorted(routines, key=lambda one: (-one.share, -one.hits, one.function)),
     )
 
@@ -258,46 +222,22 @@ def _routine(
 ) -> AnnotatedRoutine:
     row = int(code.function_index[routine])
     rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
-    counted = instructions.hits[rows]
-    blocks = find_blocks(code, routine)
-    hottest = int(counted.argmax()) if counted.any() else -1
-    hits, weight = int(functions.hits[row]), float(functions.weight[row])
-    error, errors = functions.half_width_s, instructions.half_width_s
-    return AnnotatedRoutine(
-        function=row,
-        reason=code.reason[routine],
-        rows=rows,
-        hits=hits,
+    weight, error = float(functions.weight[row]), functions.half_width_s
+    errors = instructions.half_width_s
+    whole = RoutineSums(
+        hits=int(functions.hits[row]),
         seconds=float(event_seconds(event, functions.hits, functions.period)[row]),
         half_width_s=None if error is None else float(error[row]),
         share=weight / max(float(functions.weight.sum()), 1.0),
-        counted=counted,
-        instruction_seconds=event_seconds(event, counted, instructions.period[rows]),
-        instruction_half_width_s=None if errors is None else errors[rows],
-        instruction_share=instructions.weight[rows] / max(weight, 1.0),
-        stray_hits=hits - int(counted.sum()) if len(counted) else 0,
-        blocks=blocks,
-        hottest=hottest,
-        likely=_likely(hottest, blocks) if _skid(event) else hottest,
+        weight=weight,
     )
-
-
-def _likely(hottest: int, blocks: Blocks) -> int:
-    """Return the instruction before the hottest; -1 where a jump may have led there."""
-    if hottest <= 0 or hottest in blocks.jump_to:
-        return -1
-    return hottest - 1
-
-
-def _skid(event: EventInfo) -> str:
-    """Say which instruction hits mean; "" where the event is precise.
-
-    Source: perf-list(1), EVENT MODIFIERS: p asks for precision; of a timer it changes nothing.
-    """
-    if event.seconds_per_period > 0:
-        return _CLOCK_SKID
-    modifiers = event.name.rpartition(":")[2] if ":" in event.name else ""
-    return "" if set(modifiers) & {"p", "P"} else _COUNTER_SKID
+    parts = InstructionSums(
+        hits=instructions.hits[rows],
+        seconds=event_seconds(event, instructions.hits[rows], instructions.period[rows]),
+        half_width_s=None if errors is None else errors[rows],
+        weight=instructions.weight[rows],
+    )
+    return annotated_routine(code, routine, event, whole, parts)
 
 
 def _notes(profile: Profile, code: CodeTable) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.profile.source import FLOW_BRANCH, FLOW_JUMP, FLOW_RETURN, FLOW_STOP
+from prospect.profile.source import FLOW_BRANCH, FLOW_JUMP, FLOW_NAMES, FLOW_RETURN, FLOW_STOP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from prospect.profile.source import CodeTable
 
 _Number = TypeVar("_Number", np.int64, np.float64)
-_JUMPS = (FLOW_JUMP, FLOW_BRANCH)
-_ENDS = (FLOW_JUMP, FLOW_BRANCH, FLOW_RETURN, FLOW_STOP)
+_IS_JUMP = np.zeros(len(FLOW_NAMES), np.bool_)
+_IS_JUMP[[FLOW_JUMP, FLOW_BRANCH]] = True
+_IS_END = _IS_JUMP.copy()
+_IS_END[[FLOW_RETURN, FLOW_STOP]] = True
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ def find_blocks(code: CodeTable, routine: int) -> Blocks:
     if not len(address):
         none = np.zeros(0, np.int64)
         return Blocks(none, none, none)
-    jump = np.flatnonzero(np.isin(flow, _JUMPS))
+    jump = np.flatnonzero(_IS_JUMP.take(flow))
     led_to = np.searchsorted(address, target.take(jump))
     inside = address.take(np.minimum(led_to, len(address) - 1)) == target.take(jump)
     jump, led_to = jump[inside], led_to[inside]
-    after = np.flatnonzero(np.isin(flow, _ENDS)) + 1
+    after = np.flatnonzero(_IS_END.take(flow)) + 1
     start = np.unique(np.concatenate(([0], led_to, after[after < len(address)])))
     return Blocks(start.astype(np.int64), jump, led_to)

@@ -22,6 +22,7 @@ from prospect.profile.model import (
     ObjectTable,
     ProcessTable,
     Profile,
+    StackTable,
 )
 from prospect.profile.naming import NameSource
 
@@ -65,7 +66,14 @@ def complete(profile: Profile) -> Profile:
         mappings=mappings,
         hits=replace(hits, process_index=process_index, location_index=location_index),
         syscalls=syscalls,
+        stacks=_complete_stacks(profile.stacks, len(locations) - 1),
     )
+
+
+def _complete_stacks(stacks: StackTable | None, no_location: int) -> StackTable | None:
+    if stacks is None or not (stacks.location_index < 0).any():
+        return stacks
+    return replace(stacks, location_index=_filled(stacks.location_index, no_location))
 
 
 def _complete_places(
@@ -73,7 +81,8 @@ def _complete_places(
 ) -> tuple[ObjectTable, FunctionTable, LocationTable, NDArray[np.int32]]:
     objects, functions, locations = profile.objects, profile.functions, profile.locations
     location_index = profile.hits.location_index
-    if (location_index < 0).any():
+    stacks = profile.stacks
+    if (location_index < 0).any() or (stacks and (stacks.location_index < 0).any()):
         location_index = _filled(location_index, len(locations))
         locations = LocationTable(
             function_index=_with(locations.function_index, -1),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.source import CodeTable, LineTable
+    from prospect.profile.stack_quality import StackQuality
 
 BIRTH_PREEXISTING = 0
 BIRTH_FORK = 1
@@ -205,6 +206,9 @@ class SampleTable:
         time_ns: u64[n] on the recording's clock.
         cpu: u16[n], NO_CPU where the recording does not say.
         clock: u8[n] position in the event's clock bank; 0 where there is one clock.
+        period: u64[n] in the event's unit, a broadcast scalar where all are the same; None where
+            only their sums by hit are known.
+        tid: i32[n] thread; None where unknown.
         stack_index: i32[n] into `Profile.stacks`: the sample's own frame, whose location is that of
             its hit; None where the recording has no call chains.
     """
@@ -213,6 +217,8 @@ class SampleTable:
     time_ns: NDArray[np.uint64]
     cpu: NDArray[np.uint16]
     clock: NDArray[np.uint8]
+    period: NDArray[np.uint64] | None = None
+    tid: NDArray[np.int32] | None = None
     stack_index: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
@@ -397,7 +403,8 @@ class Profile:
     """A whole profile. See docs/design.md for the picture of its tables.
 
     `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts;
-    None unless asked for. `stacks` is None where the recording has no call chains.
+    None unless asked for. `stacks` is None where the recording has no call chains, `stack_quality`
+    where it has no copies of stacks.
     """
 
     run: RunInfo
@@ -417,3 +424,4 @@ class Profile:
     code: CodeTable | None = None
     syscalls: SyscallTable | None = None
     stacks: StackTable | None = None
+    stack_quality: StackQuality | None = None

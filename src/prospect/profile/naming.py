@@ -21,6 +21,8 @@ class NameSource(IntEnum):
     SYSTEM_MAP = 10
     DEBUG_SERVER = 11
     BOUNDS = 12
+    JITDUMP = 13
+    MAP_REUSED = 14
 
     NO_STRIPPED = 32
     NO_FILE = 33
@@ -53,6 +55,8 @@ LABELS: dict[NameSource, str] = {
     NameSource.BPF: "BPF program symbols",
     NameSource.VDSO: "vdso symbols",
     NameSource.MAP_FILE: "JIT map file",
+    NameSource.MAP_REUSED: "JIT map file, address used more than once",
+    NameSource.JITDUMP: "jitdump file",
     NameSource.SYSTEM_MAP: "System.map",
     NameSource.NO_STRIPPED: "stripped, no symbols at all",
     NameSource.NO_FILE: "file gone",
@@ -72,6 +76,7 @@ _DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFO
 REMEDIES: dict[NameSource, str] = {
     NameSource.BRACKET: f"{_DEBUG_SYMBOLS}, for exact names",
     NameSource.BOUNDS: f"{_DEBUG_SYMBOLS}, for exact names",
+    NameSource.MAP_REUSED: "write a jitdump file instead: it has times (docs/jit.md)",
     NameSource.NO_STRIPPED: f"{_DEBUG_SYMBOLS}, or do not strip it",
     NameSource.NO_NAME_BOUNDS: f"{_DEBUG_SYMBOLS}, or do not strip it",
     NameSource.NO_FILE: "report where the file exists, or set DEBUGINFOD_URLS to have it sent",

@@ -81,6 +81,13 @@ def process_totals(
     return ProcessTotals(count_by, seconds_by, np.any(passes, axis=1), order)
 
 
+def shown_detail(processes: ProcessTable, detail: Detail) -> Detail:
+    """Show every process where the command's own are asked for and none is known."""
+    if detail in ("2", "3") and not processes.is_command.any():
+        return "4"
+    return detail
+
+
 def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool_]:
     """Return bool[p]: the processes that `-V detail` looks at; for the kernel's it is all."""
     if detail == "2":

@@ -17,10 +17,9 @@ from prospect.profile.complete import complete
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.portions import KERNEL_PORTIONS, event_seconds, hit_portions
 from prospect.profile.processes import chosen_by_detail
+from prospect.profile.routine_names import routine_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from prospect.profile.model import Profile
@@ -104,7 +103,7 @@ def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted
     for agrees in (_is_equal, fnmatchcase):
         routines = np.array(
             [
-                any(agrees(name, what) for name in _names(profile, row))
+                any(agrees(name, what) for name in routine_names(profile, row))
                 for row in range(len(has_hits))
             ],
             np.bool_,
@@ -123,16 +122,6 @@ def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted
 
 def _is_equal(name: str, what: str) -> bool:
     return name == what
-
-
-def _names(profile: Profile, row: int) -> Iterator[str]:
-    """Give the names that a routine may be called by; of C++ also without its parameters."""
-    functions = profile.functions
-    for name in (functions.name[row], functions.raw_name[row], *functions.aliases[row]):
-        if name:
-            yield name
-            if name.endswith(")"):
-                yield name.partition("(")[0]
 
 
 def _basename(path: str) -> str:

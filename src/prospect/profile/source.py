@@ -43,6 +43,7 @@ class LineTable:
         names: functions, demangled.
         files: paths as the compiler recorded them.
         notes: by object row, why lines of that object are missing or not whole.
+        built_ns: by object row, when its image was changed last, since the epoch.
     """
 
     frame_start: NDArray[np.int64]
@@ -52,6 +53,7 @@ class LineTable:
     names: list[str]
     files: list[str]
     notes: dict[int, str] = field(default_factory=dict)
+    built_ns: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame_start) - 1
@@ -69,13 +71,48 @@ def innermost(
     Returns:
         i32[n] rows of `lines.files`, -1 where unknown, and u32[n] lines, 0 where unknown.
     """
-    inside = np.clip(row, 0, max(len(lines) - 1, 0))
-    end = np.append(lines.frame_start, 0).take(inside + 1)
-    known = (row >= 0) & (row < len(lines)) & (end > lines.frame_start.take(inside))
-    frame = np.where(known, end - 1, len(lines.line))
+    frame = _innermost_frame(lines, row)
     return np.append(lines.file_index, np.int32(-1)).take(frame), np.append(
         lines.line, np.uint32(0)
     ).take(frame)
+
+
+def innermost_name(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Return i32[n] the functions that instructions were written in: rows of `lines.names`, or -1.
+
+    Args:
+        lines: the table.
+        row: i[n] rows of it, as in `innermost`.
+    """
+    return np.append(lines.name_index, np.int32(-1)).take(_innermost_frame(lines, row))
+
+
+def _innermost_frame(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return i64[n] the last frame of each row; the number of all frames where it has none."""
+    inside = np.clip(row, 0, max(len(lines) - 1, 0))
+    end = np.append(lines.frame_start, 0).take(inside + 1)
+    known = (row >= 0) & (row < len(lines)) & (end > lines.frame_start.take(inside))
+    return np.where(known, end - 1, len(lines.line))
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A source file that was found here.
+
+    Attributes:
+        path: where.
+        lines: its text, without line ends; undecodable bytes as `os.fsdecode` has them.
+        modified_ns: since the epoch.
+        device, inode: which file it is.
+        is_public: whether every user may read it.
+    """
+
+    path: str
+    lines: list[str]
+    modified_ns: int
+    device: int
+    inode: int
+    is_public: bool
 
 
 @dataclass(frozen=True)

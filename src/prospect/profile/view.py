@@ -28,6 +28,7 @@ from prospect.profile.processes import (
     ended_by_exec,
     forking_parents,
     process_totals,
+    shown_detail,
 )
 from prospect.profile.quality import SymbolQuality, symbol_quality
 from prospect.profile.remarks import run_notes, run_warnings
@@ -148,7 +149,7 @@ def report_view(
         if not (math.isfinite(threshold_s) and threshold_s >= 0):
             raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
     profile = complete(profile)
-    shown = _shown_detail(profile, detail)
+    shown = shown_detail(profile.processes, detail)
     present = np.unique(profile.hits.event).tolist() or [0]
     events = tuple(
         _event_view(profile, index, shown, (user_threshold_s, kernel_threshold_s))
@@ -171,13 +172,6 @@ def report_view(
         parents=forking_parents(profile.processes),
         ended_by_exec=ended_by_exec(profile.processes),
     )
-
-
-def _shown_detail(profile: Profile, detail: Detail) -> Detail:
-    """Show every process where the command's own are asked for and none is known."""
-    if detail in ("2", "3") and not profile.processes.is_command.any():
-        return "4"
-    return detail
 
 
 def _event_view(

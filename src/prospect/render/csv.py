@@ -20,19 +20,15 @@ from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import NameSource
 from prospect.profile.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.profile.processes import BIRTH_NAMES
-from prospect.profile.view import report_view
 from prospect.render.event_report import event_reports
-from prospect.render.renderer import write_pieces
+from prospect.render.figures_renderer import FiguresRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
     from prospect.estimate.lateness import Lateness
-    from prospect.profile.model import Profile
-    from prospect.profile.processes import Detail
     from prospect.profile.view import EventView, ReportView
     from prospect.render.event_report import EventReport
 
@@ -61,34 +57,20 @@ _NO_ROUTINE = ("", "", "", "", "", "")
 
 
 @dataclass(frozen=True)
-class CsvRenderer:
+class CsvRenderer(FiguresRenderer):
     """The routine tables of all processes in one, for spreadsheets and data frames.
 
-    Attributes:
-        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel
-            portions of every process.
-        user_threshold_s: `-m`: routines under so much user time go into one row, REMAINDER.
-        kernel_threshold_s: `-k`: the same for kernel time.
+    With `-V k` it has the kernel portions of every process. Routines under `-m` and `-k` go into
+    one row, REMAINDER.
     """
 
     name: ClassVar[str] = "csv"
     suffix: ClassVar[str] = ".csv"
     media_type: ClassVar[str] = "text/csv; charset=utf-8; header=present"
 
-    detail: Detail = "2"
-    user_threshold_s: float = 0.02
-    kernel_threshold_s: float = 0.02
-
-    def render(self, profile: Profile, out: BinaryIO) -> None:
-        """Write the table to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-            UsageError: an option has no meaning.
-        """
-        view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
-        lateness = sample_lateness(view.profile)
-        write_pieces(_encoded(_rows(view, lateness)), out)
+    def pieces(self, view: ReportView) -> Iterator[bytes]:
+        """Yield the lines of the table."""
+        return _encoded(_rows(view, sample_lateness(view.profile)))
 
 
 def _rows(view: ReportView, lateness: Lateness | None) -> Iterator[tuple[object, ...]]:

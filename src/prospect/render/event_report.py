@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from prospect.errors import UsageError
+from prospect.estimate.half_widths import half_widths
 from prospect.estimate.late_routines import lateness_of_view
 from prospect.estimate.report import estimate_report
+from prospect.profile.disassembly import event_code
 
 if TYPE_CHECKING:
     from prospect.estimate.late_routines import LateRoutines
     from prospect.estimate.lateness import Lateness
     from prospect.estimate.report import EventEstimates
+    from prospect.profile.disassembly import EventCode
     from prospect.profile.view import EventView, ReportView
 
 
@@ -22,24 +26,41 @@ class EventReport(NamedTuple):
         event: of this event.
         estimates: its error bars and marks.
         late: the late shares of its kernel routines, None where its clock is no timer.
+        code: its hits by instruction, None unless asked for.
     """
 
     view: ReportView
     event: EventView
     estimates: EventEstimates
     late: LateRoutines | None
+    code: EventCode | None
 
 
-def event_reports(view: ReportView, lateness: Lateness | None) -> list[EventReport]:
+def event_reports(
+    view: ReportView, lateness: Lateness | None, disassemble: int = 0
+) -> list[EventReport]:
     """Estimate the errors of a report.
 
     Args:
         view: the report.
         lateness: of its profile's samples, None where it is not known.
+        disassemble: whether instructions are shown: not at all, of the routines that pass the
+            thresholds (1) or of every one (2).
+
+    Raises:
+        UsageError: instructions are asked for, and the profile was made without.
     """
+    if disassemble and view.profile.code is None:
+        raise UsageError("the profile has no instructions: open the recording with code=True")
     estimates = estimate_report(view).events
     late = lateness_of_view(view, lateness)
     return [
-        EventReport(view, event, of_event, routines)
+        EventReport(
+            view,
+            event,
+            of_event,
+            routines,
+            event_code(view, event, disassemble, half_widths) if disassemble else None,
+        )
         for event, of_event, routines in zip(view.events, estimates, late, strict=True)
     ]

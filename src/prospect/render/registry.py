@@ -1,24 +1,45 @@
 """All renderers by name, and how one is made from options.
 
-To add a format: write its module beside the others, and list its class here.
+To add a format: write its module beside the others, and list its class here. Only the module of the
+format that is asked for is imported.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import UsageError
-from prospect.render.csv import CsvRenderer
-from prospect.render.json import JsonRenderer
-from prospect.render.text import TextRenderer
 
 if TYPE_CHECKING:
     from prospect.render.renderer import Renderer
 
-RENDERERS: dict[str, type[TextRenderer | JsonRenderer | CsvRenderer]] = {
-    renderer.name: renderer for renderer in (TextRenderer, JsonRenderer, CsvRenderer)
+RENDERERS: dict[str, tuple[str, str]] = {
+    "text": ("prospect.render.text", "TextRenderer"),
+    "json": ("prospect.render.json", "JsonRenderer"),
+    "csv": ("prospect.render.csv", "CsvRenderer"),
+    "folded": ("prospect.render.folded", "FoldedRenderer"),
+    "svg": ("prospect.render.svg", "SvgRenderer"),
+    "pprof": ("prospect.render.pprof", "PprofRenderer"),
+    "speedscope": ("prospect.render.speedscope", "SpeedscopeRenderer"),
+    "callgrind": ("prospect.render.callgrind", "CallgrindRenderer"),
+    "firefox": ("prospect.render.firefox", "FirefoxRenderer"),
+    "chrome": ("prospect.render.chrome_trace", "ChromeTraceRenderer"),
+    "otlp": ("prospect.render.otlp", "OtlpRenderer"),
 }
+
+
+def renderer_class(name: str) -> Any:
+    """Return the dataclass of the renderer called `name`.
+
+    Raises:
+        UsageError: there is no such format.
+    """
+    if name not in RENDERERS:
+        raise UsageError(f"there is no format '{name}'; there are {', '.join(RENDERERS)}")
+    module, class_name = RENDERERS[name]
+    return getattr(import_module(module), class_name)
 
 
 def make_renderer(name: str, **options: Any) -> Renderer:
@@ -27,8 +48,7 @@ def make_renderer(name: str, **options: Any) -> Renderer:
     Raises:
         UsageError: there is no such format.
     """
-    if name not in RENDERERS:
-        raise UsageError(f"there is no format '{name}'; there are {', '.join(RENDERERS)}")
-    chosen = RENDERERS[name]
+    chosen = renderer_class(name)
     known = {field.name for field in fields(chosen)}
-    return chosen(**{key: value for key, value in options.items() if key in known})
+    renderer: Renderer = chosen(**{key: value for key, value in options.items() if key in known})
+    return renderer

@@ -2,7 +2,7 @@
 
 In and out: a `SymbolTable` under a key that says which bytes it was made of, never by path. An
 entry is a header, the table's columns as they stand in memory, and its text; loading maps it.
-A line table is bytes in a format of its own, which `prospect.lines` knows.
+A line table is bytes in a format of its own, which `prospect.lines` knows; so are call-frame rows.
 What cannot be read or written is as good as absent: the cache only saves time.
 """
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 30
 SYMBOLS_SUFFIX = ".symbols"
 LINES_SUFFIX = ".lines"
+FRAMES_SUFFIX = ".frames"
 
 _MAGIC = b"PROSPST\x02"
 # Magic, digest of the key, numbers of rows, of aliases and of bytes of text, which columns; then a
@@ -45,10 +46,10 @@ _ROW_COLUMNS = (
 _ALIAS_COLUMNS = ("alias_row", "alias_name_start", "alias_name_length")
 _BYTE_COLUMNS = ("is_global", "source")
 _DTYPES = {"start": np.uint64, "end": np.uint64, "is_global": np.bool_, "source": np.uint8}
-# Of a line table: magic, digest of the key, its bytes; then the CRC-32, and what aligns the rest.
-_LINES_MAGIC = b"PROSPLN\x01"
-_LINES_HEADER = struct.Struct("<8s16sQ")
-_LINES_HEADER_BYTES = 40
+# Of bytes: magic, digest of the key, their number; then the CRC-32, and what aligns the rest.
+_BYTES_MAGIC = {LINES_SUFFIX: b"PROSPLN\x01", FRAMES_SUFFIX: b"PROSPFR\x01"}
+_BYTES_HEADER = struct.Struct("<8s16sQ")
+_BYTES_HEADER_BYTES = 40
 _COLUMNS = _ROW_COLUMNS + _ALIAS_COLUMNS + _BYTE_COLUMNS
 
 
@@ -111,18 +112,32 @@ class SymbolCache:
 
     def load_lines(self, key: str) -> memoryview | None:
         """Return the line table stored under a key, None if there is none that can be trusted."""
-        content = self._map(_entry_name(key, LINES_SUFFIX), _LINES_HEADER_BYTES)
-        if not content or content[:_LINES_HEADER_BYTES] != _lines_header(
-            key, len(content) - _LINES_HEADER_BYTES
-        ):
-            return None
-        return content[_LINES_HEADER_BYTES:]
+        return self._load_bytes(key, LINES_SUFFIX)
 
     def store_lines(self, key: str, content: bytes | memoryview) -> None:
         """Keep a line table under a key; do nothing where that is not possible."""
+        self._store_bytes(key, LINES_SUFFIX, content)
+
+    def load_frames(self, key: str) -> memoryview | None:
+        """Return the call-frame rows stored under a key, None if there are none to be trusted."""
+        return self._load_bytes(key, FRAMES_SUFFIX)
+
+    def store_frames(self, key: str, content: bytes | memoryview) -> None:
+        """Keep call-frame rows under a key; do nothing where that is not possible."""
+        self._store_bytes(key, FRAMES_SUFFIX, content)
+
+    def _load_bytes(self, key: str, suffix: str) -> memoryview | None:
+        content = self._map(_entry_name(key, suffix), _BYTES_HEADER_BYTES)
+        if not content or content[:_BYTES_HEADER_BYTES] != _bytes_header(
+            key, suffix, len(content) - _BYTES_HEADER_BYTES
+        ):
+            return None
+        return content[_BYTES_HEADER_BYTES:]
+
+    def _store_bytes(self, key: str, suffix: str, content: bytes | memoryview) -> None:
         if len(content) <= self.most_bytes // 4:
-            pieces = (_lines_header(key, len(content)), content)
-            self._put(_entry_name(key, LINES_SUFFIX), pieces)
+            pieces = (_bytes_header(key, suffix, len(content)), content)
+            self._put(_entry_name(key, suffix), pieces)
 
     def _map(self, name: str, least_bytes: int) -> memoryview | None:
         return CacheDirectory(self.directory).map(name, least_bytes)
@@ -130,17 +145,17 @@ class SymbolCache:
     def _put(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         kept = CacheDirectory(self.directory)
         kept.put(name, pieces)
-        kept.evict((SYMBOLS_SUFFIX, LINES_SUFFIX), self.most_bytes)
+        kept.evict((SYMBOLS_SUFFIX, LINES_SUFFIX, FRAMES_SUFFIX), self.most_bytes)
 
 
 def _entry_name(key: str, suffix: str = SYMBOLS_SUFFIX) -> str:
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest() + suffix
 
 
-def _lines_header(key: str, content_bytes: int) -> bytes:
+def _bytes_header(key: str, suffix: str, content_bytes: int) -> bytes:
     digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
-    header = _LINES_HEADER.pack(_LINES_MAGIC, digest, content_bytes)
-    return (header + _CHECKSUM.pack(zlib.crc32(header))).ljust(_LINES_HEADER_BYTES, b"\0")
+    header = _BYTES_HEADER.pack(_BYTES_MAGIC[suffix], digest, content_bytes)
+    return (header + _CHECKSUM.pack(zlib.crc32(header))).ljust(_BYTES_HEADER_BYTES, b"\0")
 
 
 def _encode(key: str, table: SymbolTable) -> Iterator[bytes | memoryview]:

@@ -15,6 +15,8 @@ from prospect.symbols.options import LARGEST_DOWNLOAD_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from prospect.elf.image import ElfImage
+
 DEBUG_INFO = "debuginfo"
 EXECUTABLE = "executable"
 ABSENT_SUFFIX = ".absent"
@@ -25,6 +27,11 @@ MOST_BYTES = LARGEST_DOWNLOAD_BYTES
 
 _CLIENT_DIRECTORY = "debuginfod_client"
 _OLD_CLIENT_DIRECTORY = ".debuginfod_client_cache"
+
+
+def has_debug_info(image: ElfImage) -> bool:
+    """Whether an image has DWARF of its own."""
+    return any(image.find_section(name) >= 0 for name in (b".debug_info", b".zdebug_info"))
 
 
 def kept_name(build_id: bytes, kind: str) -> str:

@@ -21,6 +21,7 @@ from prospect.symbols.debug_files import DEBUG_INFO, EXECUTABLE, downloaded_path
 from prospect.symbols.live_process import mapped_file_links
 from prospect.symbols.objects import DELETED, Missing
 from prospect.symbols.opening import OpenFile, open_below, open_file
+from prospect.symbols.served_mounts import ServedMounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,9 +30,15 @@ if TYPE_CHECKING:
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.objects import ObjectKey
 
+# kernel/events/core.c:perf_event_mmap_event()
+_TOO_LONG = b"//toolong"
 DEBUG_ROOT = b"/usr/lib/debug"
 # PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf fills shorter ones up with zeros.
 _RECORDED_BUILD_ID_BYTES = 20
+_SERVED = (
+    "the file is on a FUSE file system of another user, whose program could hold up whoever opens"
+    " it; report as that user"
+)
 # Of several failures the first of these says most about what to do.
 _TELLING_ORDER = (
     NameSource.NO_MATCH,
@@ -56,7 +63,10 @@ class DebugImage(NamedTuple):
 
 
 def find_image(
-    key: ObjectKey, processes: Sequence[LiveProcess], recorded_until: float
+    key: ObjectKey,
+    processes: Sequence[LiveProcess],
+    recorded_until: float,
+    served: ServedMounts | None = None,
 ) -> FoundImage | Missing:
     """Find the file that was mapped.
 
@@ -64,12 +74,14 @@ def find_image(
         key: what the recording says of it.
         processes: processes that had it mapped and still run.
         recorded_until: seconds since the epoch, 0 for unknown; a file changed later is another.
+        served: the mount tables known so far; files on what other users serve are not touched.
 
     Returns:
         The first candidate that is the recorded file by build id, else by inode.
     """
     failures: set[NameSource] = set()
-    for candidate in _candidates(key, processes):
+    places = _Places(key, processes, served or ServedMounts())
+    for candidate in _candidates(places):
         found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
         if isinstance(found, FoundImage) and not _is_recorded(found, key, recorded_until):
             found = NameSource.NO_MATCH
@@ -77,7 +89,8 @@ def find_image(
             return found
         failures.add(found)
     reason = next((reason for reason in _TELLING_ORDER if reason in failures), NameSource.NO_FILE)
-    return Missing(reason, _sentence(reason, key))
+    note = _SERVED if reason == NameSource.NO_PERMISSION and places.are_served else ""
+    return Missing(reason, note or _sentence(reason, key))
 
 
 def find_debug_image(found: FoundImage, directory: bytes) -> DebugImage | None:
@@ -153,30 +166,61 @@ def _home() -> Iterator[bytes]:
         yield home
 
 
-def _candidates(
-    key: ObjectKey, processes: Sequence[LiveProcess]
-) -> Iterator[OpenFile | NameSource]:
+class _Places(NamedTuple):
+    """Where a file may be: its key, who had it mapped, and which mounts to keep away from."""
+
+    key: ObjectKey
+    processes: Sequence[LiveProcess]
+    served: ServedMounts
+
+    @property
+    def path(self) -> bytes:
+        """The path without the kernel's mark of a file that is gone."""
+        return self.key.path.removesuffix(DELETED)
+
+    @property
+    def are_served(self) -> bool:
+        """Whether any of the places is on a file system that another user's program serves."""
+        return self.served.hold(self.path) or len(self.askable) < len(self.processes)
+
+    @property
+    def askable(self) -> list[LiveProcess]:
+        """The processes in whose mounts the file can be opened without being held up."""
+        return [
+            one
+            for one in self.processes
+            if not self.served.hold(self.path, one.pid if one.has_other_root else None)
+        ]
+
+
+def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
     """Open, one after the other, the files that may be the recorded one, likeliest first."""
-    path = key.path.removesuffix(DELETED)
+    key, path = places.key, places.path
     if not path.startswith(b"/"):
         return
+    if places.are_served:
+        yield NameSource.NO_PERMISSION
+    processes, is_served = places.askable, places.served.hold(path)
     # A file that is gone from its directory lives on in the process that has it mapped.
     if path != key.path:
-        # Somebody may have called it so: what is opened is held against the build id or inode.
-        yield open_file(key.path)
+        if not is_served:
+            # Somebody may have called it so: what is opened is held against build id or inode.
+            yield open_file(key.path)
         yield from _still_mapped(key, processes)
     for process in processes:
         if process.has_other_root:
             yield open_below(process.root, path)
-    yield open_file(path)
+    if not is_served:
+        yield open_file(path)
     if path == key.path:
         yield from _still_mapped(key, processes)
-    build_id = whole_build_id(key.build_id)
+    yield from map(open_file, _kept_copies(whole_build_id(key.build_id)))
+
+
+def _kept_copies(build_id: bytes) -> Iterator[bytes]:
     if build_id:
-        for cached in cached_copies(build_id, b"elf"):
-            yield open_file(cached)
-        for downloaded in downloaded_paths(build_id, EXECUTABLE):
-            yield open_file(downloaded)
+        yield from cached_copies(build_id, b"elf")
+        yield from downloaded_paths(build_id, EXECUTABLE)
 
 
 def _still_mapped(
@@ -222,6 +266,8 @@ def _sentence(reason: NameSource, key: ObjectKey) -> str:
     if reason == NameSource.NO_MATCH:
         known_by = "build id" if key.build_id else "inode or time of change"
         return f"the file there now is another one than was recorded, by its {known_by}"
+    if key.path == _TOO_LONG:
+        return "its path is longer than the 4096 bytes that the kernel tells"
     if reason == NameSource.NO_PERMISSION:
         return "the file cannot be read by this user"
     if reason == NameSource.NO_ELF:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.elf.dynamic import read_without_sections
 from prospect.elf.image import ElfImage
 from prospect.elf.plt import read_plt
 from prospect.elf.symbols import ElfSymbols, read_symbols
@@ -61,7 +62,10 @@ def read_symbol_table(
     Returns:
         The table, by SVMA; empty for images of which no code is known.
     """
-    dynamic = read_symbols(image, b".dynsym")
+    if len(image.sections):
+        dynamic = read_symbols(image, b".dynsym")
+    else:
+        image, dynamic = read_without_sections(image)
     full = _read_full(image, debug_image, debug_source)
     # A NUL after each string table is the empty name, and ends a last name that lacks its own.
     own_strings = full[0].strings if full else b""

@@ -52,8 +52,8 @@ def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
     """
     if pid <= 0:
         return None
-    status, started_at = _status(pid), _started_at(pid)
-    if not status or (recorded_until and started_at > recorded_until + _START_SLACK_SECONDS):
+    status, began_at = _status(pid), started_at(pid)
+    if not status or (recorded_until and began_at > recorded_until + _START_SLACK_SECONDS):
         return None
     inner = status.get(b"NSpid", b"").split()
     users = status.get(b"Uid", b"").split()
@@ -61,7 +61,7 @@ def live_process(pid: int, recorded_until: float) -> LiveProcess | None:
         pid=pid,
         own_pid=int(inner[-1]) if inner else pid,
         owner=int(users[1]) if len(users) > 1 else -1,
-        started_at=started_at,
+        started_at=began_at,
         has_other_root=_has_other_root(pid),
     )
 
@@ -95,7 +95,8 @@ def _status(pid: int) -> dict[bytes, bytes]:
     return {name: value.strip() for name, _, value in pairs}
 
 
-def _started_at(pid: int) -> float:
+def started_at(pid: int) -> float:
+    """Return when a process that runs began, in seconds since the epoch; 0.0 where none does."""
     # The comm in parentheses may hold anything; what follows the last one is numbers.
     fields = read_system_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20:

@@ -14,17 +14,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.naming import NameSource
+from prospect.symbols.live_process import started_at
 from prospect.symbols.objects import Missing
 from prospect.symbols.opening import OpenFile, open_below, open_file
-from prospect.symbols.overlap import latest_pieces
+from prospect.symbols.overlap import latest_pieces, touches_several
 from prospect.symbols.table import LONGEST_NAME_BYTES, SymbolTable, build_symbol_table
 from prospect.symbols.text_columns import hexadecimal, line_bounds, next_spaces, padded
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from prospect.symbols.live_process import LiveProcess
 
 LARGEST_BYTES = 1 << 28
 MOST_LINES = 1 << 22
+
+
+def map_path(pid: int) -> bytes:
+    """Return where a process writes its map file, by the number that it has for itself."""
+    return b"/tmp/perf-%d.map" % pid
 
 
 def find_map_file(pid: int, process: LiveProcess | None) -> OpenFile | Missing:
@@ -38,15 +46,16 @@ def find_map_file(pid: int, process: LiveProcess | None) -> OpenFile | Missing:
     Returns:
         The file, or NO_ANONYMOUS; the note is empty where there simply is no file.
     """
-    own_pid = process.own_pid if process else pid
-    path = b"/tmp/perf-%d.map" % own_pid
+    path = map_path(process.own_pid if process else pid)
     if process and process.has_other_root:
         file = open_below(process.root, path, largest_bytes=LARGEST_BYTES)
     else:
         file = open_file(path, follow=False, largest_bytes=LARGEST_BYTES)
     if file == NameSource.NO_FILE:
         return Missing(NameSource.NO_ANONYMOUS, "")
-    note = _objection(file, process)
+    note = objection(file, process)
+    if not note and not isinstance(file, NameSource) and not process:
+        note = _later_writer(pid, file.modified_ns)
     if isinstance(file, NameSource) or note:
         return Missing(NameSource.NO_ANONYMOUS, f"{path.decode()} was not used: {note}")
     return file
@@ -59,7 +68,9 @@ def parse_map_file(text: bytes | memoryview) -> SymbolTable:
         text: the file's content, of any origin.
 
     Returns:
-        The table by AVMA. Code that was partly written over keeps its name where it was not.
+        The table by AVMA. Code that was partly written over keeps its name where it was not. The
+        file has no times: where lines of several names overlap, the last one names all hits, and
+        its source says so (MAP_REUSED).
     """
     text = padded(bytes(text[:LARGEST_BYTES]))
     if text.count(b"\n") > MOST_LINES:
@@ -76,7 +87,10 @@ def parse_map_file(text: bytes | memoryview) -> SymbolTable:
     rows = np.flatnonzero(start_is_number & size_is_number)
     name_start = second.take(rows) + 1
     name_length = np.minimum(line_end.take(rows) - name_start, LONGEST_NAME_BYTES)
-    piece_start, piece_end, row = latest_pieces(start.take(rows), end.take(rows))
+    start, end = start.take(rows), end.take(rows)
+    piece_start, piece_end, row = latest_pieces(start, end)
+    names = _name_numbers(text, name_start, name_length, start)
+    reused = touches_several(start, end, names, piece_start, piece_end)
     return build_symbol_table(
         strings=text,
         start=piece_start,
@@ -85,12 +99,17 @@ def parse_map_file(text: bytes | memoryview) -> SymbolTable:
         name_start=name_start.take(row),
         name_length=name_length.take(row),
         is_global=np.zeros(len(row), np.bool_),
-        source=np.full(len(row), NameSource.MAP_FILE, np.uint8),
+        source=np.where(reused, NameSource.MAP_REUSED, NameSource.MAP_FILE).astype(np.uint8),
     )
 
 
-def _objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
-    """Say why a file is not believed, empty if it is."""
+def objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
+    """Say why a JIT's file is not believed, empty if it is.
+
+    Args:
+        file: what became of opening it; of NO_FILE nothing is said that fits.
+        process: the process that is meant to have written it, if it still runs.
+    """
     if file == NameSource.NO_PERMISSION:
         return "it cannot be read by this user"
     if isinstance(file, NameSource):
@@ -102,3 +121,29 @@ def _objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
     if process and file.modified_ns < process.started_at * 1e9:
         return "it is older than the process"
     return ""
+
+
+def _later_writer(pid: int, modified_ns: int) -> str:
+    """Say that whoever has inherited the number of a process that ended wrote its file too."""
+    later = started_at(pid)
+    if later and modified_ns >= later * 1e9:
+        return "a later process of the same number wrote it"
+    return ""
+
+
+def _name_numbers(
+    text: bytes,
+    name_start: NDArray[np.int64],
+    name_length: NDArray[np.int64],
+    start: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Number the names, equal ones alike, where a start occurs twice; else any number will do."""
+    numbers = np.arange(len(start))
+    _, first, count = np.unique(start, return_index=True, return_counts=True)
+    twice = np.isin(start, start.take(first[count > 1]))
+    known: dict[tuple[int, bytes], int] = {}
+    for row in np.flatnonzero(twice).tolist():
+        begin = int(name_start[row])
+        name = text[begin : begin + int(name_length[row])]
+        numbers[row] = known.setdefault((int(start[row]), name), row)
+    return numbers

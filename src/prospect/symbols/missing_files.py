@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prospect.profile.model import KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache_directory import CacheDirectory
+from prospect.symbols.debug_files import has_debug_info
 from prospect.symbols.image_files import whole_build_id
 from prospect.symbols.objects import Missing, Wanted
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.table import SymbolTable
 
+    DebugFinder = Callable[[ObjectKey, Sequence[int]], ElfImage | None]
     Loader = Callable[[ObjectKey, Sequence[int]], tuple[ElfImage, SymbolTable] | Missing]
 
 # What was recorded under a build id can be had from elsewhere.
@@ -48,14 +50,16 @@ class Fetched:
 def fetch_missing(
     objects: Iterable[HitObject],
     load: Loader,
+    find_debug: DebugFinder,
     options: SymbolOptions,
     announce: Callable[[str], None] | None,
 ) -> Fetched:
-    """Ask debug-file servers for what lacks names, most hit first.
+    """Ask debug-file servers for what lacks names, or lines if these are wanted, most hit first.
 
     Args:
         objects: what was hit.
         load: gives an object's image and symbols, or why there are none.
+        find_debug: gives its separate debug file.
         options: says whom to ask, and whether there is a cache.
         announce: told several times a second how far it is; None to say nothing.
     """
@@ -63,7 +67,13 @@ def fetch_missing(
     if servers is None:
         return Fetched()
     by_hits = sorted(objects, key=lambda one: -one.hits)
-    wanting = {one.key: wanted for one in by_hits if (wanted := _wanted(one, load))}
+    wanting = {}
+    for one in by_hits:
+        wanted = _wanted(one, load)
+        if wanted is None and options.wants_lines:
+            wanted = _wanted_for_lines(one, load, find_debug)
+        if wanted is not None:
+            wanting[one.key] = wanted
     if not wanting or not servers.urls:
         return Fetched(notes=servers.notes)
     kept = CacheDirectory.of_user() if options.use_cache else None
@@ -89,3 +99,16 @@ def _wanted(one: HitObject, load: Loader) -> Wanted | None:
     if not image.build_id or table.is_full:
         return None
     return Wanted(image.build_id, needs_image=False)
+
+
+def _wanted_for_lines(one: HitObject, load: Loader, find_debug: DebugFinder) -> Wanted | None:
+    """Say whether a server may have the debug information of an object that has its symbols."""
+    if one.key.kind != KIND_ELF or not one.key.path.startswith(b"/"):
+        return None
+    loaded = load(one.key, one.pids)
+    if isinstance(loaded, Missing) or not loaded[0].build_id or has_debug_info(loaded[0]):
+        return None
+    debug = find_debug(one.key, one.pids)
+    if debug is not None and has_debug_info(debug):
+        return None
+    return Wanted(loaded[0].build_id, needs_image=False)

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
+from prospect.profile.model import (
+    KIND_ANON,
+    KIND_ELF,
+    KIND_JIT,
+    KIND_KERNEL,
+    KIND_UNKNOWN,
+    KIND_VDSO,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +25,12 @@ if TYPE_CHECKING:
 
 DELETED = b" (deleted)"
 VSYSCALL = b"[vsyscall]"
+VDSO = b"[vdso]"
+COMPAT_VDSO = b"[vdso32]"
+# Before the path of the jitdump file that describes the code of a mapping (`spaces.code_loads`).
+JITDUMP_PREFIX = b"[jitdump] "
 
-_VDSO_NAMES = frozenset({b"[vdso]", b"[vdso32]", b"[vdsox32]", VSYSCALL})
+_VDSO_NAMES = frozenset({VDSO, COMPAT_VDSO, b"[vdsox32]", VSYSCALL})
 # Memory without a file that code can stand in: what a JIT fills, or an executable heap or stack.
 _ANONYMOUS_PREFIXES = (
     b"[anon:",
@@ -83,4 +94,6 @@ def classify(path: bytes) -> int:
         return KIND_ANON
     if path.startswith((b"[kernel.", b"[guest.kernel.")):
         return KIND_KERNEL if path.startswith(b"[kernel.") else KIND_UNKNOWN
+    if path.startswith(JITDUMP_PREFIX):
+        return KIND_JIT
     return KIND_UNKNOWN if path.startswith(b"[") else KIND_ELF

@@ -2,23 +2,22 @@
 
 Comes in: a path of a recording, of a process or of a directory that anyone can write to. Goes out:
 the bytes of a regular file, or the reason why there are none. A FIFO is not waited for, a device
-is not even opened (opening a watchdog restarts the machine), a file that another user could cut
-short is read and not mapped, because touching a mapping beyond its file's end is a SIGBUS.
+is not even opened (opening a watchdog restarts the machine), how bytes are taken of a file that
+may be cut short meanwhile is `held_files`' business.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from prospect.held_files import hold_contents, is_only_ours
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAPPED_FROM_BYTES = 1 << 16
 LARGEST_READ_BYTES = 1 << 31
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -30,7 +29,7 @@ class OpenFile(NamedTuple):
 
     Attributes:
         path: where it was opened.
-        data: its bytes; the mapping lives as long as this does.
+        data: its bytes; while this lives, whoever wants to change a mapped file waits.
         device, inode: as in `os.stat_result`.
         modified_ns: since the epoch.
         owner: user id.
@@ -126,12 +125,11 @@ def _take(descriptor: int, path: bytes, largest_bytes: int) -> OpenFile | NameSo
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return NameSource.NO_ELF
-        is_ours = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
-        if status.st_size > largest_bytes and not is_ours:
+        if status.st_size > largest_bytes and not is_only_ours(status):
             return NameSource.NO_ELF
         readable = os.open(f"/proc/self/fd/{descriptor}", _READ)
         try:
-            data = _contents(readable, status.st_size, mapped=is_ours)
+            data = hold_contents(readable)
         finally:
             os.close(readable)
     except (OSError, ValueError, MemoryError) as error:
@@ -146,16 +144,3 @@ def _take(descriptor: int, path: bytes, largest_bytes: int) -> OpenFile | NameSo
         modified_ns=status.st_mtime_ns,
         owner=status.st_uid,
     )
-
-
-def _contents(descriptor: int, size: int, *, mapped: bool) -> memoryview:
-    if mapped and size >= MAPPED_FROM_BYTES:
-        # A PCI device's memory in /sys can be mapped, with effects on the device, but not read.
-        os.pread(descriptor, 16, 0)
-        return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
-    buffer = bytearray(size)
-    filled = 0
-    with memoryview(buffer) as view:
-        while filled < size and (count := os.readv(descriptor, [view[filled:]])):
-            filled += count
-    return memoryview(buffer)[:filled].toreadonly()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prospect.events.columns import KernelSymbols
+    from prospect.symbols.jit_code import JitCode
 
 DEBUG_SERVERS_S = 30.0
 """How long debug-file servers may delay a report, if nothing else is said."""
@@ -100,8 +101,11 @@ class SymbolOptions:
         names: the strings that `kernel_symbols.name` refers to.
         system_map: a System.map to name the kernel with (-K).
         kernel_image: an uncompressed kernel image to name the kernel with (-L).
+        jit_code: by name of mapping, the jitdump file that describes its code.
+        jit_maps: by process id, map files that the recording holds.
         use_cache: whether symbol tables are kept on disk between runs.
         servers: debug-file servers to ask for what nothing here names, None for none.
+        wants_lines: whether they are asked for debug information too, for source lines.
     """
 
     hostname: str = ""
@@ -114,5 +118,8 @@ class SymbolOptions:
     names: Sequence[bytes] = ()
     system_map: str | None = None
     kernel_image: str | None = None
+    jit_code: Mapping[bytes, JitCode] = field(default_factory=dict)
+    jit_maps: Mapping[int, bytes] = field(default_factory=dict)
     use_cache: bool = True
     servers: DebugServers | None = None
+    wants_lines: bool = False

@@ -44,6 +44,40 @@ def latest_pieces(
     return bounds.take(first), bounds.take(last), rows.take(owner.take(first))
 
 
+def touches_several(
+    start: NDArray[np.uint64],
+    end: NDArray[np.uint64],
+    number: NDArray[np.int64],
+    piece_start: NDArray[np.uint64],
+    piece_end: NDArray[np.uint64],
+) -> NDArray[np.bool_]:
+    """Tell which pieces have an address that ranges of several numbers cover.
+
+    Args:
+        start: u64[n] first address of each range.
+        end: u64[n] first address after it; ranges that cover nothing count for nothing.
+        number: i64[n] ranges of one number, start and end count once.
+        piece_start: u64[p] as `latest_pieces` gives them.
+        piece_end: u64[p].
+    """
+    rows = np.flatnonzero(end > start)
+    if not len(rows) or not len(piece_start):
+        return np.zeros(len(piece_start), np.bool_)
+    by_range = np.lexsort((number.take(rows), end.take(rows), start.take(rows)))
+    rows = rows.take(by_range)
+    start, end, number = start.take(rows), end.take(rows), number.take(rows)
+    is_first = np.ones(len(rows), np.bool_)
+    is_first[1:] = (start[1:] != start[:-1]) | (end[1:] != end[:-1]) | (number[1:] != number[:-1])
+    start, end = start[is_first], end[is_first]
+    bounds = np.unique(np.concatenate((start, end)))
+    change = np.zeros(len(bounds), np.int64)
+    np.add.at(change, np.searchsorted(bounds, start), 1)
+    np.add.at(change, np.searchsorted(bounds, end), -1)
+    several = np.append(0, np.cumsum(np.cumsum(change) > 1))
+    first, last = np.searchsorted(bounds, piece_start), np.searchsorted(bounds, piece_end)
+    return several.take(last) > several.take(first)
+
+
 def _latest_owner(
     first: NDArray[np.int64], last: NDArray[np.int64], cells: int
 ) -> NDArray[np.int64]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from prospect.profile.naming import NameSource
 from prospect.symbols.cache import FileIdentity
-from prospect.symbols.image_files import find_debug_image, find_image
+from prospect.symbols.image_files import find_debug_image, find_image, same_build_id
 from prospect.symbols.live_process import live_process
 from prospect.symbols.objects import Missing
+from prospect.symbols.served_mounts import ServedMounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,16 +30,34 @@ class RecordedImages:
     def __init__(self, options: SymbolOptions) -> None:
         self._options = options
         self._found: dict[ObjectKey, FoundImage | Missing] = {}
+        self._is_here = options.hostname in {"", os.uname().nodename}
+        self._served = ServedMounts()
         self._debug: dict[FileIdentity, DebugImage | None] = {}
 
     def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
         """Find the file that was mapped, or say why there is none."""
         if key not in self._found:
-            is_here = self._options.hostname in {"", os.uname().nodename}
             until = self._options.recorded_until
-            processes = (live_process(pid, until) for pid in (pids if is_here else ()))
-            self._found[key] = find_image(key, [one for one in processes if one], until)
+            processes = (live_process(pid, until) for pid in (pids if self._is_here else ()))
+            alive = [one for one in processes if one]
+            self._found[key] = find_image(key, alive, until, self._served)
         return self._found[key]
+
+    def is_other(self, key: ObjectKey) -> bool:
+        """Tell whether a path means another file here than that of an inode and a build id.
+
+        Args:
+            key: an inode from one process, and the build id that another one has at the path; the
+                same file, but for containers in which the path means something else.
+        """
+        if not self._is_here:
+            return False
+        until = self._options.recorded_until
+        # Not remembered: a process that has the file mapped may know better where it is.
+        found = find_image(key._replace(build_id=b""), (), until, self._served)
+        if isinstance(found, Missing):
+            return found.reason == NameSource.NO_MATCH
+        return not same_build_id(key.build_id, found.image.build_id)
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> DebugImage | None:
         """Find the separate debug file of an image and its source, None if there is none."""

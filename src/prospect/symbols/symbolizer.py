@@ -31,13 +31,13 @@ from prospect.symbols.images import read_symbol_table
 from prospect.symbols.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
 from prospect.symbols.live_process import live_process
-from prospect.symbols.map_files import find_map_file, parse_map_file
+from prospect.symbols.map_files import find_map_file, map_path, parse_map_file
 from prospect.symbols.missing_files import fetch_missing
-from prospect.symbols.objects import VSYSCALL, Missing
+from prospect.symbols.objects import JITDUMP_PREFIX, VSYSCALL, Missing
 from prospect.symbols.recorded_images import RecordedImages, identity_of
 from prospect.symbols.resolution import Resolution, named, nameless
 from prospect.symbols.running_kernel import RUNNING_MACHINE, is_running_kernel
-from prospect.symbols.vdso import read_own_vdso, vsyscall_table
+from prospect.symbols.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -82,7 +82,9 @@ class Symbolizer:
             objects: what was hit; those with the most hits are asked for first.
             announce: told several times a second how far it is; None to say nothing.
         """
-        fetched = fetch_missing(objects, self._load_image, self._options, announce)
+        fetched = fetch_missing(
+            objects, self._load_image, self._debug_image, self._options, announce
+        )
         for note in fetched.notes:
             self._note(note)
         self._unfetched = fetched.causes
@@ -100,8 +102,8 @@ class Symbolizer:
             key: the object.
             pids: processes that had it mapped, some or all; of anonymous memory the one that it
                 belongs to, and the processes that this one was forked from.
-            address: u64[n], best distinct: offsets in the file for KIND_ELF and KIND_VDSO, AVMA
-                for the others.
+            address: u64[n], best distinct: offsets in the file for KIND_ELF and KIND_VDSO, as in
+                `JitCode` for KIND_JIT, AVMA for the others.
 
         Returns:
             A resolution of all n addresses in their order; images' are turned into SVMA where the
@@ -115,9 +117,14 @@ class Symbolizer:
             covered = named(table, table.lookup(address), address, NameSource.NO_COVER, path)
             return Resolution(covered, path, KIND_VDSO)
         if key.kind == KIND_VDSO:
-            return self._resolve_vdso(key, path, address)
+            return self._resolve_vdso(key, path, pids, address)
         if key.kind in {KIND_ANON, KIND_JIT}:
-            return self._resolve_anonymous(key, path, pids, address)
+            is_dumped = key.path in self._options.jit_code
+            return (
+                self._resolve_dumped(key, path, address)
+                if is_dumped
+                else self._resolve_anonymous(key, path, pids, address)
+            )
         if key.kind == KIND_ELF:
             return self._resolve_image(key, path, pids, address)
         is_guest = key.path.startswith(_GUEST_PREFIXES)
@@ -162,6 +169,11 @@ class Symbolizer:
             self._tables[identity] = found.image, self._table(found, identity, debug)
         return self._tables[identity]
 
+    def _debug_image(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | None:
+        found = self.images.find(key, pids)
+        debug = None if isinstance(found, Missing) else self.images.debug_file(key, found)
+        return debug.image if debug else None
+
     def _table(
         self, found: FoundImage, identity: FileIdentity, debug: DebugImage | None
     ) -> SymbolTable:
@@ -178,35 +190,59 @@ class Symbolizer:
             self._cache.store(key, table)
         return table
 
-    def _resolve_vdso(self, key: ObjectKey, path: str, offset: NDArray[np.uint64]) -> Resolution:
-        image = read_own_vdso() if key.path == b"[vdso]" else None
+    def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
+        """Return the image of a mapping of KIND_VDSO, or say why there is none."""
+        if key.path == b"[vdso]":
+            image = read_own_vdso()
+        else:
+            until = self._options.recorded_until
+            alive = (live_process(pid, until) for pid in (pids if self._is_here else ()))
+            image = read_compat_vdso(process for process in alive if process)
         if image is None:
-            note = "this process has no vdso of that kind to read the names from"
-            return Resolution(nameless(offset, NameSource.NO_FILE), path, key.kind, note=note)
+            note = "no process with a vdso of that kind still runs to read the names from"
+            return Missing(NameSource.NO_FILE, note)
         if key.build_id:
             is_same = same_build_id(key.build_id, image.build_id)
         else:
             is_same = is_running_kernel(self._options, self._places)
         if not is_same:
             note = "the vdso is that of another kernel than the running one"
-            return Resolution(nameless(offset, NameSource.NO_MATCH), path, key.kind, note=note)
+            return Missing(NameSource.NO_MATCH, note)
+        return image
+
+    def _resolve_vdso(
+        self, key: ObjectKey, path: str, pids: Sequence[int], offset: NDArray[np.uint64]
+    ) -> Resolution:
+        image = self.vdso(key, pids)
+        if isinstance(image, Missing):
+            return Resolution(nameless(offset, image.reason), path, key.kind, note=image.note)
         table = read_symbol_table(image)
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
+
+    def _resolve_dumped(self, key: ObjectKey, path: str, address: NDArray[np.uint64]) -> Resolution:
+        code = self._options.jit_code[key.path]
+        path = path.removeprefix(JITDUMP_PREFIX.decode())
+        row = code.table.lookup(address)
+        return Resolution(
+            named(code.table, row, address, NameSource.NO_COVER, path), path, KIND_JIT
+        )
 
     def _resolve_anonymous(
         self, key: ObjectKey, path: str, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
         notes = []
-        for pid in pids if self._is_here else ():
+        for pid in pids:
+            if not self._is_here and pid not in self._options.jit_maps:
+                continue
             found = self._map_table(pid)
             if isinstance(found, Missing):
                 notes.append(found.note)
                 continue
-            map_path, table = found
+            file_path, table = found
             row = table.lookup(address)
             if (row >= 0).any():
-                path = _shown(map_path)  # says more than "//anon", and whose code it is
+                path = _shown(file_path)  # says more than "//anon", and whose code it is
                 names = named(table, row, address, NameSource.NO_ANONYMOUS, path)
                 return Resolution(names, path, KIND_JIT)
         for note in filter(None, notes):
@@ -218,8 +254,12 @@ class Symbolizer:
         known = self._map_tables.get(pid)
         if known is not None:
             return known
-        file = find_map_file(pid, live_process(pid, self._options.recorded_until))
-        found = file if isinstance(file, Missing) else (file.path, parse_map_file(file.data))
+        found: tuple[bytes, SymbolTable] | Missing
+        if pid in self._options.jit_maps:
+            found = map_path(pid), parse_map_file(self._options.jit_maps[pid])
+        else:
+            file = find_map_file(pid, live_process(pid, self._options.recorded_until))
+            found = file if isinstance(file, Missing) else (file.path, parse_map_file(file.data))
         if len(self._map_tables) == _MOST_MAP_TABLES:
             del self._map_tables[next(iter(self._map_tables))]
         self._map_tables[pid] = found

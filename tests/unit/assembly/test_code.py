@@ -11,7 +11,7 @@ import pytest
 from builders import perfdata as build
 from builders.elf import Symbol, code, elf_file
 from builders.sources import CLOCK_ID, BuiltSource
-from prospect.assembly import code as assembly_code
+from prospect.assembly import code_bytes as assembly_code
 from prospect.assembly.code import CodeChoice
 from prospect.elf.image import ElfImage
 from prospect.pipeline import PipelineOptions, build_profile

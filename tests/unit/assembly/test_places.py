@@ -107,3 +107,49 @@ def test_places_are_sorted_whatever_their_addresses():
             first != second for first, second in itertools.pairwise(pairs)
         )
         assert objects[order[starts]].tolist() == [0, 1, 2]
+
+
+def remapping(*maps):
+    """Place a hit in the middle of anonymous memory among mappings (start, length, name, pgoff)."""
+    log = EventLog()
+    for time, (start, length, name, pgoff) in enumerate(maps, 1):
+        log.mmap(time, 10, CODE + start, length, name, pgoff=pgoff)
+    log.sample(50, 10, CODE + 0x2008)
+    return where(placed(log))
+
+
+def test_a_copy_of_the_executables_code_is_the_executable():
+    program, copy = b"/bin/program", (0x2000, 0x1000, b"//anon", 0)
+    assert remapping((0, 0x4000, program, 0x3000), copy) == [(program, 0x5008)]
+    # A snapshot has what is left of the executable on both sides.
+    left, right = (0, 0x2000, program, 0x3000), (0x3000, 0x1000, program, 0x6000)
+    assert remapping(left, copy, right) == [(program, 0x5008)]
+
+
+def test_memory_beside_or_in_the_place_of_a_library_is_no_copy():
+    program, copy = b"/bin/program", (0x2000, 0x1000, b"//anon", 0)
+    anonymous = [(b"//anon", CODE + 0x2008)]
+    assert remapping((0, 0x2000, program, 0x3000), copy) == anonymous
+    other = (0x3000, 0x1000, program, 0x9000)  # as far apart in memory as no one image is
+    assert remapping((0, 0x2000, program, 0x3000), copy, other) == anonymous
+    first = (0x100000, 0x1000, program, 0)
+    assert remapping(first, (0, 0x4000, b"/lib/closed.so", 0), copy) == anonymous
+
+
+def test_a_file_known_to_be_another_keeps_its_inode():
+    log = EventLog()
+    log.mmap(1, 10, CODE, 0x1000, b"/lib/c.so", inode=5)
+    log.sample(5, 10, CODE)
+    events = log.events()
+    world = build_spaces(events)
+    asked = []
+
+    def is_other(key):
+        asked.append(key)
+        return True
+
+    info = RecordingInfo(build_ids=(BuildId(b"/lib/c.so", b"\x01" * 20),))
+    placement = place(attribute(events.samples, world.timeline), world, info, is_other)
+    key = placement.keys[-1]
+    assert (key.build_id, key.inode) == (b"", 5)
+    assert asked == [key._replace(build_id=b"\x01" * 20)]

@@ -10,6 +10,7 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture import event_choice, syscalls
+from prospect.capture.call_graph import CallGraph
 from prospect.capture.event_choice import choose_events
 from prospect.errors import CaptureError
 
@@ -27,18 +28,34 @@ NEWS = {
 class Kernel:
     """perf_event_open() of some kernel for some user."""
 
-    def __init__(self, version=(6, 18), paranoid=2, privileged=True, precise=None, chain_error=0):
+    def __init__(
+        self,
+        version=(6, 18),
+        *,
+        paranoid=2,
+        privileged=True,
+        precise=None,
+        chain_error=0,
+        stack_error=0,
+        branch_error=errno.EOPNOTSUPP,
+    ):
         self.version, self.paranoid, self.privileged = version, paranoid, privileged
-        self.precise, self.chain_error = precise, chain_error
+        self.precise = precise
+        self.refused = {
+            abi.PERF_SAMPLE_CALLCHAIN: chain_error,
+            abi.PERF_SAMPLE_STACK_USER: stack_error,
+            abi.PERF_SAMPLE_BRANCH_STACK: branch_error,
+        }
         self.opened = []
 
-    def __call__(self, packed, pid, cpu):
+    def __call__(self, packed, pid, cpu):  # noqa: C901 - a line for each refusal
         attr = EventAttr.unpack(packed)
         for version, (flags, read_format) in NEWS.items():
             if self.version < version and (attr.flags & flags or attr.read_format & read_format):
                 raise OSError(errno.EINVAL, "unknown flag")
-        if self.chain_error and attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN:
-            raise OSError(self.chain_error, "no call chains")
+        for kind, error in self.refused.items():
+            if error and attr.sample_type & kind:
+                raise OSError(error, "not in a sample")
         if not self.privileged:
             user_only = bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL)
             if self.paranoid > 2 or (self.paranoid > 1 and not user_only):
@@ -203,3 +220,31 @@ def test_event_that_only_samples_reports_nothing_else(choose):
 def test_rates_are_redrawn_often_but_not_for_every_few_samples(choose, rate_hz, interval_ns):
     plan = choose(Kernel(precise=0))._replace(periods=(rate_hz,))
     assert plan.redraw_interval_ns == interval_ns
+
+
+def test_stacks_are_copied_by_every_clock_and_data_mappings_told_by_the_first(choose):
+    plan = choose(Kernel(), call_graph=CallGraph("dwarf", 4096))
+    first, second = (plan.clock_attr(clock, 4096) for clock in (0, 1))
+    for attr in (first, second, plan.sampling_attr(1000, 4096)):
+        assert attr.sample_type & abi.PERF_SAMPLE_STACK_USER
+        assert attr.sample_stack_user == 4096
+    assert first.flags & abi.FLAG_MMAP_DATA
+    assert not second.flags & abi.FLAG_MMAP_DATA
+
+
+def test_a_kernel_without_stack_copies_records_what_it_can_and_says_so(choose):
+    plan = choose(Kernel(stack_error=errno.ENOSYS), call_graph=CallGraph("auto", 8192))
+    assert plan.attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN
+    assert not plan.attr.sample_type & abi.PERF_SAMPLE_STACK_USER
+    assert any("copies no user stacks" in limit for limit in plan.limits)
+
+
+def test_a_branch_stack_is_a_hardware_counters_or_none(choose):
+    plan = choose(
+        Kernel(precise=2, branch_error=0), allow_hardware=False, call_graph=CallGraph("lbr")
+    )
+    assert plan.clock == "cycles"
+    assert plan.attr.branch_sample_type & abi.PERF_SAMPLE_BRANCH_CALL_STACK
+    for kernel in (Kernel(precise=2), Kernel(branch_error=0)):
+        with pytest.raises(CaptureError, match="--call-graph auto"):
+            choose(kernel, call_graph=CallGraph("lbr"))

@@ -70,7 +70,7 @@ MAPS = (
 
 
 def test_executable_mappings_are_named_as_the_kernels_own_records_name_them():
-    maps = Snapshot().executable_maps(MAPS)
+    maps = Snapshot().wanted_maps(MAPS)
     assert [found.name for found in maps] == [
         b"/usr/bin/tool",
         b"//anon",
@@ -83,7 +83,7 @@ def test_executable_mappings_are_named_as_the_kernels_own_records_name_them():
 
 
 def test_numbers_of_a_mapping_are_read():
-    tool, anonymous, shared, *_ = Snapshot().executable_maps(MAPS)
+    tool, anonymous, shared, *_ = Snapshot().wanted_maps(MAPS)
     assert tool[:8] == (0x55D0C0001000, 0x3000, 0x1000, 0xFE, 0, 100, 5, 2)
     assert (anonymous.prot, anonymous.flags) == (7, 2)
     assert (shared.prot, shared.flags, shared.major, shared.minor) == (4, 1, 8, 0x10)
@@ -91,7 +91,7 @@ def test_numbers_of_a_mapping_are_read():
 
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"nonsense", MAPS[:100], b"r-xp " * 100])
 def test_damaged_maps_give_what_can_be_read(text):
-    assert Snapshot().executable_maps(text) == []
+    assert Snapshot().wanted_maps(text) == []
 
 
 @pytest.fixture

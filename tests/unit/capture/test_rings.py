@@ -9,6 +9,9 @@ import struct
 
 import pytest
 
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.capture.call_graph import sample_bytes
 from prospect.capture.rings import Ring, next_smaller_bytes, ring_size_bytes
 from prospect.errors import CaptureError
 
@@ -66,10 +69,12 @@ def test_ring_may_be_closed_while_a_slice_is_held(kernel):
 
 
 def test_default_size_serves_usual_rates_and_high_rates_get_more():
-    assert ring_size_bytes(200, 1) == ring_size_bytes(2000, 1) == 512 * 1024
-    # A kernel sample with a chain of 16 frames.
-    assert ring_size_bytes(20_000, 1) >= 20_000 * 200
-    assert ring_size_bytes(20_000, 1_000_000) == 512 * 1024
+    kernel_sample = sample_bytes(EventAttr(sample_type=abi.PERF_SAMPLE_CALLCHAIN))
+    assert kernel_sample == 56 + 8 * (2 + 16)
+    for rate_hz in (200, 2000):
+        assert ring_size_bytes(rate_hz * kernel_sample, 1) == 512 * 1024
+    assert ring_size_bytes(20_000 * kernel_sample, 1) >= 20_000 * kernel_sample
+    assert ring_size_bytes(20_000 * kernel_sample, 1_000_000) == 512 * 1024
 
 
 def test_refused_size_is_halved_down_to_a_useful_one():

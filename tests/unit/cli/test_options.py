@@ -46,6 +46,13 @@ from prospect.errors import UsageError
         (["--debuginfod", "5"], "debuginfod_s", 5.0),
         (["--debuginfod=0"], "debuginfod_s", 0.0),
         (["--freq=9"], "frequency_hz", 9),
+        (["-e"], "disassemble", 1),
+        (["-ee"], "disassemble", 2),
+        (["-e", "--disassemble"], "disassemble", 2),
+        (["--disassembler", "library"], "disassembler", "library"),
+        (["-g3"], "gdb_processes", 3),
+        (["--gdb-processes", "1"], "gdb_processes", 1),
+        (["--syntax", "intel"], "syntax", "intel"),
         (["--help"], "help", True),
         (["-h"], "help", True),
         (["--version"], "version", True),
@@ -115,11 +122,13 @@ def test_record_and_report_spell_their_files_differently():
         (["-x"], "-x: no such option"),
         (["--x"], "--x: no such option"),
         (["--f"], "--f could be"),
-        (["-e"], "-e: disassembled profiles are not available in this version"),
-        (["-ee"], "-e: disassembled profiles are not available in this version"),
-        (["--disassemble"], "not available in this version"),
-        (["-g8"], "-g: disassembler processes are not available in this version"),
-        (["-o", "x"], "-o is no option of prospect, but of prospect record"),
+        (["-e", "--format=csv"], "-e: there is no disassembled profile in csv, give json"),
+        (["--disassemble=2"], "--disassemble takes no value"),
+        (["-g0"], "-g 0: give a whole number of at least 1"),
+        (["--gdb-processes", "x"], "--gdb-processes x: give a whole number of at least 1"),
+        (["--disassembler", "objdump"], "--disassembler objdump: give library or gdb"),
+        (["--syntax=arm"], "--syntax arm: give att or intel"),
+        (["-o", "x"], "-o is no option of prospect, but of prospect archive and prospect record"),
     ],
 )
 def test_a_bad_option_is_answered_with_what_to_do(arguments, message):
@@ -136,3 +145,11 @@ def test_no_two_options_of_a_command_share_a_spelling():
 
 def test_every_option_sets_a_field_of_the_settings():
     assert {option.keyword for option in cli.OPTIONS} == set(cli.Settings._fields)
+
+
+def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert parse(cli.REPORT, ["--disassembler=gdb", "x"])[0].disassembler == "gdb"
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(UsageError, match="gdb is not installed"):
+        parse(cli.PROFILE, ["--disassembler=gdb", "true"])

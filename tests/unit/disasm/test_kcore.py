@@ -57,7 +57,7 @@ def core(tmp_path):
 
 def test_code_is_where_the_core_file_has_it(core):
     opened = KernelCore.open(core((TEXT, CODE, None), (MODULE, CODE[::-1], None)))
-    assert opened.machine == layout.EM_X86_64
+    assert opened.image.machine == layout.EM_X86_64
     assert opened.code_at(TEXT, 8) == CODE[:8]
     assert opened.code_at(TEXT + 60, 8) == CODE[60:]
     assert opened.code_at(MODULE + 1, 2) == CODE[::-1][1:3]

@@ -2,7 +2,9 @@
 
 Differences that are left, and why. Bytes that are no instruction: objdump shows several as one
 ``(bad)`` or as a lone prefix, we show one at a time; they stand in tables of constants between
-functions, where no hit is. Ways of writing: see `normal`.
+functions, where no hit is. The waiting forms of x87 instructions (``fstcw``): objdump shows the
+``fwait`` as part of them; to the processor it is an instruction of its own. Ways of writing: see
+`normal`.
 """
 
 import os
@@ -29,8 +31,11 @@ LINE = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*(?:\t(.*))?$")
 
 def images():
     libc = Path("/lib") / (sysconfig.get_config_var("MULTIARCH") or "") / "libc.so.6"
-    names = ["/bin/sh", "/usr/bin/objdump", "/usr/bin/env", "/usr/bin/python3", str(libc)]
-    names += [str(libc.with_name(name)) for name in ("libm.so.6", "libz.so.1", "libstdc++.so.6")]
+    programs = ("sh", "env", "bash", "perl", "objdump", "gdb", "tar")
+    libraries = ("c.so.6", "m.so.6", "z.so.1", "stdc++.so.6", "gcc_s.so.1", "elf.so.1")
+    libraries += ("tinfo.so.6", "zstd.so.1", "lzma.so.5", "gmp.so.10")
+    names = [f"/usr/bin/{name}" for name in programs]
+    names += [str(libc.with_name(f"lib{name}")) for name in libraries]
     return [name for name in names if Path(name).exists()]
 
 

@@ -25,7 +25,8 @@ def mixed(random, cpus=2, length_s=1.0):
 def thinned(profile, keep):
     """Return the profile with some of its samples only."""
     columns = vars(profile.samples)
-    samples = replace(profile.samples, **{name: column[keep] for name, column in columns.items()})
+    kept = {name: column[keep] for name, column in columns.items() if column is not None}
+    samples = replace(profile.samples, **kept)
     count = np.bincount(samples.hit_index, minlength=len(profile.hits))
     return replace(profile, samples=samples, hits=replace(profile.hits, count=count))
 

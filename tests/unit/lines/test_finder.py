@@ -111,14 +111,6 @@ def test_lines_of_a_separate_debug_file_are_those_of_the_whole_one(tmp_path):
 
 
 @NEEDS_GCC
-def test_split_debug_information_is_said_to_be_missing(tmp_path):
-    found = build(tmp_path, "-gsplit-dwarf")
-    frames, note = frames_of(found, addresses_of(found, b"work"))
-    assert not any(frames)
-    assert note == debug_info.SPLIT
-
-
-@NEEDS_GCC
 @pytest.mark.skipif(not shutil.which("dwz"), reason="needs dwz")
 def test_names_in_a_shared_debug_file_are_said_to_be_missing(tmp_path):
     build(tmp_path, name="one")

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prospect.render.escape import display_width, escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import display_width, escaped
 
 CELL = st.text(max_size=30).map(escaped).map(str.strip)
 

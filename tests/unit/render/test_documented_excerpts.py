@@ -11,7 +11,13 @@ REPORT = (ROOT / "docs" / "report.md").read_text()
 SCHEMA = (ROOT / "docs" / "schema.md").read_text()
 GOLDEN = [
     (ROOT / "tests" / "golden" / "report" / name).read_text()
-    for name in ("qsort_v2.txt", "qsort_vk.txt", "interrupted_v4.txt", "ledger.txt")
+    for name in (
+        "qsort_v2.txt",
+        "qsort_vk.txt",
+        "interrupted_v4.txt",
+        "ledger.txt",
+        "disassembled.txt",
+    )
 ]
 
 

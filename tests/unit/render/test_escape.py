@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.render.text.escape import display_width, escaped, padded, shortened
+from prospect.render.escape import display_width, escaped, padded, shortened
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=40)
 

@@ -10,7 +10,8 @@ from builders.profile import (
     qsort_profile,
     rowless_profile,
 )
-from prospect.render.registry import RENDERERS, make_renderer
+from builders.stacks import lined_stacks_profile, stacks_profile
+from prospect.render.registry import make_renderer, renderer_class
 
 CASES = {
     "qsort_v2": (qsort_profile, "text", {"detail": "2"}),
@@ -32,17 +33,33 @@ CASES = {
     "hostile_names_json": (hostile_profile, "json", {}),
     "hostile_names_csv": (hostile_profile, "csv", {}),
     "rowless_hits": (rowless_profile, "text", {"detail": "4"}),
+    "stacks_folded": (stacks_profile, "folded", {"detail": "4"}),
+    "stacks_svg": (stacks_profile, "svg", {"detail": "4"}),
+    "stacks_speedscope": (stacks_profile, "speedscope", {}),
+    "stacks_callgrind": (lined_stacks_profile, "callgrind", {"inline": True}),
+    "stacks_firefox": (lined_stacks_profile, "firefox", {"inline": True}),
+    "stacks_chrome": (stacks_profile, "chrome", {"detail": "4"}),
+    "hostile_names_folded": (hostile_profile, "folded", {}),
+    "hostile_names_svg": (hostile_profile, "svg", {}),
     "no_samples": (empty_profile, "text", {}),
     "no_samples_json": (empty_profile, "json", {}),
     "no_samples_csv": (empty_profile, "csv", {}),
 }
+SAYING_THE_VERSION = (
+    "text.header",
+    "json.report",
+    "speedscope",
+    "callgrind",
+    "firefox",
+    "chrome_trace",
+)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_report_is_as_it_was(case, golden, monkeypatch):
-    monkeypatch.setattr("prospect.render.text.header.__version__", "0.1.0")
-    monkeypatch.setattr("prospect.render.json.report.__version__", "0.1.0")
+    for module in SAYING_THE_VERSION:
+        monkeypatch.setattr(f"prospect.render.{module}.__version__", "0.1.0")
     make_profile, name, options = CASES[case]
     out = io.BytesIO()
     make_renderer(name, **options).render(make_profile(), out)
-    golden(f"report/{case}{RENDERERS[name].suffix}", out.getvalue())
+    golden(f"report/{case}{renderer_class(name).suffix}", out.getvalue())

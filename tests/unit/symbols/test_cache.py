@@ -269,3 +269,15 @@ def test_a_build_id_makes_the_place_of_the_file_irrelevant():
 
 def test_a_debug_file_without_a_build_id_is_not_cached():
     assert cache_key(FILE, image(bytes(20)), image()) is None
+
+
+def test_frame_rows_and_line_tables_are_told_apart(cache):
+    cache.store_frames("key", b"the rows of frames")
+    assert cache.load_lines("key") is None
+    cache.store_lines("key", b"the lines")
+    assert bytes(cache.load_frames("key")) == b"the rows of frames"
+    assert bytes(cache.load_lines("key")) == b"the lines"
+    assert cache.load_frames("another") is None
+    for path in cache.directory.glob("*.frames"):
+        path.write_bytes(path.read_bytes()[:-1])
+    assert cache.load_frames("key") is None

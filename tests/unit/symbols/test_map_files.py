@@ -121,3 +121,35 @@ class TestWhichFilesAreBelieved:
         os.truncate(path, 1 << 40)
         os.chown(path, 65534, 65534)
         assert "not a regular file of at most" in find_map_file(1, self.process(owner=65534)).note
+
+
+class TestReuse:
+    def sources(self, text):
+        table = parse_map_file(text)
+        names = [name.decode() for name in table.names(range(len(table)))]
+        return {(name, NameSource(one)) for name, one in zip(names, table.source, strict=True)}
+
+    def test_an_address_of_two_names_is_told(self):
+        found = self.sources(b"1000 10 old\n2000 10 other\n1000 10 new\n")
+        assert found == {("new", NameSource.MAP_REUSED), ("other", NameSource.MAP_FILE)}
+
+    def test_a_repeated_line_is_not(self):
+        assert self.sources(b"1000 10 one\n1000 10 one\n") == {("one", NameSource.MAP_FILE)}
+
+    def test_what_was_not_written_over_is_certain(self):
+        found = self.sources(b"1000 100 old\n1080 10 new\n1100 10 behind\n")
+        assert found == {
+            ("old", NameSource.MAP_FILE),
+            ("new", NameSource.MAP_REUSED),
+            ("behind", NameSource.MAP_FILE),
+        }
+
+
+def test_a_file_that_a_later_process_of_the_number_wrote(tmp_path, monkeypatch):
+    path = tmp_path / "later.map"
+    path.write_bytes(b"1000 10 name\n")
+    monkeypatch.setattr(map_files, "map_path", lambda _: bytes(path))
+    # The recorded process is gone; its number is now that of this one, which began before the file.
+    found = find_map_file(os.getpid(), None)
+    assert isinstance(found, Missing)
+    assert "a later process" in found.note

@@ -1,12 +1,13 @@
 import errno
+import mmap
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from prospect import held_files
 from prospect.profile.naming import NameSource
-from prospect.symbols import opening
 from prospect.symbols.opening import OpenFile, open_below, open_file, read_system_file
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -71,17 +72,16 @@ def test_a_final_link_is_followed_only_if_asked_for(tmp_path: Path) -> None:
 def test_a_big_file_of_another_user_is_read_and_not_mapped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "MAPPED_FROM_BYTES", 1)
+    monkeypatch.setattr(held_files, "MAPPED_FROM_BYTES", 1)
     path = tmp_path / "file"
     path.write_bytes(b"x" * 10000)
-    mapped = open_file(os.fsencode(path))
+    assert isinstance(open_file(os.fsencode(path)).data.obj, mmap.mmap)
     os.chown(path, 65534, 65534)
     read = open_file(os.fsencode(path))
     os.truncate(path, 0)
     # Touching the mapping of a file that was cut would kill this process.
     assert bytes(read.data) == b"x" * 10000
-    assert isinstance(mapped.data.obj, opening.mmap.mmap)
-    assert not isinstance(read.data.obj, opening.mmap.mmap)
+    assert not isinstance(read.data.obj, mmap.mmap)
 
 
 @AS_ROOT
@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_not_mapped(tmp_path: Path, monkeypatch: pytest.M
     def never(*_: object, **__: object) -> None:
         raise AssertionError("mapped")
 
-    monkeypatch.setattr(opening, "MAPPED_FROM_BYTES", 1)
+    monkeypatch.setattr(held_files, "MAPPED_FROM_BYTES", 1)
     monkeypatch.setattr(os, "pread", refuse)
     monkeypatch.setattr("mmap.mmap", never)
     (tmp_path / "resource0").write_bytes(bytes(100))

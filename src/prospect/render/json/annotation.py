@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.profile.naming import NameSource
 from prospect.profile.source import FLOW_NAMES, NO_TARGET
-from prospect.render.json.encoding import encoded
+from prospect.render.encoding import encoded
 from prospect.render.json.fields import event_fields
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
-    from prospect.profile.annotation import AnnotatedRoutine, AnnotationView, EventAnnotation
+    from prospect.profile.annotated_routine import AnnotatedRoutine
+    from prospect.profile.annotation import AnnotationView, EventAnnotation
     from prospect.profile.source import LineTable
 
 SCHEMA = "prospect-annotate/1"

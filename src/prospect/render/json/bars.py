@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.render.json.encoding import rounded
+from prospect.render.encoding import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prospect.profile.causes import CAUSE_KIND_NAMES
+from prospect.render.encoding import finite
 from prospect.render.json.bars import bar_fields
-from prospect.render.json.encoding import finite
 
 if TYPE_CHECKING:
     from prospect.profile.view import EventView

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from prospect.profile.portions import PORTION_NAMES
-from prospect.render.json.encoding import encoded, finite
+from prospect.render.encoding import encoded, finite
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
 

@@ -13,9 +13,10 @@ from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
 from prospect.profile.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
 from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.render.encoding import finite
 from prospect.render.json.bars import bar_fields, row_fields
 from prospect.render.json.causes import cause_fields, syscall_fields
-from prospect.render.json.encoding import finite
+from prospect.render.json.disassembly import disassembly_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import EventInfo
     from prospect.profile.quality import SymbolQuality
     from prospect.profile.routines import RoutineTable
+    from prospect.profile.stack_quality import StackQuality
     from prospect.profile.view import ReportView
     from prospect.render.event_report import EventReport
 
@@ -168,7 +170,11 @@ def _routines_of_process(report: EventReport, process: int, portion: int) -> dic
     table = report.event.routine_table(process, portion)
     late = report.late.of_process(process, portion, table) if report.late else None
     estimates = report.estimates.routine_rows(report.event, process, portion)
-    return _routines(report.view, table, estimates, late)
+    fields = _routines(report.view, table, estimates, late)
+    if report.code:
+        routines = report.code.of_process(process, portion, table, estimates.half_width_s)
+        fields["disassembly"] = disassembly_fields(report.view.profile, report.code.code, routines)
+    return fields
 
 
 def _routines(
@@ -227,11 +233,39 @@ def kernel_fields(report: EventReport) -> Iterator[dict[str, Any]]:
     if kernel is None or estimates.kernel is None:
         return
     late_share = late.of_kernel(kernel.whole) if late else None
-    yield {"part": "all", **_routines(report.view, kernel.whole, estimates.kernel, late_share)}
+    whole = _routines(report.view, kernel.whole, estimates.kernel, late_share)
+    if report.code:
+        routines = report.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
+        whole["disassembly"] = disassembly_fields(report.view.profile, report.code.code, routines)
+    yield {"part": "all", **whole}
     if report.view.detail == "k":
         for (name, table), of_part in zip(kernel.parts, estimates.kernel_parts, strict=True):
             late_share = late.of_kernel(table, PART_NAMES.index(name)) if late else None
             yield {"part": name, **_routines(report.view, table, of_part, late_share)}
+
+
+def stack_quality_fields(quality: StackQuality | None) -> dict[str, Any]:
+    """Return what became of copies of user stacks; nothing where there are none."""
+    if quality is None:
+        return {}
+    half, most = quality.cut_frames
+    return {
+        "stack_quality": {
+            "samples": quality.samples,
+            "without_copy": quality.without_copy,
+            "copy_bytes": quality.copy_bytes,
+            "by_end": quality.by_end,
+            "continued": quality.continued,
+            "cut_frames_median": half,
+            "cut_frames_most": most,
+            "size_for_99": quality.size_for_99,
+            "is_size_least": quality.is_size_least,
+            "places": [
+                {"object": place.object_path, "reason": place.reason, "samples": place.samples}
+                for place in quality.places
+            ],
+        }
+    }
 
 
 def quality_fields(view: ReportView, quality: SymbolQuality) -> dict[str, Any]:

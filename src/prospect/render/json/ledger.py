@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prospect.estimate.lateness import USUAL_SHARE
-from prospect.render.json.encoding import finite
+from prospect.render.encoding import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.estimate.agreement import agreements
 from prospect.estimate.books import run_books
-from prospect.profile.view import report_view
+from prospect.estimate.calls import estimate_calls
+from prospect.profile.calls_view import CallsChoice, calls_view
+from prospect.profile.sample_choice import SampleChoice
+from prospect.render.encoding import encoded
 from prospect.render.event_report import event_reports
+from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.json.calls import calls_fields
 from prospect.render.json.causes import cause_fields, counting_fields, syscall_fields
-from prospect.render.json.encoding import encoded
 from prospect.render.json.fields import (
     detail_fields,
     event_fields,
@@ -25,6 +29,7 @@ from prospect.render.json.fields import (
     process_fields,
     quality_fields,
     run_fields,
+    stack_quality_fields,
 )
 from prospect.render.json.ledger import (
     accounting_fields,
@@ -32,16 +37,12 @@ from prospect.render.json.ledger import (
     lateness_fields,
     ledger_fields,
 )
-from prospect.render.renderer import write_pieces
 from prospect.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
     from prospect.estimate.books import RunBooks
-    from prospect.profile.model import Profile
-    from prospect.profile.processes import Detail
     from prospect.profile.view import ReportView
     from prospect.render.event_report import EventReport
 
@@ -49,36 +50,28 @@ SCHEMA = "prospect-report/1"
 
 
 @dataclass(frozen=True)
-class JsonRenderer:
+class JsonRenderer(FiguresRenderer):
     """Every figure of the report, for programs.
 
     Attributes:
-        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
-        user_threshold_s: `-m`: leave out rows under so much user time.
-        kernel_threshold_s: `-k`: the same for kernel time.
+        detail, user_threshold_s, kernel_threshold_s: see `FiguresRenderer`.
+        disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
+        calls: sections of who called whom, as `prospect calls --show` names them.
     """
 
     name: ClassVar[str] = "json"
     suffix: ClassVar[str] = ".json"
     media_type: ClassVar[str] = "application/json"
 
-    detail: Detail = "2"
-    user_threshold_s: float = 0.02
-    kernel_threshold_s: float = 0.02
+    disassemble: int = 0
+    calls: tuple[str, ...] = ()
 
-    def render(self, profile: Profile, out: BinaryIO) -> None:
-        """Write the document to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-            UsageError: an option has no meaning.
-        """
-        view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
-        write_pieces(_document(view), out)
+    def pieces(self, view: ReportView) -> Iterator[bytes]:
+        """Yield the document; its big lists piece by piece, so that no big string is built."""
+        return _document(view, self.disassemble, self.calls)
 
 
-def _document(view: ReportView) -> Iterator[bytes]:
-    """Yield the document; its big lists piece by piece, so that no big string is built."""
+def _document(view: ReportView, disassemble: int, calls: tuple[str, ...]) -> Iterator[bytes]:
     books = run_books(view.profile)
     head = {
         "schema": SCHEMA,
@@ -87,6 +80,7 @@ def _document(view: ReportView) -> Iterator[bytes]:
             "detail": view.detail,
             "user_threshold_s": view.user_threshold_s,
             "kernel_threshold_s": view.kernel_threshold_s,
+            **({"disassemble": disassemble} if disassemble else {}),
         },
         "run": run_fields(view),
         "notes": list(view.notes),
@@ -96,16 +90,27 @@ def _document(view: ReportView) -> Iterator[bytes]:
         "ledger": ledger_fields(books.ledger),
         "lateness": lateness_fields(books.lateness),
         "own_cost": cost_fields(books.cost),
+        **stack_quality_fields(view.profile.stack_quality),
+        **_calls(view, calls),
     }
     yield b"{"
     for key, value in head.items():
         yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"events": ['
-    for number, report in enumerate(event_reports(view, books.lateness)):
+    for number, report in enumerate(event_reports(view, books.lateness, disassemble)):
         yield b",\n{" if number else b"\n{"
         yield from _event(report, books)
         yield b"}"
     yield b"\n]}\n"
+
+
+def _calls(view: ReportView, sections: tuple[str, ...]) -> dict[str, Any]:
+    if not sections:
+        return {}
+    if view.profile.stacks is None:
+        return {"calls": None}
+    calls = calls_view(view.profile, CallsChoice(SampleChoice(view.detail), sections))
+    return {"calls": calls_fields(calls, estimate_calls(calls))}
 
 
 def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:

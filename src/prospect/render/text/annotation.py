@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.profile.naming import LABELS, NameSource
+from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.arrows import ASCII, BOXES
-from prospect.render.text.escape import escaped
 from prospect.render.text.listing import Form, Listing
 from prospect.render.text.numbers import Figures, counted, percent, percent_digits
 from prospect.render.text.style import RULE, Style
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.profile.annotation import AnnotatedRoutine, AnnotationView, EventAnnotation
+    from prospect.profile.annotated_routine import AnnotatedRoutine
+    from prospect.profile.annotation import AnnotationView, EventAnnotation
 
 
 @dataclass(frozen=True)

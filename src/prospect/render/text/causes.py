@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prospect.profile.causes import CAUSE_KIND_NAMES
 from prospect.profile.model import CAUSE_SYSCALL
+from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import escaped
 from prospect.render.text.numbers import counted, percent_column, percent_digits
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from prospect.render.text.escape import display_width, padded
+from prospect.render.escape import display_width, padded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

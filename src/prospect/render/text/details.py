@@ -12,9 +12,10 @@ from prospect.profile.portions import (
     PORTION_USER,
 )
 from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.render.escape import escaped
 from prospect.render.text.causes import process_cause_lines
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import escaped
+from prospect.render.text.disassembly import process_disassembly
 from prospect.render.text.numbers import counted
 from prospect.render.text.routines import Rows
 from prospect.render.text.style import RULE
@@ -140,7 +141,9 @@ def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) ->
         if portion == PORTION_KERNEL and event.event.excludes_kernel:
             yield "Not sampled."
         else:
-            yield from routines.lines(_rows(page, process, portion), option, threshold_s)
+            rows = _rows(page, process, portion)
+            yield from routines.lines(rows, option, threshold_s)
+            yield from process_disassembly(page, process, portion, rows)
         yield ""
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from prospect.profile.portions import PORTION_NAMES
+from prospect.render.escape import escaped, shortened
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import escaped, shortened
 from prospect.render.text.numbers import counted
 from prospect.render.text.style import Style
 from prospect.render.text.verdict import percent_change, verdict_line

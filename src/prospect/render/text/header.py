@@ -7,7 +7,7 @@ import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from prospect.render.text.escape import escaped
+from prospect.render.escape import escaped
 from prospect.render.text.numbers import counted
 from prospect.version import __version__
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.profile.kernel import PART_NAMES
+from prospect.render.text.disassembly import kernel_disassembly
 from prospect.render.text.routines import Rows
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter)
     for title, rows in profiles:
         yield from page.style.section(title)
         yield from routines.lines(rows, "-k", page.view.kernel_threshold_s)
+        if title == _WHOLE_TITLE:
+            yield from kernel_disassembly(page, rows)
         yield ""
     if page.view.detail == "k":
         terms = " + ".join(str(table.total_hits) for _, table in kernel.parts)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prospect.render.escape import escaped, shortened
 from prospect.render.text.arrows import draw_arrows
-from prospect.render.text.escape import escaped, shortened
 from prospect.render.text.numbers import counted, percent, percent_digits
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.profile.annotation import AnnotatedRoutine
+    from prospect.profile.annotated_routine import AnnotatedRoutine
     from prospect.profile.source import CodeTable, LineTable
     from prospect.render.text.arrows import Glyphs
     from prospect.render.text.numbers import Figures
@@ -29,7 +29,6 @@ _HOT_SHARE = 0.1
 _SOURCE_WIDTH = 100
 _NAME_WIDTH = 48
 _GAP = "  "
-_TITLES = ("Hits", "Secs", "±", "Pcnt")
 
 
 class Form(NamedTuple):
@@ -66,7 +65,7 @@ class Listing:
         routine = self._routine
         yield f"{self._title}{_GAP}Address and instruction"
         everything = np.ones(len(routine.counted), np.bool_)
-        shown = everything if self._form.whole else _near_hits(routine.counted)
+        shown = everything if self._form.whole else near_hits(routine.counted)
         before: object = None
         skipped = 0
         for row, is_shown in enumerate(shown.tolist()):
@@ -86,7 +85,7 @@ class Listing:
             yield self._instruction_line(row)
         if skipped:
             yield self._skip_line(skipped)
-        yield from self._closing_lines()
+        yield from closing_lines(self._code, routine, self._start)
 
     def _instruction_line(self, row: int) -> str:
         routine, code, at = self._routine, self._code, self._routine.rows.start + row
@@ -130,23 +129,37 @@ class Listing:
         if text:
             yield self._form.style.cut(f"{margin}    {shortened(escaped(text), _SOURCE_WIDTH)}")
 
-    def _closing_lines(self) -> Iterator[str]:
-        routine, code = self._routine, self._code
-        if routine.stray_hits:
-            yield (
-                f"- {counted(routine.stray_hits, 'hit')} at addresses where no instruction begins: "
-                "the code was changed while it ran, or holds data."
-            )
-        if routine.likely >= 0 and routine.likely != routine.hottest:
-            hottest, likely = (
-                int(code.address[routine.rows.start + row]) - self._start
-                for row in (routine.hottest, routine.likely)
-            )
-            text = " ".join(code.text[routine.rows.start + routine.likely].split())
-            yield (
-                f"- The most hits are at <+{hottest}>; likely meant is the instruction before it, "
-                f"<+{likely}>: {escaped(text)}"
-            )
+
+def closing_lines(code: CodeTable, routine: AnnotatedRoutine, start: int) -> Iterator[str]:
+    """Yield what is to be known of a routine's hits: strays, and which instruction is meant.
+
+    Args:
+        code: the code table.
+        routine: one of its routines.
+        start: where that begins.
+    """
+    if routine.stray_hits:
+        yield (
+            f"- {counted(routine.stray_hits, 'hit')} at addresses where no instruction begins: "
+            "the code was changed while it ran, or holds data."
+        )
+
+    def place(row: int) -> tuple[int, str]:
+        at = routine.rows.start + row
+        return int(code.address[at]) - start, escaped(" ".join(code.text[at].split()))
+
+    if routine.likely >= 0 and routine.likely != routine.hottest:
+        offset, text = place(routine.likely)
+        yield (
+            f"- The most hits are at <+{place(routine.hottest)[0]}>; likely meant is the "
+            f"instruction before it, <+{offset}>: {text}"
+        )
+    if routine.unmasking >= 0:
+        offset, text = place(routine.unmasking)
+        yield (
+            f"- The most hits are at <+{place(routine.hottest)[0]}>, where interrupts come back on "
+            f"behind <+{offset}>: {text}; they stand for the time without interrupts before it."
+        )
 
 
 def _figure_columns(
@@ -155,29 +168,41 @@ def _figure_columns(
     """Return the titles of the figures, and those of each instruction; "" where it has no hit."""
     hits = routine.counted.tolist()
     error = routine.instruction_half_width_s
-    columns = [
-        [str(one) for one in hits],
-        figures.seconds_column(routine.instruction_seconds.tolist()) if figures.has_time else [],
-        figures.seconds_column(error.tolist()) if figures.has_time and error is not None else [],
-        [percent(one, digits) for one in routine.instruction_share.tolist()],
+    columns = {"Hits": [str(one) for one in hits]}
+    if figures.has_time:
+        columns["Secs"] = figures.seconds_column(routine.instruction_seconds.tolist())
+        if error is not None:
+            columns["±"] = figures.seconds_column(error.tolist())
+    columns["Pcnt"] = [percent(one, digits) for one in routine.instruction_share.tolist()]
+    return in_columns(columns, hits)
+
+
+def in_columns(columns: dict[str, list[str]], hits: list[int]) -> tuple[str, list[str]]:
+    """Return the line of titles, and the figures of each instruction, "" where it has no hit.
+
+    Args:
+        columns: the cells by title, all equally many.
+        hits: of each instruction.
+    """
+    shown = [
+        [cell if hit else "" for cell, hit in zip(column, hits, strict=True)]
+        for column in columns.values()
     ]
-    titles = [title for title, column in zip(_TITLES, columns, strict=True) if column]
-    present = [column for column in columns if column]
     widths = [
-        max(len(title), *map(len, column)) for title, column in zip(titles, present, strict=True)
+        max(len(title), *map(len, column)) for title, column in zip(columns, shown, strict=True)
     ]
     rows = [
         _GAP.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) if hit else ""
-        for hit, row in zip(hits, zip(*present, strict=True), strict=True)
+        for hit, row in zip(hits, zip(*shown, strict=True), strict=True)
     ]
-    return _GAP.join(t.rjust(width) for t, width in zip(titles, widths, strict=True)), rows
+    return _GAP.join(t.rjust(width) for t, width in zip(columns, widths, strict=True)), rows
 
 
-def _near_hits(hits: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return bool[n]: which instructions are close to one with a hit."""
+def near_hits(hits: NDArray[np.int64], context: int = _CONTEXT) -> NDArray[np.bool_]:
+    """Return bool[n]: which instructions are at most `context` away from one with a hit."""
     has_hits = np.flatnonzero(hits)
     shown = np.zeros(len(hits), np.bool_)
-    for distance in range(-_CONTEXT, _CONTEXT + 1):
+    for distance in range(-context, context + 1):
         near = has_hits + distance
         shown[near[(near >= 0) & (near < len(hits))]] = True
     edges = np.flatnonzero(np.diff(shown.astype(np.int8), prepend=1, append=1))

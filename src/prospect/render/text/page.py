@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from prospect.estimate.late_routines import LateRoutines
     from prospect.estimate.report import EventEstimates
+    from prospect.profile.disassembly import EventCode
     from prospect.profile.view import EventView, ReportView
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style
@@ -20,6 +21,7 @@ class Page(NamedTuple):
         event: of this event.
         estimates: its error bars and marks.
         late: the late shares of its kernel routines, None where its clock is no timer.
+        code: its hits by instruction, None unless asked for.
         figures: how its times are written.
         style: how lines are coloured.
     """
@@ -28,5 +30,6 @@ class Page(NamedTuple):
     event: EventView
     estimates: EventEstimates
     late: LateRoutines | None
+    code: EventCode | None
     figures: Figures
     style: Style

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.profile.naming import LABELS, REMEDIES
+from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import escaped
 from prospect.render.text.numbers import Figures, counted, percent, percent_column, percent_digits
 
 if TYPE_CHECKING:

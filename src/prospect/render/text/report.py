@@ -6,18 +6,23 @@ of Prospect 0.9's report (Tsariounov, OLS 2002).
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.estimate.agreement import agreements
 from prospect.estimate.books import run_books
-from prospect.profile.view import report_view
+from prospect.estimate.calls import estimate_calls
+from prospect.profile.calls_view import CallsChoice, calls_view
+from prospect.profile.sample_choice import SampleChoice
+from prospect.render.escape import escaped
 from prospect.render.event_report import event_reports
-from prospect.render.renderer import write_pieces
+from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.text.accounting import accounting_lines
+from prospect.render.text.calls import calls_lines
 from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
-from prospect.render.text.escape import escaped
+from prospect.render.text.disassembly import disassembly_note
 from prospect.render.text.header import header_lines
 from prospect.render.text.kernel import kernel_lines
 from prospect.render.text.ledger import ledger_lines
@@ -25,6 +30,7 @@ from prospect.render.text.numbers import Figures
 from prospect.render.text.page import Page
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
+from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style
 from prospect.render.text.summary import summary_lines
@@ -32,22 +38,19 @@ from prospect.render.text.syscalls import system_call_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
     from prospect.estimate.books import RunBooks
-    from prospect.profile.model import Profile
-    from prospect.profile.processes import Detail
     from prospect.profile.view import EventView, ReportView
+    from prospect.render.event_report import EventReport
 
 
 @dataclass(frozen=True)
-class TextRenderer:
+class TextRenderer(FiguresRenderer):
     """Prospect's report, for people.
 
     Attributes:
-        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
-        user_threshold_s: `-m`: leave out rows under so much user time.
-        kernel_threshold_s: `-k`: the same for kernel time.
+        disassemble: `-e`: 1 shows instructions of the routines that pass the thresholds, 2 of all.
+        calls: sections of who called whom, as `prospect calls --show` names them.
         colour: mark titles, warnings and cut lines for a terminal.
     """
 
@@ -55,30 +58,27 @@ class TextRenderer:
     suffix: ClassVar[str] = ".txt"
     media_type: ClassVar[str] = "text/plain; charset=utf-8"
 
-    detail: Detail = "2"
-    user_threshold_s: float = 0.02
-    kernel_threshold_s: float = 0.02
+    disassemble: int = 0
+    calls: tuple[str, ...] = ()
     colour: bool = False
 
-    def render(self, profile: Profile, out: BinaryIO) -> None:
-        """Write the report to `out`, which stays open.
-
-        Raises:
-            RenderError: `out` cannot be written.
-            UsageError: an option has no meaning.
-        """
-        view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
-        lines = report_lines(view, Style(self.colour))
-        write_pieces((f"{line}\n".encode() for line in lines), out)
+    def pieces(self, view: ReportView) -> Iterator[bytes]:
+        """Yield the lines of the report."""
+        style = Style(self.colour)
+        lines = itertools.chain(
+            report_lines(view, style, self.disassemble), _calls(view, self.calls, style)
+        )
+        return (f"{line}\n".encode() for line in lines)
 
 
-def report_lines(view: ReportView, style: Style) -> Iterator[str]:
+def report_lines(view: ReportView, style: Style, disassemble: int = 0) -> Iterator[str]:
     """Yield the lines of a report without their ends."""
     yield from header_lines(view, style)
     books = run_books(view.profile)
-    pages = _pages(view, books, style)
+    pages = _pages(event_reports(view, books.lateness, disassemble), style)
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
+    yield from stack_quality_lines(view.profile.stack_quality, style)
     for number, page in enumerate(pages, start=1):
         if len(pages) > 1:
             yield RULE
@@ -88,11 +88,20 @@ def report_lines(view: ReportView, style: Style) -> Iterator[str]:
         yield from _event_lines(page, books)
 
 
-def _pages(view: ReportView, books: RunBooks, style: Style) -> list[Page]:
-    return [
-        Page(*report, _figures(report.event), style)
-        for report in event_reports(view, books.lateness)
-    ]
+def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterator[str]:
+    """Yield who called whom, behind everything else."""
+    if not sections:
+        return
+    yield from ["", RULE]
+    if view.profile.stacks is None:
+        yield "Note: no sample has a call chain: there is nothing to say about calls."
+        return
+    calls = calls_view(view.profile, CallsChoice(SampleChoice(view.detail), sections))
+    yield from calls_lines(calls, estimate_calls(calls), style)
+
+
+def _pages(reports: list[EventReport], style: Style) -> list[Page]:
+    return [Page(*report, _figures(report.event), style) for report in reports]
 
 
 def _figures(event: EventView) -> Figures:
@@ -105,6 +114,7 @@ def _event_lines(page: Page, books: RunBooks) -> Iterator[str]:
     yield from summary_lines(page)
     accounted = agreements(view.profile, event, books.ledger)
     yield from accounting_lines(accounted, figures, style)
+    yield from disassembly_note(page)
     if view.detail != "k":
         yield from details_lines(page, routines)
     if event.kernel is not None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.profile.naming import LABELS, NameSource
+from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import display_width, escaped, shortened
 from prospect.render.text.numbers import (
     NO_TIME,
     Figures,

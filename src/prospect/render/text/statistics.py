@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from prospect.render.text.escape import escaped
+from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

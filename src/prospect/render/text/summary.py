@@ -12,8 +12,8 @@ from prospect.profile.portions import (
     PORTION_OTHER,
     PORTION_USER,
 )
+from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import escaped
 from prospect.render.text.numbers import counted, percent, percent_digits, rank_column
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def summary_lines(page: Page) -> Iterator[str]:
         yield skipped_line
     yield total_line
     yield _wall_line(view, event, page.figures)
-    yield from page.estimates.sentences
+    yield from map(escaped, page.estimates.sentences)
     yield ""
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.escape import escaped
 from prospect.render.text.numbers import NO_TIME, counted, percent_column, percent_digits
 
 if TYPE_CHECKING:

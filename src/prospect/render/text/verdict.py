@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from prospect.render.text.escape import escaped
+from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
     from prospect.estimate.verdict import Verdict

@@ -1,0 +1,220 @@
+"""Source lines and inlined functions of a whole recording, against ``perf report --inline``.
+
+    python benchmarks/lines.py [--recording FILE] [--seconds N] [--perf-limit SEC] [--nodes N]
+
+Without a recording, `perf record -a --call-graph dwarf` makes one while g++ compiles a C++ program
+made of templates and the program, built with -g -O2, runs: its debug information, and what
+is installed for the system's libraries (libc6-dbg, libbinutils-dbg), is what both tools read. perf
+looks inlined functions up only for stacks that it unwinds itself. Each tool then runs as a whole
+process: perf once, as it may take minutes and is stopped at `--perf-limit`; ours with an empty
+cache and again with a full one. Figures are processor seconds with those of children (perf starts
+addr2line), seconds of the clock on the wall, and peak memory; ratios are of processor seconds. Ours
+finds the stacks, and the source line and the inlined functions of every location, and writes the
+report; how often each distinct (object, address) was looked up is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+PROGRAM = """
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+struct Env { std::unordered_map<std::string, double> vars; };
+struct Node { virtual ~Node() = default; virtual double eval(Env &e) const = 0; };
+using P = std::unique_ptr<Node>;
+struct Num : Node {
+  double v;
+  explicit Num(double x) : v(x) {}
+  double eval(Env &) const override { return v; }
+};
+struct Var : Node {
+  std::string n;
+  explicit Var(std::string s) : n(std::move(s)) {}
+  double eval(Env &e) const override {
+    auto it = e.vars.find(n);
+    return it == e.vars.end() ? 0 : it->second;
+  }
+};
+template <int K> struct Op : Node {
+  P a, b;
+  Op(P x, P y) : a(std::move(x)), b(std::move(y)) {}
+  double eval(Env &e) const override {
+    double x = a->eval(e), y = b->eval(e);
+    std::vector<double> t(8 + K % 7);
+    std::iota(t.begin(), t.end(), x);
+    std::sort(t.begin(), t.end(), [y](double p, double q) {
+      return std::fmod(p * (K + 3), y * y + 2) < std::fmod(q * (K + 3), y * y + 2);
+    });
+    std::map<int, double> m;
+    for (double one : t) m[int(one * K) % 50] += one;
+    return std::accumulate(m.begin(), m.end(), 0.0,
+                           [](double p, auto &q) { return p * 0.5 + q.second; }) / (K + 1);
+  }
+};
+template <int N> P make(std::mt19937 &r, int depth) {
+  if (depth == 0)
+    return r() % 2 ? P(new Num(r() % 100)) : P(new Var("v" + std::to_string(r() % 20)));
+  int pick = r() % N;
+  P res;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    ((int(I) == pick ? void(res = std::make_unique<Op<int(I)>>(make<N>(r, depth - 1),
+                                                               make<N>(r, depth - 1)))
+                     : void()), ...);
+  }(std::make_index_sequence<N>());
+  return res;
+}
+int main() {
+  std::mt19937 r(7);
+  Env e;
+  double sum = 0;
+  std::map<std::string, int> words;
+  std::regex re("([a-z]+)([0-9]+)");
+  for (int i = 0; i < 20; i++) e.vars["v" + std::to_string(i)] = i * 1.5;
+  for (int i = 0;; i++) {
+    P t = make<NODES>(r, 10);
+    sum += t->eval(e);
+    std::ostringstream o;
+    for (int j = 0; j < 300; j++) o << "ab" << r() % 999 << ' ';
+    std::string s = o.str();
+    for (std::sregex_iterator m(s.begin(), s.end(), re), end; m != end; ++m) words[(*m)[2]]++;
+    e.vars["v" + std::to_string(i % 20)] = std::fmod(sum, 100);
+  }
+}
+"""
+LOAD = """
+end=$((SECONDS+$1)); cd "$2"
+timeout "$1" ./program &
+while [ $SECONDS -lt $end ]; do
+    timeout "$1" g++ -std=c++20 -g -O2 -DNODES=20 -o again program.cpp
+done
+wait
+"""
+# A name for everything that `prospect report` would do, and the lines of all locations besides.
+OURS = """
+import sys
+from pathlib import Path
+import numpy as np
+from prospect.lines.finder import LineFinder
+from prospect import api
+from prospect.pipeline import PipelineOptions
+asked = distinct = 0
+seen = {}
+frames = LineFinder.frames
+def counted(self, found, *others):
+    global asked, distinct
+    address = others[-1]
+    known = seen.setdefault((found.file.device, found.file.inode), set())
+    asked += len(address); known.update(address.tolist())
+    return frames(self, found, *others)
+LineFinder.frames = counted
+profile = api.read(sys.argv[1], PipelineOptions(lines=True, stacks=True, debuginfod_s=0))
+text = profile.report(detail="4")
+depth = np.diff(profile.lines.frame_start)
+print(len(profile.samples), len(profile.locations), int((depth > 0).sum()), int(depth.max()),
+      asked, sum(map(len, seen.values())), len(profile.stacks or ()))
+"""
+_PERF = ["perf", "report", "--stdio", "-g", "caller", "--inline", "-i"]
+
+
+class Run(NamedTuple):
+    """One process: its seconds, its peak memory in MiB, what it wrote, whether it was stopped."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mib: float
+    output: str
+    is_stopped: bool = False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--recording", type=Path)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--perf-limit", type=int, default=1800)
+    parser.add_argument("--nodes", type=int, default=60)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        recording = arguments.recording
+        if recording is None:
+            recording = Path(scratch) / "perf.data"
+            record(recording, arguments.seconds, arguments.nodes, scratch)
+        compare(recording.resolve(), arguments.perf_limit, Path(scratch))
+
+
+def record(recording: Path, seconds: int, nodes: int, scratch: str) -> None:
+    """Build the program, and record the system while it runs and is compiled again."""
+    (Path(scratch) / "program.cpp").write_text(PROGRAM)
+    flags = ["-std=c++20", "-g", "-O2", f"-DNODES={nodes}"]
+    build = ["g++", *flags, "-o", "program", "program.cpp"]
+    subprocess.run(build, cwd=scratch, check=True)
+    # perf 6.1 dies of build ids of more than 20 bytes, which it then does not read from files.
+    command = ["perf", "record", "-q", "--buildid-mmap", "-a", "-F", "199"]
+    command += ["--call-graph", "dwarf,4096"]
+    load = ["bash", "-c", LOAD, "load", str(seconds), scratch]
+    subprocess.run([*command, "-o", str(recording), "--", *load], check=True)
+
+
+def compare(recording: Path, limit_s: int, scratch: Path) -> None:
+    """Run both tools and print their figures."""
+    print(f"recording: {recording.stat().st_size / 1e6:.1f} MB")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(scratch / "cache")}
+    ours = [sys.executable, "-c", OURS, str(recording)]
+    cold, warm = (measure(ours, environment, limit_s, scratch) for _ in range(2))
+    samples, locations, with_lines, deepest, asked, distinct, stacks = cold.output.split()[-7:]
+    print(f"{samples} samples, {locations} locations, {with_lines} of them with source lines")
+    print(f"at most {deepest} functions at one instruction; {stacks} distinct frames of stacks")
+    print(f"look-ups: {asked} of {distinct} distinct (object, address)")
+    perf = measure([*_PERF, str(recording)], environment, limit_s, scratch)
+    frames = perf.output.count("(inlined)")
+    told = f"{frames} inlined frames shown" if not perf.is_stopped else "stopped: not finished"
+    print(f"{'':8}{'CPU s':>10}{'wall s':>10}{'peak MiB':>10}{'perf / ours':>13}")
+    for name, run in (("perf", perf), ("cold", cold), ("warm", warm)):
+        ratio = "" if run is perf else f"{perf.cpu_s / run.cpu_s:13.1f}"
+        print(f"{name:8}{run.cpu_s:10.2f}{run.wall_s:10.2f}{run.peak_mib:10.0f}{ratio}")
+    print(f"perf: {told}")
+
+
+def measure(command: list[str], environment: dict[str, str], limit_s: int, scratch: Path) -> Run:
+    """Run a command to its end, or until its time is over."""
+    output = scratch / "output"
+    with output.open("wb") as out:
+        began = time.monotonic()
+        # The time limit's own process waits for the command: its usage holds the command's.
+        process = subprocess.Popen(
+            ["timeout", str(limit_s), *command],
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.monotonic() - began
+    code = os.waitstatus_to_exitcode(status)
+    process.returncode = code
+    text = output.read_text(errors="replace")
+    if code not in (0, 124):
+        raise SystemExit(f"{command[0]} failed with status {code}")
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return Run(cpu_s, wall_s, usage.ru_maxrss / 1024, text, code == 124)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What naming, lines and code gave for a recording here, to be given again elsewhere."""

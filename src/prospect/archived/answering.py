@@ -1,0 +1,190 @@
+"""Answers what a report asks from an archive, and opens no file for it."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from prospect.archived.answers import Image, owner_of
+from prospect.archived.images import restored
+from prospect.lines.symcache import no_frames
+from prospect.profile.builder import NamedAddresses
+from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
+from prospect.profile.naming import NameSource
+from prospect.symbols.objects import Missing
+from prospect.symbols.recorded_images import RecordedImages
+from prospect.symbols.resolution import Resolution, nameless
+from prospect.symbols.symbolizer import Symbolizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.archived.answers import Answers, Asked
+    from prospect.elf.image import ElfImage
+    from prospect.lines.symcache import Frames
+    from prospect.symbols.image_files import FoundImage
+    from prospect.symbols.objects import HitObject, ObjectKey
+    from prospect.symbols.options import SymbolOptions
+
+_Value = TypeVar("_Value")
+
+KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
+NOT_ARCHIVED = "the archive has nothing of it: archive with --whole-images"
+
+
+class ArchivedSymbolizer(Symbolizer):
+    """Names the addresses of a recording by its archive.
+
+    A kernel listing that a person gives (-K, -L) is used instead of what was known there.
+    """
+
+    def __init__(self, options: SymbolOptions, answers: Answers) -> None:
+        super().__init__(options)
+        self._answers = answers
+        self._is_kernel_given = bool(options.system_map or options.kernel_image)
+        self.images = ArchivedImages(options, answers)
+
+    def fetch(self, objects: Iterable[HitObject], announce: Callable[[str], None] | None) -> None:
+        """Ask nobody: what servers had is in the archive."""
+
+    def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
+        """Return the vdso of the recorded machine."""
+        found = self.images.find(key, pids)
+        return found if isinstance(found, Missing) else found.image
+
+    def resolve(
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> Resolution:
+        """Name addresses as they were named where the archive was made."""
+        if self._is_kernel_given and key.kind in KERNEL_KINDS:
+            return super().resolve(key, pids, address)
+        asked = self._answers.names.get(owner_of(key, pids), [])
+        for one in asked:
+            if np.array_equal(one.address, address):
+                return one.answer
+        path = key.path.decode(errors="surrogateescape")
+        if not any(len(one.address) for one in asked):
+            names = nameless(address, NameSource.NO_FILE)
+            return Resolution(names, path, key.kind, key.build_id.hex(), NOT_ARCHIVED)
+        covering = [one for one in asked if np.isin(address, one.address).all()]
+        return _merged(covering[:1] or asked, address)
+
+
+class ArchivedImages(RecordedImages):
+    """Makes images of what the archive has of them."""
+
+    def __init__(self, options: SymbolOptions, answers: Answers) -> None:
+        super().__init__(options)
+        self._answers = answers
+        self._restored: dict[ObjectKey, FoundImage | Missing] = {}
+
+    def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:  # noqa: ARG002 - as in RecordedImages
+        """Return the file that was mapped, or why there was none."""
+        if key not in self._restored:
+            kept = self._answers.images.get(key, Missing(NameSource.NO_FILE, NOT_ARCHIVED))
+            number = len(self._restored)
+            self._restored[key] = restored(key, number, kept) if isinstance(kept, Image) else kept
+        return self._restored[key]
+
+    def is_other(self, key: ObjectKey) -> bool:
+        """Tell whether the file had a name of its own where the archive was made."""
+        return owner_of(key._replace(build_id=b""), ()) in self._answers.names
+
+    def debug_file(self, key: ObjectKey, found: FoundImage) -> None:
+        """Say that there is no debug file: its names and lines are in the archive."""
+
+
+def restored_info(info: RecordingInfo, answers: Answers) -> RecordingInfo:
+    """Return what a recording said of itself before it became an archive.
+
+    Jitdump files are those of the archive: it is for this machine as if the recorder had copied
+    them, and the host were another.
+    """
+    copies = list(info.extras.get("jit_files") or ())
+    copies += [
+        {
+            "pid": pid,
+            "kind": "dump",
+            "zlib": base64.b64encode(zlib.compress(content)).decode("ascii"),
+        }
+        for pid, content in answers.jit_dumps.items()
+    ]
+    return info._replace(
+        origin=answers.origin,
+        recorded_at=answers.recorded_at,
+        extras=info.extras | {"jit_files": copies} if answers.jit_dumps else info.extras,
+    )
+
+
+def archived_frames(
+    answers: Answers, key: ObjectKey, svma: NDArray[np.uint64]
+) -> tuple[Frames, str]:
+    """Return the frames of addresses u64[n] of an object, and a note on what is missing."""
+    lines = answers.lines.get(key)
+    if lines is None or answers.tree is None:
+        return no_frames(len(svma)), NOT_ARCHIVED
+    stretch = np.searchsorted(lines.start, svma, side="right") - 1
+    leaf = np.append(lines.node, np.int32(-1)).take(stretch)
+    return answers.tree.frames(leaf), lines.note
+
+
+def archived_source(
+    answers: Answers, files: Sequence[str], wanted: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], str]:
+    """Return the text of source lines, by (row of `files`, line number)."""
+    source = answers.source
+    return {
+        (file, line): source[files[file], line]
+        for file, line in wanted
+        if file >= 0 and (files[file], line) in source
+    }
+
+
+def _merged(asked: Sequence[Asked], address: NDArray[np.uint64]) -> Resolution:
+    """Gather names of addresses from all that was asked of one object."""
+    known = np.concatenate([one.address for one in asked])
+    parts = [one.answer.named for one in asked]
+    order = np.argsort(known, kind="stable")
+    place = np.searchsorted(known.take(order), address)
+    at = order.take(np.minimum(place, len(order) - 1))
+    is_known = known.take(at) == address
+    first = np.cumsum([0, *(len(part.name) for part in parts)])
+    function = np.concatenate(
+        [
+            np.where(part.function < 0, -1, part.function + low)
+            for part, low in zip(parts, first[:-1].tolist(), strict=True)
+        ]
+    )
+    of_address = np.where(is_known, function.take(at), -1)
+    rows, rank = np.unique(of_address, return_inverse=True)
+    missing = int(len(rows) > 0 and rows[0] < 0)
+    rows = rows[missing:]
+    reason = np.concatenate([part.reason for part in parts]).take(at)
+    answered = np.concatenate([part.address for part in parts]).take(at)
+    names = NamedAddresses(
+        address=np.where(is_known, answered, address),
+        function=(rank - missing).astype(np.int32),
+        reason=np.where(is_known, reason, np.uint8(NameSource.NO_COVER)),
+        name=_taken([part.name for part in parts], rows),
+        raw_name=_taken([part.raw_name for part in parts], rows),
+        aliases=_taken([part.aliases for part in parts], rows),
+        function_address=np.concatenate([part.function_address for part in parts]).take(rows),
+        function_size=np.concatenate([part.function_size for part in parts]).take(rows),
+        is_global=np.concatenate([part.is_global for part in parts]).take(rows),
+        source=np.concatenate([part.source for part in parts]).take(rows),
+        object_path=_taken([part.object_path for part in parts], rows),
+    )
+    answer = asked[0].answer
+    kinds = {path: kind for one in asked for path, kind in one.answer.part_kinds.items()}
+    return Resolution(names, answer.path, answer.kind, answer.build_id, answer.note, kinds)
+
+
+def _taken(parts: Sequence[Sequence[_Value]], rows: NDArray[np.int64]) -> list[_Value]:
+    joined = [value for part in parts for value in part]
+    return [joined[row] for row in rows.tolist()]

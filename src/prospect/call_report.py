@@ -1,0 +1,155 @@
+"""Who called whom, from a recording and what was asked for to the renderer that writes it.
+
+Comes in: the path of a recording and `CallsOptions`. Goes out: the figures, their error bars, and
+the renderer of the chosen format. The command line and the Python interface share it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from prospect.errors import UsageError
+from prospect.estimate.calls import estimate_calls
+from prospect.outputs import ReportFile
+from prospect.perfdata.reader import open_recording
+from prospect.pipeline import PipelineOptions, build_profile
+from prospect.profile.calls_view import SECTIONS, CallsChoice, calls_view
+from prospect.profile.processes import DETAILS
+from prospect.profile.sample_choice import SampleChoice
+from prospect.render.json.calls import JsonCalls
+from prospect.render.text.calls import TextCalls
+
+if TYPE_CHECKING:
+    from prospect.estimate.calls import CallEstimates
+    from prospect.profile.calls_view import CallsView
+
+FORMATS = ("text", "json")
+
+
+@dataclass(frozen=True)
+class CallsOptions:
+    """What was asked for.
+
+    Attributes:
+        choice: which samples, and what is shown of them.
+        format: "text" or "json".
+        colour: see `TextCalls`.
+        naming: how addresses are named.
+    """
+
+    choice: CallsChoice = field(default_factory=CallsChoice)
+    format: str = "text"
+    colour: bool = False
+    naming: PipelineOptions = field(default_factory=PipelineOptions)
+
+
+def examine_calls(
+    path: str, options: CallsOptions
+) -> tuple[CallsView, tuple[CallEstimates, ...], TextCalls | JsonCalls]:
+    """Read a recording, find out who called whom, and pair that with its renderer.
+
+    Args:
+        path: a perf.data file, "-" for a pipe on standard input.
+        options: what was asked for.
+
+    Raises:
+        RecordingError: it cannot be read, or is no recording.
+        UsageError: an option has no meaning, or nothing is called what was asked for.
+    """
+    for name, given, known in (
+        ("format", (options.format,), FORMATS),
+        ("sections", options.choice.sections, SECTIONS),
+        ("detail", (options.choice.samples.detail,), DETAILS),
+    ):
+        for value in given:
+            if value not in known:
+                raise UsageError(f"calls: {name} is of {', '.join(known)}, not {value!r}")
+    with open_recording(path) as recording:
+        profile = build_profile(recording, replace(options.naming, stacks=True))
+    view = calls_view(profile, options.choice)
+    renderer = JsonCalls() if options.format == "json" else TextCalls(options.colour)
+    return view, estimate_calls(view), renderer
+
+
+def calls(  # noqa: PLR0913 - a keyword for each option of the command line
+    path: str | os.PathLike[str],
+    *,
+    detail: str | int = "2",
+    sections: tuple[str, ...] = ("totals", "callees"),
+    callers_of: str = "",
+    through: str = "",
+    process: str = "",
+    thread: str = "",
+    object: str = "",  # noqa: A002 - as the option
+    routine: str = "",
+    cpus: tuple[int, ...] | None = None,
+    between: tuple[float, float] | None = None,
+    share: float = 0.01,
+    rows: int = 20,
+    format: str = "text",  # noqa: A002 - as the option
+    output: str = "",
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+) -> str:
+    """Return who called whom, as ``prospect calls`` writes it.
+
+    Args:
+        path: a perf.data file, "-" for a pipe on standard input.
+        detail: "2" hits of the command, "3" and of its descendants, "4" all, "k" the kernel's.
+        sections: of "totals", "callees", "callers" and "graph".
+        callers_of: a routine whose callers are shown, what it called included.
+        through: only samples on whose stack this routine stands.
+        process: only samples of processes of this name or number.
+        thread: only samples of threads of this name or number.
+        object: only samples that hit this image.
+        routine: only samples that hit this routine itself.
+        cpus: only samples of these CPUs.
+        between: only samples between these seconds since the recording began.
+        share: leave out of trees and of the graph what has less than this share of the hits.
+        rows: how many routines the table of totals has.
+        format: "text" or "json".
+        output: a file to write it to as well, "" for none.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image to name the kernel with.
+        use_cache: whether symbol tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+
+    Raises:
+        RecordingError: the recording cannot be read, or is none.
+        UsageError: an option has no meaning, or nothing with samples is called what was asked for.
+        RenderError: the file cannot be written.
+    """
+    samples = SampleChoice(
+        str(detail),  # type: ignore[arg-type]  # checked by `examine_calls`
+        process,
+        thread,
+        cpus,
+        object,
+        routine,
+        through,
+        between,
+    )
+    naming = PipelineOptions(
+        system_map=system_map or None,
+        kernel_image=kernel_image or None,
+        use_cache=use_cache,
+        debuginfod_s=debuginfod_s,
+    )
+    choice = CallsChoice(samples, tuple(sections), callers_of, rows, share)
+    target = ReportFile(output) if output else None
+    try:
+        options = CallsOptions(choice, format, naming=naming)
+        view, estimates, renderer = examine_calls(os.fsdecode(path), options)
+        text = io.BytesIO()
+        renderer.render(view, estimates, text)
+        if target:
+            target.put(lambda out: renderer.render(view, estimates, out))
+        return text.getvalue().decode()
+    finally:
+        if target:
+            target.close()

@@ -1,0 +1,151 @@
+"""``prospect completion``: what a shell needs to complete commands, options and values.
+
+Comes in: the table of options. Goes out: a script for the shell, to be read at its start.
+A command that is profiled is completed as it would be without Prospect before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.cli.option_table import COMMANDS, SUBCOMMANDS, options_of
+from prospect.cli.terminal import show
+from prospect.errors import UsageError
+
+if TYPE_CHECKING:
+    from prospect.cli.option_table import Command, Option, Settings
+
+_INDENT = " " * 20
+SHELLS = ("bash", "zsh", "fish")
+
+_BASH = """\
+# Completion of prospect for bash.
+_prospect() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+    local command= at=1
+    case ${{COMP_WORDS[1]}} in
+        {names}) command=${{COMP_WORDS[1]}} at=2 ;;
+    esac
+    local options with_value
+    case $command in
+{cases}
+    esac
+    # Past the first word that is no option, a command's own words begin.
+    while [ $at -lt $COMP_CWORD ]; do
+        case ${{COMP_WORDS[at]}} in
+            --) at=$((at + 1)); break ;;
+            -*)
+                case " $with_value " in
+                    *" ${{COMP_WORDS[at]}} "*) at=$((at + 1)) ;;
+                esac ;;
+            *) break ;;
+        esac
+        at=$((at + 1))
+    done
+    case " $with_value " in
+        *" $before "*)
+            if [ $at -gt $COMP_CWORD ]; then
+                case $command:$before in
+{values}
+                    *) COMPREPLY=($(compgen -f -- "$word")) ;;
+                esac
+                return
+            fi ;;
+    esac
+    if [ $at -lt $COMP_CWORD ] && [[ -z $command || $command = record ]]; then
+        if type _command_offset >/dev/null 2>&1; then
+            _command_offset $at
+        else
+            COMPREPLY=($(compgen -f -- "$word"))
+        fi
+        return
+    fi
+    case $word in
+        -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
+        *)
+            case $command in
+                "") COMPREPLY=($(compgen -c -- "$word"))
+                    [ $COMP_CWORD -eq 1 ] && COMPREPLY+=($(compgen -W "{words}" -- "$word")) ;;
+                record) COMPREPLY=($(compgen -c -- "$word")) ;;
+                help) COMPREPLY=($(compgen -W "{words}" -- "$word")) ;;
+                completion) COMPREPLY=($(compgen -W "{shells}" -- "$word")) ;;
+                *) COMPREPLY=($(compgen -f -- "$word")) ;;
+            esac ;;
+    esac
+}}
+complete -o filenames -F _prospect prospect
+"""
+
+
+def run(_settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+    """Show the script for a shell.
+
+    Raises:
+        UsageError: there is none for it.
+    """
+    if len(words) != 1 or words[0] not in SHELLS:
+        raise UsageError(f"completion: for which shell? give one of {', '.join(SHELLS)}")
+    show({"bash": bash, "zsh": zsh, "fish": fish}[words[0]]())
+    return 0
+
+
+def bash() -> str:
+    """Return the script for bash."""
+    return _BASH.format(
+        names="|".join(command.name for command in SUBCOMMANDS),
+        words=" ".join(command.name for command in SUBCOMMANDS),
+        shells=" ".join(SHELLS),
+        cases="\n".join(_case(command) for command in COMMANDS),
+        values="\n".join(
+            f'{_INDENT}{command.name}:{spelling}) COMPREPLY=($(compgen -W "{words}" -- "$word")) ;;'
+            for command in COMMANDS
+            for option in options_of(command)
+            if (words := " ".join(_values(option)))
+            for spelling in option.spellings
+        ),
+    )
+
+
+def zsh() -> str:
+    """Return the script for zsh, which reads bash's."""
+    return f"#compdef prospect\nautoload -U +X bashcompinit && bashcompinit\n{bash()}"
+
+
+def fish() -> str:
+    """Return the script for fish."""
+    lines = ["# Completion of prospect for fish."]
+    names = " ".join(command.name for command in SUBCOMMANDS)
+    none = f"not __fish_seen_subcommand_from {names}"
+    lines += [
+        f"complete -c prospect -n '{none}' -a {command.name} -d {_quoted(command.summary)}"
+        for command in SUBCOMMANDS
+    ]
+    for command in COMMANDS:
+        where = f"__fish_seen_subcommand_from {command.name}" if command.name else none
+        for option in options_of(command):
+            parts = [f"complete -c prospect -n '{where}'"]
+            parts += [f"-s {option.short}"] * bool(option.short)
+            parts += [f"-l {name}" for name in option.longs]
+            parts += ["-r"] * bool(option.check)
+            if values := _values(option):
+                parts.append(f"-x -a '{' '.join(values)}'")
+            lines.append(" ".join([*parts, f"-d {_quoted(option.help)}"]))
+    return "\n".join(lines) + "\n"
+
+
+def _case(command: Command) -> str:
+    options = options_of(command)
+    spellings = " ".join(s for option in options for s in option.spellings)
+    with_value = " ".join(s for option in options if option.check for s in option.spellings)
+    return f'        "{command.name}") options="{spellings}" with_value="{with_value}" ;;'
+
+
+def _values(option: Option) -> list[str]:
+    """Return the words that an option takes, where these are all."""
+    words = option.metavar.split("|")
+    return words if len(words) > 1 and all(word == word.lower() for word in words) else []
+
+
+def _quoted(text: str) -> str:
+    """Quote for fish, in whose single quotes a backslash escapes a quote."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

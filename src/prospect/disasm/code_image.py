@@ -1,0 +1,124 @@
+"""Pieces of code → the smallest ELF file that has them at their addresses, for other programs.
+
+What is recorded is never handed to another program itself: its symbols and debug information may
+come from anyone, and parsers of these have been attacked often. The file made here has code, and
+section headers that say where it stands; nothing else. Source: System V gABI, "Sections".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.elf import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.elf.image import ElfImage
+
+_SHT_PROGBITS = 1
+_MACHINES_OF_32_BITS = (layout.EM_386, layout.EM_ARM)
+_NAMES = b"\0.text\0.shstrtab\0"
+# Behind code that ends within an instruction a disassembler asks for more: it gets zeros.
+_PADDING_BYTES = 16
+
+
+class Target(NamedTuple):
+    """The machine that code is for: EM_*, whether its image is of 64 bits, and the e_flags."""
+
+    machine: int
+    is_64: bool = True
+    flags: int = 0
+
+
+class Piece(NamedTuple):
+    """Code at an address."""
+
+    content: bytes
+    address: int
+    target: Target
+
+    @property
+    def end(self) -> int:
+        """The address behind it."""
+        return self.address + len(self.content)
+
+
+def target_of(image: ElfImage) -> Target:
+    """Return the machine that an image's code is for."""
+    header_type = layout.EHDR_64 if image.is_64 else layout.EHDR_32
+    header = np.frombuffer(image.data, header_type, 1)[0]
+    return Target(image.machine, image.is_64, int(header["flags"]))
+
+
+def target_of_machine(machine: int) -> Target:
+    """Return the usual target of a machine, for code that comes without an image."""
+    return Target(machine, is_64=machine not in _MACHINES_OF_32_BITS)
+
+
+def code_image(pieces: Sequence[Piece]) -> bytes:
+    """Return an ELF file with a section for each piece.
+
+    Args:
+        pieces: of one target, by rising address, none over another.
+    """
+    target = pieces[0].target
+    header_type, section_type = (
+        (layout.EHDR_64, layout.SHDR_64) if target.is_64 else (layout.EHDR_32, layout.SHDR_32)
+    )
+    sections = np.zeros(len(pieces) + 2, section_type)
+    content = bytearray(_NAMES)
+    first_byte = header_type.itemsize
+    for row, piece in enumerate(pieces, start=1):
+        following = pieces[row].address if row < len(pieces) else piece.end + _PADDING_BYTES
+        code = piece.content + bytes(min(_PADDING_BYTES, max(following - piece.end, 0)))
+        section = sections[row]
+        section["name"], section["type"] = _NAMES.index(b".text"), _SHT_PROGBITS
+        section["flags"] = layout.SHF_ALLOC | layout.SHF_EXECINSTR
+        section["addr"], section["size"] = piece.address, len(code)
+        section["offset"], section["addralign"] = first_byte + len(content), 1
+        content += code
+    names = sections[-1]
+    names["name"], names["type"] = _NAMES.index(b".shstrtab"), layout.SHT_STRTAB
+    names["offset"], names["size"], names["addralign"] = first_byte, len(_NAMES), 1
+    header = np.zeros(1, header_type)
+    ident = layout.ELFMAG + bytes(
+        [layout.ELFCLASS64 if target.is_64 else layout.ELFCLASS32, layout.ELFDATA2LSB, 1]
+    )
+    header["ident"] = np.void(ident.ljust(16, b"\0"))
+    for name, value in (
+        ("type", layout.ET_EXEC),
+        ("machine", target.machine),
+        ("version", 1),
+        ("flags", target.flags),
+        ("shoff", first_byte + len(content)),
+        ("ehsize", header_type.itemsize),
+        ("shentsize", section_type.itemsize),
+        ("shnum", len(sections) if len(sections) < layout.SHN_LORESERVE else 0),
+        ("shstrndx", len(sections) - 1),
+    ):
+        header[name] = value
+    return header.tobytes() + bytes(content) + sections.tobytes()
+
+
+def apart(pieces: Sequence[Piece], most: int) -> list[list[int]]:
+    """Split pieces into lists of which none overlaps another, each by rising address.
+
+    Args:
+        pieces: code, in any order; of one target.
+        most: how many a list may have.
+
+    Returns:
+        Rows of `pieces`; together each once.
+    """
+    lists: list[list[int]] = []
+    for row in sorted(range(len(pieces)), key=lambda one: pieces[one].address):
+        for members in lists:
+            if len(members) < most and pieces[members[-1]].end <= pieces[row].address:
+                members.append(row)
+                break
+        else:
+            lists.append([row])
+    return lists

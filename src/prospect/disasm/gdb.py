@@ -1,0 +1,254 @@
+"""Code → instructions, by GDB: for what the libraries do not know, and as a second opinion.
+
+Comes in: pieces of code, by object. Goes out: the rows of each, or why there are none. As in
+Prospect 0.9 (Tsariounov, OLS 2002), what has most to be disassembled comes first, and `-g` says how
+many GDB processes may be open at once. Each is asked through the machine interface, runs no shell,
+reads no start-up file and no file but the one made here, asks no server, and is ended when it does
+not answer in time.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prospect.disasm.code_image import apart, code_image
+from prospect.disasm.gdb_text import error_of, rows_of
+from prospect.elf import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import IO
+
+    from prospect.disasm.code_image import Piece
+    from prospect.disasm.gdb_text import Row
+    from prospect.disasm.instructions import Syntax
+
+MOST_PROCESSES = 8
+ANSWER_S = 20.0
+
+NO_GDB = "gdb is not installed"
+_DEAD = "gdb ended without an answer"
+_SLOW = "gdb did not answer in time"
+_UNCLEAR = "gdb's answer cannot be read"
+_OTHER_MACHINE = "gdb does not know this machine either"
+# The one that knows all machines first.
+_PROGRAMS = ("gdb-multiarch", "gdb")
+_OPTIONS = ("-nx", "-nh", "-q", "--interpreter=mi2")
+_BEFORE_FILE = (
+    "set auto-load off",
+    "set auto-load safe-path /nonexistent",
+    "set debuginfod enabled off",
+    "set startup-with-shell off",
+    "set debug-file-directory /nonexistent",
+    "set sysroot /nonexistent",
+    "set index-cache enabled off",
+    "set style enabled off",
+    "set width 0",
+)
+_ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath, "HOME": "/nonexistent"}
+# A row of the answer has some 100 characters, and stands for one byte at least.
+_ANSWER_BYTES_A_BYTE = 400
+_LEAST_ANSWER_BYTES = 1 << 20
+_MOST_SECTIONS = 10_000
+# What stands before output that is meant for a person.
+_CONSOLE = b"~"
+_READ_BYTES = 1 << 16
+
+
+def gdb_path() -> str | None:
+    """Return where GDB is, None where it is not installed."""
+    return next(filter(None, map(shutil.which, _PROGRAMS)), None)
+
+
+def disassemble_by_gdb(
+    groups: Sequence[Sequence[Piece]],
+    syntax: Syntax = "att",
+    processes: int = MOST_PROCESSES,
+    answer_s: float = ANSWER_S,
+) -> list[list[list[Row] | str]]:
+    """Decode code.
+
+    Args:
+        groups: pieces of the same object, which one GDB gets if none overlaps another.
+        syntax: of x86.
+        processes: how many GDB processes may be open at once.
+        answer_s: how long each may take over one answer.
+
+    Returns:
+        The rows of each piece of each group, or a sentence that says why there are none.
+    """
+    answers: list[list[list[Row] | str]] = [[NO_GDB] * len(pieces) for pieces in groups]
+    path = gdb_path()
+    if path is None:
+        return answers
+    work = [
+        (group, [rows[at] for at in members])
+        for group, pieces in enumerate(groups)
+        for rows in _by_target(pieces)
+        for members in apart([pieces[row] for row in rows], _MOST_SECTIONS)
+    ]
+    work.sort(key=lambda job: -len(job[1]))
+    pool = _Pool(path, syntax, answer_s)
+    with ThreadPoolExecutor(max(processes, 1)) as threads:
+        try:
+            asked = [
+                threads.submit(pool.answers, [groups[group][row] for row in rows])
+                for group, rows in work
+            ]
+            for (group, rows), future in zip(work, asked, strict=True):
+                for row, answer in zip(rows, future.result(), strict=True):
+                    answers[group][row] = answer
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            pool.end()
+            raise
+    return answers
+
+
+def _by_target(pieces: Sequence[Piece]) -> list[list[int]]:
+    rows: dict[object, list[int]] = {}
+    for row, piece in enumerate(pieces):
+        rows.setdefault(piece.target, []).append(row)
+    return list(rows.values())
+
+
+@dataclass
+class _Pool:
+    """The GDB processes that are open, to be ended when nobody waits for them any more."""
+
+    path: str
+    syntax: Syntax
+    answer_s: float
+    open: set[_Gdb] = field(default_factory=set)
+
+    def answers(self, pieces: Sequence[Piece]) -> list[list[Row] | str]:
+        """Open a GDB on pieces of code, ask it for each, and end it."""
+        try:
+            gdb = _Gdb(self.path, code_image(pieces), self.answer_s)
+        except (OSError, ValueError) as error:
+            return [f"gdb cannot be started: {error}"] * len(pieces)
+        self.open.add(gdb)
+        try:
+            if pieces[0].target.machine in (layout.EM_386, layout.EM_X86_64):
+                gdb.ask(f"-gdb-set disassembly-flavor {self.syntax}", _LEAST_ANSWER_BYTES)
+            elif gdb.takes_for_x86():
+                return [_OTHER_MACHINE] * len(pieces)
+            return [_piece_rows(gdb, piece) for piece in pieces]
+        finally:
+            self.open.discard(gdb)
+            gdb.end()
+
+    def end(self) -> None:
+        """End all at once."""
+        for gdb in list(self.open):
+            gdb.end()
+
+
+def _piece_rows(gdb: _Gdb, piece: Piece) -> list[Row] | str:
+    if not piece.content:
+        return []
+    command = f"-data-disassemble -s 0x{piece.address:x} -e 0x{piece.end:x} -- 2"
+    most = _LEAST_ANSWER_BYTES + _ANSWER_BYTES_A_BYTE * len(piece.content)
+    answer = gdb.ask(command, most)
+    if isinstance(answer, str):
+        return answer
+    if not answer.startswith(b"done"):
+        return f"gdb: {error_of(answer)}" if error_of(answer) else _UNCLEAR
+    rows = rows_of(answer, piece.content, piece.address)
+    return _UNCLEAR if rows is None else rows
+
+
+class _Gdb:
+    """One GDB process with one file; what does not answer in time is ended and stays so."""
+
+    def __init__(self, path: str, image: bytes, answer_s: float) -> None:
+        self._answer_s = answer_s
+        self._number = 0
+        self._waiting = bytearray()
+        self._failure = ""
+        self._said = b""
+        # A file without a name is one that nobody else can put another in the place of.
+        descriptor = os.memfd_create("prospect-code", os.MFD_CLOEXEC)
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(image)
+            before = [word for one in _BEFORE_FILE for word in ("-iex", one)]
+            self._process = subprocess.Popen(
+                [path, *_OPTIONS, *before, f"/proc/self/fd/{descriptor}"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(descriptor,),
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+                bufsize=0,
+            )
+        finally:
+            os.close(descriptor)
+
+    def ask(self, command: str, most_bytes: int) -> bytes | str:
+        """Send a command and return its result record behind the ``^``, or why there is none."""
+        if self._failure:
+            return self._failure
+        self._number += 1
+        try:
+            _pipe(self._process.stdin).write(f"{self._number}{command}\n".encode())
+            answer = self._answer(b"%d^" % self._number, most_bytes)
+        except OSError:
+            answer = _DEAD
+        if isinstance(answer, str):
+            self._failure = answer
+            self._process.kill()
+        return answer
+
+    def takes_for_x86(self) -> bool:
+        """Whether it takes its file for one of x86, as it does with machines that it misses."""
+        self.ask('-interpreter-exec console "show architecture"', _LEAST_ANSWER_BYTES)
+        return b"i386" in self._said
+
+    def _answer(self, start: bytes, most_bytes: int) -> bytes | str:
+        deadline = time.monotonic() + self._answer_s
+        output = _pipe(self._process.stdout).fileno()
+        read = searched = 0
+        while True:
+            while (line_end := self._waiting.find(b"\n", searched)) >= 0:
+                line = bytes(self._waiting[:line_end])
+                del self._waiting[: line_end + 1]
+                searched = 0
+                if line.startswith(_CONSOLE):
+                    self._said = line
+                if line.startswith(start):
+                    return line[len(start) :]
+            searched = len(self._waiting)
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not select.select([output], [], [], left_s)[0]:
+                return _SLOW
+            chunk = os.read(output, _READ_BYTES)
+            read += len(chunk)
+            if not chunk:
+                return _DEAD
+            if read > most_bytes:
+                return _UNCLEAR
+            self._waiting += chunk
+
+    def end(self) -> None:
+        """End the process, whatever it does, and wait for it."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                _pipe(pipe).close()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None  # noqa: S101 - every process here has both
+    return pipe

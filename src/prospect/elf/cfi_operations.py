@@ -1,0 +1,234 @@
+"""Call-frame programs → their operations, as columns.
+
+In: the bytes of a section, and where programs begin and end in it. Out: `Operations`. How long an
+operation would be that begins at a byte is worked out for every byte at once; where operations
+do begin then takes one step each. Defined by DWARF 5, 6.4.2 "Call Frame Instructions" and 7.24,
+LSB Core 5.0, 10.5.2 "DWARF CFI Extensions", and the DWARF for the Arm 64-bit Architecture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.elf.eh_pointers import EhData
+
+DW_CFA_ADVANCE_LOC, DW_CFA_OFFSET, DW_CFA_RESTORE = 0x40, 0x80, 0xC0
+DW_CFA_NOP, DW_CFA_SET_LOC = 0x00, 0x01
+DW_CFA_ADVANCE_LOC1, DW_CFA_ADVANCE_LOC2, DW_CFA_ADVANCE_LOC4 = 0x02, 0x03, 0x04
+DW_CFA_OFFSET_EXTENDED, DW_CFA_RESTORE_EXTENDED = 0x05, 0x06
+DW_CFA_UNDEFINED, DW_CFA_SAME_VALUE, DW_CFA_REGISTER = 0x07, 0x08, 0x09
+DW_CFA_REMEMBER_STATE, DW_CFA_RESTORE_STATE = 0x0A, 0x0B
+DW_CFA_DEF_CFA, DW_CFA_DEF_CFA_REGISTER, DW_CFA_DEF_CFA_OFFSET = 0x0C, 0x0D, 0x0E
+DW_CFA_DEF_CFA_EXPRESSION, DW_CFA_EXPRESSION = 0x0F, 0x10
+DW_CFA_OFFSET_EXTENDED_SF, DW_CFA_DEF_CFA_SF, DW_CFA_DEF_CFA_OFFSET_SF = 0x11, 0x12, 0x13
+DW_CFA_VAL_OFFSET, DW_CFA_VAL_OFFSET_SF, DW_CFA_VAL_EXPRESSION = 0x14, 0x15, 0x16
+DW_CFA_MIPS_ADVANCE_LOC8 = 0x1D
+DW_CFA_AARCH64_NEGATE_RA_STATE_WITH_PC = 0x2C
+DW_CFA_AARCH64_NEGATE_RA_STATE = 0x2D  # elsewhere DW_CFA_GNU_window_save
+DW_CFA_GNU_ARGS_SIZE, DW_CFA_GNU_NEGATIVE_OFFSET_EXTENDED = 0x2E, 0x2F
+UNKNOWN_OPERATION = 0x3F
+"""What `Operations.code` has where a program goes on with something that is not known."""
+
+# What follows an operation's first byte: numbers of variable length, then fixed bytes.
+_NUMBERS: dict[int, int] = {
+    **dict.fromkeys((0x05, 0x09, 0x0C, 0x11, 0x12, 0x14, 0x15, 0x2F), 2),
+    **dict.fromkeys((0x06, 0x07, 0x08, 0x0D, 0x0E, 0x13, 0x2E, 0x0F, 0x10, 0x16), 1),
+    **dict.fromkeys((0x00, 0x01, 0x02, 0x03, 0x04, 0x0A, 0x0B, 0x1D, 0x2C, 0x2D), 0),
+}
+_FIXED_BYTES = {0x02: 1, 0x03: 2, 0x04: 4, 0x1D: 8}
+_FIXED_FORMS = {0x02: "<u1", 0x03: "<u2", 0x04: "<u4", 0x1D: "<u8"}
+_LAST_IS_SIGNED = (0x11, 0x12, 0x13, 0x15)
+_WITH_BLOCK = (DW_CFA_DEF_CFA_EXPRESSION, DW_CFA_EXPRESSION, DW_CFA_VAL_EXPRESSION)
+_LAST_BLOCK_BYTES = 1 << 16
+# With fewer programs left than this, a step of all costs more than a step of each.
+_FEW = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Operations:
+    """The operations of many programs, one program behind the other.
+
+    Attributes:
+        program: i64[k] which program.
+        code: u8[k] DW_CFA_*; of the three primary ones the upper two bits alone.
+        first: i64[k] the first operand: a register, an offset, or how far to advance.
+        second: i64[k] the second, where there are two. Of expressions: where the block begins.
+        block_bytes: i64[k] the length of the expression; 0 for other operations.
+    """
+
+    program: NDArray[np.int64]
+    code: NDArray[np.uint8]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    block_bytes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+
+def decode_operations(
+    data: EhData,
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    address_encoding: NDArray[np.int64],
+) -> Operations:
+    """Decode programs that lie behind each other in a section.
+
+    Args:
+        data: the section.
+        begin: i64[n] where programs begin, ascending.
+        end: i64[n] where they end.
+        address_encoding: i64[n] DW_EH_PE_* of DW_CFA_set_loc's operand.
+
+    Returns:
+        Their operations, without DW_CFA_nop. One that is not known, or does not end within its
+        program, is an `UNKNOWN_OPERATION`, and its program's last.
+    """
+    none = np.zeros(0, np.int64)
+    if not len(begin):
+        return Operations(none, none.astype(np.uint8), none, none, none)
+    low = int(begin[0])
+    octets = data.octets[low : int(end.max())]
+    following = _following(octets, _set_loc_bytes(data, address_encoding))
+    position, program = _walk(following, begin - low, end - low)
+    code = _codes(octets.take(position))
+    beyond = following.take(position) > (end - low).take(program)
+    code[beyond] = UNKNOWN_OPERATION
+    is_broken = code == UNKNOWN_OPERATION
+    broken = np.full(len(begin), len(octets), np.int64)
+    np.minimum.at(broken, program[is_broken], position[is_broken])
+    kept = np.flatnonzero((code != DW_CFA_NOP) & (position <= broken.take(program)))
+    order = kept.take(np.argsort(program.take(kept), kind="stable"))
+    position, program, code = position.take(order) + low, program.take(order), code.take(order)
+    return _with_operands(data, position, program, code, address_encoding)
+
+
+def _codes(first_byte: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    primary = first_byte & 0xC0
+    known = np.zeros(64, np.uint8)
+    known[:] = UNKNOWN_OPERATION
+    known[list(_NUMBERS)] = list(_NUMBERS)
+    return np.where(primary != 0, primary, known.take(first_byte & 0x3F)).astype(np.uint8)
+
+
+def _set_loc_bytes(data: EhData, encoding: NDArray[np.int64]) -> int:
+    """Return the size of DW_CFA_set_loc's operand; 0 where programs differ in it."""
+    sizes = {
+        data.pointer_bytes if e & 0xF == 0 else {2: 2, 3: 4, 4: 8}.get(int(e) & 7, 0)
+        for e in np.unique(encoding).tolist()
+    }
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def _following(octets: NDArray[np.uint8], set_loc_bytes: int) -> NDArray[np.int64]:
+    """Return for every byte where the operation that begins there would end, i64[b]."""
+    count = len(octets)
+    at = np.arange(count + 1)
+    # Behind a number of variable length that begins at each byte, or beyond the section.
+    after = np.full(count + 2, count + 1, np.int64)
+    ends = np.where(octets < 0x80, at[:-1] + 1, count + 1)
+    after[:count] = np.minimum.accumulate(ends[::-1])[::-1]
+    numbers, fixed = np.zeros(256, np.int64), np.zeros(256, np.int64)
+    for code, many in _NUMBERS.items():
+        numbers[code] = many
+    for code, size in _FIXED_BYTES.items():
+        fixed[code] = size
+    numbers[DW_CFA_OFFSET : DW_CFA_OFFSET + 64] = 1
+    following = at[:-1] + 1 + fixed.take(octets)
+    rows = np.flatnonzero(numbers.take(octets) > 0)
+    following[rows] = after.take(rows + 1)
+    rows = rows[numbers.take(octets.take(rows)) > 1]
+    following[rows] = after.take(following.take(rows))
+    if set_loc_bytes:
+        following[octets == DW_CFA_SET_LOC] += set_loc_bytes
+    else:
+        following[octets == DW_CFA_SET_LOC] = count + 1
+    _skip_blocks(octets, after, following)
+    bounded: NDArray[np.int64] = np.minimum(following, count + 1)
+    return bounded
+
+
+def _skip_blocks(
+    octets: NDArray[np.uint8], after: NDArray[np.int64], following: NDArray[np.int64]
+) -> None:
+    """Add the lengths of expressions, in place."""
+    count = len(octets)
+    rows = np.flatnonzero(np.isin(octets, _WITH_BLOCK))
+    length_at = np.where(octets.take(rows) == DW_CFA_DEF_CFA_EXPRESSION, rows + 1, following[rows])
+    behind = after.take(np.minimum(length_at, count + 1))
+    low = octets.take(length_at, mode="clip").astype(np.int64)
+    high = octets.take(length_at + 1, mode="clip").astype(np.int64)
+    size = np.where(low < 0x80, low, (low & 0x7F) | high << 7)
+    size[(behind - length_at > 2) | (behind > count)] = _LAST_BLOCK_BYTES + count
+    following[rows] = behind + size
+
+
+def _walk(
+    following: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where operations begin, i64[k], and of which program, by position in each."""
+    program = np.flatnonzero(begin < end)
+    at = begin.take(program)
+    positions, programs = [at], [program]
+    while len(at) > _FEW:
+        at = following.take(at)
+        kept = np.flatnonzero(at < end.take(program))
+        at, program = at.take(kept), program.take(kept)
+        positions.append(at)
+        programs.append(program)
+    step = following.data
+    for which, first in zip(program.tolist(), at.tolist(), strict=True):
+        last, here, found = int(end[which]), int(step[first]), []
+        while here < last:
+            found.append(here)
+            here = step[here]
+        positions.append(np.array(found, np.int64))
+        programs.append(np.full(len(found), which))
+    return np.concatenate(positions), np.concatenate(programs)
+
+
+def _with_operands(
+    data: EhData,
+    position: NDArray[np.int64],
+    program: NDArray[np.int64],
+    code: NDArray[np.uint8],
+    address_encoding: NDArray[np.int64],
+) -> Operations:
+    first = (data.octets.take(position) & 0x3F).astype(np.int64)
+    second = np.zeros(len(position), np.int64)
+    block_bytes = np.zeros(len(position), np.int64)
+    first[code < DW_CFA_ADVANCE_LOC] = 0
+    rows = np.flatnonzero(code == DW_CFA_OFFSET)
+    second[rows] = data.leb128(position.take(rows) + 1, signed=False)[0]
+    for operation, form in _FIXED_FORMS.items():
+        rows = np.flatnonzero(code == operation)
+        first[rows] = data.fixed(position.take(rows) + 1, form)
+    for operation in np.unique(code[code < DW_CFA_ADVANCE_LOC]).tolist():
+        rows = np.flatnonzero(code == operation)
+        numbers, signed = _NUMBERS.get(operation, 0), operation in _LAST_IS_SIGNED
+        at = position.take(rows) + 1
+        if operation == DW_CFA_DEF_CFA_EXPRESSION:
+            block_bytes[rows], second[rows] = data.leb128(at, signed=False)
+        elif numbers:
+            first[rows], at = data.leb128(at, signed=signed and numbers == 1)
+            if operation in _WITH_BLOCK:
+                block_bytes[rows], second[rows] = data.leb128(at, signed=False)
+            elif numbers > 1:
+                second[rows] = data.leb128(at, signed=signed)[0]
+    for encoding in np.unique(address_encoding).tolist():
+        is_set = (code == DW_CFA_SET_LOC) & (address_encoding.take(program) == encoding)
+        rows = np.flatnonzero(is_set)
+        address = data.encoded(position.take(rows) + 1, encoding) if len(rows) else None
+        if address is not None:
+            first[rows] = address[0].view(np.int64)
+        else:
+            code[rows] = UNKNOWN_OPERATION
+    return Operations(program, code, first, second, block_bytes)

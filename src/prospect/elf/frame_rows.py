@@ -1,0 +1,259 @@
+"""Call-frame information of an image → one sorted table: from each address on, which rule holds.
+
+In: an image. Out: `FrameRows`, of all functions: working them all out together costs less than
+finding out which ones matter. What .eh_frame leaves out is taken from .debug_frame, and signal
+trampolines without either are known by their instructions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf import frame_rules as rules
+from prospect.elf import frame_steps as step
+from prospect.elf.cfi_operations import decode_operations
+from prospect.elf.debug_frame import read_debug_frames
+from prospect.elf.eh_frame import read_frames
+from prospect.elf.eh_pointers import DW_EH_PE_ABSPTR, EhData
+from prospect.elf.frame_landmarks import find_landmarks
+from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps
+from prospect.elf.frame_steps import FrameSteps, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.elf.eh_frame import FrameTable
+    from prospect.elf.frame_rules import MachineRegisters
+    from prospect.elf.image import ElfImage
+
+# Programs are worked out in pieces of about this many bytes: what they become stays in the cache.
+_PIECE_SHIFT = 18
+# Beyond these an address is the kernel's, or no number that can be reckoned with.
+_LAST_ADDRESS = 1 << 62
+# Of a CIE, which linkers fold: what it states takes some five to twenty bytes.
+_LONGEST_INITIAL_BYTES = 128
+
+
+@dataclass(frozen=True, eq=False)
+class FrameRows:
+    """The rules of an image.
+
+    Attributes:
+        start: u64[r] SVMA from which on a rule holds, ascending, without repetition.
+        rule: i64[r] as `frame_rules` packs it; `NO_ROW` between functions.
+    """
+
+    start: NDArray[np.uint64]
+    rule: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def look_up(self, svma: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the rule at each address, i64[n]; `NO_ROW` before the first."""
+        if not len(self):
+            return np.full(len(svma), rules.NO_ROW)
+        row = np.searchsorted(self.start, svma, side="right") - 1
+        rule = self.rule.take(np.maximum(row, 0))
+        rule[row < 0] = rules.NO_ROW
+        return rule
+
+
+def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> FrameRows | None:
+    """Work out the rules of all functions of an image.
+
+    Args:
+        image: what is mapped.
+        debug_image: its debug file, which may have .debug_frame.
+
+    Returns:
+        The rules; None where there are none, or the machine is none of x86-64 and arm64.
+    """
+    machine = rules.MACHINES.get(image.machine)
+    if machine is None or not image.is_64:
+        return None
+    found = _landmark_rows(image)
+    for source in (image,) if debug_image is None else (image, debug_image):
+        frames = read_debug_frames(source)
+        if frames is not None:
+            found = _laid_over(found, _table_rows(frames, machine))
+    frames = read_frames(image)
+    if frames is not None:
+        found = _laid_over(found, _table_rows(frames, machine))
+    return found if len(found) else None
+
+
+def _table_rows(frames: FrameTable, machine: MachineRegisters) -> FrameRows:
+    """Work out the rules of the functions of one section."""
+    limit = np.uint64(_LAST_ADDRESS)
+    rows = np.flatnonzero((frames.start < limit) & (frames.end < limit))
+    order = rows.take(np.argsort(frames.offset.take(rows), kind="stable"))
+    # Entries that lie in each other would make the work quadratic; no linker writes such.
+    behind = np.maximum.accumulate(np.append(0, frames.limit.take(order)))[:-1]
+    order = order[frames.offset.take(order) >= behind]
+    # Where functions overlap, the one that begins later holds.
+    begin = np.sort(frames.start.take(order))
+    following = np.append(begin, limit).take(
+        np.searchsorted(begin, frames.start.take(order), side="right")
+    )
+    end = np.minimum(frames.end.take(order), following)
+    pieces = list(_pieces(frames, order, end, machine))
+    start = np.concatenate([end, *(piece.start for piece in pieces)])
+    rule = np.concatenate([np.full(len(end), rules.NO_ROW), *(piece.rule for piece in pieces)])
+    # The end of one function may be the beginning of another, which then holds.
+    sequence = np.argsort(start, kind="stable")
+    return _folded(start.take(sequence), rule.take(sequence))
+
+
+def _folded(start: NDArray[np.uint64], rule: NDArray[np.int64]) -> FrameRows:
+    """Keep of equal addresses the last, and of equal rules that follow each other the first."""
+    last = np.flatnonzero(np.append(start[1:] != start[:-1], True)[: len(start)])
+    start, rule = start.take(last), rule.take(last)
+    new = np.flatnonzero(np.append(True, rule[1:] != rule[:-1])[: len(rule)])
+    return FrameRows(start.take(new), rule.take(new))
+
+
+def _laid_over(lower: FrameRows, upper: FrameRows) -> FrameRows:
+    """Return the upper rows, and the lower ones where those say nothing."""
+    if not len(lower) or not len(upper):
+        return upper if len(upper) else lower
+    start = np.sort(np.concatenate((lower.start, upper.start)), kind="stable")
+    rule = upper.look_up(start)
+    silent = (rule == rules.NO_ROW) | (rule == rules.NO_FORM)
+    below = lower.look_up(start)
+    return _folded(start, np.where(silent & (below != rules.NO_ROW), below, rule))
+
+
+def _landmark_rows(image: ElfImage) -> FrameRows:
+    """Return the rules of places that are known without call-frame information."""
+    found = FrameRows(np.zeros(0, np.uint64), np.zeros(0, np.int64))
+    for mark in find_landmarks(image):
+        if 0 <= mark.start < mark.end < _LAST_ADDRESS:
+            start = np.array([mark.start, mark.end], np.uint64)
+            found = _laid_over(found, FrameRows(start, np.array([mark.rule, rules.NO_ROW])))
+    return found
+
+
+def _pieces(
+    frames: FrameTable,
+    order: NDArray[np.int64],
+    end: NDArray[np.uint64],
+    machine: MachineRegisters,
+) -> Iterator[RuleRows]:
+    """Give the rows of some functions at a time."""
+    initial = _initial_steps(frames, machine)
+    piece = frames.offset.take(order) >> _PIECE_SHIFT
+    bounds = np.flatnonzero(np.diff(piece, prepend=-1, append=-1))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        yield _piece(frames, order[low:high], end[low:high], initial, machine)
+
+
+def _piece(
+    frames: FrameTable,
+    rows: NDArray[np.int64],
+    end: NDArray[np.uint64],
+    initial: FrameSteps,
+    machine: MachineRegisters,
+) -> RuleRows:
+    cie = frames.cie.take(rows)
+    begin = frames.rest.take(rows)
+    has_augmentation = _of_cies(frames, "augmentation").astype(bool).take(cie)
+    size, behind = frames.data.leb128(begin, signed=False)
+    skipped = np.where((size >= 0) & (size < len(frames.data)), behind + size, len(frames.data))
+    limit = frames.limit.take(rows)
+    begin = np.minimum(np.where(has_augmentation, skipped, begin), limit)
+    encoding = _of_cies(frames, "fde_encoding").astype(np.int64).take(cie)
+    factors = (
+        _of_cies(frames, "code_alignment").take(cie),
+        _of_cies(frames, "data_alignment").take(cie),
+    )
+    operations = decode_operations(frames.data, begin, limit, encoding)
+    own = translate(frames.data, operations, factors, machine)
+    steps, last_initial = _joined(initial, cie, own)
+    is_signal = _of_cies(frames, "is_signal_frame").astype(bool).take(cie)
+    start = frames.start.take(rows).view(np.int64)
+    functions = Functions(start, end.view(np.int64), is_signal, last_initial)
+    return rows_of_steps(steps, functions, machine)
+
+
+def _of_cies(frames: FrameTable, name: str) -> NDArray[np.int64]:
+    """Return what each CIE states, i64[c]; numbers that no program has are 0."""
+    values = [getattr(cie, name) for cie in frames.cies]
+    numbers = [len(v) if isinstance(v, bytes) else int(v) for v in values]
+    return np.array([n if abs(n) < 1 << 20 else 0 for n in numbers], np.int64)
+
+
+def _initial_steps(frames: FrameTable, machine: MachineRegisters) -> FrameSteps:
+    """Translate the CIEs' own instructions; `program` is the row of the CIE."""
+    content = bytearray()
+    begin, end = [], []
+    for cie in frames.cies:
+        begin.append(len(content))
+        content += frames.data.content[cie.program : cie.end][:_LONGEST_INITIAL_BYTES]
+        end.append(len(content))
+    data = EhData(memoryview(bytes(content)), 0, frames.data.pointer_bytes)
+    encoding = np.full(len(begin), DW_EH_PE_ABSPTR)
+    operations = decode_operations(data, np.array(begin), np.array(end), encoding)
+    factors = _of_cies(frames, "code_alignment"), _of_cies(frames, "data_alignment")
+    steps = translate(data, operations, factors, machine)
+    steps.action[np.isin(steps.action, (step.STEP_ADVANCE, step.STEP_SET_LOCATION))] = (
+        step.STEP_UNKNOWN
+    )
+    return steps
+
+
+def _joined(
+    initial: FrameSteps, cie: NDArray[np.int64], own: FrameSteps
+) -> tuple[FrameSteps, NDArray[np.int64]]:
+    """Put before each program's steps those of its CIE, and a STEP_BEGIN; behind, a STEP_END.
+
+    Args:
+        initial: of all CIEs.
+        cie: i64[n] of each program.
+        own: the programs' own steps.
+
+    Returns:
+        All steps, and i64[n] the row of the last step that is not a program's own.
+    """
+    count = len(cie)
+    first_of_cie = np.searchsorted(initial.program, np.arange(cie.max(initial=-1) + 2))
+    initial_count = np.diff(first_of_cie).take(cie)
+    own_count = np.bincount(own.program, minlength=count)
+    length = initial_count + own_count + 2
+    stop = np.cumsum(length)
+    start = stop - length
+    # Rows of both tables, one behind the other; -1 for what marks a beginning or an end.
+    source = np.full(int(length.sum()), -1)
+    spread = np.arange(int(initial_count.sum()))
+    shift = np.cumsum(initial_count) - initial_count
+    source[spread + (start + 1 - shift).repeat(initial_count)] = spread + (
+        first_of_cie.take(cie) - shift
+    ).repeat(initial_count)
+    shift = np.cumsum(own_count) - own_count
+    at_own = np.arange(len(own)) + (start + 1 + initial_count - shift).repeat(own_count)
+    source[at_own] = np.arange(len(own)) + len(initial)
+    is_mark = source < 0
+    source[is_mark] = 0
+
+    def both(name: str) -> NDArray[np.int64]:
+        column = np.concatenate((getattr(initial, name), getattr(own, name)))
+        return column.take(source) if len(column) else np.zeros(len(source), column.dtype)
+
+    action = both("action").astype(np.uint8)
+    action[start], action[stop - 1] = step.STEP_BEGIN, step.STEP_END
+    value = both("value")
+    value[is_mark] = 0
+    steps = FrameSteps(
+        program=np.arange(count).repeat(length),
+        action=action,
+        register=both("register"),
+        how=both("how").astype(np.uint8),
+        value=value,
+        extra=both("extra"),
+    )
+    return steps, start + initial_count

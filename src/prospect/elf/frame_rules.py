@@ -1,0 +1,114 @@
+"""How to get from a frame to its caller's, in one number.
+
+A rule is an i64 that is never negative; its fields, from the lowest bit on:
+
+    0-14   slot of the second register    (rbx, or the link register x30 of arm64)
+    15-16  its RULE_*
+    17-31  slot of the frame register     (rbp, or x29)
+    32-33  its RULE_*
+    34-54  slot of the CFA                (its distance, in 8 bytes, from what `KIND_*` says)
+    55-59  a register by its DWARF number, a bound, or one of ABSENT_*
+    60-62  KIND_*
+
+Slots are signed and count 8 bytes: everything that programs save stands at multiples of 8. The
+CFA, the canonical frame address, is the caller's stack pointer. On x86-64 the return address lies
+right below it; on arm64 it is what the link register was at the call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.elf import layout
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+KIND_SP = 0  # CFA = sp + slot
+KIND_FP = 1  # CFA = frame register + slot
+KIND_REGISTER = 2  # CFA = that register + slot
+KIND_DEREF = 3  # CFA = [register + low 15 bits of the slot] + its upper 6
+KIND_PLT = 4  # CFA = sp + slot, and 8 more from the bound on: the lower 4 bits of pc are compared
+KIND_SIGNAL = 5  # the kernel saved all registers; the slot leads from sp to the saved sp
+KIND_END = 6  # there is no caller
+KIND_ABSENT = 7  # there is no rule, because of …
+ABSENT_ROW = 0  # … no call-frame information
+ABSENT_FORM = 1  # … a form that this packing, or this reader, does not have
+ABSENT_MAP = 2  # … nothing being mapped there; rows of images never say so
+
+RULE_SAME = 0  # as in the caller
+RULE_AT_CFA = 1  # saved at the CFA + slot
+RULE_AT_FP = 2  # saved at the frame register + slot
+RULE_LOST = 3  # not to be had
+
+SECOND_BITS, FP_BITS, CFA_BITS = 15, 15, 21
+FP_SHIFT, CFA_SHIFT, REGISTER_SHIFT, KIND_SHIFT = 17, 34, 55, 60
+DEREF_BITS = 15
+_SLOT_SHIFT = 3
+
+NO_ROW = KIND_ABSENT << KIND_SHIFT | ABSENT_ROW << REGISTER_SHIFT
+NO_FORM = KIND_ABSENT << KIND_SHIFT | ABSENT_FORM << REGISTER_SHIFT
+NO_MAP = KIND_ABSENT << KIND_SHIFT | ABSENT_MAP << REGISTER_SHIFT
+END = KIND_END << KIND_SHIFT
+
+
+class MachineRegisters(NamedTuple):
+    """DWARF numbers of a machine's registers.
+
+    Attributes:
+        sp, fp: stack pointer and frame register.
+        second: rbx, by which glibc's lazy binder and some realigned frames find their CFA; or x30.
+        return_column: of the return address.
+        return_slot: where it always lies from the CFA, 0 where that varies.
+        saved_fp, saved_second, saved_pc: bytes from the saved sp in what a signal left behind.
+    """
+
+    sp: int
+    fp: int
+    second: int
+    return_column: int
+    return_slot: int
+    saved_fp: int
+    saved_second: int
+    saved_pc: int
+
+
+MACHINES = {
+    # struct sigcontext_64 in arch/x86/include/uapi/asm/sigcontext.h (Linux 6.18)
+    layout.EM_X86_64: MachineRegisters(7, 6, 3, 16, -1, -40, -32, 8),
+    # struct sigcontext in arch/arm64/include/uapi/asm/sigcontext.h
+    layout.EM_AARCH64: MachineRegisters(31, 29, 30, 30, 0, -16, -8, 8),
+}
+
+
+def fits(value: NDArray[np.int64], bits: int) -> NDArray[np.bool_]:
+    """Return whether distances in bytes are slots of this many bits, bool[n]."""
+    bound = 1 << (bits - 1 + _SLOT_SHIFT)
+    is_slot: NDArray[np.bool_] = (value & 7 == 0) & (value >= -bound) & (value < bound)
+    return is_slot
+
+
+def pack_slot(value: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """Turn distances in bytes that fit into the lowest bits of a field, i64[n]."""
+    return value >> _SLOT_SHIFT & ((1 << bits) - 1)
+
+
+def cfa_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the CFA's distance of each rule in bytes, i64[n]."""
+    return (rule << 9) >> 43 << _SLOT_SHIFT
+
+
+def fp_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each rule finds the frame register, in bytes, i64[n]."""
+    return (rule << 32) >> 49 << _SLOT_SHIFT
+
+
+def second_bytes(rule: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each rule finds the second register, in bytes, i64[n]."""
+    return (rule << 49) >> 49 << _SLOT_SHIFT
+
+
+def deref_bytes(rule: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what a KIND_DEREF adds before it reads, and what after, in bytes, i64[n] each."""
+    return (rule << 15) >> 49 << _SLOT_SHIFT, (rule << 9) >> 58 << _SLOT_SHIFT

@@ -1,0 +1,272 @@
+"""Positions of samples → the user's registers and stack copies, and stacks of calls by branches.
+
+Comes in: words, positions of samples, and where the fields behind their call chains begin. Goes
+out: `UserStates` and `CallBranches`. The bytes of stacks are never copied: they stay in the blocks
+that the records came in, which live as long as the states do.
+
+Source: perf_output_sample_regs(), perf_output_sample_ustack() in ``kernel/events/core.c`` (Linux
+6.18): no register follows an ABI of 0, and no dynamic size follows a stack of 0 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.events.buffers import segments
+from prospect.events.columns import CallBranches, UserStates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.events.trailing import Trailing
+
+    Words = NDArray[np.uint64]
+    Rows = NDArray[np.int64]
+
+_WORD_BYTES = 8
+_MASK_LOW = np.uint64((1 << 32) - 1)
+_LAST_ABI = np.uint64(abi.PERF_SAMPLE_REGS_ABI_64)
+_BRANCH_WORDS = 3  # struct perf_branch_entry: from, to, flags
+
+
+class _States(NamedTuple):
+    """The states of one window's samples; columns as in `UserStates`."""
+
+    sample: Rows
+    abi: NDArray[np.uint8]
+    registers: NDArray[np.uint64]
+    stack_block: NDArray[np.int32]
+    stack_begin: Rows
+    stack_bytes: NDArray[np.int32]
+
+
+class _Calls(NamedTuple):
+    """The branches of one window's samples; `length` i64[k] of them belong to each sample."""
+
+    sample: Rows
+    length: Rows
+    source: NDArray[np.uint64]
+    target: NDArray[np.uint64]
+
+
+class Mark(NamedTuple):
+    """How much was taken in, at some moment."""
+
+    states: int = 0
+    calls: int = 0
+    damaged: int = 0
+
+
+class UserStateColumns:
+    """The user states of all samples met so far."""
+
+    def __init__(self, trailing: Sequence[Trailing]) -> None:
+        self._trailing = trailing
+        self._numbers = tuple(sorted({n for each in trailing for n in each.registers}))
+        self._states: list[_States] = []
+        self._calls: list[_Calls] = []
+        self._blocks: list[NDArray[np.uint8]] = []
+        self._words: Words | None = None
+        self._damaged = 0
+        self.is_wanted = any(each.is_wanted for each in trailing)
+
+    @property
+    def mark(self) -> Mark:
+        """What `rewind` needs to return to this moment."""
+        return Mark(len(self._states), len(self._calls), self._damaged)
+
+    def rewind(self, mark: Mark) -> None:
+        """Forget what was appended since `mark`."""
+        del self._states[mark.states :]
+        del self._calls[mark.calls :]
+        self._damaged = mark.damaged
+
+    def append(
+        self, words: Words, at: Rows, end: Rows, rows: Rows | None, first_sample: int
+    ) -> None:
+        """Take in the states of samples that stand next to each other in the recording.
+
+        Args:
+            words: u64 the block.
+            at: i64[n] where what follows the samples' call chains begins.
+            end: i64[n] where the samples end.
+            rows: i64[n] their events, None where there is one.
+            first_sample: the row of the first among all samples.
+        """
+        sample = first_sample + np.arange(len(at))
+        if rows is None or len(self._trailing) == 1:
+            self._append_event(words, _Place(sample, at, end), self._trailing[0])
+            return
+        for row in np.unique(rows).tolist():
+            of_event = np.flatnonzero(rows == row)
+            place = _Place(sample[of_event], at[of_event], end[of_event])
+            self._append_event(words, place, self._trailing[row])
+
+    def _append_event(self, words: Words, place: _Place, trailing: Trailing) -> None:
+        if not trailing.is_wanted:
+            return
+        if trailing.has_raw:
+            place = place.behind_raw(words)
+        if trailing.branch_words_each:
+            counted = place.counted(words, trailing.branch_words_each, trailing.has_branch_index)
+            if trailing.are_branches_calls:
+                self._calls.append(_calls(words, counted))
+            place = counted.behind(trailing.branch_words_each)
+        state = _read_state(words, place, trailing)
+        self._damaged += int(np.count_nonzero(state.is_cut))
+        kept = np.flatnonzero(~state.is_cut & (state.abi > 0))
+        if not len(kept):
+            return
+        self._states.append(
+            _States(
+                place.sample.take(kept),
+                state.abi.take(kept).astype(np.uint8),
+                self._registers(words, state.registers_at.take(kept), trailing),
+                np.full(len(kept), self._block_of(words), np.int32),
+                _WORD_BYTES * state.stack_at.take(kept),
+                state.stack_bytes.take(kept).astype(np.int32),
+            )
+        )
+
+    def _registers(self, words: Words, at: Rows, trailing: Trailing) -> NDArray[np.uint64]:
+        """Gather the registers, 0 for those that only other events' samples have."""
+        count = len(trailing.registers)
+        found = words.take(at[:, None] + np.arange(count), mode="clip")
+        if trailing.registers == self._numbers:
+            return found
+        registers = np.zeros((len(at), len(self._numbers)), np.uint64)
+        registers[:, np.searchsorted(self._numbers, trailing.registers)] = found
+        return registers
+
+    def _block_of(self, words: Words) -> int:
+        if words is not self._words:
+            self._words = words
+            self._blocks.append(words.view(np.uint8))
+        return len(self._blocks) - 1
+
+    def finish(self) -> tuple[UserStates | None, CallBranches | None]:
+        """Return all states and branches in the order of the samples; None for none."""
+        return self._finish_states(), self._finish_calls()
+
+    def _finish_states(self) -> UserStates | None:
+        if not self._states:
+            return None
+        parts = self._states
+        sample = np.concatenate([part.sample for part in parts])
+        # The samples of a window stand event by event.
+        order = np.argsort(sample, kind="stable")
+        return UserStates(
+            sample=sample.take(order),
+            abi=np.concatenate([part.abi for part in parts]).take(order),
+            registers=np.concatenate([part.registers for part in parts]).take(order, axis=0),
+            stack_block=np.concatenate([part.stack_block for part in parts]).take(order),
+            stack_begin=np.concatenate([part.stack_begin for part in parts]).take(order),
+            stack_bytes=np.concatenate([part.stack_bytes for part in parts]).take(order),
+            register_numbers=self._numbers,
+            blocks=tuple(self._blocks),
+        )
+
+    def _finish_calls(self) -> CallBranches | None:
+        if not self._calls:
+            return None
+        sample = np.concatenate([part.sample for part in self._calls])
+        length = np.concatenate([part.length for part in self._calls])
+        order = np.argsort(sample, kind="stable")
+        begin = (np.cumsum(length) - length).take(order)
+        length = length.take(order)
+        moved = segments(begin, length)
+        start = np.zeros(len(sample) + 1, np.int64)
+        np.cumsum(length, out=start[1:])
+        return CallBranches(
+            sample=sample.take(order),
+            start=start,
+            source=np.concatenate([part.source for part in self._calls]).take(moved),
+            target=np.concatenate([part.target for part in self._calls]).take(moved),
+        )
+
+    @property
+    def damaged(self) -> int:
+        """Number of samples whose registers or stack would end behind their record."""
+        return self._damaged
+
+
+class _Counted(NamedTuple):
+    """Samples with a count of items: `at` is where the items begin, `end` where samples end."""
+
+    sample: Rows
+    at: Rows
+    end: Rows
+    items: Rows
+
+    def behind(self, words_each: int) -> _Place:
+        return _Place(self.sample, self.at + words_each * self.items, self.end)
+
+
+class _Place(NamedTuple):
+    """Where in their samples the next field begins; places behind `end` mean a cut sample."""
+
+    sample: Rows
+    at: Rows
+    end: Rows
+
+    def behind_raw(self, words: Words) -> _Place:
+        """Pass raw data: u32 size, then bytes up to a whole word."""
+        size = (words.take(self.at, mode="clip") & _MASK_LOW).astype(np.int64)
+        return self._replace(at=self.at + (size + 4 + 7) // _WORD_BYTES)
+
+    def counted(self, words: Words, words_each: int, has_index: bool) -> _Counted:  # noqa: FBT001 - a fact of the layout
+        """Read a count; one that reaches behind its sample leads there, which later shows."""
+        begin = self.at + 1 + has_index
+        room = np.maximum(self.end - begin, 0) // words_each
+        count = words.take(self.at, mode="clip")
+        is_cut = (count > room.astype(np.uint64)) | (begin > self.end)
+        at = np.where(is_cut, self.end + 1, begin)
+        return _Counted(self.sample, at, self.end, np.where(is_cut, 0, count.view(np.int64)))
+
+
+class _Read(NamedTuple):
+    """What samples say of their states, and where it stands; i64[n] but for `is_cut`."""
+
+    abi: Rows
+    registers_at: Rows
+    stack_at: Rows
+    stack_bytes: Rows
+    is_cut: NDArray[np.bool_]
+
+
+def _read_state(words: Words, place: _Place, trailing: Trailing) -> _Read:
+    at, end = place.at, place.end
+    is_cut = at > end
+    abi_ = np.zeros(len(at), np.int64)
+    registers_at = at
+    if trailing.has_registers:
+        word = words.take(at, mode="clip")
+        is_cut = is_cut | (at >= end) | (word > _LAST_ABI)
+        abi_ = np.where(is_cut, 0, word.view(np.int64))
+        registers_at = at + 1
+        at = registers_at + np.where(abi_ > 0, len(trailing.registers), 0)
+        is_cut = is_cut | (at > end)
+    stack_bytes = np.zeros(len(at), np.int64)
+    if trailing.has_stack:
+        size = words.take(at, mode="clip")
+        room = _WORD_BYTES * np.maximum(end - at - 2, 0)
+        is_cut = is_cut | (at >= end)
+        has_copy = ~is_cut & (size > 0)
+        fits = (size <= room.astype(np.uint64)) & (size % np.uint64(_WORD_BYTES) == 0)
+        is_cut = is_cut | (has_copy & ~fits)
+        has_copy &= fits
+        held = np.where(has_copy, size.view(np.int64), 0)
+        dynamic = words.take(at + 1 + held // _WORD_BYTES, mode="clip")
+        is_cut = is_cut | (has_copy & (dynamic > held.astype(np.uint64)))
+        stack_bytes = np.where(has_copy & ~is_cut, dynamic.view(np.int64), 0)
+    return _Read(abi_, registers_at, at + 1, stack_bytes, is_cut)
+
+
+def _calls(words: Words, counted: _Counted) -> _Calls:
+    entries = segments(counted.at, _BRANCH_WORDS * counted.items)[::_BRANCH_WORDS]
+    return _Calls(counted.sample, counted.items, words.take(entries), words.take(entries + 1))

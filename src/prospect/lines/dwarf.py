@@ -1,0 +1,254 @@
+"""Bytes of DWARF → unit headers, abbreviations and attributes: as much as split units need.
+
+In: bytes that anyone may have written. Out: numbers and strings, or a `DwarfError`, never another
+exception; every loop moves on by at least a byte. Source: DWARF 5 standard, sections 7.4 to 7.6
+and 7.28; of DWARF 4 with GNU extensions, https://gcc.gnu.org/wiki/DebugFission.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DW_UT_COMPILE, DW_UT_SKELETON, DW_UT_SPLIT_COMPILE = 0x01, 0x04, 0x05
+DW_TAG_COMPILE_UNIT, DW_TAG_SKELETON_UNIT = 0x11, 0x4A
+
+DW_AT_NAME, DW_AT_STMT_LIST, DW_AT_LOW_PC, DW_AT_HIGH_PC, DW_AT_COMP_DIR = (
+    *(0x03, 0x10, 0x11, 0x12),
+    0x1B,
+)
+DW_AT_RANGES = 0x55
+DW_AT_STR_OFFSETS_BASE, DW_AT_ADDR_BASE, DW_AT_RNGLISTS_BASE, DW_AT_DWO_NAME = (
+    0x72,
+    0x73,
+    0x74,
+    0x76,
+)
+DW_AT_GNU_DWO_NAME, DW_AT_GNU_DWO_ID, DW_AT_GNU_RANGES_BASE, DW_AT_GNU_ADDR_BASE = (
+    *(0x2130, 0x2131),
+    *(0x2132, 0x2133),
+)
+
+DW_FORM_ADDR, DW_FORM_DATA2, DW_FORM_DATA4, DW_FORM_DATA8, DW_FORM_STRING = 0x01, 5, 6, 7, 8
+DW_FORM_BLOCK2, DW_FORM_BLOCK4, DW_FORM_BLOCK, DW_FORM_BLOCK1 = 0x03, 0x04, 0x09, 0x0A
+DW_FORM_SDATA, DW_FORM_STRP, DW_FORM_UDATA, DW_FORM_REF_ADDR = 0x0D, 0x0E, 0x0F, 0x10
+DW_FORM_REF1, DW_FORM_REF2, DW_FORM_REF4, DW_FORM_REF8, DW_FORM_REF_UDATA = (
+    *(0x11, 0x12, 0x13),
+    *(0x14, 0x15),
+)
+DW_FORM_INDIRECT, DW_FORM_SEC_OFFSET, DW_FORM_EXPRLOC = 0x16, 0x17, 0x18
+DW_FORM_LINE_STRP, DW_FORM_IMPLICIT_CONST = 0x1F, 0x21
+DW_FORM_ADDRX, DW_FORM_GNU_ADDR_INDEX = 0x1B, 0x1F01
+
+# Bytes of each form whose size its unit's does not change; offsets are those of 32-bit DWARF.
+FIXED_FORMS = dict(
+    [
+        *((DW_FORM_DATA2, 2), (DW_FORM_DATA4, 4), (DW_FORM_DATA8, 8), (0x0B, 1), (0x0C, 1)),
+        *((DW_FORM_STRP, 4), (DW_FORM_REF_ADDR, 4), (DW_FORM_SEC_OFFSET, 4), (0x19, 0)),
+        *((DW_FORM_REF1, 1), (DW_FORM_REF2, 2), (DW_FORM_REF4, 4), (DW_FORM_REF8, 8)),
+        *((DW_FORM_LINE_STRP, 4), (0x1C, 4), (0x1D, 4), (0x1E, 16), (0x20, 8), (0x24, 8)),
+        *((DW_FORM_IMPLICIT_CONST, 0), (0x25, 1), (0x26, 2), (0x27, 3), (0x28, 4)),
+        *((0x29, 1), (0x2A, 2), (0x2B, 3), (0x2C, 4), (0x1F20, 4), (0x1F21, 4)),
+    ]
+)
+LEB_FORMS = frozenset(
+    {DW_FORM_SDATA, DW_FORM_UDATA, DW_FORM_REF_UDATA, 0x1A, DW_FORM_ADDRX, 0x22, 0x23}
+    | {DW_FORM_GNU_ADDR_INDEX, 0x1F02}
+)
+_BLOCK_SIZES = {DW_FORM_BLOCK1: 1, DW_FORM_BLOCK2: 2, DW_FORM_BLOCK4: 4}
+_LEB_BLOCKS = frozenset({DW_FORM_BLOCK, DW_FORM_EXPRLOC})
+_LONGEST_LEB_BYTES = 10
+_MOST_ATTRIBUTES = 256
+_LONGEST_TABLE = 1 << 20
+_LONGEST_STRING_BYTES = 4096
+
+Bytes = bytes | bytearray | memoryview
+
+
+class DwarfError(Exception):
+    """These bytes are no DWARF that is read here."""
+
+
+class Unit(NamedTuple):
+    """The header of a unit.
+
+    Attributes:
+        offset, end: its bytes in the section.
+        dies: where its first entry begins.
+        version: 4 or 5.
+        kind: DW_UT_*; units of version 4 are DW_UT_COMPILE.
+        abbreviations: offset of its table.
+        address_bytes: 4 or 8.
+        dwo_id: of a skeleton or split unit of version 5, else 0.
+    """
+
+    offset: int
+    end: int
+    dies: int
+    version: int
+    kind: int
+    abbreviations: int
+    address_bytes: int
+    dwo_id: int
+
+
+class Abbreviation(NamedTuple):
+    """What an entry looks like: its tag, and attributes as (name, form)."""
+
+    tag: int
+    has_children: bool
+    attributes: tuple[tuple[int, int], ...]
+
+
+def unsigned(data: Bytes, position: int, size: int) -> int:
+    """Read a little-endian number of `size` bytes."""
+    end = position + size
+    if not 0 <= position <= end <= len(data):
+        raise DwarfError("cut off")
+    return int.from_bytes(data[position:end], "little")
+
+
+def leb128(data: Bytes, position: int) -> tuple[int, int]:
+    """Read an unsigned LEB128 number; return it and where the next byte is."""
+    value = 0
+    for place in range(_LONGEST_LEB_BYTES):
+        if not 0 <= position + place < len(data):
+            break
+        octet = data[position + place]
+        value |= (octet & 0x7F) << 7 * place
+        if octet < 0x80:
+            return value, position + place + 1
+    raise DwarfError("a number without an end")
+
+
+def as_leb128(value: int) -> bytes:
+    """Write an unsigned number as LEB128."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def string(data: Bytes, position: int) -> bytes:
+    """Read a string that ends with a zero byte."""
+    if not 0 <= position < len(data):
+        raise DwarfError("a string outside its section")
+    head, zero, _ = bytes(data[position : position + _LONGEST_STRING_BYTES]).partition(b"\0")
+    if not zero:
+        raise DwarfError("a string without an end")
+    return head
+
+
+def units(section: Bytes) -> Iterator[Unit]:
+    """Give the headers of a section's units, leaving out what is not read here; stop at damage."""
+    position = 0
+    while position + 11 <= len(section):
+        end = position + 4 + unsigned(section, position, 4)
+        if end > len(section) or end < position + 11:
+            return  # damage, or 64-bit DWARF, which no compiler makes unless it is told to
+        unit = _unit(section, position, end)
+        if unit is not None:
+            yield unit
+        position = end
+
+
+def _unit(section: Bytes, position: int, end: int) -> Unit | None:
+    version = unsigned(section, position + 4, 2)
+    if version == 4:
+        abbreviations, size = struct.unpack_from("<IB", section, position + 6)
+        unit = Unit(position, end, position + 11, 4, DW_UT_COMPILE, abbreviations, size, 0)
+    elif version == 5 and position + 12 <= end:
+        kind, size, abbreviations = struct.unpack_from("<BBI", section, position + 6)
+        dies, dwo_id = position + 12, 0
+        if kind in (DW_UT_SKELETON, DW_UT_SPLIT_COMPILE):
+            dwo_id, dies = unsigned(section, dies, 8), dies + 8
+        elif kind != DW_UT_COMPILE:
+            return None
+        unit = Unit(position, end, dies, 5, kind, abbreviations, size, dwo_id)
+    else:
+        return None
+    return unit if unit.address_bytes in (4, 8) and unit.dies < end else None
+
+
+def abbreviations(
+    section: Bytes, start: int, last: int = 0, most: int = _LONGEST_TABLE
+) -> tuple[dict[int, Abbreviation], int]:
+    """Read a table of abbreviations; return it by code, and where it ends.
+
+    Args:
+        section: .debug_abbrev.
+        start: where the table begins.
+        last: the code to stop behind, 0 to read the whole table.
+        most: how many abbreviations and attributes may be read: units of damaged files may all
+            mean one long table.
+    """
+    table: dict[int, Abbreviation] = {}
+    position = start
+    while True:
+        code, position = leb128(section, position)
+        if not code:
+            return table, position
+        tag, position = leb128(section, position)
+        has_children = unsigned(section, position, 1) != 0
+        position += 1
+        attributes = []
+        while True:
+            name, position = leb128(section, position)
+            form, position = leb128(section, position)
+            if form == DW_FORM_IMPLICIT_CONST:
+                _, position = leb128(section, position)
+            if not name and not form:
+                break
+            attributes.append((name, form))
+            if len(attributes) > _MOST_ATTRIBUTES:
+                raise DwarfError("an entry of too many attributes")
+        table[code] = Abbreviation(tag, has_children, tuple(attributes))
+        if code == last:
+            return table, position
+        most -= 1 + len(attributes)
+        if most < 0:
+            raise DwarfError("too many abbreviations")
+
+
+def after_form(data: Bytes, position: int, form: int, address_bytes: int) -> int:
+    """Return where the value of a form ends."""
+    if form in FIXED_FORMS:
+        return position + FIXED_FORMS[form]
+    if form == DW_FORM_ADDR:
+        return position + address_bytes
+    if form in LEB_FORMS:
+        return leb128(data, position)[1]
+    if form in _BLOCK_SIZES:
+        size = _BLOCK_SIZES[form]
+        return position + size + unsigned(data, position, size)
+    if form in _LEB_BLOCKS:
+        length, start = leb128(data, position)
+        return start + length
+    if form == DW_FORM_STRING:
+        return position + len(string(data, position)) + 1
+    raise DwarfError(f"form {form:#x}")
+
+
+def first_entry(
+    section: Bytes, unit: Unit, table: dict[int, Abbreviation]
+) -> tuple[Abbreviation, dict[int, tuple[int, int]], int]:
+    """Read a unit's own entry.
+
+    Returns:
+        Its abbreviation; by attribute, its form and where its value is; where its children begin.
+    """
+    code, position = leb128(section, unit.dies)
+    if code not in table:
+        raise DwarfError("an entry without an abbreviation")
+    entry = table[code]
+    values = {}
+    for name, form in entry.attributes:
+        values[name] = form, position
+        position = after_form(section, position, form, unit.address_bytes)
+    if position > unit.end:
+        raise DwarfError("an entry that is cut off")
+    return entry, values, position

@@ -1,0 +1,82 @@
+"""Paths of source files as the compiler had them → the files here, whole.
+
+Comes in: paths from debug information, which anyone may have written, and where a person says that
+sources lie. Goes out: lines of text. A FIFO or a device is not opened, nor a file larger than
+source files are.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prospect.profile.source import SourceFile
+from prospect.symbols.opening import OpenFile, open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LARGEST_BYTES = 16 << 20
+_EVERYONE_READS = 0o004
+
+
+@dataclass(frozen=True)
+class SourcePlaces:
+    """Where sources lie.
+
+    Attributes:
+        search_dirs: directories to look below, in this order; then a file is looked for where the
+            compiler had it.
+        base_dirs: beginnings of the compiler's paths that are taken off for `search_dirs`; of
+            those that fit, the longest.
+    """
+
+    search_dirs: tuple[str, ...] = ()
+    base_dirs: tuple[str, ...] = ()
+
+
+def find_source(path: str, places: SourcePlaces) -> SourceFile | None:
+    """Find and read a source file; None where it is not there, or is none."""
+    for candidate in _candidates(path, places):
+        file = open_file(os.fsencode(candidate), largest_bytes=LARGEST_BYTES)
+        if isinstance(file, OpenFile) and len(file.data) <= LARGEST_BYTES:
+            text = bytes(file.data).decode("utf-8", "surrogateescape")
+            lines = text.removesuffix("\n").split("\n") if text else []
+            return SourceFile(
+                path=candidate,
+                lines=[line.removesuffix("\r") for line in lines],
+                modified_ns=file.modified_ns,
+                device=file.device,
+                inode=file.inode,
+                is_public=_is_public(file),
+            )
+    return None
+
+
+def _candidates(path: str, places: SourcePlaces) -> Iterator[str]:
+    below = path.lstrip("/")
+    fitting = [base for base in map(_bare, places.base_dirs) if f"{path}/".startswith(f"{base}/")]
+    if fitting:
+        below = path[len(max(fitting, key=len)) :].lstrip("/")
+    # Below a directory means below it, whatever the compiler's path says.
+    if below and ".." not in below.split("/"):
+        for directory in places.search_dirs:
+            yield posixpath.join(directory, below)
+    if path.startswith("/"):
+        yield path
+
+
+def _bare(directory: str) -> str:
+    return posixpath.normpath(directory).rstrip("/")
+
+
+def _is_public(file: OpenFile) -> bool:
+    """Say whether everybody may read a file; no for one that was swapped meanwhile."""
+    try:
+        status = os.stat(file.path)  # noqa: PTH116 - bytes
+    except OSError:
+        return False
+    is_same = (status.st_dev, status.st_ino) == (file.device, file.inode)
+    return is_same and bool(status.st_mode & _EVERYONE_READS)

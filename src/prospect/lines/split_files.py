@@ -1,0 +1,188 @@
+"""A split unit → the file that has the rest of it, and its sections there.
+
+Comes in: what the image says of the unit, and where the image lies. Goes out: `UnitSections`, of a
+.dwo file or of a .dwp package. Files are opened as all that others may control, and believed only
+if the id of the unit in them is the one that is looked for. Source: DWARF 5 standard, section
+7.3.5; of packages of version 2, https://gcc.gnu.org/wiki/DebugFissionDWP.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.elf.image import ElfImage
+from prospect.errors import ElfError
+from prospect.lines import dwarf
+from prospect.lines.sections import section
+from prospect.symbols.opening import OpenFile, open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.lines.split_units import SplitUnit
+
+_LARGEST_FILE_BYTES = 1 << 30
+_INFO, _ABBREVIATIONS, _STRING_OFFSETS, _RANGE_LISTS = 1, 3, 6, 8  # DW_SECT_*
+_INDEX_HEADER = struct.Struct("<IIII")  # version (two bytes in 5), columns, units, slots
+_MOST_COLUMNS = 16
+# Units of one .dwo file: there are several where a program was optimised as a whole.
+_MOST_UNITS = 64
+# .debug_str_offsets and .debug_rnglists of version 5 begin with a header.
+_STRING_OFFSETS_HEADER, _RANGE_LISTS_HEADER = 8, 12
+
+
+class UnitSections(NamedTuple):
+    """One unit's part of each section of a .dwo file or package.
+
+    Attributes:
+        unit: its header; offsets count from the beginning of `info`.
+        info, abbreviations, string_offsets, range_lists, strings: without ".dwo" in their names.
+        string_offsets_base, range_lists_base: where the tables that indexes mean begin.
+        size: of the file, and `owner`: whose it is.
+    """
+
+    unit: dwarf.Unit
+    info: memoryview
+    abbreviations: memoryview
+    string_offsets: memoryview
+    range_lists: memoryview
+    strings: memoryview
+    string_offsets_base: int
+    range_lists_base: int
+    size: int
+    owner: int
+
+
+class SplitFiles:
+    """Finds the files of one image's split units.
+
+    Args:
+        image_path: where the image was opened.
+    """
+
+    def __init__(self, image_path: bytes) -> None:
+        self._image_path = image_path
+        self._package: tuple[OpenFile, ElfImage] | None = None
+        self._looked_for_package = False
+
+    def find(self, unit: SplitUnit) -> UnitSections | None:
+        """Find a unit's sections, None where no file has them."""
+        for path in self._paths(unit):
+            opened = _open(path)
+            found = _in_object(*opened, unit) if opened else None
+            if found:
+                return found
+        if not self._looked_for_package:
+            self._looked_for_package = True
+            self._package = _open(self._image_path + b".dwp")
+        return _in_package(*self._package, unit) if self._package else None
+
+    def _paths(self, unit: SplitUnit) -> Iterator[bytes]:
+        """Give the places where a unit's file may lie: where it was compiled, or by the image."""
+        if not unit.dwo_name or b"\0" in unit.dwo_name:
+            return
+        compiled = os.path.join(unit.directory, unit.dwo_name)  # noqa: PTH118 - bytes
+        if compiled.startswith(b"/"):
+            yield compiled
+        beside = os.path.dirname(self._image_path)  # noqa: PTH120 - bytes
+        yield beside + b"/" + unit.dwo_name.rpartition(b"/")[2]
+
+
+def _open(path: bytes) -> tuple[OpenFile, ElfImage] | None:
+    file = open_file(path, largest_bytes=_LARGEST_FILE_BYTES)
+    if not isinstance(file, OpenFile):
+        return None
+    try:
+        return file, ElfImage.parse(file.data)
+    except ElfError:
+        return None
+
+
+def _in_object(file: OpenFile, image: ElfImage, wanted: SplitUnit) -> UnitSections | None:
+    """Take a unit of a .dwo file, which has one, or some that were optimised together."""
+    info = section(image, b".debug_info.dwo")
+    abbreviations = section(image, b".debug_abbrev.dwo")
+    for unit in itertools.islice(dwarf.units(info), _MOST_UNITS):
+        if _dwo_id(unit, info, abbreviations) == wanted.dwo_id:
+            return UnitSections(
+                unit=unit,
+                info=info,
+                abbreviations=abbreviations,
+                string_offsets=section(image, b".debug_str_offsets.dwo"),
+                range_lists=section(image, b".debug_rnglists.dwo"),
+                strings=section(image, b".debug_str.dwo"),
+                string_offsets_base=_STRING_OFFSETS_HEADER if unit.version == 5 else 0,
+                range_lists_base=_RANGE_LISTS_HEADER,
+                size=len(file.data),
+                owner=file.owner,
+            )
+    return None
+
+
+def _dwo_id(unit: dwarf.Unit, info: memoryview, abbreviations: memoryview) -> int | None:
+    """Return which unit it is; None for one that is no split unit, or is damaged."""
+    if unit.version == 5:
+        return unit.dwo_id if unit.kind == dwarf.DW_UT_SPLIT_COMPILE else None
+    try:
+        code, _ = dwarf.leb128(info, unit.dies)
+        table, _ = dwarf.abbreviations(abbreviations, unit.abbreviations, code)
+        _, values, _ = dwarf.first_entry(info, unit, table)
+        form, position = values.get(dwarf.DW_AT_GNU_DWO_ID, (0, 0))
+        return dwarf.unsigned(info, position, 8) if form == dwarf.DW_FORM_DATA8 else None
+    except dwarf.DwarfError:
+        return None
+
+
+def _in_package(file: OpenFile, image: ElfImage, wanted: SplitUnit) -> UnitSections | None:
+    """Take a unit of a package by its index."""
+    parts = _contributions(section(image, b".debug_cu_index"), wanted.dwo_id)
+
+    def part(name: bytes, column: int) -> memoryview:
+        start, size = parts.get(column, (0, 0))
+        whole = section(image, name)
+        return whole[start : start + size] if start + size <= len(whole) else whole[:0]
+
+    info = part(b".debug_info.dwo", _INFO)
+    abbreviations = part(b".debug_abbrev.dwo", _ABBREVIATIONS)
+    for unit in itertools.islice(dwarf.units(info), _MOST_UNITS):
+        if _dwo_id(unit, info, abbreviations) == wanted.dwo_id:
+            return UnitSections(
+                unit=unit,
+                info=info,
+                abbreviations=abbreviations,
+                string_offsets=part(b".debug_str_offsets.dwo", _STRING_OFFSETS),
+                range_lists=part(b".debug_rnglists.dwo", _RANGE_LISTS),
+                strings=section(image, b".debug_str.dwo"),
+                string_offsets_base=_STRING_OFFSETS_HEADER if unit.version == 5 else 0,
+                range_lists_base=_RANGE_LISTS_HEADER,
+                size=len(file.data),
+                owner=file.owner,
+            )
+    return None
+
+
+def _contributions(index: memoryview, dwo_id: int) -> dict[int, tuple[int, int]]:
+    """Return by DW_SECT_* where a unit's part of a section begins, and its size."""
+    if len(index) < _INDEX_HEADER.size:
+        return {}
+    version, columns, rows, slots = _INDEX_HEADER.unpack_from(index)
+    size = _INDEX_HEADER.size + 12 * slots + 4 * columns * (2 * rows + 1)
+    if version & 0xFFFF not in (2, 5) or columns > _MOST_COLUMNS or size > len(index):
+        return {}
+    ids = np.frombuffer(index, "<u8", slots, _INDEX_HEADER.size)
+    row_of = np.frombuffer(index, "<u4", slots, _INDEX_HEADER.size + 8 * slots)
+    start = _INDEX_HEADER.size + 12 * slots
+    table = np.frombuffer(index, "<u4", columns * (2 * rows + 1), start)
+    kinds, offsets, sizes = np.split(table, [columns, columns * (rows + 1)])
+    for slot in np.flatnonzero(ids == np.uint64(dwo_id)).tolist():
+        row = int(row_of[slot]) - 1
+        if 0 <= row < rows:
+            own = slice(columns * row, columns * (row + 1))
+            places = zip(offsets[own].tolist(), sizes[own].tolist(), strict=True)
+            return dict(zip(kinds.tolist(), places, strict=True))
+    return {}

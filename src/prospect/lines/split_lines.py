@@ -1,0 +1,111 @@
+"""Addresses of an image whose debug information was split off → their frames.
+
+Comes in: the image that has the skeletons, and addresses that its own debug information says
+nothing of. Goes out: `Frames`, and which files were not found. Only units that were hit are read,
+each once; what was made of a unit is kept on disk under its id.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.lines.conversion import convert, convert_in_child
+from prospect.lines.debug_info import load_address
+from prospect.lines.split_conversion import whole_unit
+from prospect.lines.split_files import SplitFiles
+from prospect.lines.split_units import read_skeletons, unit_of_addresses
+from prospect.lines.symcache import VERSION, Frames, SymCache, join_frames, lookup_each
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.elf.image import ElfImage
+    from prospect.symbols.cache import SymbolCache
+
+
+class SplitLines:
+    """The split units of one image.
+
+    Args:
+        holder: the image, or its debug file: what has the skeletons.
+        image_path: where the image was opened.
+        cache: where what was read is kept, under `key`; None for nowhere.
+        key: names the image there; None where nothing identifies it.
+        is_trusted: whether the holder belongs to root or to us.
+    """
+
+    def __init__(
+        self,
+        holder: ElfImage,
+        image_path: bytes,
+        *,
+        cache: SymbolCache | None,
+        key: str | None,
+        is_trusted: bool,
+    ) -> None:
+        self._load_address = load_address(holder)
+        self._skeletons = read_skeletons(holder)
+        self._files = SplitFiles(image_path)
+        self._cache = cache if key else None
+        self._key = key
+        self._is_trusted = is_trusted
+        self._contents: dict[int, bytes | memoryview | None] = {}
+
+    @property
+    def has_units(self) -> bool:
+        """Whether anything was split off."""
+        return bool(self._skeletons.units)
+
+    def frames(self, svma: NDArray[np.uint64]) -> tuple[Frames, NDArray[np.bool_], set[bytes]]:
+        """Find the frames of addresses.
+
+        Args:
+            svma: u64[n].
+
+        Returns:
+            Frames; bool[n] which addresses are in a unit that could be read; and the names of the
+            files that were not found or not read.
+        """
+        unit_of = unit_of_addresses(self._skeletons.units, svma)
+        pieces = []
+        is_known = np.zeros(len(svma), np.bool_)
+        missing = set()
+        for unit in np.unique(unit_of[unit_of >= 0]).tolist():
+            rows = np.flatnonzero(unit_of == unit)
+            content = self._content(unit)
+            if content is None:
+                missing.add(self._skeletons.units[unit].dwo_name)
+                continue
+            is_known[rows] = True
+            address = svma.take(rows) - np.uint64(self._load_address)
+            symcache = SymCache.parse(content)
+            found = symcache.lookup(address) if symcache else lookup_each(content, address)
+            pieces.append((rows, found))
+        return join_frames(len(svma), pieces), is_known, missing
+
+    def _content(self, unit: int) -> bytes | memoryview | None:
+        if unit not in self._contents:
+            self._contents[unit] = self._read(unit)
+        return self._contents[unit]
+
+    def _read(self, row: int) -> bytes | memoryview | None:
+        """Take a unit's symcache from the cache on disk, else make it and keep it there."""
+        unit = self._skeletons.units[row]
+        rest = self._files.find(unit)
+        if rest is None:
+            return None
+        key = f"{self._key}+dwo{unit.dwo_id:x}-{rest.size:x}-{rest.owner}+symcache{VERSION}"
+        kept = self._cache.load_lines(key) if self._cache else None
+        if kept is not None:
+            return kept
+        whole = whole_unit(self._skeletons, unit, rest, self._load_address)
+        if whole is None:
+            return None
+        is_trusted = self._is_trusted and rest.owner in (0, os.geteuid())
+        made = convert(whole) if is_trusted else convert_in_child(whole)
+        if made is not None and self._cache:
+            self._cache.store_lines(key, made)
+        return made

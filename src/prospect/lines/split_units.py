@@ -1,0 +1,262 @@
+"""An image → the units whose debug information was split off, and which addresses are theirs.
+
+Comes in: an image with DWARF 4 or 5. Goes out: `SplitUnit` for each skeleton: what the image keeps
+of a unit while the rest is in a .dwo file. Source: DWARF 5 standard, sections 3.1.2, 2.17.3 and
+7.25; for version 4, https://gcc.gnu.org/wiki/DebugFission.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.lines import dwarf
+from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
+from prospect.lines.sections import section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.elf.image import ElfImage
+
+_MOST_RANGES = 1 << 20
+_MOST_UNITS = 1 << 17
+# A skeleton's abbreviation stands alone in its table.
+_MOST_OF_TABLE = 128
+_DW_RLE_OFFSET_PAIR = 4
+# What follows each kind of range: the index of an address, an address, or another number.
+_DW_RLE_OPERANDS = {1: "x", 2: "xx", 3: "xn", _DW_RLE_OFFSET_PAIR: "nn", 5: "a", 6: "aa", 7: "an"}
+_ADDRESS_END = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class SplitUnit:
+    """What the image says of one unit.
+
+    Attributes:
+        version: of DWARF, 4 or 5.
+        dwo_id: which unit it is.
+        dwo_name, directory: the file that has the rest, as the compiler called it, and from where.
+        low_pc: what its ranges count from.
+        line_offset: its line table, in .debug_line; -1 without one.
+        address_base: its addresses, in .debug_addr.
+        ranges_base: its ranges, in .debug_ranges of version 4.
+        ranges: u64[k, 2] first address and end of each piece of its code.
+    """
+
+    version: int
+    dwo_id: int
+    dwo_name: bytes
+    directory: bytes
+    low_pc: int
+    line_offset: int
+    address_base: int
+    ranges_base: int
+    ranges: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Skeletons:
+    """The sections of an image that its split units need, and the units themselves."""
+
+    lines: memoryview
+    line_strings: memoryview
+    addresses: memoryview
+    ranges: memoryview
+    units: list[SplitUnit]
+
+
+def read_skeletons(image: ElfImage) -> Skeletons:
+    """Read the split units of an image; what is damaged is left out."""
+    if not image.is_64 or image.find_section(b".debug_addr") < 0:
+        # A unit that was split off has its addresses there; most images have none.
+        nothing = image.data[:0]
+        return Skeletons(nothing, nothing, nothing, nothing, [])
+    reader = _Reader(image)
+    return Skeletons(
+        lines=section(image, b".debug_line"),
+        line_strings=section(image, b".debug_line_str"),
+        addresses=reader.addresses,
+        ranges=reader.ranges,
+        units=list(reader.units()),
+    )
+
+
+def unit_of_addresses(units: list[SplitUnit], svma: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return i64[n] the row of the unit that each address belongs to, -1 for none."""
+    pieces = [unit.ranges for unit in units]
+    bounds = np.concatenate([np.zeros((0, 2), np.uint64), *pieces])
+    owner = np.repeat(np.arange(len(units)), [len(piece) for piece in pieces])
+    order = np.argsort(bounds[:, 0], kind="stable")
+    if not len(order):
+        return np.full(len(svma), -1, np.int64)
+    at = np.searchsorted(bounds[order, 0], svma, side="right") - 1
+    piece = order.take(np.maximum(at, 0))
+    inside = (at >= 0) & (svma < bounds[piece, 1])
+    return np.where(inside, owner.take(piece), -1)
+
+
+class _Reader:
+    def __init__(self, image: ElfImage) -> None:
+        self._info = section(image, b".debug_info")
+        self._abbreviations = section(image, b".debug_abbrev")
+        self._strings = section(image, b".debug_str")
+        self._line_strings = section(image, b".debug_line_str")
+        self._range_lists = section(image, b".debug_rnglists")
+        self._string_offsets = section(image, b".debug_str_offsets")
+        self.addresses = section(image, b".debug_addr")
+        self.ranges = section(image, b".debug_ranges")
+        self._ranges_left = _MOST_RANGES
+
+    def units(self) -> Iterator[SplitUnit]:
+        for unit in itertools.islice(dwarf.units(self._info), _MOST_UNITS):
+            try:
+                found = self._split_unit(unit)
+            except DwarfError:
+                continue
+            if found is not None:
+                yield found
+
+    def _split_unit(self, unit: dwarf.Unit) -> SplitUnit | None:
+        if unit.version == 5 and unit.kind != dwarf.DW_UT_SKELETON:
+            return None
+        code, _ = leb128(self._info, unit.dies)
+        table, _ = dwarf.abbreviations(
+            self._abbreviations, unit.abbreviations, code, _MOST_OF_TABLE
+        )
+        _, values, _ = dwarf.first_entry(self._info, unit, table)
+        if unit.version == 4 and dwarf.DW_AT_GNU_DWO_ID not in values:
+            return None
+        is_5 = unit.version == 5
+        numbers = {name: self._number(*value) for name, value in values.items()}
+        address_base = numbers.get(dwarf.DW_AT_ADDR_BASE if is_5 else dwarf.DW_AT_GNU_ADDR_BASE, 0)
+        low_pc = self._address(values.get(dwarf.DW_AT_LOW_PC), address_base)
+        string_base = numbers.get(dwarf.DW_AT_STR_OFFSETS_BASE, 8 if is_5 else 0)
+        name = values.get(dwarf.DW_AT_DWO_NAME if is_5 else dwarf.DW_AT_GNU_DWO_NAME)
+        return SplitUnit(
+            version=unit.version,
+            dwo_id=unit.dwo_id if is_5 else numbers[dwarf.DW_AT_GNU_DWO_ID],
+            dwo_name=self._text(name, string_base),
+            directory=self._text(values.get(dwarf.DW_AT_COMP_DIR), string_base),
+            low_pc=low_pc,
+            line_offset=numbers.get(dwarf.DW_AT_STMT_LIST, -1),
+            address_base=address_base,
+            ranges_base=numbers.get(dwarf.DW_AT_GNU_RANGES_BASE, 0),
+            ranges=self._unit_ranges(unit, values, numbers, low_pc, address_base),
+        )
+
+    def _number(self, form: int, position: int) -> int:
+        size = dwarf.FIXED_FORMS.get(form, 0)
+        if 0 < size <= 8:
+            return unsigned(self._info, position, size)
+        return leb128(self._info, position)[0] if form in dwarf.LEB_FORMS else 0
+
+    def _address(self, value: tuple[int, int] | None, base: int) -> int:
+        if value is None:
+            return 0
+        form, position = value
+        if form == dwarf.DW_FORM_ADDR:
+            return unsigned(self._info, position, 8)
+        return self._indexed(base, self._number(form, position))
+
+    def _indexed(self, base: int, index: int) -> int:
+        return unsigned(self.addresses, base + 8 * index, 8)
+
+    def _text(self, value: tuple[int, int] | None, base: int) -> bytes:
+        if value is None:
+            return b""
+        form, position = value
+        if form == dwarf.DW_FORM_STRING:
+            return string(self._info, position)
+        number = self._number(form, position)
+        if form == dwarf.DW_FORM_LINE_STRP:
+            return string(self._line_strings, number)
+        if form != dwarf.DW_FORM_STRP:  # an index
+            number = unsigned(self._string_offsets, base + 4 * number, 4)
+        return string(self._strings, number)
+
+    def _unit_ranges(
+        self,
+        unit: dwarf.Unit,
+        values: dict[int, tuple[int, int]],
+        numbers: dict[int, int],
+        low_pc: int,
+        address_base: int,
+    ) -> NDArray[np.uint64]:
+        pairs: list[tuple[int, int]] = []
+        if dwarf.DW_AT_RANGES in values:
+            start = numbers[dwarf.DW_AT_RANGES]
+            if unit.version == 5:
+                if values[dwarf.DW_AT_RANGES][0] != dwarf.DW_FORM_SEC_OFFSET:
+                    base = numbers.get(dwarf.DW_AT_RNGLISTS_BASE, 12)
+                    start = base + unsigned(self._range_lists, base + 4 * start, 4)
+                pairs = self._range_list(start, low_pc, address_base)
+            else:
+                pairs = self._old_ranges(start, low_pc)
+        elif dwarf.DW_AT_HIGH_PC in values:
+            form, _ = values[dwarf.DW_AT_HIGH_PC]
+            is_address = form in (
+                *(dwarf.DW_FORM_ADDR, dwarf.DW_FORM_ADDRX),
+                dwarf.DW_FORM_GNU_ADDR_INDEX,
+            )
+            high = (
+                self._address(values[dwarf.DW_AT_HIGH_PC], address_base)
+                if is_address
+                else low_pc + numbers[dwarf.DW_AT_HIGH_PC]
+            )
+            pairs = [(low_pc, high)]
+        kept = [(low, high) for low, high in pairs if 0 < low < high <= _ADDRESS_END]
+        return np.array(kept, np.uint64).reshape(-1, 2)
+
+    def _old_ranges(self, position: int, base: int) -> list[tuple[int, int]]:
+        pairs: list[tuple[int, int]] = []
+        while True:
+            if not 0 <= position <= len(self.ranges) - 16:
+                raise DwarfError("ranges are cut off")
+            self._count_range()
+            low, high = struct.unpack_from("<QQ", self.ranges, position)
+            position += 16
+            if low == _ADDRESS_END:
+                base = high
+            elif low == high == 0:
+                break
+            else:
+                pairs.append((base + low, base + high))
+        return pairs
+
+    def _range_list(self, position: int, base: int, address_base: int) -> list[tuple[int, int]]:
+        data = self._range_lists
+        pairs: list[tuple[int, int]] = []
+        while kind := unsigned(data, position, 1):
+            if kind not in _DW_RLE_OPERANDS:
+                raise DwarfError("an unknown kind of range")
+            position += 1
+            numbers = []
+            for operand in _DW_RLE_OPERANDS[kind]:
+                if operand == "a":
+                    number, position = unsigned(data, position, 8), position + 8
+                else:
+                    number, position = leb128(data, position)
+                is_index = operand == "x"
+                numbers.append(self._indexed(address_base, number) if is_index else number)
+            self._count_range()
+            if len(numbers) == 1:
+                base = numbers[0]
+            elif kind == _DW_RLE_OFFSET_PAIR:
+                pairs.append((base + numbers[0], base + numbers[1]))
+            else:
+                is_length = _DW_RLE_OPERANDS[kind][1] == "n"
+                pairs.append((numbers[0], numbers[1] + (numbers[0] if is_length else 0)))
+        return pairs
+
+    def _count_range(self) -> None:
+        # Damaged units may share one long list: what all of them cost together is limited.
+        self._ranges_left -= 1
+        if self._ranges_left < 0:
+            raise DwarfError("too many ranges")

@@ -1,0 +1,107 @@
+"""A recording → the same recording with one more feature section.
+
+Comes in: a perf.data file and the section's content. Goes out: the pieces of the new file. Records
+and sections stay where they are, but for what stands where the table of sections grows by an
+entry: that goes to the end. perf reads sections by the table, and skips those it does not know.
+Source: ``perf_header__process_sections()`` in ``tools/perf/util/header.c``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from prospect.errors import RecordingError
+from prospect.perfdata import format as fmt
+from prospect.perfdata.header import (
+    feature_sections,
+    is_pipe_form,
+    read_byte_order,
+    read_file_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.perfdata.header import FileHeader
+
+_BIT = fmt.HEADER_PROSPECT_ARCHIVE
+_FEATURES_OFFSET = fmt.FILE_HEADER_BYTES - fmt.FEATURE_BITS // 8
+_ALIGNMENT = 8
+
+
+def check_archivable(file: memoryview) -> FileHeader:
+    """Return the header of a recording that can be archived.
+
+    Raises:
+        RecordingError: it is no whole perf.data file of this byte order, or an archive already.
+    """
+    order = read_byte_order(bytes(file[:8]))
+    if is_pipe_form(bytes(file[: fmt.PIPE_HEADER_BYTES]), order):
+        raise RecordingError(
+            "a recording made into a pipe cannot be archived; record to a file with -o"
+        )
+    header = read_file_header(file, order)
+    if header.has(_BIT):
+        raise RecordingError("it is an archive already")
+    if order != "<":
+        raise RecordingError("recordings of big-endian machines cannot be archived")
+    if not header.data.size or not header.features:
+        raise RecordingError(
+            "its recorder was stopped before it finished the file, which cannot be archived"
+        )
+    if header.data.offset + header.data.size > len(file):
+        raise RecordingError("the file is cut: restore the whole recording to archive it")
+    return header
+
+
+def with_archive(
+    file: memoryview, header: FileHeader, content: bytes
+) -> Iterator[bytes | memoryview]:
+    """Yield the pieces of the recording with an archive in it.
+
+    Args:
+        file: the recording.
+        header: of `check_archivable`.
+        content: the section.
+
+    Raises:
+        RecordingError: its sections are not all there, or lie where nobody puts them.
+    """
+    damage: list[str] = []
+    sections = dict(feature_sections(file, header, damage))
+    if damage:
+        raise RecordingError(f"{damage[0]}; restore the whole recording to archive it")
+    table = header.data.offset + header.data.size
+    table_end = table + fmt.SECTION_BYTES * len(sections)
+    kept_from = table_end + fmt.SECTION_BYTES
+    places = _places(file, table, list(sections))
+    if header.attrs.offset + header.attrs.size > table_end and header.attrs.offset < kept_from:
+        raise RecordingError("its event descriptions stand where perf never puts them")
+    end = fmt.aligned(max(len(file), kept_from), _ALIGNMENT)
+    added = []
+    for bit, one in (*sections.items(), (_BIT, memoryview(content))):
+        is_moved = bit == _BIT or (one and places[bit].offset < kept_from)
+        if is_moved:
+            places[bit] = fmt.Section(end, len(one))
+            padded = bytes(one).ljust(fmt.aligned(len(one), _ALIGNMENT), b"\0")
+            added.append(padded)
+            end += len(padded)
+    features = header.features | 1 << _BIT
+    yield file[:_FEATURES_OFFSET]
+    yield features.to_bytes(fmt.FEATURE_BITS // 8, "little")
+    yield file[fmt.FILE_HEADER_BYTES : table]
+    for bit in sorted(places):
+        yield struct.pack("<QQ", *places[bit])
+    yield file[kept_from:]
+    yield bytes(fmt.aligned(max(len(file), kept_from), _ALIGNMENT) - max(len(file), kept_from))
+    yield from added
+
+
+def _places(file: memoryview, table: int, bits: list[int]) -> dict[int, fmt.Section]:
+    """Return where each section stands; `feature_sections` has checked that they do."""
+    size = fmt.SECTION_BYTES
+    return {
+        bit: fmt.Section(*struct.unpack_from("<QQ", file, table + position * size))
+        for position, bit in enumerate(bits)
+    }

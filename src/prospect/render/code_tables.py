@@ -1,0 +1,190 @@
+"""Locations, functions and objects numbered for formats that refer to them: pprof and its kin.
+
+Comes in: samples and frames. Goes out: columns of what the samples' stacks use, and one table of
+strings. Rows of locations, functions and mappings count from 0; a format adds what it counts from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.frames import KERNEL_KINDS, frame_labels
+from prospect.profile.stack_weights import paths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.frames import FrameTable
+    from prospect.profile.model import Profile
+    from prospect.profile.stack_weights import StackSamples, StackWeights
+    from prospect.render.strings import Strings
+
+_PAGE = 0x1000
+
+
+@dataclass(frozen=True)
+class CodeTables:
+    """What stacks refer to.
+
+    Attributes:
+        object_index: i64[o] objects in use, the command's own first.
+        mapping_start, mapping_limit: u64[o] what of an object's addresses is in use.
+        location_mapping: i64[l] row of the objects above.
+        location_address: u64[l].
+        line_start: i64[l + 1] first line of each location.
+        line_frame: i64[k] row of the functions, the innermost first.
+        line_number: i64[k], 0 where unknown.
+        function_name, function_raw_name, function_file: i64[f] strings.
+        location_row: i64[s] row of the locations for each row of the stacks; -1 where not in use.
+    """
+
+    object_index: NDArray[np.int64]
+    mapping_start: NDArray[np.uint64]
+    mapping_limit: NDArray[np.uint64]
+    location_mapping: NDArray[np.int64]
+    location_address: NDArray[np.uint64]
+    line_start: NDArray[np.int64]
+    line_frame: NDArray[np.int64]
+    line_number: NDArray[np.int64]
+    function_name: NDArray[np.int64]
+    function_raw_name: NDArray[np.int64]
+    function_file: NDArray[np.int64]
+    location_row: NDArray[np.int64]
+
+
+def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> CodeTables:
+    """Number what the stacks of samples use."""
+    profile, stacks = samples.profile, samples.stacks
+    in_use = np.zeros(len(stacks), np.bool_)
+    in_use[samples.stack_index] = True
+    rows = np.flatnonzero(in_use)
+    while len(rows):
+        callers = stacks.caller_index.take(rows)
+        callers = callers[callers >= 0]
+        rows = np.unique(callers[~in_use.take(callers)])
+        in_use[rows] = True
+    is_location = np.zeros(len(profile.locations), np.bool_)
+    is_location[stacks.location_index[in_use]] = True
+    location = np.flatnonzero(is_location)
+    rank = np.cumsum(is_location) - 1
+    location_row = np.where(in_use, rank.take(stacks.location_index), -1)
+    function = profile.locations.function_index.take(location)
+    object_index = profile.functions.object_index.take(function).astype(np.int64)
+    address = profile.locations.address.take(location)
+    objects, mapping = _objects_in_use(profile, object_index)
+    start, limit = _bounds(profile, objects, mapping, address)
+    line_start, line_frame, line_number = _lines(frames, location)
+    used_frames, line_frame = np.unique(line_frame, return_inverse=True)
+    names, raw_names, files = _functions(profile, frames, used_frames)
+    return CodeTables(
+        object_index=objects,
+        mapping_start=start,
+        mapping_limit=limit,
+        location_mapping=mapping,
+        location_address=address,
+        line_start=line_start,
+        line_frame=line_frame.astype(np.int64),
+        line_number=line_number,
+        function_name=strings.of(names),
+        function_raw_name=strings.of(raw_names),
+        function_file=strings.of(files),
+        location_row=location_row,
+    )
+
+
+def stacks_innermost_first(
+    samples: StackSamples, tables: CodeTables, stack_index: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return i64[n + 1] where stacks begin, and i64[m] rows of the locations, innermost first."""
+    stacks = samples.stacks
+    backwards = stack_index[::-1]
+    start, frames = paths(stacks.caller_index, stacks.depth, backwards)
+    sizes = np.diff(start)[::-1]
+    return np.append(0, np.cumsum(sizes)), tables.location_row.take(frames[::-1])
+
+
+def value_columns(
+    profile: Profile, weights: StackWeights, nanoseconds: NDArray[np.int64]
+) -> list[tuple[int, str, str, NDArray[np.int64]]]:
+    """Return (event, type, unit, i64[w]) of each value that a stack has.
+
+    An event has samples, and time or, where its periods are none, what it counted. With several
+    events a row of weights has zeros in the columns of the others.
+    """
+    events = profile.run.events
+    present = np.unique(weights.event).tolist() or [0]
+    columns = []
+    for event in present:
+        is_one = weights.event == event
+        name = events[event].name
+        kind = "samples" if len(present) == 1 else f"{name} samples"
+        columns.append((event, kind, "count", np.where(is_one, weights.count, 0)))
+        if events[event].seconds_per_period > 0 or events[event].seconds_per_hit > 0:
+            kind = "cpu" if len(present) == 1 else name
+            columns.append((event, kind, "nanoseconds", np.where(is_one, nanoseconds, 0)))
+        else:
+            columns.append((event, name, "count", np.where(is_one, weights.period, 0)))
+    return columns
+
+
+def _objects_in_use(
+    profile: Profile, object_index: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    objects, mapping = np.unique(object_index, return_inverse=True)
+    command = profile.run.command[0].rsplit("/", 1)[-1] if profile.run.command else ""
+    is_other = np.array(
+        [profile.objects.path[row].rsplit("/", 1)[-1] != command for row in objects.tolist()],
+        np.bool_,
+    )
+    order = np.argsort(is_other, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return objects.take(order), rank.take(mapping)
+
+
+def _bounds(
+    profile: Profile,
+    objects: NDArray[np.int64],
+    mapping: NDArray[np.int64],
+    address: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    start = np.full(len(objects), 2**64 - 1, np.uint64)
+    last = np.zeros(len(objects), np.uint64)
+    np.minimum.at(start, mapping, address)
+    np.maximum.at(last, mapping, address)
+    page = np.uint64(_PAGE - 1)
+    is_image = ~np.isin(profile.objects.kind.take(objects), KERNEL_KINDS)
+    # Images stand at their own addresses, so that a disassembler finds them.
+    start = np.where(is_image, np.uint64(0), start & ~page)
+    return start, np.minimum(last | page, np.uint64(2**64 - 2)) + np.uint64(1)
+
+
+def _lines(
+    frames: FrameTable, location: NDArray[np.integer]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    sizes = (frames.start[1:] - frames.start[:-1]).take(location)
+    start = np.append(0, np.cumsum(sizes))
+    backwards = frames.start[1:].take(location) - 1 + start[:-1]
+    row = np.repeat(backwards, sizes) - np.arange(int(start[-1]))
+    return start, frames.frame.take(row), frames.line.take(row)
+
+
+def _functions(
+    profile: Profile, frames: FrameTable, used: NDArray[np.int64]
+) -> tuple[list[str], list[str], list[str]]:
+    labels = frame_labels(profile, frames)
+    raw_names = profile.functions.raw_name
+    files = [*(profile.lines.files if profile.lines else []), ""]
+    return (
+        [labels[row] for row in used.tolist()],
+        [
+            raw_names[function] if function >= 0 else labels[row]
+            for row, function in zip(
+                used.tolist(), frames.function_index.take(used).tolist(), strict=True
+            )
+        ],
+        [files[row] for row in frames.file_index.take(used).tolist()],
+    )

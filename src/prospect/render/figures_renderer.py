@@ -1,0 +1,49 @@
+"""What the formats of the report's figures share: their options, and the figures behind them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from prospect.profile.view import report_view
+from prospect.render.renderer import write_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
+    from prospect.profile.model import Profile
+    from prospect.profile.processes import Detail
+    from prospect.profile.view import ReportView
+
+
+@dataclass(frozen=True)
+class FiguresRenderer(ABC):
+    """A format that writes the figures of the report.
+
+    Attributes:
+        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
+        user_threshold_s: `-m`: leave out rows under so much user time.
+        kernel_threshold_s: `-k`: the same for kernel time.
+    """
+
+    is_binary: ClassVar[bool] = False
+
+    detail: Detail = "2"
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+
+    def render(self, profile: Profile, out: BinaryIO) -> None:
+        """Write the figures to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+            UsageError: an option has no meaning.
+        """
+        view = report_view(profile, self.detail, self.user_threshold_s, self.kernel_threshold_s)
+        write_pieces(self.pieces(view), out)
+
+    @abstractmethod
+    def pieces(self, view: ReportView) -> Iterable[bytes]:
+        """Return the document in pieces."""

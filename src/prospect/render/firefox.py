@@ -1,0 +1,302 @@
+"""The Firefox Profiler's processed profile: every sample of every thread at its time.
+
+Comes in: samples with stacks. Goes out: one JSON document of processed version 70, as the Firefox
+Profiler's ``docs-developer/CHANGELOG-formats.md`` and ``src/types/profile.ts`` describe it. Frames
+are functions; the first event with samples is written. Times are since the interval's begin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from prospect.profile.causes import CAUSE_KIND_NAMES
+from prospect.profile.frames import (
+    FrameTable,
+    NamedForest,
+    frame_labels,
+    frame_table,
+    is_kernel_frame,
+    named_forest,
+    object_label,
+)
+from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF
+from prospect.profile.stack_weights import nanoseconds, sample_threads
+from prospect.render.encoding import encoded
+from prospect.render.stack_renderer import StackRenderer
+from prospect.render.strings import Strings
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+    from prospect.profile.stack_weights import SampleThreads, StackSamples
+
+_VERSION = 70
+_GECKO_VERSION = 34
+_USER, _KERNEL, _IDLE = 0, 1, 2
+_CATEGORIES = [
+    {"name": "User", "color": "yellow", "subcategories": ["Other"]},
+    {"name": "Kernel", "color": "orange", "subcategories": ["Other"]},
+    {"name": "Idle", "color": "transparent", "subcategories": ["Other"]},
+    {"name": "Other", "color": "grey", "subcategories": ["Other"]},
+]
+_MARKER_INTERVAL = 1
+
+
+@dataclass(frozen=True)
+class FirefoxRenderer(StackRenderer):
+    """The Firefox Profiler's own format, processed."""
+
+    name: ClassVar[str] = "firefox"
+    suffix: ClassVar[str] = ".profile.json"
+    media_type: ClassVar[str] = "application/json"
+
+    def pieces(self, samples: StackSamples) -> Iterator[bytes]:
+        """Yield the document, a thread a piece."""
+        profile = samples.profile
+        strings = Strings()
+        frames = frame_table(profile, inlined=self.inline)
+        forest = named_forest(samples.stacks, frames)
+        threads = sample_threads(samples)
+        yield b'{"meta": ' + encoded(_meta(profile))
+        yield b',\n"libs": ' + encoded(_libs(profile))
+        yield b',\n"threads": ['
+        separator = b"\n"
+        for thread, rows in _rows_by_thread(samples, threads):
+            fields = _thread(samples, threads, thread)
+            fields["samples"] = _samples(samples, forest, rows)
+            fields["markers"] = _markers(samples, rows, strings)
+            yield separator + encoded(fields)
+            separator = b",\n"
+        yield b'],\n"shared": '
+        yield encoded(_shared(samples, frames, forest, strings))
+        yield b"}\n"
+
+
+def _meta(profile: Profile) -> dict[str, Any]:
+    run = profile.run
+    frequency_hz = run.events[0].frequency_hz
+    return {
+        "interval": 1e3 / frequency_hz if frequency_hz > 0 else 1.0,
+        "startTime": round(max(run.started_at, 0.0) * 1e3, 3),
+        "processType": 0,
+        "product": " ".join(run.command) or run.origin,
+        "stackwalk": 1,
+        "version": _GECKO_VERSION,
+        "preprocessedProfileVersion": _VERSION,
+        "categories": _CATEGORIES,
+        "markerSchema": [],
+        "symbolicated": True,
+        "symbolicationNotSupported": True,
+        "sourceCodeIsNotOnSearchfox": True,
+        "usesOnlyOneStackType": True,
+        "importedFrom": f"prospect {__version__}",
+        "oscpu": f"Linux {run.os_release} {run.arch}",
+        "platform": "Linux",
+        "CPUName": run.cpu_description,
+        "logicalCPUs": run.cpus,
+    }
+
+
+def _libs(profile: Profile) -> list[dict[str, Any]]:
+    objects = profile.objects
+    return [
+        {
+            "arch": profile.run.arch,
+            "name": object_label(path),
+            "path": path,
+            "debugName": object_label(path),
+            "debugPath": path,
+            "breakpadId": "",
+            "codeId": build_id or None,
+        }
+        for path, build_id in zip(objects.path, objects.build_id, strict=True)
+    ]
+
+
+def _rows_by_thread(
+    samples: StackSamples, threads: SampleThreads
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each thread with its samples of the first event, in time order."""
+    event = samples.of_hit(samples.profile.hits.event)
+    rows = np.flatnonzero(event == event.min(initial=0xFFFF))
+    order = np.argsort(threads.thread_index.take(rows), kind="stable")
+    if samples.time_ns is not None:
+        order = np.lexsort((samples.time_ns.take(rows), threads.thread_index.take(rows)))
+    rows = rows.take(order)
+    thread = threads.thread_index.take(rows)
+    for part in np.split(rows, np.flatnonzero(np.diff(thread)) + 1):
+        if len(part):
+            yield int(threads.thread_index[part[0]]), part
+
+
+def _thread(samples: StackSamples, threads: SampleThreads, thread: int) -> dict[str, Any]:
+    profile = samples.profile
+    process = int(threads.process_index[thread])
+    pid, tid = int(profile.processes.pid[process]), int(threads.tid[thread])
+    return {
+        "processType": "default",
+        "processStartupTime": 0,
+        "processShutdownTime": None,
+        "registerTime": 0,
+        "unregisterTime": None,
+        "pausedRanges": [],
+        "name": profile.comms[int(threads.comm_index[thread])],
+        "processName": profile.processes.name[process],
+        "isMainThread": pid == tid or tid >= 1 << 22,
+        "showMarkersInTimeline": True,
+        "pid": str(pid),
+        "tid": tid,
+    }
+
+
+def _times_ms(samples: StackSamples, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    if samples.time_ns is not None:
+        return samples.time_ns.take(rows) / 1e6
+    event = samples.of_hit(samples.profile.hits.event).take(rows)
+    time = nanoseconds(samples.profile, event, samples.count.take(rows), samples.period.take(rows))
+    return (np.cumsum(time) - time) / 1e6
+
+
+def _samples(samples: StackSamples, forest: NamedForest, rows: NDArray[np.int64]) -> dict[str, Any]:
+    count = samples.count.take(rows)
+    return {
+        "stack": forest.row_of_stack.take(samples.stack_index.take(rows)).tolist(),
+        "time": _times_ms(samples, rows).tolist(),
+        "weight": None if bool((count == 1).all()) else count.tolist(),
+        "weightType": "samples",
+        "length": len(rows),
+    }
+
+
+def _markers(samples: StackSamples, rows: NDArray[np.int64], strings: Strings) -> dict[str, Any]:
+    """Return a marker for each stretch of samples with one cause of kernel time."""
+    causes = samples.profile.causes
+    cause = samples.of_hit(samples.profile.hits.cause_index).take(rows)
+    time = _times_ms(samples, rows)
+    start = np.flatnonzero(np.append(True, cause[1:] != cause[:-1]))
+    end = np.append(start[1:], len(rows)) - 1
+    is_kernel = causes.kind.take(cause.take(start)) != CAUSE_NONE
+    start, end = start[is_kernel], end[is_kernel]
+    names = [
+        strings[": ".join(filter(None, (CAUSE_KIND_NAMES[kind], name)))]
+        for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+    ]
+    return {
+        "data": [None] * len(start),
+        "name": [names[row] for row in cause.take(start).tolist()],
+        "startTime": time.take(start).tolist(),
+        "endTime": time.take(end).tolist(),
+        "phase": [_MARKER_INTERVAL] * len(start),
+        "category": [_KERNEL] * len(start),
+        "length": len(start),
+    }
+
+
+def _shared(
+    samples: StackSamples, frames: FrameTable, forest: NamedForest, strings: Strings
+) -> dict[str, Any]:
+    profile = samples.profile
+    labels = strings.of(frame_labels(profile, frames)).tolist()
+    nothing: list[None] = [None] * len(frames)
+    resources, resource = np.unique(frames.object_index, return_inverse=True)
+    caller = forest.caller_index
+    return {
+        "stackTable": {
+            "frame": forest.frame_index.tolist(),
+            "prefixOffset": np.where(caller < 0, 0, np.arange(len(forest)) - caller).tolist(),
+            "length": len(forest),
+        },
+        "frameTable": _frame_table(samples, frames, forest),
+        "funcTable": {
+            "name": labels,
+            "isJS": [False] * len(frames),
+            "relevantForJS": [False] * len(frames),
+            "resource": resource.tolist(),
+            "source": [row if row >= 0 else None for row in frames.file_index.tolist()],
+            "lineNumber": nothing,
+            "columnNumber": nothing,
+            "originalLocation": nothing,
+            "length": len(frames),
+        },
+        "resourceTable": {
+            "name": strings.of([profile.objects.path[row] for row in resources.tolist()]).tolist(),
+            "host": [None] * len(resources),
+            "type": [1] * len(resources),
+            "length": len(resources),
+        },
+        "nativeSymbols": _native_symbols(profile, frames, labels),
+        "sources": _source_table(profile, strings),
+        "sourceLocationTable": {"source": [], "line": [], "column": [], "length": 0},
+        "stringArray": list(strings.rows),
+    }
+
+
+def _frame_table(samples: StackSamples, frames: FrameTable, forest: NamedForest) -> dict[str, Any]:
+    profile = samples.profile
+    category = np.where(is_kernel_frame(profile, frames), _KERNEL, _USER)
+    kind = profile.causes.kind.take(profile.hits.cause_index.take(samples.hit_index))
+    idle = samples.stack_index[kind == CAUSE_IDLE]
+    category[forest.frame_index.take(forest.row_of_stack.take(idle))] = _IDLE
+    is_native = _is_native(profile, frames)
+    symbol = np.where(is_native, np.cumsum(is_native) - 1, -1).tolist()
+    address = profile.functions.address.take(np.maximum(frames.function_index, 0))
+    nothing: list[None] = [None] * len(frames)
+    return {
+        "address": [
+            value if known else -1
+            for value, known in zip(address.tolist(), is_native.tolist(), strict=True)
+        ],
+        "lib": frames.object_index.tolist(),
+        "inlineDepth": (frames.function_index < 0).astype(np.int64).tolist(),
+        "category": category.tolist(),
+        "subcategory": [0] * len(frames),
+        "func": list(range(len(frames))),
+        "nativeSymbol": [row if row >= 0 else None for row in symbol],
+        "innerWindowID": nothing,
+        "line": nothing,
+        "column": nothing,
+        "originalLocation": nothing,
+        "length": len(frames),
+    }
+
+
+def _is_native(profile: Profile, frames: FrameTable) -> NDArray[np.bool_]:
+    """Return bool[f]: functions of images, whose addresses are whole numbers to JavaScript."""
+    is_image = profile.objects.kind.take(frames.object_index) == KIND_ELF
+    address = profile.functions.address.take(np.maximum(frames.function_index, 0))
+    found: NDArray[np.bool_] = is_image & (address < np.uint64(1 << 53))
+    return found & (frames.function_index >= 0)
+
+
+def _native_symbols(profile: Profile, frames: FrameTable, labels: list[int]) -> dict[str, Any]:
+    rows = np.flatnonzero(_is_native(profile, frames))
+    functions = frames.function_index.take(rows)
+    sizes = profile.functions.size_bytes.take(functions)
+    return {
+        "libIndex": frames.object_index.take(rows).tolist(),
+        "address": profile.functions.address.take(functions).tolist(),
+        "name": [labels[row] for row in rows.tolist()],
+        "functionSize": [size if 0 < size < 1 << 53 else None for size in sizes.tolist()],
+        "length": len(rows),
+    }
+
+
+def _source_table(profile: Profile, strings: Strings) -> dict[str, Any]:
+    files = profile.lines.files if profile.lines else []
+    nothing: list[None] = [None] * len(files)
+    return {
+        "id": nothing,
+        "filename": strings.of(files).tolist(),
+        "startLine": [1] * len(files),
+        "startColumn": [1] * len(files),
+        "sourceMapURL": nothing,
+        "content": nothing,
+        "length": len(files),
+    }

@@ -1,0 +1,122 @@
+"""The JSON of `prospect calls`: every figure of the text, unrounded by its error bar.
+
+Comes in: a `CallsView` and its `CallEstimates`. Goes out: one JSON document (RFC 8259) in UTF-8;
+docs/calls.md describes its fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from prospect.render.encoding import encoded
+from prospect.render.json.fields import event_fields, stack_quality_fields
+from prospect.render.renderer import write_pieces
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.calls import CallEstimates
+    from prospect.profile.call_tree import CallTree
+    from prospect.profile.calls_view import CallsView, EventCalls
+
+SCHEMA = "prospect-calls/1"
+
+
+@dataclass(frozen=True)
+class JsonCalls:
+    """Who called whom, for programs."""
+
+    name: ClassVar[str] = "json"
+
+    def render(self, view: CallsView, estimates: tuple[CallEstimates, ...], out: BinaryIO) -> None:
+        """Write the document to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(_document(view, estimates), out)
+
+
+def _document(view: CallsView, estimates: tuple[CallEstimates, ...]) -> Iterator[bytes]:
+    choice = asdict(view.choice)
+    choice["samples"]["detail"] = view.detail
+    yield encoded(
+        {
+            "schema": SCHEMA,
+            "generator": f"prospect {__version__}",
+            "options": choice,
+            "warnings": list(view.warnings),
+            **stack_quality_fields(view.profile.stack_quality),
+            "events": calls_fields(view, estimates),
+        }
+    )
+    yield b"\n"
+
+
+def calls_fields(view: CallsView, estimates: tuple[CallEstimates, ...]) -> list[dict[str, Any]]:
+    """Return the calls of each event."""
+    return [_event(event, known) for event, known in zip(view.events, estimates, strict=True)]
+
+
+def _event(event: EventCalls, known: CallEstimates) -> dict[str, Any]:
+    graph, totals, rows = event.graph, event.totals, event.hottest
+    return {
+        **event_fields(event.event),
+        "has_time": event.has_time,
+        "hits": graph.hits,
+        "seconds": graph.seconds,
+        "without_callers": event.without_callers,
+        "routines": [
+            {
+                "name": graph.labels[frame],
+                "object": graph.object_path(frame),
+                "total_hits": int(totals.total_hits[frame]),
+                "total_s": float(totals.total_s[frame]),
+                "total_half_width_s": float(total),
+                "self_hits": int(totals.self_hits[frame]),
+                "self_s": float(totals.self_s[frame]),
+                "self_half_width_s": float(own),
+            }
+            for frame, total, own in zip(rows.tolist(), known.total_s, known.self_s, strict=True)
+        ],
+        "callees": _tree(event.callees, known.callees_s),
+        "callers": _tree(event.callers, known.callers_s),
+        "arcs": _arcs(event),
+    }
+
+
+def _tree(tree: CallTree | None, half_widths: NDArray[Any]) -> list[dict[str, Any]] | None:
+    if tree is None:
+        return None
+    return [
+        {
+            "parent": int(tree.parent[row]),
+            "name": tree.labels[int(tree.frame[row])],
+            "hits": int(tree.hits[row]),
+            "seconds": float(tree.total_s[row]),
+            "half_width_s": float(half_widths[row]),
+            "ended_s": float(tree.ended_s[row]),
+        }
+        for row in range(len(tree))
+    ]
+
+
+def _arcs(event: EventCalls) -> list[dict[str, Any]] | None:
+    arcs, labels = event.arcs, event.graph.labels
+    if arcs is None:
+        return None
+    return [
+        {
+            "caller": labels[int(arcs.caller[row])],
+            "callee": labels[int(arcs.callee[row])],
+            "hits": int(arcs.hits[row]),
+            "self_s": float(arcs.self_s[row]),
+            "total_s": float(arcs.total_s[row]),
+        }
+        for row in range(len(arcs))
+    ]

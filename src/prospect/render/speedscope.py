@@ -1,0 +1,114 @@
+"""speedscope: a profile for each thread, as https://www.speedscope.app reads it.
+
+Comes in: samples with stacks. Goes out: one JSON document in speedscope's file format, whose schema
+is its ``file-format-schema.json``: sampled profiles whose stacks are summed, weighted by time, or
+by samples where the event has none; the one with the most samples first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from prospect.profile.frames import (
+    FrameTable,
+    NamedForest,
+    frame_annotations,
+    frame_labels,
+    frame_table,
+    named_forest,
+)
+from prospect.profile.portions import event_has_time
+from prospect.profile.stack_weights import nanoseconds, paths, stack_weights
+from prospect.render.encoding import encoded
+from prospect.render.stack_renderer import StackRenderer
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.model import Profile
+    from prospect.profile.stack_weights import StackSamples, StackWeights
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+@dataclass(frozen=True)
+class SpeedscopeRenderer(StackRenderer):
+    """speedscope's own file format."""
+
+    name: ClassVar[str] = "speedscope"
+    suffix: ClassVar[str] = ".speedscope.json"
+    media_type: ClassVar[str] = "application/json"
+
+    def pieces(self, samples: StackSamples) -> Iterator[bytes]:
+        """Yield the document, a profile a piece."""
+        profile = samples.profile
+        frames = frame_table(profile, inlined=self.inline)
+        forest = named_forest(samples.stacks, frames)
+        yield b'{"$schema": ' + encoded(_SCHEMA)
+        yield b',\n"exporter": ' + encoded(f"prospect {__version__}")
+        yield b',\n"shared": {"frames": ' + encoded(_frames(profile, frames))
+        yield b'},\n"profiles": ['
+        for number, weights in enumerate(_by_thread(stack_weights(samples))):
+            yield (b",\n" if number else b"\n") + encoded(_profile(profile, forest, weights))
+        yield b"\n]}\n"
+
+
+def _frames(profile: Profile, frames: FrameTable) -> list[dict[str, Any]]:
+    files = profile.lines.files if profile.lines else []
+    rows = zip(
+        frame_labels(profile, frames),
+        frame_annotations(profile, frames),
+        frames.file_index.tolist(),
+        frames.object_index.tolist(),
+        strict=True,
+    )
+    return [
+        {
+            "name": f"{label}{mark if mark == '_[k]' else ''}",
+            "file": files[file] if file >= 0 else profile.objects.path[object_index],
+        }
+        for label, mark, file, object_index in rows
+    ]
+
+
+def _by_thread(weights: StackWeights) -> list[StackWeights]:
+    """Return the rows of each (event, process, thread name), those with the most samples first."""
+    keys = (weights.process_index, weights.comm_index, weights.event)
+    order = np.lexsort(keys)
+    changes = np.zeros(len(weights), np.bool_)
+    for key in keys:
+        column = key.take(order)
+        changes[1:] |= column[1:] != column[:-1]
+    threads = [
+        weights.chosen(rows) for rows in np.split(order, np.flatnonzero(changes)) if len(rows)
+    ]
+    return sorted(threads, key=lambda thread: (int(thread.event[0]), -int(thread.count.sum())))
+
+
+def _profile(profile: Profile, forest: NamedForest, weights: StackWeights) -> dict[str, Any]:
+    event = profile.run.events[int(weights.event[0])]
+    start, path = paths(
+        forest.caller_index, forest.depth, forest.row_of_stack.take(weights.stack_index)
+    )
+    frames, bounds = forest.frame_index.take(path).tolist(), start.tolist()
+    values = weights.count
+    if event_has_time(event):
+        values = nanoseconds(profile, weights.event, weights.count, weights.period)
+    process = int(weights.process_index[0])
+    name = profile.processes.name[process]
+    comm = profile.comms[int(weights.comm_index[0])]
+    thread = f"{name}/{comm}" if comm != name else name
+    return {
+        "type": "sampled",
+        "name": f"{thread} {int(profile.processes.pid[process])}, {event.name}",
+        "unit": "nanoseconds" if event_has_time(event) else "none",
+        "startValue": 0,
+        "endValue": int(values.sum()),
+        "samples": [frames[a:b] for a, b in itertools.pairwise(bounds)],
+        "weights": values.tolist(),
+    }

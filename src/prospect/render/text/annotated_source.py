@@ -1,0 +1,275 @@
+"""The text of annotated sources: a file after the other, and what is missing.
+
+Comes in: a `SourceView`, and who reads source files. Goes out: UTF-8 lines as docs/annotate.md
+describes them. Files are read one at a time, when they are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from prospect.render.escape import escaped, shortened
+from prospect.render.renderer import write_pieces
+from prospect.render.text.numbers import Figures, counted, percent, percent_digits
+from prospect.render.text.style import RULE, Style
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import BinaryIO
+
+    from prospect.profile.annotated_source import Amounts, SourceEvent, SourceView
+    from prospect.profile.source import SourceFile
+
+    Reader = Callable[[str], SourceFile | None]
+
+MARK = "Annotated by prospect: "
+"""How the text of each file begins."""
+
+_GAP = "  "
+_CONTEXT = 4
+_LEAST_SKIPPED = 2
+_NAME_WIDTH = 100
+_LINE_WIDTH = 400
+_TAB = 8
+_TITLES = ("Hits", "Secs", "±", "Pcnt")
+_HOT_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Annotated sources, for people.
+
+    Attributes:
+        whole: show every line, also far from all hits.
+        colour: mark titles and the hottest lines for a terminal.
+    """
+
+    name: ClassVar[str] = "text"
+
+    whole: bool = False
+    colour: bool = False
+
+    def render(self, view: SourceView, read: Reader, out: BinaryIO) -> None:
+        """Write all files to `out`, which stays open, and then what is missing.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(_encoded(self._all_lines(view, read)), out)
+
+    def render_file(self, view: SourceView, file: int, source: SourceFile, out: BinaryIO) -> None:
+        """Write one file.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        write_pieces(_encoded(_file_lines(self, view, file, source)), out)
+
+    def render_index(self, view: SourceView, outcome: dict[int, str], out: BinaryIO) -> None:
+        """Write a list of all files: `outcome` says what became of each, by its row."""
+        style = Style(self.colour)
+        write_pieces(_encoded(_index_lines(style, view, outcome)), out)
+
+    def _all_lines(self, view: SourceView, read: Reader) -> Iterator[str]:
+        style = Style(self.colour)
+        yield from _head(style, view)
+        missing = []
+        for file in view.order:
+            source = read(view.paths[file])
+            if source is None:
+                missing.append(file)
+                continue
+            yield from _file_lines(self, view, file, source)
+            yield ""
+        yield from _missing_lines(style, view, missing)
+
+
+def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
+    return (f"{line}\n".encode() for line in lines)
+
+
+def _head(style: Style, view: SourceView) -> Iterator[str]:
+    for note in view.notes:
+        yield f"Note: {escaped(note)}"
+    for warning in view.warnings:
+        yield style.warning(f"Warning: {escaped(warning)}")
+    for event in view.events:
+        figures = _figures(event)
+        seconds = f" = {figures.seconds(event.seconds)} seconds" if event.has_time else ""
+        yield f"Event: {escaped(event.event.name)}, {counted(event.hits, 'hit')}{seconds}"
+    if not view.order:
+        yield "- No hit has a line of a source file."
+    yield ""
+
+
+def _figures(event: SourceEvent) -> Figures:
+    return Figures(event.hits, event.seconds, has_time=event.has_time)
+
+
+def _amount(event: SourceEvent, amounts: Amounts, row: int) -> str:
+    figures = _figures(event)
+    half = amounts.half_width_s
+    bar = f" ± {figures.seconds(float(half[row]))}" if half is not None else ""
+    seconds = f" = {figures.seconds(float(amounts.seconds[row]))}{bar} seconds"
+    share = percent(float(amounts.share[row]), percent_digits(event.hits))
+    return (
+        f"{counted(int(amounts.hits[row]), 'hit')}{seconds if event.has_time else ''}, "
+        f"{share} of all"
+    )
+
+
+def _file_lines(
+    options: TextSource, view: SourceView, file: int, source: SourceFile
+) -> Iterator[str]:
+    style = Style(options.colour)
+    yield style.title(f"{MARK}{escaped(view.paths[file])}")
+    if source.path != view.paths[file]:
+        yield f"- The source was found as {escaped(source.path)}."
+    image = view.newer_than(file, source.modified_ns)
+    if image:
+        yield style.warning(
+            f"- The source is newer than {escaped(image)}: its lines may be others than were "
+            "compiled."
+        )
+    events = [event for event in view.events if file in event.files]
+    for event in events:
+        yield f"- {escaped(event.event.name)}: {_amount(event, event.files[file].file, 0)}"
+        unplaced = [int(line) for line in event.files[file].line if line > len(source.lines)]
+        if unplaced:
+            yield (
+                f"- Hits at {counted(len(unplaced), 'line')} behind its end: the source is not the "
+                "one that was compiled."
+            )
+    yield RULE
+    margins = [_Margin(event, file) for event in events]
+    width = len(str(len(source.lines)))
+    title = _GAP.join(margin.title for margin in margins)
+    yield f"{title}{_GAP}{'Line':>{width}}{_GAP}Source"
+    yield from _body(options, margins, source, title, max(width, len("Line")))
+
+
+def _body(
+    options: TextSource, margins: list[_Margin], source: SourceFile, title: str, width: int
+) -> Iterator[str]:
+    style = Style(options.colour)
+    shown = _shown(margins, len(source.lines), whole=options.whole)
+    before = 0
+    for number in shown:
+        skipped = number - before - 1
+        if skipped:
+            yield style.cut(f"- Skip {counted(skipped, 'line')} without a hit")
+        before = number
+        for margin in margins:
+            for sentence in margin.functions.get(number, ()):
+                yield style.cut(f"{' ' * len(title)}{_GAP}- {sentence}")
+        text = escaped(source.lines[number - 1].expandtabs(_TAB)[:_LINE_WIDTH])
+        cells = _GAP.join(margin.cell(number) for margin in margins)
+        line = f"{cells}{_GAP}{number:>{width}}{_GAP}{text}".rstrip()
+        is_hot = any(margin.share.get(number, 0.0) >= _HOT_SHARE for margin in margins)
+        yield style.title(line) if is_hot else line
+    if before < len(source.lines):
+        yield style.cut(f"- Skip {counted(len(source.lines) - before, 'line')} without a hit")
+
+
+def _shown(margins: list[_Margin], lines: int, *, whole: bool) -> Iterable[int]:
+    """Return the numbers of the lines to show: all, or those close to a hit."""
+    if whole:
+        return range(1, lines + 1)
+    near: set[int] = set()
+    for margin in margins:
+        for number in margin.share:
+            near.update(range(max(number - _CONTEXT, 1), min(number + _CONTEXT, lines) + 1))
+    filled = sorted(near)
+    for before, after in zip([0, *filled], [*filled, lines + 1], strict=True):
+        if 0 < after - before - 1 < _LEAST_SKIPPED:
+            near.update(range(before + 1, after))
+    return sorted(near)
+
+
+@dataclass(frozen=True)
+class _Margin:
+    """One event's figures beside the lines of one file."""
+
+    event: SourceEvent
+    file: int
+    title: str = field(init=False)
+    share: dict[int, float] = field(init=False)
+    functions: dict[int, list[str]] = field(init=False)
+    _cells: dict[int, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = self.event.files[self.file]
+        figures = _figures(self.event)
+        digits = percent_digits(self.event.hits)
+        half = found.lines.half_width_s
+        timed = figures.has_time
+        columns = [
+            [str(one) for one in found.lines.hits.tolist()],
+            figures.seconds_column(found.lines.seconds.tolist()) if timed else [],
+            figures.seconds_column(half.tolist()) if timed and half is not None else [],
+            [percent(one, digits) for one in found.lines.share.tolist()],
+        ]
+        kept = [(title, column) for title, column in zip(_TITLES, columns, strict=True) if column]
+        widths = [max(len(title), *map(len, column)) for title, column in kept]
+        rows = zip(*(column for _, column in kept), strict=True)
+        cells = [
+            _GAP.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in rows
+        ]
+        titles = [title.rjust(width) for (title, _), width in zip(kept, widths, strict=True)]
+        numbers = found.line.tolist()
+        functions: dict[int, list[str]] = {}
+        named = zip(found.function, found.first_line.tolist(), strict=True)
+        for row, (name, first) in enumerate(named):
+            shown = shortened(escaped(name), _NAME_WIDTH)
+            sentence = f"{shown}: {_amount(self.event, found.functions, row)}"
+            functions.setdefault(first, []).append(sentence)
+        set_once = object.__setattr__
+        set_once(self, "title", _GAP.join(titles))
+        set_once(self, "share", dict(zip(numbers, found.lines.share.tolist(), strict=True)))
+        set_once(self, "functions", functions)
+        set_once(self, "_cells", dict(zip(numbers, cells, strict=True)))
+
+    def cell(self, number: int) -> str:
+        """Return the figures of a line, blanks where it has no hit."""
+        return self._cells.get(number, " " * len(self.title))
+
+
+def _missing_lines(style: Style, view: SourceView, missing: list[int]) -> Iterator[str]:
+    """Say which sources were not found, and which hits have none."""
+    if missing:
+        yield from style.section("Sources that were not found")
+        for file in missing:
+            yield f"{escaped(view.paths[file])}: {_amounts(view, file)}"
+        yield "- Say with --search-dirs where they lie, and with --base-dirs where they were built."
+        yield ""
+    for event in view.events:
+        if not event.without_file:
+            continue
+        yield from style.section(f"Hits without a source line, {escaped(event.event.name)}")
+        for path, why, hits in event.without_file:
+            reason = f": {escaped(why)}" if why else ""
+            yield f"{counted(hits, 'hit')} in {escaped(path)}{reason}"
+        yield ""
+
+
+def _amounts(view: SourceView, file: int) -> str:
+    return "; ".join(
+        _amount(event, event.files[file].file, 0) for event in view.events if file in event.files
+    )
+
+
+def _index_lines(style: Style, view: SourceView, outcome: dict[int, str]) -> Iterator[str]:
+    yield f"{MARK}all files with hits"
+    yield from _head(style, view)
+    missing = []
+    for file in view.order:
+        why = outcome.get(file)
+        if why is None:
+            missing.append(file)
+            continue
+        said = f"  (not written: {escaped(why)})" if why else ""
+        yield f"{escaped(view.paths[file])}: {_amounts(view, file)}{said}"
+    yield ""
+    yield from _missing_lines(style, view, missing)

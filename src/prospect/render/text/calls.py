@@ -1,0 +1,222 @@
+"""The text of `prospect calls`: totals, trees and the graph of calls.
+
+Comes in: a `CallsView` and its `CallEstimates`. Goes out: UTF-8 lines as docs/calls.md
+describes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from prospect.profile.calls_view import TOTALS
+from prospect.render.escape import escaped
+from prospect.render.renderer import write_pieces
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import Figures, counted, percent, percent_column, percent_digits
+from prospect.render.text.stack_quality import stack_quality_lines
+from prospect.render.text.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.calls import CallEstimates
+    from prospect.profile.call_graph import Arcs
+    from prospect.profile.call_tree import CallTree
+    from prospect.profile.calls_view import CallsView, EventCalls
+
+_SCOPES = {
+    "2": "the command",
+    "3": "the command and its descendants",
+    "4": "every process",
+    "k": "the kernel",
+}
+
+
+@dataclass(frozen=True)
+class TextCalls:
+    """Who called whom, for people.
+
+    Attributes:
+        colour: mark titles for a terminal.
+    """
+
+    name: ClassVar[str] = "text"
+
+    colour: bool = False
+
+    def render(self, view: CallsView, estimates: tuple[CallEstimates, ...], out: BinaryIO) -> None:
+        """Write everything to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        lines = calls_lines(view, estimates, Style(self.colour))
+        write_pieces((f"{line}\n".encode() for line in lines), out)
+
+
+def calls_lines(
+    view: CallsView, estimates: tuple[CallEstimates, ...], style: Style
+) -> Iterator[str]:
+    """Yield the lines without their ends."""
+    for warning in view.warnings:
+        yield style.warning(f"Warning: {escaped(warning)}")
+    if not view.events:
+        yield "- No sample passes the filters."
+    for event, known in zip(view.events, estimates, strict=True):
+        yield from _event_lines(view, event, known, style)
+    yield from stack_quality_lines(view.profile.stack_quality, style)
+
+
+def _event_lines(
+    view: CallsView, event: EventCalls, estimates: CallEstimates, style: Style
+) -> Iterator[str]:
+    graph = event.graph
+    figures = Figures(graph.hits, graph.seconds, has_time=event.has_time)
+    seconds = f" = {figures.seconds(graph.seconds)} seconds" if event.has_time else ""
+    yield (
+        f"Event: {escaped(event.event.name)}, {counted(graph.hits, 'hit')}{seconds}"
+        f" of {_SCOPES[view.detail]}"
+    )
+    if event.without_callers:
+        share = percent(event.without_callers / graph.hits, percent_digits(graph.hits))
+        yield f"Note: {counted(event.without_callers, 'hit')} ({share}) without a caller."
+    yield ""
+    if TOTALS in view.choice.sections:
+        yield from style.section("Routines by Total Time (with all that they call)")
+        yield from _totals(event, estimates, figures)
+        yield ""
+    limit = f"{view.choice.share * 100:g}%"
+    if event.callees is not None:
+        yield from style.section("Callees, from the Outermost Routine on (top-down)")
+        yield from _tree(event.callees, estimates.callees_s, figures, graph.hits)
+        yield from ["", style.cut(f"- Rows of less than {limit} are left out"), ""]
+    if event.callers is not None:
+        of = view.choice.callers_of
+        title = f"Callers of {escaped(of)}" if of else "Callers of Each Routine Hit"
+        yield from style.section(f"{title}, from the Inside out (bottom-up)")
+        yield from _tree(event.callers, estimates.callers_s, figures, graph.hits)
+        yield from ["", style.cut(f"- Rows of less than {limit} are left out"), ""]
+    if event.arcs is not None:
+        yield from style.section("Call Graph (callers above each routine, callees below)")
+        yield from _graph(event, event.arcs, figures)
+        yield ""
+
+
+def _totals(event: EventCalls, estimates: CallEstimates, figures: Figures) -> Iterator[str]:
+    graph, totals, rows = event.graph, event.totals, event.hottest
+    digits = percent_digits(graph.hits)
+    whole = max(graph.hits, 1)
+    total_s, total_bar = figures.timed_columns(
+        totals.total_s.take(rows).tolist(), estimates.total_s
+    )
+    self_s, self_bar = figures.timed_columns(totals.self_s.take(rows).tolist(), estimates.self_s)
+    titles = ("Total", "±", "Pcnt", "Self", "±", "Pcnt", "Hits")
+    yield from table_lines(
+        [
+            *map(Column, titles),
+            Column("Filename", right=False),
+            Column("Routine name", right=False),
+        ],
+        [
+            total_s,
+            total_bar,
+            percent_column(totals.total_hits.take(rows) / whole, digits),
+            self_s,
+            self_bar,
+            percent_column(totals.self_hits.take(rows) / whole, digits),
+            [str(count) for count in totals.total_hits.take(rows).tolist()],
+            [escaped(graph.object_path(row).rpartition("/")[2]) for row in rows.tolist()],
+            [escaped(graph.labels[row]) for row in rows.tolist()],
+        ],
+    )
+    more = int(np.count_nonzero(totals.total_hits)) - len(rows)
+    if more > 0:
+        yield f"- {counted(more, 'more routine')}: see them with --rows"
+
+
+def _tree(
+    tree: CallTree, half_widths: NDArray[np.float64], figures: Figures, hits: int
+) -> Iterator[str]:
+    seconds, bars = figures.timed_columns(tree.total_s.tolist(), half_widths)
+    yield from table_lines(
+        [
+            *map(Column, ("Secs", "±", "Pcnt", "Ended")),
+            Column("Routine name", right=False),
+        ],
+        [
+            seconds,
+            bars,
+            percent_column(tree.hits / max(hits, 1), percent_digits(hits)),
+            figures.seconds_column(tree.ended_s),
+            _indented(tree),
+        ],
+    )
+
+
+def _indented(tree: CallTree) -> list[str]:
+    """Return the routines of a tree by depth, with a line down from each to its next sibling."""
+    parents: list[int] = tree.parent.tolist()
+    is_youngest = np.ones(len(parents), np.bool_)
+    youngest: dict[int, int] = {}
+    for row, parent in enumerate(parents):
+        if parent in youngest:
+            is_youngest[youngest[parent]] = False
+        youngest[parent] = row
+    lines: list[str] = []
+    below: list[str] = []
+    for row, parent in enumerate(parents):
+        before = below[parent] if parent >= 0 else ""
+        lines.append(before + escaped(tree.labels[int(tree.frame[row])]))
+        below.append(before + ("| " if parent >= 0 and not is_youngest[row] else "  "))
+    return lines
+
+
+def _graph(event: EventCalls, arcs: Arcs, figures: Figures) -> Iterator[str]:
+    """Yield a block a routine: who called it, itself, and whom it called, as gprof has them."""
+    cells: list[tuple[str, ...]] = []
+    graph, totals = event.graph, event.totals
+    number = {frame: place for place, frame in enumerate(event.blocks.tolist(), start=1)}
+    digits = percent_digits(graph.hits)
+
+    def name(frame: int) -> str:
+        index = f" [{number[frame]}]" if frame in number else ""
+        return escaped(graph.labels[frame]) + index
+
+    for frame in event.blocks.tolist():
+        callers = np.flatnonzero((arcs.callee == frame) & (arcs.caller != frame))
+        callees = np.flatnonzero((arcs.caller == frame) & (arcs.callee != frame))
+        # The largest stand next to the routine itself.
+        callers = callers[np.argsort(arcs.hits.take(callers), kind="stable")]
+        callees = callees[np.argsort(-arcs.hits.take(callees), kind="stable")]
+        cells += _arc_rows(arcs, callers, list(map(name, arcs.caller[callers])), figures)
+        self_s, total_s = float(totals.self_s[frame]), float(totals.total_s[frame])
+        cells.append(
+            (
+                f"[{number[frame]}]",
+                percent(totals.total_hits[frame] / max(graph.hits, 1), digits),
+                figures.seconds(self_s),
+                figures.seconds(total_s - self_s),
+                str(totals.total_hits[frame]),
+                name(frame),
+            )
+        )
+        cells += _arc_rows(arcs, callees, list(map(name, arcs.callee[callees])), figures)
+        cells.append(("",) * 5 + ("-" * 20,))
+    titles = ("Index", "Pcnt", "Self", "Children", "Hits")
+    columns = [*map(Column, titles), Column("Routine name", right=False)]
+    yield from table_lines(columns, list(zip(*cells, strict=True)) or [[]] * len(columns))
+
+
+def _arc_rows(
+    arcs: Arcs, rows: NDArray[np.int64], names: list[str], figures: Figures
+) -> Iterator[tuple[str, ...]]:
+    for row, name in zip(rows.tolist(), names, strict=True):
+        self_s, total_s = float(arcs.self_s[row]), float(arcs.total_s[row])
+        times = (figures.seconds(self_s), figures.seconds(total_s - self_s))
+        yield ("", "", *times, str(arcs.hits[row]), f"    {name}")

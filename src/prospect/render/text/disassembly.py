@@ -1,0 +1,144 @@
+"""The disassembled profile behind a table of routines: a block a routine, with the hits in it.
+
+Comes in: a page and the `AnnotatedRoutine`s of a table. Goes out: lines with Prospect's
+``<do_softirq+77>:`` form of address. Only what is near hits is shown; `prospect annotate` has whole
+routines with their source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.annotated_routine import skid
+from prospect.profile.naming import LABELS, NameSource
+from prospect.render.escape import display_width, escaped, padded, shortened
+from prospect.render.text.listing import closing_lines, in_columns, near_hits
+from prospect.render.text.numbers import counted, percent, percent_column, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prospect.profile.annotated_routine import AnnotatedRoutine
+    from prospect.render.text.page import Page
+    from prospect.render.text.routines import Rows
+
+# The instruction before a hit is the one that is likely meant, and the next is the usual context.
+_CONTEXT = 2
+_NAME_WIDTH = 24
+_TARGET_WIDTH = 48
+_GAP = "  "
+_ADDRESS = "Address"
+
+
+def disassembly_note(page: Page) -> Iterator[str]:
+    """Yield what is to be known of all disassembled profiles of an event."""
+    meaning = skid(page.event.event) if page.code else ""
+    if meaning:
+        yield f"Note on disassembled profiles: {meaning}"
+        yield ""
+
+
+def process_disassembly(page: Page, process: int, portion: int, rows: Rows) -> Iterator[str]:
+    """Yield the routines of one portion of one process; nothing where `-e` was not given."""
+    if page.code is not None:
+        halves = rows.estimates.half_width_s
+        yield from _lines(page, page.code.of_process(process, portion, rows.table, halves))
+
+
+def kernel_disassembly(page: Page, rows: Rows) -> Iterator[str]:
+    """Yield the routines of the global kernel profile, likewise."""
+    if page.code is not None:
+        halves = rows.estimates.half_width_s
+        yield from _lines(page, page.code.of_kernel(rows.table, halves))
+
+
+def _lines(page: Page, routines: Iterable[AnnotatedRoutine]) -> Iterator[str]:
+    """Yield the blocks, and at the end what has no instructions, by reason."""
+    without: dict[str, list[AnnotatedRoutine]] = {}
+    is_first = True
+    for routine in routines:
+        if routine.reason:
+            without.setdefault(routine.reason, []).append(routine)
+            continue
+        if is_first:
+            yield ""
+            yield page.style.title("Disassembled profile:")
+        is_first = False
+        yield ""
+        yield from _block(page, routine)
+    if without:
+        yield ""
+    for reason, members in without.items():
+        hits = sum(routine.hits for routine in members)
+        which = f"{counted(len(members), 'routine')} ({counted(hits, 'hit')})"
+        yield page.style.cut(f"- No instructions of {which}: {escaped(reason)}.")
+
+
+def _block(page: Page, routine: AnnotatedRoutine) -> Iterator[str]:
+    code = page.code.code if page.code else None
+    assert code is not None  # noqa: S101 - routines come from it
+    functions, objects = page.view.profile.functions, page.view.profile.objects
+    source = NameSource(int(functions.source[routine.function]))
+    name = escaped(functions.name[routine.function])
+    path = escaped(objects.path[int(functions.object_index[routine.function])])
+    start = int(functions.address[routine.function])
+    yield page.style.title(f"{name or f'[{LABELS[source]}]'}  0x{start:08x}  {path}")
+    yield _total(page, routine)
+    title, figures = _figures(page, routine)
+    shown = np.flatnonzero(near_hits(routine.counted, _CONTEXT))
+    address = code.address[routine.rows]
+    labels = _labels(address.take(shown).tolist(), start, name)
+    width = max(map(display_width, [_ADDRESS, *labels]))
+    yield f"{title}{_GAP}{padded(_ADDRESS, width, right=False)}{_GAP}Instruction"
+    following = 0
+    for row, label in zip(shown.tolist(), labels, strict=True):
+        yield from _skip_line(page, row - following)
+        following = row + 1
+        at = routine.rows.start + row
+        target = code.target_name[at]
+        led = f"  <{shortened(escaped(target), _TARGET_WIDTH)}>" if target else ""
+        cells = f"{figures.get(row, ''):<{len(title)}}{_GAP}{padded(label, width, right=False)}"
+        yield f"{cells}{_GAP}{escaped(code.text[at])}{led}"
+    yield from _skip_line(page, len(address) - following)
+    if routine.hits > 1 or routine.stray_hits:
+        yield from closing_lines(code, routine, start)
+
+
+def _skip_line(page: Page, number: int) -> Iterator[str]:
+    if number:
+        yield page.style.cut(f"- Skip {counted(number, 'instruction')} without a hit")
+
+
+def _total(page: Page, routine: AnnotatedRoutine) -> str:
+    hits, share = counted(routine.hits, "hit"), percent(routine.share, percent_digits(routine.hits))
+    if not page.figures.has_time:
+        return f"{hits}, {share}"
+    half_s = float("nan") if routine.half_width_s is None else routine.half_width_s
+    return f"{hits} = {page.figures.with_bar(routine.seconds, half_s)} seconds, {share}"
+
+
+def _figures(page: Page, routine: AnnotatedRoutine) -> tuple[str, dict[int, str]]:
+    """Return the titles of the figures, and those of each instruction with a hit."""
+    rows = np.flatnonzero(routine.counted)
+    hits = routine.counted.take(rows).tolist()
+    shares = routine.instruction_share.take(rows).tolist()
+    columns = {"Hits": [str(one) for one in hits]}
+    if page.figures.has_time:
+        halves = routine.instruction_half_width_s
+        columns["Secs"], columns["±"] = page.figures.timed_columns(
+            routine.instruction_seconds.take(rows).tolist(),
+            np.full(len(rows), np.nan) if halves is None else halves.take(rows),
+        )
+    columns["Pcnt"] = percent_column(shares, percent_digits(routine.hits))
+    title, cells = in_columns(columns, hits)
+    return title, dict(zip(rows.tolist(), cells, strict=True))
+
+
+def _labels(address: list[int], start: int, name: str) -> list[str]:
+    """Return Prospect's form of address; without a name the address itself."""
+    if not name:
+        return [f"0x{one:x}:" for one in address]
+    short = shortened(name, _NAME_WIDTH)
+    return [f"<{short}+{one - start}>:" if one > start else f"<{short}>:" for one in address]

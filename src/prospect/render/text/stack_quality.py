@@ -1,0 +1,62 @@
+"""Stack quality: how many copies of user stacks were unwound whole, and what the others lack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.render.escape import escaped
+from prospect.render.text.numbers import counted, percent, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.stack_quality import StackQuality
+    from prospect.render.text.style import Style
+
+# What the kernel copies at most (`capture.call_graph`).
+_MOST_BYTES = 65520
+
+
+def stack_quality_lines(quality: StackQuality | None, style: Style) -> Iterator[str]:
+    """Yield the section; nothing where no stacks were copied."""
+    if quality is None:
+        return
+    yield from style.section("Stack quality")
+    copies = quality.samples - quality.without_copy
+    digits = percent_digits(copies)
+    share = f" ({percent(quality.whole / copies, digits)})" if copies else ""
+    named = "copy of a user stack" if copies == 1 else "copies of user stacks"
+    yield f"Of {copies} {named}, {quality.whole}{share} were unwound whole."
+    if quality.cut:
+        half, most = quality.cut_frames
+        yield (
+            f"{quality.cut} were cut, longer than the {quality.copy_bytes} bytes that were copied:"
+            f" half of these have {counted(half, 'frame')} or less, the deepest {most}."
+        )
+    if quality.size_for_99:
+        yield _remedy(quality)
+    others = copies - quality.whole - quality.cut
+    if others:
+        yield f"{others} end early for another reason, see below."
+    if quality.continued:
+        yield f"{quality.continued} of those that end early go on by frame pointers."
+    if quality.without_copy:
+        yield f"{counted(quality.without_copy, 'sample')} had a stack that could not be copied."
+    if quality.places:
+        yield ""
+        width = len(str(quality.places[0].samples))
+        for place in quality.places:
+            path = escaped(place.object_path)
+            yield f"  {place.samples:>{width}} end in {path} ({place.reason})"
+    yield ""
+
+
+def _remedy(quality: StackQuality) -> str:
+    if quality.size_for_99 > _MOST_BYTES:
+        return (
+            "No copy would have held 99%: the kernel copies at most"
+            f" {_MOST_BYTES} bytes; frame pointers (--call-graph fp) have no such limit."
+        )
+    least = "at least " if quality.is_size_least else ""
+    size = min(quality.size_for_99, _MOST_BYTES)
+    return f"It takes {least}--call-graph dwarf,{size} to hold 99% of them whole."

@@ -1,0 +1,159 @@
+"""Annotated sources, from a recording and what was asked for to the files that are written.
+
+Comes in: the path of a recording and `SourceOptions`. Goes out: text or JSON, or a tree of
+files. The command line and the Python interface share it.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from prospect.errors import UsageError
+from prospect.estimate.half_widths import half_widths
+from prospect.lines.source_files import SourcePlaces, find_source
+from prospect.output_tree import OutputTree
+from prospect.perfdata.reader import open_recording
+from prospect.pipeline import PipelineOptions, build_profile
+from prospect.profile.annotated_source import source_view
+from prospect.profile.processes import DETAILS
+from prospect.profile.routine_choice import RoutineChoice, choose_routines
+from prospect.render.json.annotated_source import JsonSource
+from prospect.render.text.annotated_source import MARK, TextSource
+from prospect.render.text.numbers import counted
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from prospect.profile.annotated_source import SourceView
+    from prospect.profile.processes import Detail
+    from prospect.profile.source import SourceFile
+
+INDEX = "prospect-index.txt"
+_FORMATS = ("text", "json")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What was asked for.
+
+    Attributes:
+        what: a routine or an image by name or pattern, whose hits count alone; "" for all.
+        detail: `-V`: whose hits count.
+        places: where sources lie.
+        include, exclude: patterns of source paths; all of them, less the excluded, where none.
+        whole: whether lines far from all hits are shown too.
+        format: "text" or "json".
+        colour: whether a terminal reads it.
+        naming: how addresses are named.
+    """
+
+    what: str = ""
+    detail: Detail = "2"
+    places: SourcePlaces = field(default_factory=SourcePlaces)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    whole: bool = False
+    format: str = "text"
+    colour: bool = False
+    naming: PipelineOptions = field(default_factory=PipelineOptions)
+
+
+@dataclass(frozen=True)
+class AnnotatedSources:
+    """Figures by source line, and what writes them."""
+
+    view: SourceView
+    options: SourceOptions
+
+    def render(self, out: BinaryIO) -> None:
+        """Write all in one, in the chosen format.
+
+        Raises:
+            RenderError: `out` cannot be written.
+        """
+        options = self.options
+        if options.format == "json":
+            JsonSource().render(self.view, self._read, out)
+        else:
+            TextSource(options.whole, options.colour).render(self.view, self._read, out)
+
+    def write_tree(self, directory: str) -> str:
+        """Write a file for each source below a directory, and an index of them.
+
+        Returns:
+            A sentence that says how many were written, and how many not.
+
+        Raises:
+            RenderError: there is no such directory, or its index cannot be written.
+            UsageError: the format is not text.
+        """
+        if self.options.format != "text":
+            raise UsageError("--output-dir writes text: leave out --format, or the directory")
+        text, view = TextSource(whole=True), self.view
+        outcome: dict[int, str] = {}
+        with OutputTree(directory, MARK.encode()) as tree:
+            for file in view.order:
+                source = self._read(view.paths[file])
+                if source is not None:
+                    write = functools.partial(text.render_file, view, file, source)
+                    path = view.paths[file]
+                    outcome[file] = tree.write(path, write, is_public=source.is_public)
+            refused = tree.write(
+                INDEX, lambda out: text.render_index(view, outcome, out), is_public=True
+            )
+        written = sum(not why for why in outcome.values())
+        if refused:
+            raise UsageError(f"--output-dir {directory}: {INDEX} cannot be written: {refused}")
+        missing = len(view.order) - len(outcome)
+        return (
+            f"{counted(written, 'annotated file')} written to {directory}; "
+            f"{counted(missing, 'source')} not found, {len(outcome) - written} not written: "
+            f"see {INDEX} there"
+        )
+
+    def _read(self, path: str) -> SourceFile | None:
+        return find_source(path, self.options.places)
+
+
+def annotate_sources(path: str, options: SourceOptions) -> AnnotatedSources:
+    """Read a recording and find the source line of every hit.
+
+    Args:
+        path: a perf.data file, "-" for a pipe on standard input.
+        options: what was asked for.
+
+    Raises:
+        RecordingError: it cannot be read, or is no recording.
+        UsageError: an option has no meaning, or nothing with hits is called what was asked for.
+    """
+    for name, value, known in (
+        ("format", options.format, _FORMATS),
+        ("detail", options.detail, DETAILS),
+    ):
+        if value not in known:
+            raise UsageError(f"annotate: {name} is one of {', '.join(known)}, not {value!r}")
+    if options.places.base_dirs and not options.places.search_dirs:
+        raise UsageError("--base-dirs says what to take off before --search-dirs: give both")
+    with open_recording(path) as recording:
+        profile = build_profile(recording, replace(options.naming, lines=True))
+    functions = None
+    if options.what:
+        choice = RoutineChoice(
+            options.what, options.detail, 0.0, 0.0, max(len(profile.functions), 1)
+        )
+        functions = choose_routines(profile, choice)
+
+    def is_wanted(path: str) -> bool:
+        is_included = not options.include or _fits(path, options.include)
+        return is_included and not _fits(path, options.exclude)
+
+    view = source_view(profile, options.detail, half_widths, functions, is_wanted)
+    return AnnotatedSources(view, options)
+
+
+def _fits(path: str, patterns: tuple[str, ...]) -> bool:
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path, one) or fnmatchcase(name, one) for one in patterns)

@@ -1,0 +1,173 @@
+"""Code that a process says it wrote → mappings of their own, at their times.
+
+Comes in: `Events`, and what a JIT logged of one process. Goes out: the same events with a mapping
+for each piece of code, so that time decides what stood at an address as it does for libraries.
+
+A JIT changes the protection of its memory around every write, and each time the kernel records an
+anonymous mapping of all of it. That memory holds the code still: such records are cut around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.events.columns import Mmaps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Events
+
+_PROT_EXEC = 4
+# More than a JIT that toggles 64 KiB a thousand times a second for minutes comes to.
+_MOST_PIECES = 1 << 20
+
+
+@dataclass(frozen=True)
+class CodeLoads:
+    """Code of one process; columns as in `events.columns.Mmaps`.
+
+    Attributes:
+        pid: the process.
+        name: of the object that the code is said to be mapped from.
+        begin_order: the record from which on the process is known to log, by `Mmaps.order`.
+        end_ns: when it became another program.
+        time_ns: u64[n] when each piece came to stand.
+        start, length, pgoff: u64[n].
+    """
+
+    pid: int
+    name: bytes
+    begin_order: int
+    end_ns: int
+    time_ns: NDArray[np.uint64]
+    start: NDArray[np.uint64]
+    length: NDArray[np.uint64]
+    pgoff: NDArray[np.uint64]
+
+
+def insert_code_loads(
+    events: Events, logs: Sequence[CodeLoads], is_anonymous: NDArray[np.bool_]
+) -> Events:
+    """Return events in which the code is mapped.
+
+    Args:
+        events: the recording's.
+        logs: of one process and one program each.
+        is_anonymous: bool[k], of `events.names`: whether a mapping of this name is no file's.
+    """
+    mmaps, tasks = events.mmaps, events.tasks
+    names = list(events.names)
+    added = [mmaps]
+    for log in logs:
+        names.append(log.name)
+        mmaps = _cut_around(mmaps, log, is_anonymous)
+        added.append(_as_mmaps(log, len(names) - 1))
+    added[0] = mmaps
+    joined = {
+        column.name: np.concatenate([getattr(table, column.name) for table in added])
+        for column in fields(mmaps)
+    }
+    # Between two records there is room for everything that is added.
+    room = len(joined["order"]) + 1
+    side_order = np.concatenate((tasks.order, events.mmaps.order))
+    side_time = np.concatenate((tasks.time_ns, events.mmaps.time_ns))
+    by_order = np.argsort(side_order, kind="stable")
+    side_order, side_time = side_order.take(by_order), side_time.take(by_order)
+    is_added = np.arange(len(joined["order"])) >= len(mmaps.start)
+    rows = np.flatnonzero(is_added)
+    rows = rows.take(np.argsort(joined["time_ns"].take(rows), kind="stable"))
+    before = np.searchsorted(side_time, joined["time_ns"].take(rows), side="right") - 1
+    place = np.maximum(side_order.take(before, mode="clip"), joined["order"].take(rows))
+    order = joined["order"] * room
+    order[rows] = place * room + 1 + np.arange(len(rows))
+    joined["order"] = order
+    by_time = np.argsort(order, kind="stable")
+    columns = {name: column.take(by_time) for name, column in joined.items()}
+    return replace(
+        events,
+        mmaps=replace(mmaps, **columns),
+        tasks=replace(tasks, order=tasks.order * room),
+        names=names,
+    )
+
+
+def _as_mmaps(log: CodeLoads, name: int) -> Mmaps:
+    count = len(log.start)
+    none = np.zeros(count, np.uint32)
+    return Mmaps(
+        order=np.full(count, log.begin_order, np.int64),
+        time_ns=log.time_ns,
+        pid=np.full(count, log.pid, np.int32),
+        tid=np.full(count, log.pid, np.int32),
+        start=log.start,
+        length=log.length,
+        pgoff=log.pgoff,
+        name=np.full(count, name, np.int32),
+        build_id=np.full(count, -1, np.int32),
+        major=none,
+        minor=none,
+        inode=none.astype(np.uint64),
+        prot=none + np.uint32(_PROT_EXEC),
+        mode=np.full(count, abi.PERF_RECORD_MISC_USER, np.uint8),
+    )
+
+
+def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -> Mmaps:
+    """Cut the process's later records of anonymous memory around the code that stands there."""
+    asked = np.flatnonzero(
+        (mmaps.pid == log.pid)
+        & (mmaps.order > log.begin_order)
+        & (mmaps.time_ns < np.uint64(min(log.end_ns, (1 << 64) - 1)))
+        & is_anonymous.take(mmaps.name)
+    )
+    by_start = np.argsort(log.start, kind="stable")
+    start, end = log.start.take(by_start), (log.start + log.length).take(by_start)
+    time_ns = log.time_ns.take(by_start)
+    longest = log.length.max(initial=np.uint64(0))
+    row: list[int] = []
+    pieces: list[tuple[int, int]] = []
+    for one in asked.tolist():
+        first, last = mmaps.start[one], mmaps.start[one] + mmaps.length[one]
+        low = np.searchsorted(start, first - min(longest, first))
+        high = np.searchsorted(start, last)
+        stands = (time_ns[low:high] <= mmaps.time_ns[one]) & (end[low:high] > first)
+        at = np.flatnonzero(stands) + low
+        if not len(at):
+            continue
+        gaps = _gaps(int(first), int(last), start.take(at).tolist(), end.take(at).tolist())
+        if len(pieces) + len(gaps) > _MOST_PIECES:
+            gaps = []
+        row += [one] * max(len(gaps), 1)
+        pieces += gaps or [(int(first), int(first))]
+    if not row:
+        return mmaps
+    kept = np.ones(len(mmaps.start), np.bool_)
+    kept[row] = False
+    taken = np.concatenate((np.flatnonzero(kept), np.array(row, np.int64)))
+    columns = {column.name: getattr(mmaps, column.name).take(taken) for column in fields(mmaps)}
+    bounds = np.array(pieces, np.uint64)
+    fresh = slice(len(taken) - len(row), None)
+    columns["pgoff"][fresh] += bounds[:, 0] - columns["start"][fresh]
+    columns["start"][fresh] = bounds[:, 0]
+    columns["length"][fresh] = bounds[:, 1] - bounds[:, 0]
+    by_order = np.argsort(columns["order"], kind="stable")
+    return replace(mmaps, **{name: column.take(by_order) for name, column in columns.items()})
+
+
+def _gaps(first: int, last: int, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:
+    """Return what of [first, last) lies in none of the ranges, which rise by start."""
+    gaps = []
+    for start, end in zip(starts, ends, strict=True):
+        if start > first:
+            gaps.append((first, start))
+        first = max(first, end)
+    if first < last:
+        gaps.append((first, last))
+    return gaps

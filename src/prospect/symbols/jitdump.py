@@ -1,0 +1,204 @@
+"""A jitdump file's bytes → the code that a JIT says it wrote, as columns.
+
+Comes in: the bytes of a ``jit-PID.dump``, of any origin and either byte order. Goes out: `JitDump`.
+Records of unknown kinds are skipped; what follows a damaged one is left out, and said.
+Defined by ``tools/perf/Documentation/jitdump-specification.txt`` and ``tools/perf/util/jitdump.h``,
+Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.symbols.table import LONGEST_NAME_BYTES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAGIC = 0x4A695444
+_BYTE_ORDERS = "<>"
+# magic, version, size of this header, ELF machine, padding, pid, time, flags
+_HEADER = "IIIIIIQQ"
+_HEADER_BYTES = struct.calcsize("=" + _HEADER)
+_FLAG_ARCH_TIMESTAMP = 1
+
+# kind, size of the whole record, time
+_PREFIX = "IIQ"
+_PREFIX_BYTES = struct.calcsize("=" + _PREFIX)
+_CODE_LOAD, _CODE_MOVE, _CODE_DEBUG_INFO, _CODE_CLOSE = 0, 1, 2, 3
+# pid, tid, virtual address, address of the code, its size, its index; then the name, then the code
+_LOAD = "IIQQQQ"
+_LOAD_BYTES = struct.calcsize("=" + _LOAD)
+# pid, tid, virtual address, old address, new address, size, index
+_MOVE = "IIQQQQQ"
+# address of the code that the next load brings, number of entries
+_DEBUG = "QQ"
+_DEBUG_BYTES = struct.calcsize("=" + _DEBUG)
+
+MOST_RECORDS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class JitDump:
+    """What a jitdump file says, in the order of its records.
+
+    Attributes:
+        data: the file.
+        order: ``"<"`` or ``">"``.
+        machine: EM_* of the code.
+        pid: of the process that wrote it, as it numbers itself.
+        is_cpu_time: whether times are those of the processor's own counter, not CLOCK_MONOTONIC.
+        time_ns: u64[n] when each piece of code was loaded.
+        address: u64[n] where (AVMA).
+        size: u64[n] in bytes, above 0.
+        code: i64[n] offset in the file of its bytes.
+        name, name_length: i64[n] the same of its name.
+        debug: i64[n] offset in the file of its line entries, -1 where there are none.
+        debug_entries: i64[n] how many they are.
+        moved: i64[m] row of the load that was moved.
+        moved_ns: u64[m] when.
+        moved_to: u64[m] where to (AVMA).
+        damage: why the file was not read to its end; empty where it was.
+    """
+
+    data: memoryview
+    order: str
+    machine: int
+    pid: int
+    is_cpu_time: bool
+    time_ns: NDArray[np.uint64]
+    address: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    code: NDArray[np.int64]
+    name: NDArray[np.int64]
+    name_length: NDArray[np.int64]
+    debug: NDArray[np.int64]
+    debug_entries: NDArray[np.int64]
+    moved: NDArray[np.int64]
+    moved_ns: NDArray[np.uint64]
+    moved_to: NDArray[np.uint64]
+    damage: str = ""
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+def parse_jitdump(data: memoryview) -> JitDump | None:
+    """Parse a jitdump file, which may still grow.
+
+    Args:
+        data: the file's bytes.
+
+    Returns:
+        None for what is no jitdump file.
+    """
+    order = next((one for one in _BYTE_ORDERS if _has_magic(data, one)), "")
+    if not order:
+        return None
+    _, version, header_bytes, machine, _, pid, _, flags = struct.unpack_from(order + _HEADER, data)
+    if version == 0 or header_bytes < _HEADER_BYTES:
+        return None
+    walk = _Walk(data, order)
+    walk.run(header_bytes)
+    loads = np.array(walk.loads, np.uint64).reshape(-1, 8)
+    moves = np.array(walk.moves, np.uint64).reshape(-1, 3)
+    return JitDump(
+        data=data,
+        order=order,
+        machine=machine,
+        pid=pid,
+        is_cpu_time=bool(flags & _FLAG_ARCH_TIMESTAMP),
+        time_ns=loads[:, 0],
+        address=loads[:, 1],
+        size=loads[:, 2],
+        code=loads[:, 3].astype(np.int64),
+        name=loads[:, 4].astype(np.int64),
+        name_length=loads[:, 5].astype(np.int64),
+        debug=loads[:, 6].astype(np.int64) - 1,
+        debug_entries=loads[:, 7].astype(np.int64),
+        moved=moves[:, 0].astype(np.int64),
+        moved_ns=moves[:, 1],
+        moved_to=moves[:, 2],
+        damage=walk.damage,
+    )
+
+
+def _has_magic(data: memoryview, order: str) -> bool:
+    return len(data) >= _HEADER_BYTES and struct.unpack_from(order + "I", data)[0] == _MAGIC
+
+
+class _Walk:
+    """Goes from record to record, each of which says only its own size.
+
+    Attributes:
+        loads: time, address, size, code, name, its length, debug + 1, debug entries of each load.
+        moves: load, time, new address of each move.
+        damage: see `JitDump`.
+    """
+
+    def __init__(self, data: memoryview, order: str) -> None:
+        self._data = data
+        self._prefix = struct.Struct(order + _PREFIX)
+        self._load_fields = struct.Struct(order + _LOAD)
+        self._move_fields = struct.Struct(order + _MOVE)
+        self._debug_fields = struct.Struct(order + _DEBUG)
+        self._row_of_index: dict[int, int] = {}
+        self._debug: dict[int, tuple[int, int]] = {}
+        self.loads: list[tuple[int, ...]] = []
+        self.moves: list[tuple[int, int, int]] = []
+        self.damage = ""
+
+    def run(self, offset: int) -> None:
+        """Read records from an offset on."""
+        for _ in range(MOST_RECORDS):
+            left = len(self._data) - offset
+            if left <= 0:
+                return
+            kind, size, time_ns = (
+                self._prefix.unpack_from(self._data, offset)
+                if left >= _PREFIX_BYTES
+                else (_CODE_CLOSE, 0, 0)
+            )
+            if kind == _CODE_CLOSE and size >= _PREFIX_BYTES:
+                return
+            if not _PREFIX_BYTES <= size <= left:
+                # A process that was killed, or still writes, leaves half a record.
+                self.damage = f"its record at offset {offset} is not whole"
+                return
+            try:
+                self._read(kind, offset + _PREFIX_BYTES, offset + size, time_ns)
+            except struct.error:
+                self.damage = f"its record at offset {offset} is too short"
+                return
+            offset += size
+        self.damage = f"only its first {MOST_RECORDS} records were read"
+
+    def _read(self, kind: int, begin: int, end: int, time_ns: int) -> None:
+        # Fields are unpacked from the record's own bytes, never from what follows it.
+        if kind == _CODE_LOAD:
+            self._load(begin, end, time_ns)
+        elif kind == _CODE_MOVE:
+            *_, new, _, index = self._move_fields.unpack_from(self._data[begin:end])
+            row = self._row_of_index.get(index)
+            if row is not None:
+                self.moves.append((row, time_ns, new))
+        elif kind == _CODE_DEBUG_INFO:
+            address, entries = self._debug_fields.unpack_from(self._data[begin:end])
+            self._debug[address] = begin + _DEBUG_BYTES, min(entries, end - begin)
+
+    def _load(self, begin: int, end: int, time_ns: int) -> None:
+        fields = self._load_fields.unpack_from(self._data[begin:end])
+        _, _, _, address, size, index = fields
+        name = begin + _LOAD_BYTES
+        # Its name ends with a NUL; the code fills the record's end.
+        name_end = bytes(self._data[name : min(end, name + LONGEST_NAME_BYTES)]).find(b"\0")
+        debug, entries = self._debug.pop(address, (-1, 0))
+        code = name + name_end + 1
+        if name_end < 0 or not 0 < size <= end - code or address + size >= 1 << 64:
+            return
+        self._row_of_index[index] = len(self.loads)
+        self.loads.append((time_ns, address, size, code, name, name_end, debug + 1, entries))

@@ -1,0 +1,1 @@
+"""User registers, stack copies and call-frame rows → call chains, by whole columns."""

@@ -1,0 +1,108 @@
+"""(address space, address) → rule and site, looked up once for each place.
+
+In: columns of keys. Out: rules as `elf.frame_rules` packs them, and rows of a `SiteTable`. Stacks
+of a program are made of the same few thousand places, so that a direct-mapped table answers nearly
+all: a slot holds the last key that fell on it. Places that push each other out get several rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.elf import frame_rules as rules
+from prospect.unwind.model import SiteTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.elf.frame_rows import FrameRows
+    from prospect.unwind.model import CodeFinder
+
+ADDRESS_BITS = 48
+CONTEXT_BITS = 64 - ADDRESS_BITS
+_SLOT_BITS = 20
+# Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, 6.4.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SLOT_SHIFT = np.uint64(64 - _SLOT_BITS)
+_ADDRESS = np.uint64((1 << ADDRESS_BITS) - 1)
+# Of context 65535, and no address of user space on x86-64 or arm64: it lies at the end.
+_NO_KEY = np.uint64(2**64 - 1)
+
+
+class SiteMemo:
+    """The table, and the places met so far.
+
+    Contexts are known by their low 16 bits here; `begin_contexts` says which 65536 are meant.
+    """
+
+    def __init__(self, finder: CodeFinder) -> None:
+        self._finder = finder
+        self._frame_rows: dict[int, FrameRows | None] = {}
+        self._key = np.full(1 << _SLOT_BITS, _NO_KEY)
+        self._rule = np.zeros(1 << _SLOT_BITS, np.int64)
+        self._site = np.zeros(1 << _SLOT_BITS, np.int32)
+        self._tables: list[SiteTable] = []
+        self._count = 0
+        self._first_context = 0
+
+    def begin_contexts(self, first: int) -> None:
+        """Say that contexts from `first` on are asked for, which is a multiple of 65536."""
+        if first != self._first_context:
+            self._first_context = first
+            self._key[:] = _NO_KEY
+
+    def look_up(self, key: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the rule and the site of each key: context << 48 | address.
+
+        Args:
+            key: u64[n].
+
+        Returns:
+            i64[n] rules, `NO_MAP` where nothing is mapped; i32[n] rows of the sites.
+        """
+        slot = ((key * _MULTIPLIER) >> _SLOT_SHIFT).view(np.int64)
+        rule, site = self._rule.take(slot), self._site.take(slot)
+        missed = np.flatnonzero(self._key.take(slot) != key)
+        if len(missed):
+            distinct, which = np.unique(key.take(missed), return_inverse=True)
+            found, rows = self._find(distinct)
+            rule[missed], site[missed] = found.take(which), rows.take(which)
+            slot = ((distinct * _MULTIPLIER) >> _SLOT_SHIFT).view(np.int64)
+            # Of several keys on one slot the last is the one that stays, in all three columns.
+            self._key[slot], self._rule[slot], self._site[slot] = distinct, found, rows
+        return rule, site
+
+    def is_of_image(self, site: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return whether each site lies in an image, bool[n]."""
+        sites = self.sites()
+        return sites.object.take(site) >= 0
+
+    def sites(self) -> SiteTable:
+        """Return all places met so far."""
+        if len(self._tables) != 1:
+            names = ("context", "address", "object", "svma")
+            columns = (np.concatenate([getattr(t, n) for t in self._tables] or [[]]) for n in names)
+            dtypes = (np.int32, np.uint64, np.int32, np.uint64)
+            table = SiteTable(*(c.astype(d) for c, d in zip(columns, dtypes, strict=True)))
+            self._tables = [table]
+        return self._tables[0]
+
+    def _find(self, key: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Ask what stands at distinct places; return their rules and their new sites."""
+        address = key & _ADDRESS
+        context = (key >> np.uint64(ADDRESS_BITS)).astype(np.int32) + np.int32(self._first_context)
+        found, svma, is_mapped = self._finder.locate(context, address)
+        rule = np.where(is_mapped, rules.NO_ROW, rules.NO_MAP)
+        for row in np.unique(found[found >= 0]).tolist():
+            if row not in self._frame_rows:
+                self._frame_rows[row] = self._finder.rows_of(row)
+            table = self._frame_rows[row]
+            if table is not None:
+                at = np.flatnonzero((found == row) & is_mapped)
+                rule[at] = table.look_up(svma.take(at))
+        site = np.arange(self._count, self._count + len(key), dtype=np.int32)
+        self._count += len(key)
+        self._tables.append(SiteTable(context, address, found, svma))
+        return rule, site

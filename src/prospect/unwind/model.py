@@ -1,0 +1,140 @@
+"""What unwinding takes in and gives back.
+
+In: for each sample the registers of user space, and where a copy of its stack lies. Out: the
+addresses of its frames, from the innermost outwards, and why they end. Nothing is opened here:
+which image stands at an address, and the call-frame rows of that image, is for the caller to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prospect.elf.frame_rows import FrameRows
+
+END_COMPLETE = 0  # the outermost function: its return address is undefined, or 0
+END_CUT = 1  # the next frame lies behind the copy of the stack
+END_NO_MAP = 2  # no code is mapped at the return address
+END_NO_ROW = 3  # code without call-frame information, and no frame pointer that would do
+END_BAD = 4  # the frame that follows cannot be one: it lies below this one, or is not aligned
+END_DEEP = 5  # as many frames as were asked for
+END_REGISTER = 6  # the frame is found by a register that is not known in a caller
+END_NAMES = ("complete", "cut", "no mapping", "no row", "bad frame", "too deep", "other register")
+
+MODE_CFI = 0
+MODE_FRAME_POINTER = 1
+
+# Register numbers of the DWARF ABI in the order of the kernel's `perf_regs.h`; -1 for those that
+# have none or are of no use here.
+DWARF_OF_PERF_X86_64: tuple[int, ...] = (
+    *(0, 3, 2, 1, 4, 5, 6, 7, 16),
+    *(-1,) * 7,
+    *range(8, 16),
+)
+DWARF_OF_PERF_ARM64: tuple[int, ...] = (*range(32), -1)  # x0 … x30, sp, and pc
+
+
+@dataclass(frozen=True, eq=False)
+class UnwindInput:
+    """The samples to unwind, all of one machine.
+
+    Attributes:
+        machine: EM_X86_64 or EM_AARCH64.
+        context: i32[n] the address space of each sample, in the state that it met it in: any
+            numbers from 0 on that `CodeFinder.locate` knows.
+        pc, sp, fp: u64[n]; `fp` is rbp, or x29.
+        stack_block: i32[n] row of `blocks`, -1 for a sample without a copy.
+        stack_begin: i64[n] where in the block its copy begins, in bytes.
+        stack_bytes: i64[n] how much of the stack is there; its first byte is the one at sp.
+        blocks: of bytes or of words; copies are read where they lie.
+        registers: DWARF number → u64[n] the other registers, as far as they were recorded. arm64
+            needs 30, the link register.
+    """
+
+    machine: int
+    context: NDArray[np.int32]
+    pc: NDArray[np.uint64]
+    sp: NDArray[np.uint64]
+    fp: NDArray[np.uint64]
+    stack_block: NDArray[np.int32]
+    stack_begin: NDArray[np.int64]
+    stack_bytes: NDArray[np.int64]
+    blocks: Sequence[NDArray[np.uint8] | NDArray[np.uint64]]
+    registers: Mapping[int, NDArray[np.uint64]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.pc)
+
+
+class CodeFinder(Protocol):
+    """What stands where, and how its frames are laid out."""
+
+    def locate(
+        self, context: NDArray[np.int32], address: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.bool_]]:
+        """Find the images at addresses.
+
+        Args:
+            context: i32[n] as in the input.
+            address: u64[n] AVMA.
+
+        Returns:
+            i32[n] object, which `rows_of` takes, -1 for code of none (JIT, a file that is gone);
+            u64[n] the address as the image states it (SVMA), of no meaning where there is none;
+            bool[n] whether anything executable is mapped there.
+        """
+
+    def rows_of(self, object_row: int) -> FrameRows | None:
+        """Return the call-frame rows of an object, None if it has none. Asked once each."""
+
+
+@dataclass(frozen=True, eq=False)
+class SiteTable:
+    """Where frames are: each place at least once, in no order.
+
+    Attributes:
+        context: i32[s] as in the input.
+        address: u64[s] AVMA that was looked up: a return address less one, or the innermost pc.
+        object: i32[s] as `CodeFinder.locate` has it.
+        svma: u64[s] likewise.
+    """
+
+    context: NDArray[np.int32]
+    address: NDArray[np.uint64]
+    object: NDArray[np.int32]
+    svma: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+@dataclass(frozen=True, eq=False)
+class Unwound:
+    """The call chains.
+
+    Attributes:
+        start: i64[n+1] where each sample's frames begin; the innermost is the first.
+        address: u64[m] AVMA: the pc of the innermost frame and of one that a signal interrupted,
+            the return address of the others.
+        site: i32[m] into `sites`: what to name, once for each place and not for each frame.
+        sites: the places.
+        end: u8[n] END_*.
+        needed_bytes: i64[n] where the copy was cut, how long it would have had to be for the next
+            frame; else 0.
+    """
+
+    start: NDArray[np.int64]
+    address: NDArray[np.uint64]
+    site: NDArray[np.int32]
+    sites: SiteTable
+    end: NDArray[np.uint8]
+    needed_bytes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.end)

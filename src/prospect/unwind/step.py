@@ -1,0 +1,314 @@
+"""One round: every sample under way goes from its frame to the caller's.
+
+In: `Lanes`, and the rule of each lane's frame. Out: the lanes in their callers, and those that
+came to their end. Defined by DWARF 5, 6.4.4 "Call Frame Calling Address", the System V ABI for
+x86-64, 3.2.2 "The Stack Frame", and the AAPCS64, "The Frame Pointer".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.elf import frame_rules as rules
+from prospect.unwind import model
+from prospect.unwind.memo import ADDRESS_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from prospect.elf.frame_rules import MachineRegisters
+    from prospect.unwind.lanes import Lanes
+    from prospect.unwind.memo import SiteMemo
+
+GOES_ON = 255
+"""What stands for an END_* where there is none yet."""
+
+_WORD = 8
+# Stacks are 8 MB long unless somebody asked for more: beyond this an address is no stack's.
+_LONGEST_STACK_BYTES = 1 << 30
+_ADDRESS = (1 << ADDRESS_BITS) - 1
+
+
+def _saved(slot: int, bits: int) -> int:
+    return rules.RULE_AT_CFA << bits | slot & (1 << bits) - 1
+
+
+# A frame record: the frame register points at the caller's, the return address lies above it.
+FRAME_RECORD = (
+    rules.KIND_FP << rules.KIND_SHIFT
+    | 2 << rules.CFA_SHIFT
+    | _saved(-2, rules.FP_BITS) << rules.FP_SHIFT
+)
+_LINK_IN_RECORD = _saved(-1, rules.SECOND_BITS)
+# A function that has saved nothing yet: the return address is at sp, or in the link register.
+_BARE_X86 = rules.KIND_SP << rules.KIND_SHIFT | 1 << rules.CFA_SHIFT
+_BARE_LINK = rules.KIND_SP << rules.KIND_SHIFT
+
+
+class Round(NamedTuple):
+    """What is true of one round.
+
+    Attributes:
+        machine: whose registers.
+        memo: for return addresses that are guessed.
+        registers: u64[n] columns of the innermost frames by DWARF number; empty in later rounds.
+        is_first: whether frames are the innermost.
+        interrupted: i64[k] lanes whose frame a signal interrupted.
+    """
+
+    machine: MachineRegisters
+    memo: SiteMemo
+    registers: Mapping[int, NDArray[np.uint64]]
+    is_first: bool
+    interrupted: NDArray[np.int64]
+
+
+class Callers(NamedTuple):
+    """Where lanes came to: END_* u8[l], `GOES_ON` where it goes on; bytes that a cut copy lacks.
+
+    `interrupted` i64[k] are lanes whose new frame a signal interrupted.
+    """
+
+    end: NDArray[np.uint8]
+    needed_bytes: NDArray[np.int64]
+    interrupted: NDArray[np.int64]
+
+
+def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around: Round) -> Callers:
+    """Take every lane to its caller, in place; what becomes of lanes that end has no meaning.
+
+    Args:
+        lanes: at their frames.
+        rule: i64[l] of each frame; changed where it has to be guessed.
+        site: i32[l] of each frame.
+        around: what is true of the round.
+    """
+    end = np.full(len(lanes), GOES_ON, np.uint8)
+    needed = np.zeros(len(lanes), np.int64)
+    signals = np.zeros(0, np.int64)
+    kind = rule >> rules.KIND_SHIFT
+    if int(kind.max(initial=0)) <= rules.KIND_FP:
+        cfa = np.where(kind == rules.KIND_FP, lanes.fp, lanes.sp)
+        cfa += rules.cfa_bytes(rule)
+    else:
+        _guess(lanes, rule, site, around)
+        kind = rule >> rules.KIND_SHIFT
+        cfa = np.where(kind == rules.KIND_FP, lanes.fp, lanes.sp)
+        cfa += rules.cfa_bytes(rule)
+        signals = np.flatnonzero(kind == rules.KIND_SIGNAL)
+        _find_rare_cfa(lanes, rule, cfa, end, around)
+    trampoline = _Signal.read(lanes, signals, rule, around.machine) if len(signals) else None
+    second_rule = rule >> rules.SECOND_BITS & 3
+    second = lanes.second
+    if second is not None:
+        second = _restored(lanes, second, cfa, second_rule, rules.second_bytes(rule))
+    if around.machine.return_slot:
+        at = cfa + _WORD * around.machine.return_slot
+        word, is_there = lanes.place(at)
+        pc = lanes.read(word, is_there)
+        _note_cut(lanes, at, ~is_there, end, needed)
+        end[(cfa <= lanes.sp) & (end == GOES_ON)] = model.END_BAD
+    else:
+        pc = second if second is not None else lanes.fp
+        at = cfa + rules.second_bytes(rule)
+        is_saved = second_rule == rules.RULE_AT_CFA
+        _note_cut(lanes, at, is_saved & ~lanes.place(at)[1], end, needed)
+        _check_links(lanes, cfa, second_rule, end, around)
+        pc = pc & _ADDRESS  # the bits above may sign the pointer: Arm ARM, D8.10
+    fp_rule = rule >> (rules.FP_SHIFT + rules.FP_BITS) & 3
+    lanes.fp = _restored(lanes, lanes.fp, cfa, fp_rule, rules.fp_bytes(rule))
+    lanes.pc, lanes.sp, lanes.second = pc, cfa, second
+    if trampoline is not None:
+        trampoline.apply(lanes, end, needed)
+    end[(lanes.pc == 0) & (end == GOES_ON)] = model.END_COMPLETE
+    end[((lanes.pc >> ADDRESS_BITS) != 0) & (end == GOES_ON)] = model.END_BAD
+    return Callers(end, needed, signals)
+
+
+def _restored(
+    lanes: Lanes,
+    value: NDArray[np.int64],
+    cfa: NDArray[np.int64],
+    how: NDArray[np.int64],
+    distance: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return what a register was in the callers, i64[l]; 0 where that is not to be had."""
+    word, is_there = lanes.place(cfa + distance)
+    is_saved = how == rules.RULE_AT_CFA
+    read = lanes.read(word, is_there & is_saved)
+    restored = np.where(is_saved, read, value)
+    lost = np.flatnonzero((how > rules.RULE_AT_CFA) | (is_saved & ~is_there))
+    if len(lost):
+        restored[lost] = 0
+        lost = lost[how.take(lost) == rules.RULE_AT_FP]
+        restored[lost] = lanes.read_some(lost, lanes.fp.take(lost) + distance.take(lost))[0]
+    return restored
+
+
+def _note_cut(
+    lanes: Lanes,
+    address: NDArray[np.int64],
+    is_missing: NDArray[np.bool_],
+    end: NDArray[np.uint8],
+    needed: NDArray[np.int64],
+) -> None:
+    """Say why words are not there: they lie behind the copy, or are none of the stack."""
+    missing = np.flatnonzero(is_missing & (end == GOES_ON))
+    if not len(missing):
+        return
+    distance = address.take(missing) - lanes.origin.take(missing)
+    is_cut = (distance >= 0) & (distance < _LONGEST_STACK_BYTES) & (distance & 7 == 0)
+    end[missing] = np.where(is_cut, model.END_CUT, model.END_BAD)
+    needed[missing] = np.where(is_cut, distance + _WORD, 0)
+
+
+def _check_links(
+    lanes: Lanes,
+    cfa: NDArray[np.int64],
+    second_rule: NDArray[np.int64],
+    end: NDArray[np.uint8],
+    around: Round,
+) -> None:
+    """End lanes that cannot go on by a link register: only leaves keep their return address there.
+
+    A frame that called another had to save it, unless a signal interrupted it.
+    """
+    stays = (second_rule == rules.RULE_SAME) & (not around.is_first)
+    stays[around.interrupted] = False
+    end[((cfa < lanes.sp) | stays) & (end == GOES_ON)] = model.END_BAD
+
+
+def _guess(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around: Round) -> None:
+    """Put a rule where code has no row, if the frame that it leads to can be one; in place."""
+    rows = np.flatnonzero(rule == rules.NO_ROW)
+    if not len(rows):
+        return
+    by_link = around.machine.return_slot == 0
+    sp, fp = lanes.sp.take(rows), lanes.fp.take(rows)
+    caller, is_there = lanes.read_some(rows, fp + _WORD)
+    is_there &= lanes.read_some(rows, fp)[1] & (fp >= sp)
+    record = FRAME_RECORD | (_LINK_IN_RECORD if by_link else 0)
+    good = _is_code(lanes, rows, caller, around) & is_there
+    rule[rows[good]] = record
+    if around.is_first:
+        # Hand-written functions and stubs of an image keep no frame; code without one does.
+        if lanes.second is not None and by_link:
+            caller, is_there = lanes.second.take(rows), np.ones(len(rows), np.bool_)
+        else:
+            caller, is_there = lanes.read_some(rows, sp)
+        is_there &= around.memo.is_of_image(site.take(rows))
+        good = _is_code(lanes, rows, caller, around, with_row=True) & is_there
+        rule[rows[good]] = _BARE_LINK if by_link else _BARE_X86
+
+
+def _is_code(
+    lanes: Lanes,
+    rows: NDArray[np.int64],
+    caller: NDArray[np.int64],
+    around: Round,
+    *,
+    with_row: bool = False,
+) -> NDArray[np.bool_]:
+    """Return whether return addresses lie in mapped code, or even in described one, bool[r]."""
+    caller = caller & _ADDRESS if around.machine.return_slot == 0 else caller
+    is_code: NDArray[np.bool_] = (caller > 0) & (caller >> ADDRESS_BITS == 0)
+    key = lanes.key.take(rows) | ((caller - 1) & _ADDRESS).view(np.uint64)
+    rule, _ = around.memo.look_up(key)
+    if with_row:
+        is_code &= rule >> rules.KIND_SHIFT != rules.KIND_ABSENT
+    is_code &= rule != rules.NO_MAP
+    return is_code
+
+
+def _find_rare_cfa(
+    lanes: Lanes,
+    rule: NDArray[np.int64],
+    cfa: NDArray[np.int64],
+    end: NDArray[np.uint8],
+    around: Round,
+) -> None:
+    """Work out the CFA of the kinds that few frames have, in place; end what has none."""
+    rare = np.flatnonzero(rule >> rules.KIND_SHIFT > rules.KIND_FP)
+    rule = rule.take(rare)
+    kind, number = rule >> rules.KIND_SHIFT, rule >> rules.REGISTER_SHIFT & 31
+    ends = {rules.NO_ROW: model.END_NO_ROW, rules.NO_FORM: model.END_NO_ROW}
+    for absent, reason in {**ends, rules.NO_MAP: model.END_NO_MAP}.items():
+        end[rare[rule == absent]] = reason
+    end[rare[kind == rules.KIND_END]] = model.END_COMPLETE
+    plt = kind == rules.KIND_PLT
+    pushed = (lanes.pc.take(rare[plt]) & 15) >= number[plt]
+    cfa[rare[plt]] += _WORD * pushed
+    chosen = (kind == rules.KIND_REGISTER) | (kind == rules.KIND_DEREF)
+    rows, rule, kind, number = rare[chosen], rule[chosen], kind[chosen], number[chosen]
+    value, is_known = _registers(lanes, rows, number, around)
+    end[rows[~is_known]] = model.END_REGISTER
+    before, after = rules.deref_bytes(rule)
+    is_deref = kind == rules.KIND_DEREF
+    read, is_there = lanes.read_some(rows, value + before)
+    end[rows[is_known & is_deref & ~is_there]] = model.END_BAD
+    cfa[rows] = np.where(is_deref, read + after, value + rules.cfa_bytes(rule))
+
+
+def _registers(
+    lanes: Lanes, rows: NDArray[np.int64], number: NDArray[np.int64], around: Round
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return registers of some lanes' frames, i64[r], and whether they are known, bool[r]."""
+    value = np.zeros(len(rows), np.int64)
+    is_known = np.zeros(len(rows), np.bool_)
+    machine = around.machine
+    held = {machine.sp: lanes.sp, machine.fp: lanes.fp}
+    if lanes.second is not None:
+        held[machine.second] = lanes.second
+    for each in np.unique(number).tolist():
+        of_each = number == each
+        chosen = rows[of_each]
+        if each in held:
+            value[of_each], is_known[of_each] = held[each].take(chosen), True
+        elif around.is_first and each in around.registers:
+            column = around.registers[each].take(lanes.sample.take(chosen))
+            value[of_each], is_known[of_each] = column.view(np.int64), True
+    return value, is_known
+
+
+class _Signal(NamedTuple):
+    """What the kernel saved of the frames that signals interrupted."""
+
+    rows: NDArray[np.int64]
+    at: NDArray[np.int64]
+    sp: NDArray[np.int64]
+    pc: NDArray[np.int64]
+    fp: NDArray[np.int64]
+    second: NDArray[np.int64]
+    is_there: NDArray[np.bool_]
+
+    @classmethod
+    def read(
+        cls,
+        lanes: Lanes,
+        rows: NDArray[np.int64],
+        rule: NDArray[np.int64],
+        machine: MachineRegisters,
+    ) -> _Signal:
+        """Read what lies above sp of these lanes, before they step."""
+        at = lanes.sp.take(rows) + rules.cfa_bytes(rule.take(rows))
+        sp, _ = lanes.read_some(rows, at)
+        fp, _ = lanes.read_some(rows, at + machine.saved_fp)
+        second, _ = lanes.read_some(rows, at + machine.saved_second)
+        pc, is_there = lanes.read_some(rows, at + machine.saved_pc)
+        return cls(rows, at + machine.saved_pc, sp, pc, fp, second, is_there)
+
+    def apply(self, lanes: Lanes, end: NDArray[np.uint8], needed: NDArray[np.int64]) -> None:
+        """Put it into the lanes."""
+        rows = self.rows
+        lanes.sp[rows], lanes.pc[rows], lanes.fp[rows] = self.sp, self.pc, self.fp
+        if lanes.second is not None:
+            lanes.second[rows] = self.second
+        end[rows] = GOES_ON
+        needed[rows] = 0
+        at, is_missing = np.zeros(len(lanes), np.int64), np.zeros(len(lanes), np.bool_)
+        at[rows], is_missing[rows] = self.at, ~self.is_there
+        _note_cut(lanes, at, is_missing, end, needed)

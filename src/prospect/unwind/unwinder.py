@@ -1,0 +1,180 @@
+"""Samples with stack copies → call chains: all samples go outwards together, a frame a round.
+
+In: an `UnwindInput` and a `CodeFinder`. Out: `Unwound`. Each round looks up where every sample is,
+by whole columns, and takes it to its caller; samples that end leave the columns. Samples are taken
+some ten thousand at a time, so that the columns stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.elf import frame_rules as rules
+from prospect.elf import layout
+from prospect.errors import ProspectError
+from prospect.unwind import model
+from prospect.unwind.lanes import Lanes
+from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo
+from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, step
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.unwind.model import CodeFinder, UnwindInput
+
+MOST_FRAMES = 1024
+_LANES = 1 << 16
+_FIRST = np.zeros(0, np.int64)
+# Frame records of arm64 hold the link register too.
+_RECORD_WITH_LINK = FRAME_RECORD | rules.RULE_AT_CFA << rules.SECOND_BITS | 0x7FFF
+
+
+def unwind(
+    given: UnwindInput,
+    finder: CodeFinder,
+    *,
+    most_frames: int = MOST_FRAMES,
+    mode: int = model.MODE_CFI,
+) -> model.Unwound:
+    """Unwind the stacks of samples.
+
+    Args:
+        given: the samples, of one machine.
+        finder: what stands where.
+        most_frames: of a chain.
+        mode: MODE_CFI; MODE_FRAME_POINTER follows frame records alone, wherever code is mapped.
+
+    Returns:
+        The chains. A sample whose pc is no address of user space has no frames.
+
+    Raises:
+        ProspectError: the machine is none that can be unwound.
+    """
+    if given.machine not in rules.MACHINES:
+        raise ProspectError("only stacks of x86-64 and arm64 programs can be unwound")
+    walker = _Walker(given, finder, most_frames, mode)
+    group = given.context >> CONTEXT_BITS
+    order = np.lexsort((given.stack_block, group)) if len(given) else _FIRST
+    for first in np.unique(group).tolist():
+        low, high = np.searchsorted(group.take(order), (first, first + 1)).tolist()
+        walker.memo.begin_contexts(first << CONTEXT_BITS)
+        for begin in range(low, high, _LANES):
+            walker.walk(order[begin : min(begin + _LANES, high)])
+    return walker.result()
+
+
+class _Frames(NamedTuple):
+    """Frames of one round: samples i64[f], rank of the round, and pc i64[f], sites i32[f]."""
+
+    sample: NDArray[np.int64]
+    rank: int
+    pc: NDArray[np.int64]
+    site: NDArray[np.int32]
+
+
+class _Walker:
+    """Walks samples, some at a time, and collects their frames."""
+
+    def __init__(self, given: UnwindInput, finder: CodeFinder, most_frames: int, mode: int) -> None:
+        self.memo = SiteMemo(finder)
+        self._given = given
+        self._machine = rules.MACHINES[given.machine]
+        self._by_link = given.machine == layout.EM_AARCH64
+        self._most_frames = most_frames
+        self._record = 0
+        if mode == model.MODE_FRAME_POINTER:
+            self._record = _RECORD_WITH_LINK if self._by_link else FRAME_RECORD
+        self._blocks = [_words(block) for block in given.blocks]
+        self._frames: list[_Frames] = []
+        self._count = np.zeros(len(given), np.int64)
+        self._end = np.full(len(given), model.END_BAD, np.uint8)
+        self._needed = np.zeros(len(given), np.int64)
+
+    def walk(self, samples: NDArray[np.int64]) -> None:
+        """Unwind some samples."""
+        first = len(self._frames)
+        self._walk(samples, follow_second=self._by_link)
+        # Few frames are found by the second register: it is followed for samples that met one.
+        again = samples[self._end.take(samples) == model.END_REGISTER]
+        if len(again) and not self._by_link and self._machine.second in self._given.registers:
+            self._forget(again, first)
+            self._walk(again, follow_second=True)
+
+    def result(self) -> model.Unwound:
+        """Put the frames of each sample together."""
+        start = np.append(0, np.cumsum(self._count))
+        address = np.empty(int(start[-1]), np.uint64)
+        site = np.empty(len(address), np.int32)
+        while self._frames:
+            frames = self._frames.pop()
+            at = start.take(frames.sample) + frames.rank
+            address[at], site[at] = frames.pc.view(np.uint64), frames.site
+        return model.Unwound(start, address, site, self.memo.sites(), self._end, self._needed)
+
+    def _forget(self, samples: NDArray[np.int64], first: int) -> None:
+        """Drop the frames of samples, of what was collected since `first`."""
+        is_dropped = np.zeros(len(self._given), np.bool_)
+        is_dropped[samples] = True
+        self._count[samples] = 0
+        for number in range(first, len(self._frames)):
+            frames = self._frames[number]
+            kept = np.flatnonzero(~is_dropped.take(frames.sample))
+            self._frames[number] = _Frames(
+                frames.sample.take(kept), frames.rank, frames.pc.take(kept), frames.site.take(kept)
+            )
+
+    def _walk(self, samples: NDArray[np.int64], *, follow_second: bool) -> None:
+        lanes = Lanes(self._given, self._blocks, samples)
+        if follow_second:
+            column = self._given.registers.get(self._machine.second)
+            lanes.second = (
+                np.zeros(len(lanes), np.int64)
+                if column is None
+                else column.take(samples).view(np.int64)
+            )
+        lanes.keep(np.flatnonzero(lanes.pc >> ADDRESS_BITS == 0))
+        interrupted, is_first = np.arange(len(lanes)), True
+        for rank in range(self._most_frames):
+            if not len(lanes):
+                return
+            look = lanes.pc - 1
+            look[interrupted] += 1
+            rule, site = self.memo.look_up(lanes.key | look.view(np.uint64))
+            self._collect(lanes, rule, site, rank)
+            if self._record:
+                rule = np.where(rule == rules.NO_MAP, rule, self._record)
+            around = Round(self._machine, self.memo, self._given.registers, is_first, interrupted)
+            callers = step(lanes, rule, site, around)
+            interrupted, is_first = callers.interrupted, False
+            ended = callers.end != GOES_ON
+            if ended.any():
+                rows = np.flatnonzero(ended)
+                sample = lanes.sample.take(rows)
+                self._end[sample] = callers.end.take(rows)
+                self._needed[sample] = callers.needed_bytes.take(rows)
+                kept = np.flatnonzero(~ended)
+                lanes.keep(kept)
+                if len(interrupted):
+                    interrupted = np.flatnonzero(np.isin(kept, interrupted))
+        self._end[lanes.sample] = model.END_DEEP
+
+    def _collect(
+        self, lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], rank: int
+    ) -> None:
+        """Note the frames of a round; a return address where nothing is mapped is no frame."""
+        sample, pc = lanes.sample, lanes.pc
+        if rank:
+            is_frame = rule != rules.NO_MAP
+            if not is_frame.all():
+                kept = np.flatnonzero(is_frame)
+                sample, pc, site = sample.take(kept), pc.take(kept), site.take(kept)
+        self._count[sample] = rank + 1
+        self._frames.append(_Frames(sample, rank, pc, site))
+
+
+def _words(block: NDArray[np.uint8] | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Look at the bytes of a block as words, without copying them."""
+    octets = block.view(np.uint8)
+    return octets[: len(octets) & ~7].view(np.uint64)

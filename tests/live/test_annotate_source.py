@@ -1,0 +1,136 @@
+"""`prospect annotate --source` of a real program: lines, trees, and paths that moved."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import prospect
+from prospect.source_annotation import INDEX
+
+pytest.importorskip("symbolic")
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
+]
+
+HEADER = """\
+static inline unsigned mix(unsigned x) {
+    x ^= x >> 13;
+    return x * 0x5bd1e995u;
+}
+"""
+SOURCE = """\
+#include "mix.h"
+__attribute__((noinline)) unsigned work(unsigned n) {
+    unsigned sum = 1;
+    for (unsigned i = 0; i < n; i++)
+        sum += mix(sum + i) / 3;
+    return sum;
+}
+int main(void) {
+    unsigned sum = 0;
+    for (unsigned i = 0; i < 300; i++)
+        sum += work(1000000 + i);
+    return sum == 1;
+}
+"""
+
+
+def run(directory, *arguments, status=0):
+    command = [sys.executable, "-m", "prospect", *map(str, arguments)]
+    ran = subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == status, ran.stderr
+    return ran
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("source")
+    (directory / "src").mkdir()
+    (directory / "src" / "mix.h").write_text(HEADER)
+    (directory / "src" / "hot.c").write_text(SOURCE)
+    command = ["gcc", "-g", "-O2", "-o", "hot", str(directory / "src" / "hot.c")]
+    subprocess.run(command, cwd=directory, check=True)
+    run(directory, "record", "-o", "hot.data", "./hot")
+    return directory
+
+
+def test_hits_stand_at_the_lines_of_the_loop(recorded):
+    document = json.loads(
+        run(recorded, "annotate", "--source", "--format", "json", "hot.data").stdout
+    )
+    (event,) = document["events"]
+    files = {file["file"].rpartition("/")[2]: file["events"][0] for file in document["files"]}
+    in_files = sum(file["hits"] for file in files.values())
+    assert in_files + sum(one["hits"] for one in event["without_line"]) == event["hits"]
+    assert files["hot.c"]["hits"] + files["mix.h"]["hits"] >= 0.9 * event["hits"]
+    assert {line["line"] for line in files["mix.h"]["lines"]} <= {2, 3}
+    assert {line["line"] for line in files["hot.c"]["lines"]} <= {2, 3, 4, 5, 6, 10, 11}
+    assert {one["function"] for one in files["mix.h"]["functions"]} == {"mix"}
+
+
+def test_a_tree_has_whole_files_and_an_index(recorded, tmp_path):
+    out = tmp_path / "out"
+    ran = run(
+        recorded,
+        "annotate",
+        "--source",
+        "--output-dir",
+        out,
+        "--include-files",
+        "*.c:*.h",
+        "hot.data",
+    )
+    assert "2 annotated files written" in ran.stderr
+    assert ran.stdout == ""
+    text = (out / str(recorded / "src/hot.c").lstrip("/")).read_text()
+    assert all(line.strip() in text for line in SOURCE.splitlines())
+    assert "work: " in text
+    assert "mix.h" in (out / INDEX).read_text()
+    assert (recorded / "src" / "hot.c").read_text() == SOURCE
+    run(recorded, "annotate", "--source", "--output-dir", out, "hot.data")
+
+
+def test_sources_that_moved_are_found_and_missing_ones_listed(recorded, tmp_path):
+    moved = tmp_path / "elsewhere"
+    (recorded / "src").rename(moved)
+    try:
+        lost = run(recorded, "annotate", "--source", "hot.data").stdout
+        assert "Sources that were not found" in lost
+        assert f"{recorded}/src/hot.c: " in lost
+        words = ["--search-dirs", moved, "--base-dirs", f"{recorded}/src:/nowhere"]
+        text = run(recorded, "annotate", "--source", *words, "--exclude-files", "mix.h", "hot.data")
+        assert f"The source was found as {moved}/hot.c." in text.stdout
+        assert "sum += mix(sum + i) / 3;" in text.stdout
+        assert "by prospect: " + str(recorded / "src/mix.h") not in text.stdout
+        assert "return x * 0x5bd1e995u" not in text.stdout
+        same = prospect.annotate(
+            recorded / "hot.data",
+            source_files=True,
+            search_dirs=[str(moved)],
+            base_dirs=[f"{recorded}/src"],
+            exclude_files=["mix.h"],
+        )
+        assert same == text.stdout
+    finally:
+        moved.rename(recorded / "src")
+
+
+def test_options_that_do_not_fit_together_are_refused(recorded, tmp_path):
+    for words, says in (
+        (["--output-dir", tmp_path / "o"], "give --source too"),
+        (["--source", "--base-dirs", "/x"], "give both"),
+        (
+            ["--source", "--output-dir", tmp_path / "o", "--format", "json"],
+            "--output-dir writes text",
+        ),
+        (["--source", "--output-dir", tmp_path / "o", "-f", tmp_path / "x"], "give one of them"),
+        (["--source", "--search-dirs", ":"], "give one, or several"),
+    ):
+        assert says in run(recorded, "annotate", *words, "hot.data", status=2).stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,191 @@
+"""An archive is reported on without anything of the machine where it was made, to the byte."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import prospect
+
+pytest.importorskip("symbolic")
+pytest.importorskip("iced_x86")
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not shutil.which("gcc") or not shutil.which("unshare"),
+        reason="builds a small C program, and hides files from a report, as root",
+    ),
+]
+
+SOURCE = """\
+#include <stdio.h>
+#include <stdlib.h>
+static inline unsigned mix(unsigned x) {
+    x ^= x >> 13;
+    return x * 0x5bd1e995u;
+}
+static int by_value(const void *a, const void *b) {
+    unsigned x = mix(*(const unsigned *)a), y = mix(*(const unsigned *)b);
+    return x < y ? -1 : x > y;
+}
+int main(void) {
+    static unsigned many[100000];
+    for (int round = 0; round < 40; round++) {
+        for (unsigned i = 0; i < 100000; i++)
+            many[i] = i * 2654435761u + round;
+        qsort(many, 100000, sizeof *many, by_value);
+    }
+    return printf("%u\\n", many[7]) < 0;
+}
+"""
+REPORTS = [
+    ("report", "-V4"),
+    ("report", "--format", "json"),
+    ("report", "--format", "csv"),
+    ("annotate", "-V4"),
+    ("annotate", "--syntax", "intel", "--format", "json", "-n", "30", "-V4"),
+    ("annotate", "-Vk", "--whole"),
+]
+# Elsewhere: another host, no program, no source, no debug files, no libraries of the recorded one.
+HIDE = """
+set -e
+hostname elsewhere.example
+mount -t tmpfs none /usr/lib/debug 2>/dev/null || true
+for file in /proc/kallsyms /proc/kcore /proc/modules "$1" "$2"; do
+    if [ -e "$file" ]; then mount --bind /dev/null "$file"; fi
+done
+shift 2
+exec "$@"
+"""
+
+
+def run(*command, **keywords):
+    return subprocess.run(
+        [*map(str, command)], capture_output=True, timeout=120, check=False, **keywords
+    )
+
+
+def tool(*arguments, **keywords):
+    return run(sys.executable, "-m", "prospect", *arguments, **keywords)
+
+
+@pytest.fixture(scope="module")
+def archived(tmp_path_factory):
+    """Return a directory with the program, its recording and the archive."""
+    if run("unshare", "-m", "-u", "true").returncode:
+        pytest.skip("no namespaces can be made here")
+    directory = tmp_path_factory.mktemp("archive")
+    (directory / "sort.c").write_text(SOURCE)
+    build = ["gcc", "-g", "-O2", "-o", "sort", str(directory / "sort.c")]
+    subprocess.run(build, cwd=directory, check=True)
+    made = tool("record", "-o", "run.data", "./sort", cwd=directory)
+    if made.returncode:
+        pytest.skip(f"no recording can be made here: {made.stderr.decode()}")
+    ran = tool("archive", "run.data", cwd=directory)
+    assert ran.returncode == 0, ran.stderr.decode()
+    return directory
+
+
+def elsewhere(directory, *arguments):
+    home = directory / "home"
+    home.mkdir(exist_ok=True)
+    environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home)}
+    shell = ["unshare", "-m", "-u", "bash", "-c", HIDE, "hide"]
+    hidden = [directory / "sort", directory / "sort.c"]
+    command = [*shell, *hidden, sys.executable, "-m", "prospect", *arguments]
+    return run(*command, cwd=directory, env=environment)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=" ".join)
+def test_reports_elsewhere_are_those_made_here(archived, report):
+    command, *options = report
+    here = tool(command, *options, "run.data", cwd=archived)
+    assert here.returncode == 0, here.stderr.decode()
+    there = elsewhere(archived, command, *options, "run.data.archive")
+    assert there.returncode == 0, there.stderr.decode()
+    assert there.stdout == here.stdout
+
+
+def test_what_is_hidden_is_missed_by_the_mere_recording(archived):
+    there = elsewhere(archived, "annotate", "by_value", "run.data")
+    assert b"mix" not in there.stdout
+    with_archive = elsewhere(archived, "annotate", "by_value", "run.data.archive")
+    assert b"mix" in with_archive.stdout
+    assert b"x ^= x >> 13;" in with_archive.stdout
+
+
+def test_perf_reads_an_archive_as_it_reads_the_recording(archived):
+    if not shutil.which("perf"):
+        pytest.skip("perf is not installed")
+    before, after = (
+        run("perf", "report", "--stdio", "-i", archived / name)
+        for name in ("run.data", "run.data.archive")
+    )
+    assert after.returncode == before.returncode == 0
+    assert rows(after.stdout) == rows(before.stdout)
+    assert b"by_value" in after.stdout
+
+
+def rows(text):
+    """Leave out comments: perf ends with a tip, each time another."""
+    return [line for line in text.splitlines() if not line.startswith(b"#")]
+
+
+def test_an_archive_is_small_and_private(archived):
+    recording, archive = (archived / name for name in ("run.data", "run.data.archive"))
+    assert archive.stat().st_size <= recording.stat().st_size + 1_000_000
+    assert archive.stat().st_mode & 0o077 == 0
+
+
+def test_whole_images_are_there_whole(archived):
+    whole = archived / "whole.data"
+    made = tool("archive", "--whole-images", "-o", whole, "run.data", cwd=archived)
+    assert made.returncode == 0, made.stderr.decode()
+    grown = whole.stat().st_size - (archived / "run.data.archive").stat().st_size
+    assert grown > 100_000  # the C library alone
+    profile = prospect.open(whole)
+    assert profile.report() == prospect.open(archived / "run.data.archive").report()
+
+
+def test_python_archives_too(archived):
+    made = prospect.archive(archived / "run.data", output=str(archived / "python.data"))
+    assert made == str(archived / "python.data")
+    assert prospect.open(made).report() == prospect.open(archived / "run.data").report()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nowhere.data"], "No such file"),
+        (["sort.c"], "not a perf.data recording"),
+        (["run.data.archive"], "archive already"),
+        (["-"], "pipe"),
+        (["-o", "run.data", "run.data"], "replace its recording"),
+        (["-o", "/dev/full", "run.data"], "No space left"),
+        (["-o", "nowhere/a", "run.data"], "No such file"),
+    ],
+)
+def test_errors_are_one_line_and_leave_the_recording(archived, words, says):
+    before = (archived / "run.data").read_bytes()
+    ran = tool("archive", *words, cwd=archived)
+    assert ran.returncode != 0
+    (line,) = ran.stderr.decode().splitlines()
+    assert says in line
+    assert (archived / "run.data").read_bytes() == before
+
+
+def test_a_full_disk_keeps_the_earlier_archive(archived, tmp_path):
+    ran = run(
+        *("unshare", "-m", "bash", "-c"),
+        'mount -t tmpfs -o size=64k none "$1"; echo earlier >"$1/a"; shift; "$@"; '
+        'status=$?; ls -A "$0"; cat "$0/a"; exit $status',
+        tmp_path,
+        tmp_path,
+        *(sys.executable, "-m", "prospect", "archive", "-o", tmp_path / "a", "run.data"),
+        cwd=archived,
+    )
+    assert ran.returncode == 1
+    assert ran.stdout.decode() == "a\nearlier\n"
+    assert b"No space left" in ran.stderr

@@ -1,0 +1,177 @@
+"""Our recordings with callers: the chain of a program is known, and perf reads the same file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from builders.recordings import PROSPECT, build_program
+from prospect.perfdata.reader import open_recording
+from prospect.pipeline import PipelineOptions, build_profile
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
+
+CHAIN = ["leaf", "inner", "middle", "outer", "main"]
+RIGHT_AT_LEAST = 0.99
+ROUNDS = 2500
+
+
+def recorded(directory, mode, *command):
+    file = directory / "perf.data"
+    line = [*PROSPECT, "record", "-H", "1000", "--call-graph", mode, "-o", file, *command]
+    subprocess.run([str(word) for word in line], check=True, timeout=100, capture_output=True)
+    return file
+
+
+def profile_of(file, *, stacks=True):
+    options = PipelineOptions(stacks=stacks, use_cache=False, debuginfod_s=0)
+    return build_profile(open_recording(str(file)), options)
+
+
+def stacks_of(profile, comm):
+    """Return the names of each sample's frames, innermost first, of one program's samples."""
+    stacks, names = profile.stacks, profile.functions.name
+    of_row = []
+    for location, caller in zip(
+        stacks.location_index.tolist(), stacks.caller_index.tolist(), strict=True
+    ):
+        frames = of_row[caller] if caller >= 0 else ()
+        of_row.append((names[profile.locations.function_index[location]], *frames))
+    comms = np.array(profile.comms)[profile.hits.comm_index]
+    chosen = comms[profile.samples.hit_index] == comm
+    return [list(of_row[row]) for row in profile.samples.stack_index[chosen].tolist()]
+
+
+def share_right(stacks, depth=0):
+    """Return how many of the stacks that begin in leaf lead to main as they must."""
+    chains = ([*CHAIN], [CHAIN[0], *["descend"] * depth, *CHAIN[1:]])
+    of_leaf = [stack for stack in stacks if stack[0] == "leaf"]
+    assert len(of_leaf) > 100
+    return sum(stack[: len(c)] == c for stack in of_leaf for c in chains[: 1 + (depth > 0)]) / len(
+        of_leaf
+    )
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("bin")
+    kept = ("-O2", "-fno-omit-frame-pointer", "-fno-shrink-wrap")
+    return {
+        "without": build_program(
+            directory, "without", "-O2", "-fomit-frame-pointer", source="chain"
+        ),
+        "with": build_program(directory, "with", *kept, source="chain"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "program"),
+    [
+        ("fp", "with"),
+        ("dwarf", "without"),
+        ("dwarf", "with"),
+        ("auto", "without"),
+        ("auto", "with"),
+    ],
+)
+def test_the_chain_of_a_program_is_right(tmp_path, programs, mode, program):
+    file = recorded(tmp_path, mode, programs[program], 3, ROUNDS)
+    profile = profile_of(file)
+    assert share_right(stacks_of(profile, program), depth=3) >= RIGHT_AT_LEAST
+    assert len(profile.samples) == profile.hits.count.sum()
+    assert (profile.samples.stack_index >= 0).all()
+    plain = profile_of(file, stacks=False)
+    assert routines(plain) == routines(profile)
+    if mode == "fp":
+        assert profile.stack_quality is None
+    else:
+        quality = profile.stack_quality
+        assert quality.copy_bytes == 8192
+        assert quality.samples == quality.without_copy + sum(quality.by_end.values())
+
+
+def routines(profile):
+    found = Counter()
+    names = np.array(profile.functions.name)[
+        profile.locations.function_index[profile.hits.location_index]
+    ]
+    for name, mode, count, period in zip(
+        names.tolist(),
+        profile.hits.mode.tolist(),
+        profile.hits.count.tolist(),
+        profile.hits.period.tolist(),
+        strict=True,
+    ):
+        found[name, mode, "hits"] += count
+        found[name, mode, "period"] += period
+    return found
+
+
+def test_perf_unwinds_our_file_to_the_same_chains(tmp_path, programs):
+    if shutil.which("perf") is None:
+        pytest.skip("needs perf")
+    file = recorded(tmp_path, "dwarf", programs["without"], 3, ROUNDS)
+    line = ["perf", "script", "--no-inline", "--comm", "without", "-F", "ip,sym", "-i", str(file)]
+    told = subprocess.run(line, check=True, timeout=100, capture_output=True, text=True).stdout
+    theirs = [
+        [frame.split()[1] for frame in sample.splitlines() if frame]
+        for sample in told.split("\n\n")
+        if sample.strip()
+    ]
+    ours = stacks_of(profile_of(file), "without")
+    cut = [stack[: stack.index("main") + 1] for stack in ours if "main" in stack]
+    perfs = [stack[: stack.index("main") + 1] for stack in theirs if "main" in stack]
+    assert len(perfs) > 100
+    common = Counter(map(tuple, cut)) & Counter(map(tuple, perfs))
+    assert common.total() >= RIGHT_AT_LEAST * max(len(cut), len(perfs))
+
+
+def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, programs, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = recorded(tmp_path, "dwarf", programs["without"], 3, ROUNDS)
+    told = []
+    for _ in range(2):
+        options = PipelineOptions(stacks=True, use_cache=True, debuginfod_s=0)
+        told.append(stacks_of(build_profile(open_recording(str(file)), options), "without"))
+        assert list((tmp_path / "cache").rglob("*.frames"))
+    assert told[0] == told[1] == stacks_of(profile_of(file), "without")
+
+
+def test_what_is_said_of_cut_stacks_mends_them(tmp_path, programs):
+    depth = 60
+    file = recorded(tmp_path, "dwarf,1024", programs["without"], depth, ROUNDS)
+    quality = profile_of(file).stack_quality
+    assert quality.cut > 100
+    assert quality.cut_frames[1] < depth
+    assert 1024 < quality.size_for_99 <= 65520
+    program = str(programs["without"])
+    assert any(place.object_path == program and place.reason == "cut" for place in quality.places)
+    file = recorded(tmp_path, f"dwarf,{quality.size_for_99}", programs["without"], depth, ROUNDS)
+    assert share_right(stacks_of(profile_of(file), "without"), depth) >= RIGHT_AT_LEAST
+
+
+def test_frame_pointers_go_on_where_a_copy_ends(tmp_path, programs):
+    depth = 60
+    file = recorded(tmp_path, "auto,1024", programs["with"], depth, ROUNDS)
+    profile = profile_of(file)
+    assert profile.stack_quality.cut > 100
+    assert profile.stack_quality.continued > 100
+    assert share_right(stacks_of(profile, "with"), depth) >= RIGHT_AT_LEAST
+
+
+def test_a_branch_stack_is_refused_in_words_where_there_is_none(tmp_path):
+    file = tmp_path / "perf.data"
+    line = [*PROSPECT, "record", "--call-graph", "lbr", "-o", str(file), "true"]
+    done = subprocess.run(line, check=False, timeout=60, capture_output=True, text=True)
+    if done.returncode == 0:
+        pytest.skip("this machine has one")
+    assert "--call-graph auto" in done.stderr
+    assert not file.exists()

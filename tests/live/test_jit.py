@@ -1,0 +1,225 @@
+"""JIT code: each hit has the name of the code that stood there when it was taken."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.builders.recordings import PROSPECT, build_program, record
+
+import prospect
+from prospect.profile.model import KIND_JIT
+from prospect.profile.naming import NameSource
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="the JIT writes x86-64 code"),
+]
+HOT_SCRIPT = """
+function busyOne(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) % 1000003; return s }
+const end = Date.now() + 1000; let t = 0; while (Date.now() < end) t += busyOne(50000)
+if (t < 0) console.log(t)
+"""
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture(scope="module")
+def jit(tmp_path_factory) -> Path:
+    return build_program(tmp_path_factory.mktemp("jit"), "jit")
+
+
+def phases(output: bytes) -> list[tuple[str, int, int]]:
+    """Read which function ran from when to when."""
+    rows = [line.split() for line in output.decode().splitlines()]
+    return [(name, int(begin), int(end)) for name, begin, end in rows]
+
+
+def names_in(profile: prospect.Profile, begin: int, end: int) -> dict[str, int]:
+    """Count the program's samples of JIT code and of anonymous memory in an interval, by name."""
+    samples = profile.samples
+    process = profile.hits.process_index.take(samples.hit_index)
+    is_program = np.array([name == "jit" for name in profile.processes.name], np.bool_)
+    location = profile.hits.location_index.take(samples.hit_index)
+    function = profile.locations.function_index.take(location)
+    kind = profile.objects.kind.take(profile.functions.object_index.take(function))
+    source = profile.functions.source.take(function)
+    inside = (
+        is_program.take(process)
+        & (samples.time_ns >= np.uint64(begin))
+        & (samples.time_ns < np.uint64(end))
+    )
+    inside &= (kind == KIND_JIT) | (source == NameSource.NO_ANONYMOUS)
+    names = [profile.functions.name[one] for one in function[inside].tolist()]
+    return {name: names.count(name) for name in set(names)}
+
+
+def jit_functions(profile: prospect.Profile) -> dict[str, NameSource]:
+    """Return the source of every name of JIT code."""
+    functions = profile.functions
+    kind = profile.objects.kind.take(functions.object_index)
+    return {
+        functions.name[row]: NameSource(functions.source[row])
+        for row in np.flatnonzero(kind == KIND_JIT).tolist()
+    }
+
+
+def test_a_jitdump_names_the_code_of_the_time(jit, tmp_path):
+    file = tmp_path / "recording"
+    output = record(file, jit, "dump", tmp_path, "0.3").stdout
+    profile = prospect.open(file, use_cache=False)
+    told = phases(output)
+    assert [name for name, _, _ in told] == ["first", "second", "second", "third"]
+    for name, begin, end in told:
+        found = names_in(profile, begin, end)
+        assert set(found) == {name}
+        assert found[name] > 20
+    assert set(jit_functions(profile).values()) == {NameSource.JITDUMP}
+    kind = profile.objects.kind.take(profile.mappings.object_index)
+    assert (kind == KIND_JIT).sum() == 1
+
+
+def test_a_jitdump_gives_lines_and_instructions(jit, tmp_path):
+    file = tmp_path / "recording"
+    record(file, jit, "dump", tmp_path, "0.2")
+    lines = prospect.open(file, use_cache=False, lines=True).lines
+    assert lines is not None
+    assert "made.jit" in lines.files
+    assert 9 in lines.line.tolist()
+    command = [*PROSPECT, "annotate", "third", file]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "dec" in shown
+    assert "jne" in shown
+    assert "made.jit" in shown
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="compares with perf")
+def test_the_same_from_perf_record_and_perf_inject(jit, tmp_path):
+    file, injected = tmp_path / "perf.data", tmp_path / "injected"
+    command = ["perf", "record", "-k", "mono", "-F", "997", "-e", "cpu-clock", "-o", file]
+    output = subprocess.run(
+        [*command, jit, "dump", tmp_path, "0.3"], capture_output=True, check=True
+    ).stdout
+    told = phases(b"\n".join(line for line in output.splitlines() if len(line.split()) == 3))
+    profile = prospect.open(file, use_cache=False)
+    for name, begin, end in told:
+        assert set(names_in(profile, begin, end)) == {name}
+    subprocess.run(
+        ["perf", "inject", "--jit", "-i", file, "-o", injected], capture_output=True, check=True
+    )
+    functions = prospect.open(injected, use_cache=False).functions
+    assert {"first", "second", "third"} <= set(functions.name)
+
+
+def test_without_times_the_last_code_stands_for_all(jit, tmp_path):
+    file = tmp_path / "perf.data"
+    command = ["perf", "record", "-F", "997", "-e", "cpu-clock", "-o", file]
+    if not shutil.which("perf"):
+        pytest.skip("needs perf, whose clock is not that of jitdump files")
+    subprocess.run([*command, jit, "dump", tmp_path, "0.2"], capture_output=True, check=True)
+    profile = prospect.open(file, use_cache=False)
+    assert any("-k mono" in limit for limit in profile.run.limits)
+    assert "third" in jit_functions(profile)
+
+
+def test_a_map_file_is_kept_though_its_process_deletes_it(jit, tmp_path):
+    file = tmp_path / "recording"
+    script = '"$1" map 0.3 & wait $!; rm "/tmp/perf-$!.map"'
+    record(file, "sh", "-c", script, "sh", jit)
+    assert not list(Path("/tmp").glob(f"perf-{os.getpid()}.map"))
+    profile = prospect.open(file, use_cache=False)
+    found = jit_functions(profile)
+    # The file has no times: "second" and "third" overlap, and "first" was written over.
+    assert set(found) == {"second", "third"}
+    assert found["third"] == NameSource.MAP_REUSED
+    assert found["second"] == NameSource.MAP_REUSED
+    assert not names_in(profile, 0, 2**63).get("", 0)
+
+
+@AS_ROOT
+@pytest.mark.skipif(not shutil.which("unshare"), reason="makes namespaces with unshare")
+def test_a_container_takes_its_map_files_with_it(jit, tmp_path):
+    file = tmp_path / "recording"
+    script = 'mount -t tmpfs none /tmp && exec "$0" map 2'
+    # The program lies outside of /tmp, which the container hides.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        program = shutil.copy(jit, directory)
+        namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+        record(file, *namespaces, "sh", "-c", script, program)
+    profile = prospect.open(file, use_cache=False)
+    assert {"second", "third"} <= set(jit_functions(profile))
+    assert not names_in(profile, 0, 2**63).get("", 0)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs Node (Debian: nodejs)")
+@pytest.mark.parametrize(
+    ("option", "source"),
+    [
+        ("--perf-basic-prof", {NameSource.MAP_FILE, NameSource.MAP_REUSED}),
+        ("--perf-prof", {NameSource.JITDUMP}),
+    ],
+)
+def test_node_functions_are_named(tmp_path, option, source):
+    (tmp_path / "hot.js").write_text(HOT_SCRIPT)
+    file = tmp_path / "recording"
+    record(file, "node", option, "hot.js", cwd=tmp_path)
+    profile = prospect.open(file, use_cache=False)
+    found = {name: where for name, where in jit_functions(profile).items() if "hot.js" in name}
+    assert found
+    assert set(found.values()) <= source
+
+
+@pytest.mark.skipif(not shutil.which("keytool"), reason="needs Java (Debian: default-jre-headless)")
+def test_java_methods_are_named(tmp_path):
+    file = tmp_path / "recording"
+    options = ["-J-XX:+UnlockDiagnosticVMOptions", "-J-XX:+DumpPerfMapAtExit"]
+    key = ["-genkeypair", "-alias", "a", "-dname", "CN=a", "-keyalg", "RSA", "-keysize", "3072"]
+    store = ["-keystore", tmp_path / "keys", "-storepass", "secret"]
+    record(file, "keytool", *options, *key, *store)
+    profile = prospect.open(file, use_cache=False)
+    assert any("java.math." in name for name in jit_functions(profile))
+    assert not any("Java methods" in limit for limit in profile.run.limits)
+
+
+def newer_python() -> str:
+    """Return a CPython that has -X perf, empty where there is none."""
+    check = "import sys, sysconfig; sys.exit(not sysconfig.get_config_var(sys.argv[1]))"
+    for name in (sys.executable, "python3", "python3.14", "python3.13", "python3.12"):
+        path = shutil.which(name)
+        command = [path, "-c", check, "PY_HAVE_PERF_TRAMPOLINE"]
+        if path and not subprocess.run(command, capture_output=True, check=False).returncode:
+            return path
+    return ""
+
+
+CALLS = "def deep(n): return n and deep(n - 1)\nfor _ in range(20000): deep(500)\n"
+
+
+def test_python_functions_are_named(tmp_path):
+    python = newer_python()
+    if not python:
+        pytest.skip("needs CPython 3.12 or later; Debian 12 has 3.11")
+    file = tmp_path / "recording"
+    record(file, python, "-X", "perf", "-c", CALLS)
+    profile = prospect.open(file, use_cache=False)
+    assert any(name.startswith("py::deep:") for name in jit_functions(profile))
+
+
+def test_python_without_the_option_is_told_of_it(tmp_path):
+    file = tmp_path / "recording"
+    record(file, sys.executable, "-c", CALLS)
+    profile = prospect.open(file, use_cache=False)
+    assert any("-X perf" in limit for limit in profile.run.limits)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs Node (Debian: nodejs)")
+def test_node_without_the_option_is_told_of_it(tmp_path):
+    file = tmp_path / "recording"
+    (tmp_path / "hot.js").write_text(HOT_SCRIPT)
+    record(file, "node", "hot.js", cwd=tmp_path)
+    profile = prospect.open(file, use_cache=False)
+    assert any("--perf-basic-prof" in limit for limit in profile.run.limits)

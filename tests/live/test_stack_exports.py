@@ -1,0 +1,62 @@
+"""A recorded program's known chain of calls, in the formats that other tools read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from builders.pprof_schema import pprof_profile
+from builders.recordings import PROSPECT, build_program
+from prospect.cli.values import STACK_FORMATS
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
+
+CHAIN = "main;outer;middle;inner;leaf"
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("exports")
+    flags = ("-O2", "-fno-omit-frame-pointer", "-fno-shrink-wrap")
+    program = build_program(directory, "chain", *flags)
+    recording = directory / "perf.data"
+    run("record", "-H", "1000", "--call-graph", "fp", "-o", recording, program, "0", "2500")
+    found = {}
+    for name in STACK_FORMATS:
+        file = directory / name
+        run("report", "--format", name, "-f", file, recording)
+        found[name] = file.read_bytes()
+    return found
+
+
+def run(*words):
+    line = [str(word) for word in (*PROSPECT, *words)]
+    subprocess.run(line, check=True, timeout=100, capture_output=True)
+
+
+def test_all_formats_count_the_same_samples(exports):
+    folded = sum(int(line.rsplit(" ", 1)[1]) for line in exports["folded"].decode().splitlines())
+    assert folded > 100
+    profile = pprof_profile(gzip.decompress(exports["pprof"]))
+    assert sum(sample.value[0] for sample in profile.sample) == folded
+    totals = re.search(rb"^totals: (\d+) ", exports["callgrind"], re.MULTILINE)
+    assert int(totals[1]) == folded
+    assert len(json.loads(exports["chrome"])["samples"]) == folded
+    threads = json.loads(exports["firefox"])["threads"]
+    assert sum(thread["samples"]["length"] for thread in threads) == folded
+
+
+def test_the_chain_stands_in_the_folded_stacks(exports):
+    counts = [line.rsplit(" ", 1) for line in exports["folded"].decode().splitlines()]
+    of_leaf = [(stack, int(n)) for stack, n in counts if ";leaf" in stack]
+    assert sum(n for _, n in of_leaf) > 100
+    right = sum(n for stack, n in of_leaf if CHAIN in stack)
+    assert right >= 0.99 * sum(n for _, n in of_leaf)

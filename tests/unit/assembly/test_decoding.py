@@ -1,0 +1,92 @@
+"""Who disassembles what: the library, GDB, or GDB where the library is at a loss."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from prospect.assembly import decoding
+from prospect.assembly.decoding import Routine, decode_routines
+from prospect.disasm.code_image import Piece, Target
+from prospect.disasm.gdb import NO_GDB
+from prospect.elf import layout
+from prospect.errors import UsageError
+from prospect.profile.source import FLOW_NEXT, NO_TARGET
+
+pytest.importorskip("iced_x86")
+X86_64 = Target(layout.EM_X86_64)
+UNKNOWN = Target(0xFFF0)
+# No instruction in 64-bit mode, then a nop.
+CODE = bytes.fromhex("06 90")
+
+
+def routine(hits, target=X86_64, code=CODE):
+    return Routine(Piece(code, 0x1000, target), 0, np.array(hits, np.uint64))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Put a GDB in place that knows everything; give what it was asked for."""
+    groups = []
+
+    def answer(pieces, _syntax, _processes):
+        groups.extend(pieces)
+        return [
+            [[(0x1000, len(one.content), "known", FLOW_NEXT, NO_TARGET)] for one in group]
+            for group in pieces
+        ]
+
+    monkeypatch.setattr(decoding, "disassemble_by_gdb", answer)
+    monkeypatch.setattr(decoding, "gdb_path", lambda: "/usr/bin/gdb")
+    return groups
+
+
+def texts(routines, disassembler="library"):
+    found = decode_routines(routines, "att", disassembler, 8)
+    return [one if isinstance(one, str) else [text.strip() for text in one.text] for one in found]
+
+
+def test_the_library_is_enough_where_hits_are_at_what_it_knows(asked):
+    assert texts([routine([0x1001])]) == [[".byte 0x06", "nop"]]
+    assert texts([routine([])]) == [[".byte 0x06", "nop"]]
+    assert asked == []
+
+
+@pytest.mark.parametrize("hit", [0x1000, 0x1005])
+def test_gdb_is_asked_where_a_hit_is_at_no_instruction(asked, hit):
+    found = texts([routine([hit])])
+    assert len(asked) == 1
+    assert found == [["known"] if hit == 0x1000 else [".byte 0x06", "nop"]]
+
+
+def test_gdb_is_asked_for_other_machines_and_objects_stay_together(asked):
+    other = Routine(*routine([], UNKNOWN)[:1], 7, np.zeros(0, np.uint64))
+    found = texts([routine([], UNKNOWN), other, routine([], UNKNOWN)])
+    assert found == [["known"]] * 3
+    assert [len(group) for group in asked] == [2, 1]
+
+
+def test_gdb_for_everything(asked):
+    none = Routine("the file is gone", 0, np.zeros(0, np.uint64))
+    assert texts([routine([]), none], "gdb") == [["known"], "the file is gone"]
+
+
+def test_what_is_missing_is_said(monkeypatch):
+    monkeypatch.setattr(decoding, "gdb_path", lambda: None)
+    monkeypatch.setattr(decoding, "disassemble_by_gdb", lambda *_: [[NO_GDB]])
+    (reason,) = texts([routine([], UNKNOWN)])
+    assert "gdb is not installed: install gdb-multiarch" in reason
+    assert texts([routine([0x1000])]) == [[".byte 0x06", "nop"]]
+    with pytest.raises(UsageError, match="gdb is not installed"):
+        texts([routine([])], "gdb")
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb")
+def test_the_real_gdb_and_the_library_agree():
+    code = bytes.fromhex("55 4889e5 7402 ebf4 c3 4893")
+    ours, theirs = (
+        decode_routines([routine([], code=code)], "att", one, 1)[0] for one in ("library", "gdb")
+    )
+    assert ours.address.tolist() == theirs.address.tolist()
+    assert ours.flow.tolist() == theirs.flow.tolist()
+    assert ours.target.tolist() == theirs.target.tolist()

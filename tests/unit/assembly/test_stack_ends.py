@@ -1,0 +1,98 @@
+"""What is said of stacks that are not whole, and of the size that would have held them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prospect.assembly.stack_ends import describe_stack_quality
+from prospect.symbols.objects import ObjectKey
+from prospect.unwind import model
+
+COMPLETE, CUT, NO_ROW = model.END_COMPLETE, model.END_CUT, model.END_NO_ROW
+TOP = 0x7FFF_0000_0000
+
+
+def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0):
+    count = len(ends)
+    columns = np.broadcast_arrays(
+        *(np.array(c, np.int64) for c in (ends, depth, below_top, copied, needed, task, object_row))
+    )
+    end, depth, below_top, copied, needed, task, object_row = columns
+    sp = np.uint64(TOP) - below_top.astype(np.uint64)
+    given = model.UnwindInput(
+        machine=62,
+        context=np.zeros(count, np.int32),
+        pc=sp,
+        sp=sp,
+        fp=sp,
+        stack_block=np.where(copied > 0, 0, -1).astype(np.int32),
+        stack_begin=np.zeros(count, np.int64),
+        stack_bytes=copied,
+        blocks=(),
+    )
+    start = np.append(0, np.cumsum(depth))
+    address = np.zeros(int(start[-1]), np.uint64)
+    sites = model.SiteTable(np.zeros(count, np.int32), sp, object_row.astype(np.int32), sp)
+    site = np.repeat(np.arange(count, dtype=np.int32), depth)
+    found = model.Unwound(start, address, site, sites, end.astype(np.uint8), needed)
+    keys = [ObjectKey(b"/bin/one"), ObjectKey(b"/bin/two")]
+    return describe_stack_quality(given, found, task.astype(np.uint64), keys, 1024, 3)
+
+
+def test_whole_stacks_need_nothing():
+    quality = described([COMPLETE] * 4, depth=5, below_top=500, copied=500)
+    assert (quality.samples, quality.whole, quality.cut) == (4, 4, 0)
+    assert (quality.size_for_99, quality.cut_frames, quality.places) == (0, (0, 0), ())
+    assert quality.continued == 3
+
+
+def test_a_size_is_told_by_the_threads_far_end():
+    # One whole stack says where the thread's stack ends: the cut ones reach 5000 bytes up to there.
+    quality = described(
+        [COMPLETE, CUT, CUT, CUT],
+        depth=[3, 8, 9, 20],
+        below_top=[300, 5000, 5000, 5000],
+        copied=[300, 1024, 1024, 1024],
+        needed=[0, 1100, 1100, 1100],
+    )
+    assert quality.size_for_99 == 5 * 1024
+    assert not quality.is_size_least
+    assert quality.cut_frames == (9, 20)
+
+
+def test_what_a_thread_that_was_never_whole_needs_is_a_least():
+    quality = described(
+        [COMPLETE, CUT],
+        depth=4,
+        below_top=[300, 9000],
+        copied=[300, 1024],
+        needed=[0, 2050],
+        task=[1, 2],
+    )
+    assert (quality.size_for_99, quality.is_size_least) == (3 * 1024, True)
+
+
+@pytest.mark.parametrize(("cut", "size"), [(1, 0), (2, 2048)])
+def test_one_cut_stack_in_a_hundred_is_within_the_share(cut, size):
+    ends = [CUT] * cut + [COMPLETE] * (100 - cut)
+    below = [2000] * cut + [300] * (100 - cut)
+    quality = described(ends, depth=2, below_top=below, copied=np.minimum(below, 1024))
+    assert quality.size_for_99 == size
+
+
+def test_stacks_are_counted_by_where_they_end():
+    quality = described(
+        [CUT, CUT, NO_ROW, COMPLETE, NO_ROW, CUT],
+        depth=[2, 2, 2, 2, 2, 0],
+        below_top=2000,
+        copied=[1024, 1024, 1024, 1024, 1024, 0],
+        object_row=[1, 1, -1, 0, 0, 0],
+    )
+    assert quality.without_copy == 1
+    assert quality.by_end == {"complete": 1, "cut": 2, "no row": 2}
+    assert [(p.object_path, p.reason, p.samples) for p in quality.places] == [
+        ("/bin/two", "cut", 2),
+        ("code without an image", "no row", 1),
+        ("/bin/one", "no row", 1),
+    ]

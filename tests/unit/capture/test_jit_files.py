@@ -1,0 +1,92 @@
+"""Which files of JITs a recorder keeps, and which it does not believe."""
+
+import base64
+import os
+import time
+import zlib
+
+import pytest
+
+from prospect.capture import jit_files
+from prospect.capture.jit_files import JitFiles
+
+OWN = os.getpid()
+
+
+@pytest.fixture
+def held(tmp_path):
+    files = JitFiles(own_tmp=os.fsencode(tmp_path))
+    yield files
+    files.close()
+
+
+def contents(files):
+    return {
+        (copy["pid"], copy["kind"]): zlib.decompress(base64.b64decode(copy["zlib"]))
+        for copy in files.collect()
+    }
+
+
+def test_a_file_that_was_there_is_read_as_it_is_in_the_end(tmp_path):
+    path = tmp_path / f"perf-{OWN}.map"
+    path.write_bytes(b"1 1 a\n")
+    files = JitFiles(own_tmp=os.fsencode(tmp_path))
+    files.look()
+    with path.open("ab") as stream:
+        stream.write(b"2 1 b\n")
+    assert contents(files) == {(OWN, "map"): b"1 1 a\n2 1 b\n"}
+    files.close()
+
+
+def test_a_deleted_file_is_kept(held, tmp_path):
+    path = tmp_path / f"perf-{OWN}.map"
+    path.write_bytes(b"1 1 a\n")
+    held.look()
+    path.unlink()
+    assert contents(held) == {(OWN, "map"): b"1 1 a\n"}
+
+
+def test_a_dump_is_kept_only_where_it_was_deleted(held, tmp_path):
+    path = tmp_path / f"jit-{OWN}.dump"
+    path.write_bytes(b"dump")
+    held.look()
+    assert contents(held) == {}
+    path.unlink()
+    assert contents(held) == {(OWN, "dump"): b"dump"}
+
+
+@pytest.mark.parametrize("name", ["perf-.map", "perf-1x.map", "perf-1.mapp", "jit-1.map", "other"])
+def test_other_names_are_not_looked_at(held, tmp_path, name):
+    (tmp_path / name).write_bytes(b"1 1 a\n")
+    assert contents(held) == {}
+
+
+def test_links_fifos_and_directories_are_not_read(held, tmp_path):
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "perf-1.map").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "perf-2.map")
+    (tmp_path / "perf-3.map").mkdir()
+    assert contents(held) == {}
+
+
+def test_a_file_older_than_its_process_is_another_ones(held, tmp_path):
+    path = tmp_path / f"perf-{OWN}.map"
+    path.write_bytes(b"1 1 a\n")
+    old = time.time() - 10 * 365 * 86400
+    os.utime(path, (old, old))
+    assert contents(held) == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_another_users_file_is_not_believed(held, tmp_path):
+    path = tmp_path / f"perf-{OWN}.map"
+    path.write_bytes(b"1 1 a\n")
+    os.chown(path, 12345, 12345)
+    assert contents(held) == {}
+
+
+def test_what_is_left_out_is_said(held, tmp_path, monkeypatch):
+    monkeypatch.setattr(jit_files, "LARGEST_FILE_BYTES", 3)
+    (tmp_path / f"perf-{OWN}.map").write_bytes(b"1 1 a\n")
+    assert contents(held) == {}
+    assert "not copied" in held.limits[0]

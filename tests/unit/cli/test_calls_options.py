@@ -1,0 +1,75 @@
+"""Options of `prospect calls`: what they mean, and what is said to those that mean nothing."""
+
+import pytest
+
+from prospect.cli.calls import _options
+from prospect.cli.main import main
+from prospect.cli.option_table import CALLS, REPORT
+from prospect.cli.options import parse
+from prospect.errors import UsageError
+
+
+def choice_of(*arguments):
+    settings, words = parse(CALLS, arguments)
+    assert words == []
+    return _options(settings, colour=False).choice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (("--process", "cc1*"), "process", "cc1*"),
+        (("--thread", "17"), "thread", "17"),
+        (("--object", "libc.so.6"), "objects", "libc.so.6"),
+        (("--routine", "malloc"), "routine", "malloc"),
+        (("--through", "main"), "through", "main"),
+        (("--cpu", "0,2-3"), "cpus", (0, 2, 3)),
+        (("--between", "0.5,2"), "between_s", (0.5, 2.0)),
+        (("-V", "4"), "detail", "4"),
+    ],
+)
+def test_filters_choose_samples(arguments, field, value):
+    assert getattr(choice_of(*arguments).samples, field) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (("--show", "graph,totals"), "sections", ("graph", "totals")),
+        (("--callers-of", "malloc"), "callers_of", "malloc"),
+        (("--rows", "7"), "most", 7),
+        (("--share", "5%"), "share", 0.05),
+    ],
+)
+def test_sections_and_their_sizes(arguments, field, value):
+    assert getattr(choice_of(*arguments), field) == value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--show", "trees"),
+        ("--show", ""),
+        ("--cpu", "one"),
+        ("--cpu", "1-"),
+        ("--cpu", ""),
+        ("--between", "3"),
+        ("--between", "3,2"),
+        ("--share", "2"),
+        ("--through", ""),
+    ],
+)
+def test_what_means_nothing_is_refused_in_words(arguments):
+    with pytest.raises(UsageError, match=arguments[0]):
+        parse(CALLS, arguments)
+
+
+def test_a_report_may_show_calls():
+    settings, _ = parse(REPORT, ("--calls", "graph,totals"))
+    assert settings.calls == ("graph", "totals")
+
+
+def test_a_recording_that_is_not_there(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert main(["calls"]) == 1
+    assert "--call-graph" in capfd.readouterr().err

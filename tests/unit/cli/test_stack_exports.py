@@ -1,0 +1,74 @@
+"""`--format` of call stacks on the command line: files, pipes, and what a terminal is spared."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+import prospect
+from builders.stacks import stacks_profile
+from prospect.cli.option_table import REPORT
+from prospect.cli.options import parse
+from prospect.cli.values import BINARY_FORMATS, FORMATS, STACK_FORMATS
+from prospect.errors import UsageError
+from prospect.render.registry import RENDERERS, renderer_class
+from prospect.render.stack_renderer import StackRenderer
+
+
+def test_the_option_table_knows_which_formats_are_binary_and_which_are_of_stacks():
+    assert tuple(n for n in RENDERERS if renderer_class(n).is_binary) == BINARY_FORMATS
+    stacks = (n for n in RENDERERS if issubclass(renderer_class(n), StackRenderer))
+    assert tuple(stacks) == STACK_FORMATS
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_can_be_asked_for(name):
+    settings, words = parse(REPORT, ["--format", name, "--inline", "perf.data"])[:2]
+    assert (settings.format, settings.inline, words) == (name, True, ["perf.data"])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_imports_no_other(name):
+    script = (
+        "import sys; from prospect.render.registry import make_renderer;"
+        f"make_renderer({name!r}); print(*sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
+    )
+    others = {module for other, (module, _) in RENDERERS.items() if other != name}
+    assert others.isdisjoint(ran.stdout.split())
+
+
+@pytest.mark.parametrize("name", BINARY_FORMATS)
+@pytest.mark.parametrize("words", [["report"], []])
+def test_a_terminal_is_spared_what_is_no_text(name, words, tmp_path):
+    (tmp_path / "perf.data").write_bytes(b"")
+    last = "perf.data" if words else "touch started"
+    controller, terminal = pty.openpty()
+    ran = subprocess.run(
+        [sys.executable, "-m", "prospect", *words, "--format", name, *last.split()],
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    os.close(terminal)
+    os.close(controller)
+    assert ran.stderr == (
+        f"prospect: --format {name} is no text for a terminal: name a file with -f\n"
+    )
+    assert ran.returncode == 2
+    assert not (tmp_path / "started").exists()
+
+
+def test_python_gives_stacks_as_text_and_refuses_what_is_none(tmp_path):
+    profile = prospect.Profile(**vars(stacks_profile()))
+    assert "comm;main;work;work;work 3\n" in profile.report(format="folded")
+    with pytest.raises(UsageError, match="name a file as output"):
+        profile.report(format="pprof")
+    assert profile.report(format="pprof", output=str(tmp_path / "out")) == ""
+    assert (tmp_path / "out").read_bytes().startswith(b"\x1f\x8b")

@@ -1,0 +1,282 @@
+"""Split debug information of g++, in .dwo files and packages, beside llvm-symbolizer's answers."""
+
+import itertools
+import json
+import os
+import posixpath
+import shutil
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from builders.elf import Section, elf_file
+from prospect.lines import split_lines
+from prospect.lines.finder import LineFinder
+from prospect.symbols.cache import SymbolCache
+from prospect.symbols.image_files import open_image
+
+pytest.importorskip("symbolic")
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="builds small C++ programs")
+
+MAIN = """
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+struct Work {
+    std::vector<int> numbers;
+    std::map<std::string, int> counts;
+    int run(int n) {
+        for (int i = 0; i < n; i++) {
+            numbers.push_back(i * i);
+            counts["k" + std::to_string(i % 17)] += i;
+        }
+        std::sort(numbers.begin(), numbers.end(), [](int a, int b) { return a % 7 > b % 7; });
+        int sum = 0;
+        for (auto &[name, count] : counts) sum += count + name.size();
+        return sum + numbers[n / 2];
+    }
+};
+int other(int);
+int main(int n, char **) { return Work().run(1000 * n) + other(n); }
+"""
+OTHER = """
+#include <vector>
+static inline int mix(int x) { return x * 31 ^ x >> 7; }
+int other(int n) {
+    std::vector<int> v(n * 10);
+    int s = 0;
+    for (auto &x : v) s += mix(x + s);
+    return s;
+}
+"""
+
+
+def build(directory, version, *flags):
+    """Build `program` of two split units."""
+    for name, source in (("main", MAIN), ("other", OTHER)):
+        (directory / f"{name}.cc").write_text(source)
+        options = ["-g", f"-gdwarf-{version}", "-gsplit-dwarf", "-O2", *flags]
+        command = ["g++", *options, "-c", f"{name}.cc", "-o", f"{name}.o"]
+        subprocess.run(command, check=True, cwd=directory)
+    command = ["g++", "-Wl,--build-id", "-o", "program", "main.o", "other.o"]
+    subprocess.run(command, check=True, cwd=directory)
+    return directory / "program"
+
+
+@pytest.fixture(scope="module", params=[4, 5])
+def program(request, tmp_path_factory):
+    return build(tmp_path_factory.mktemp(f"split{request.param}"), request.param)
+
+
+def table_addresses(path):
+    """Return all addresses of the line tables, by pyelftools."""
+    with path.open("rb") as file:
+        dwarf = ELFFile(file).get_dwarf_info()
+        found = set()
+        for unit in dwarf.iter_CUs():
+            entries = dwarf.line_program_for_CU(unit).get_entries()
+            states = [entry.state for entry in entries if entry.state is not None]
+            found |= {state.address for state in states if not state.end_sequence}
+    return sorted(address for address in found if address > 0x1000)
+
+
+def frames_of(path, addresses, cache=None):
+    found = open_image(os.fsencode(path))
+    finder = LineFinder(cache)
+    frames, note = finder.frames(found, lambda: None, np.array(addresses, np.uint64))
+    rows = [
+        (
+            frames.names[name].decode() if name >= 0 else "",
+            frames.files[file] if file >= 0 else "",
+            line,
+        )
+        for name, file, line in zip(
+            frames.name_index.tolist(),
+            frames.file_index.tolist(),
+            frames.line.tolist(),
+            strict=True,
+        )
+    ]
+    bounds = itertools.pairwise(frames.start.tolist())
+    return [[row for row in rows[a:b] if row[1] or row[2]] for a, b in bounds], note
+
+
+def theirs(path, addresses):
+    options = ["--inlines", "--functions=linkage", "--no-demangle", "--output-style=JSON"]
+    ran = subprocess.run(
+        ["llvm-symbolizer", f"--obj={path}", *options],
+        input="".join(f"0x{address:x}\n" for address in addresses),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    flat = [one[0] if isinstance(one, list) else one for one in answers]
+    return [
+        [
+            (one["FunctionName"], posixpath.normpath(one["FileName"]), one["Line"])
+            for one in reversed(answer["Symbol"])
+            if one["Line"]
+        ]
+        for answer in flat
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("llvm-symbolizer"), reason="needs llvm")
+def test_every_address_of_the_line_tables_agrees_with_llvm_symbolizer(program):
+    addresses = table_addresses(program)
+    assert len(addresses) > 400
+    mine, note = frames_of(program, addresses)
+    other = theirs(program, addresses)
+    assert note == ""
+    assert sum(len(frames) > 1 for frames in other) > 200
+    # The outermost function has the symbol's name in one and DWARF's in the other.
+    different = [
+        (hex(address), a, b)
+        for address, a, b in zip(addresses, mine, other, strict=True)
+        if [one[1:] for one in a] != [one[1:] for one in b]
+        or [one[0] for one in a[1:]] != [one[0] for one in b[1:]]
+    ]
+    assert len(different) <= 0.01 * len(addresses), different[:5]
+
+
+def test_compressed_debug_information_is_read_too(tmp_path):
+    program = build(tmp_path, 5, "-gz")
+    found, note = frames_of(program, table_addresses(program))
+    assert note == ""
+    assert sum(map(bool, found)) > 0.97 * len(found)  # padding between functions has none
+
+
+def copied(program, directory, *names):
+    for name in ("program", *names):
+        shutil.copy2(program.parent / name, directory / name)
+    return directory / "program"
+
+
+@pytest.fixture
+def hidden(program):
+    """Take the .dwo files away from where they were compiled."""
+    away = program.parent / "away"
+    away.mkdir()
+    for path in list(program.parent.glob("*.dwo")):
+        path.rename(away / path.name)
+    yield away
+    for path in list(away.iterdir()):
+        path.rename(program.parent / path.name)
+    away.rmdir()
+
+
+def test_files_beside_the_image_serve_and_missing_ones_are_named(program, hidden, tmp_path):
+    image = copied(program, tmp_path)
+    addresses = table_addresses(program)
+    found, note = frames_of(image, addresses)
+    assert not any(found)
+    assert "main.dwo, other.dwo; keep .dwo files" in note
+    shutil.copy2(hidden / "other.dwo", tmp_path)
+    found, note = frames_of(image, addresses)
+    named = {name for frames in found for name, _, _ in frames}
+    assert "_Z5otheri" in named
+    assert "main" not in named
+    assert "not found or could not be read: main.dwo;" in note
+
+
+def test_a_file_of_another_unit_is_not_believed(program, hidden, tmp_path):
+    image = copied(program, tmp_path)
+    shutil.copy2(hidden / "main.dwo", tmp_path / "other.dwo")
+    shutil.copy2(hidden / "other.dwo", tmp_path / "main.dwo")
+    found, note = frames_of(image, table_addresses(program))
+    assert not any(found)
+    assert "main.dwo" in note
+
+
+def package(objects):
+    """Write a package of version 5, as section 7.3.5 of DWARF 5 lays it out."""
+    kinds = {1: ".debug_info.dwo", 3: ".debug_abbrev.dwo", 6: ".debug_str_offsets.dwo"}
+    kinds[8] = ".debug_rnglists.dwo"
+    contents = dict.fromkeys(kinds.values(), b"")
+    strings, rows, ids = b"", [], []
+    for path in objects:
+        with path.open("rb") as file:
+            sections = {section.name: section.data() for section in ELFFile(file).iter_sections()}
+        ids.append(int.from_bytes(sections[".debug_info.dwo"][12:20], "little"))
+        offsets = bytearray(sections[".debug_str_offsets.dwo"])
+        moved = np.frombuffer(offsets, "<u4", offset=8) + np.uint32(len(strings))
+        sections[".debug_str_offsets.dwo"] = bytes(offsets[:8]) + moved.astype("<u4").tobytes()
+        strings += sections[".debug_str.dwo"]
+        rows.append([(len(contents[name]), len(sections[name])) for name in kinds.values()])
+        for name in contents:
+            contents[name] += sections[name]
+    index = struct.pack("<IIII", 5, len(kinds), len(ids), len(ids))
+    index += struct.pack(f"<{len(ids)}Q", *ids)
+    index += struct.pack(f"<{len(ids)}I", *range(1, len(ids) + 1))
+    index += struct.pack(f"<{len(kinds)}I", *kinds)
+    for part in (0, 1):
+        index += b"".join(struct.pack("<I", cell[part]) for row in rows for cell in row)
+    contents |= {".debug_str.dwo": strings, ".debug_cu_index": index}
+    return elf_file(sections=[Section(name, data) for name, data in contents.items()])
+
+
+def test_a_package_serves_for_all_its_units(program, hidden, tmp_path):
+    image = copied(program, tmp_path)
+    objects = [hidden / "main.dwo", hidden / "other.dwo"]
+    is_4 = (
+        b"GNU_dwo"
+        in subprocess.run(
+            ["readelf", "--debug-dump=info", program], capture_output=True, check=True
+        ).stdout
+    )
+    if is_4:
+        if not shutil.which("llvm-dwp"):
+            pytest.skip("needs llvm-dwp")
+        command = ["llvm-dwp", *objects, "-o", tmp_path / "program.dwp"]
+        subprocess.run(command, check=True, timeout=20)
+    else:
+        (tmp_path / "program.dwp").write_bytes(package(objects))
+    addresses = table_addresses(program)
+    found, note = frames_of(image, addresses)
+    assert note == ""
+    assert sum(map(bool, found)) > 0.97 * len(found)  # padding between functions has none
+    for path in objects:
+        shutil.copy2(path, tmp_path)
+    (tmp_path / "program.dwp").unlink()
+    assert frames_of(image, addresses) == (found, "")
+
+
+def test_each_unit_is_read_once_and_then_kept_on_disk(program, tmp_path, monkeypatch):
+    addresses = table_addresses(program)
+    cache = SymbolCache(tmp_path / "cache")
+    expected = frames_of(program, addresses, cache)
+    monkeypatch.setattr(split_lines, "convert", lambda _: pytest.fail("read again"))
+    assert frames_of(program, addresses, cache) == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_gives_other_frames_or_none_and_no_error(program, tmp_path, seed):
+    random = np.random.default_rng(seed)
+    addresses = table_addresses(program)[::7]
+    names = ("main.dwo", "other.dwo", "program")
+    whole = {name: (program.parent / name).read_bytes() for name in names}
+    with program.open("rb") as file:
+        kept = [
+            (section["sh_offset"], section["sh_size"])
+            for section in ELFFile(file).iter_sections()
+            if section.name in {".debug_info", ".debug_abbrev", ".debug_addr", ".debug_rnglists"}
+        ]
+    for _ in range(12):
+        for name, content in whole.items():
+            damaged = bytearray(content)
+            for _ in range(int(random.integers(1, 12))):
+                at = int(random.integers(64, len(damaged)))
+                if name == "program":
+                    offset, size = kept[random.integers(len(kept))]
+                    at = offset + int(random.integers(size))
+                damaged[at] = int(random.integers(256))
+            end = len(damaged) if random.random() < 0.8 else int(random.integers(len(damaged)))
+            (tmp_path / name).write_bytes(damaged if name == "program" else damaged[:end])
+        found, _ = frames_of(tmp_path / "program", addresses)
+        assert len(found) == len(addresses)

@@ -1,0 +1,102 @@
+"""Calls as text and JSON: golden files, and what must hold of each."""
+
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders.profile import qsort_profile
+from builders.stacks import stacks_profile
+from prospect.estimate.calls import estimate_calls
+from prospect.profile.calls_view import SECTIONS, CallsChoice, calls_view
+from prospect.profile.sample_choice import SampleChoice
+from prospect.render.json import JsonRenderer
+from prospect.render.json.calls import JsonCalls
+from prospect.render.text import TextRenderer
+from prospect.render.text.calls import TextCalls
+
+TESTS = Path(__file__).parents[2]
+PAGE = (TESTS.parent / "docs" / "calls.md").read_text()
+GOLDEN = TESTS / "golden" / "calls"
+EVERYTHING = CallsChoice(SampleChoice("4"), SECTIONS)
+
+
+def rendered(renderer, choice, **profile):
+    view = calls_view(stacks_profile(**profile), choice)
+    out = io.BytesIO()
+    renderer.render(view, estimate_calls(view), out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "renderer", "choice", "options"),
+    [
+        ("everything.txt", TextCalls(), EVERYTHING, {}),
+        ("command.txt", TextCalls(), CallsChoice(), {}),
+        ("inlined.txt", TextCalls(), CallsChoice(), {"lines": True}),
+        ("callers_of.txt", TextCalls(), CallsChoice(sections=(), callers_of="work"), {}),
+        ("nothing.txt", TextCalls(), CallsChoice(SampleChoice("4", cpus=(7,))), {}),
+        ("everything.json", JsonCalls(), EVERYTHING, {}),
+    ],
+)
+def test_calls_are_as_they_were_read(golden, name, renderer, choice, options):
+    golden(f"calls/{name}", rendered(renderer, choice, **options))
+
+
+def test_colours_change_nothing_but_colour():
+    plain = rendered(TextCalls(), EVERYTHING).decode()
+    coloured = rendered(TextCalls(colour=True), EVERYTHING).decode()
+    assert coloured != plain
+    for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m"):
+        coloured = coloured.replace(code, "")
+    assert coloured == plain
+
+
+def test_json_has_the_figures_of_the_view():
+    document = json.loads(rendered(JsonCalls(), EVERYTHING))
+    assert document["schema"] == "prospect-calls/1"
+    (event,) = document["events"]
+    assert event["hits"] == 30
+    by_name = {row["name"]: row for row in event["routines"]}
+    assert (by_name["main"]["total_hits"], by_name["main"]["self_hits"]) == (21, 0)
+    # Three of its calls in a row are one: 5 + 3 + 2 of 30 samples have it on their stack.
+    assert (by_name["work"]["total_hits"], by_name["work"]["self_hits"]) == (10, 8)
+    assert sum(row["hits"] for row in event["callees"] if row["parent"] < 0) == 30
+    arcs = {(row["caller"], row["callee"]): row["hits"] for row in event["arcs"]}
+    assert arcs["main", "work"] == 10
+    assert arcs["read", "do_syscall_64"] == 6
+
+
+def test_error_bars_of_totals_hold_what_they_call():
+    view = calls_view(stacks_profile(), EVERYTHING)
+    (event,), (known,) = view.events, estimate_calls(view)
+    assert len(known.total_s) == len(event.hottest)
+    assert (known.total_s > 0).all()
+    assert np.isfinite(known.callees_s).all()
+    assert len(known.callers_s) == len(event.callers)
+
+
+@pytest.mark.parametrize("excerpt", re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL))
+def test_an_excerpt_is_what_the_program_writes(excerpt):
+    assert excerpt in (GOLDEN / "everything.txt").read_text()
+
+
+def test_a_report_shows_calls_behind_everything_else():
+    text, document = io.BytesIO(), io.BytesIO()
+    TextRenderer("4", calls=("totals",)).render(stacks_profile(), text)
+    JsonRenderer("4", calls=("totals", "graph")).render(stacks_profile(), document)
+    assert text.getvalue().decode().endswith(
+        rendered(TextCalls(), CallsChoice(SampleChoice("4"), ("totals",))).decode()
+    )
+    (calls,) = json.loads(document.getvalue())["calls"]
+    assert {row["name"] for row in calls["routines"]} >= {"main", "work"}
+    assert calls["arcs"]
+
+
+def test_a_report_without_stacks_says_so():
+    text = io.BytesIO()
+    TextRenderer(calls=("totals",)).render(qsort_profile(), text)
+    assert "no sample has a call chain" in text.getvalue().decode()

@@ -1,0 +1,214 @@
+import numpy as np
+import pytest
+
+from builders.stack_copies import CODE, JIT, STACK, OneImage, chains, rule, samples
+from prospect.elf import frame_rules as rules
+from prospect.elf import layout
+from prospect.errors import ProspectError
+from prospect.unwind import model
+from prospect.unwind.unwinder import unwind
+
+START, MAIN, WORK, LEAF, STUB, HANDLER, TRAMPOLINE, BY_RBX, DYNAMIC, BARE = (
+    0x100 * number for number in range(1, 11)
+)
+# Rules by address in the image, whose addresses in the process are 0x1000 more.
+FUNCTIONS = {
+    CODE - 0x1000 + START: rule(rules.KIND_END),
+    CODE - 0x1000 + MAIN: rule(rules.KIND_SP, 32, fp=-16, second=-24),
+    CODE - 0x1000 + WORK: rule(rules.KIND_FP, 16, fp=-16),
+    CODE - 0x1000 + LEAF: rule(rules.KIND_SP, 8),
+    CODE - 0x1000 + STUB: rule(rules.KIND_PLT, 8, number=11),
+    CODE - 0x1000 + HANDLER: rule(rules.KIND_SP, 16),
+    CODE - 0x1000 + TRAMPOLINE - 1: rule(rules.KIND_SIGNAL, 160),
+    CODE - 0x1000 + TRAMPOLINE + 16: rules.NO_ROW,
+    CODE - 0x1000 + BY_RBX: rule(rules.KIND_REGISTER, 16, number=3),
+    CODE - 0x1000 + DYNAMIC: rule(rules.KIND_DEREF, 8, number=7),
+    CODE - 0x1000 + BARE: rules.NO_ROW,
+}
+# What lies from main's return address on: the end of the chain.
+IN_START = CODE + START + 5
+FROM_MAIN = [1, 2, 3, IN_START, 0, 0]
+
+
+def one(state, **keywords):
+    unwound = unwind(samples([state], **keywords), OneImage(FUNCTIONS))
+    return chains(unwound)[0], int(unwound.end[0]), int(unwound.needed_bytes[0])
+
+
+def at(function, offset=4):
+    return CODE + function + offset
+
+
+def test_frames_by_stack_pointer_and_by_frame_pointer():
+    # leaf ← work (a frame of 3 words) ← main ← start
+    words = [at(WORK), 7, 7, 0, at(MAIN), *FROM_MAIN]
+    chain, end, _ = one({"pc": at(LEAF), "words": words, "fp": STACK + 24})
+    assert chain == [at(LEAF), at(WORK), at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+
+
+def test_a_call_that_is_a_functions_last_instruction():
+    # It returns to where the next function begins, and is looked up before it.
+    words = [CODE + STUB, *FROM_MAIN]
+    chain, end, _ = one({"pc": at(HANDLER), "words": [0, *words[:1], at(MAIN), *FROM_MAIN]})
+    assert chain == [at(HANDLER), CODE + STUB, at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+
+
+@pytest.mark.parametrize(("offset", "pushed"), [(6, []), (11, [9])])
+def test_a_linkage_stub_before_and_after_its_push(offset, pushed):
+    chain, end, _ = one({"pc": CODE + STUB + offset, "words": [*pushed, at(MAIN), *FROM_MAIN]})
+    assert chain == [CODE + STUB + offset, at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+
+
+def test_a_signal_interrupts_a_function_at_its_first_instruction():
+    context = [0] * 40
+    saved_sp = STACK + 8 * (2 + len(context))
+    context[120 // 8], context[160 // 8], context[168 // 8] = STACK + 5, saved_sp, CODE + LEAF
+    words = [0, CODE + TRAMPOLINE, *context, at(MAIN), *FROM_MAIN]
+    chain, end, _ = one({"pc": at(HANDLER), "words": words})
+    assert chain == [at(HANDLER), CODE + TRAMPOLINE, CODE + LEAF, at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+
+
+def test_a_frame_by_another_register_of_the_sample():
+    words = [0, 0, 0, at(MAIN), *FROM_MAIN]
+    chain, end, _ = one({"pc": at(BY_RBX), "words": words, 3: STACK + 16}, registers=[3])
+    assert chain == [at(BY_RBX), at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+    assert one({"pc": at(BY_RBX), "words": words})[:2] == ([at(BY_RBX)], model.END_REGISTER)
+
+
+def test_rbx_is_followed_through_what_saved_it():
+    # main here was called by the function of the register, and keeps its rbx at CFA - 24.
+    frame = STACK + 8 * 8
+    words = [at(MAIN), 0, frame, 0, at(BY_RBX), 0, 0, 0, 0, at(MAIN), *FROM_MAIN]
+    states = [
+        {"pc": at(LEAF), "words": words, 3: 77},
+        {"pc": at(LEAF), "words": [at(MAIN), *FROM_MAIN]},
+    ]
+    unwound = unwind(samples(states, registers=[3]), OneImage(FUNCTIONS))
+    assert chains(unwound) == [
+        [at(LEAF), at(MAIN), at(BY_RBX), at(MAIN), IN_START],
+        [at(LEAF), at(MAIN), IN_START],
+    ]
+    assert unwound.end.tolist() == [model.END_COMPLETE] * 2
+
+
+def test_a_frame_whose_address_lies_on_the_stack():
+    chain, end, _ = one({"pc": at(DYNAMIC), "words": [0, STACK + 32, 0, at(MAIN), *FROM_MAIN]})
+    assert chain == [at(DYNAMIC), at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+
+
+def test_code_of_an_image_without_rows_has_its_return_address_at_sp():
+    chain, end, _ = one({"pc": at(BARE), "words": [at(MAIN), *FROM_MAIN]})
+    assert chain == [at(BARE), at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+
+
+def test_code_without_an_image_is_followed_by_frame_pointers():
+    words = [0, STACK + 32, JIT + 90, 0, 0, at(MAIN), *FROM_MAIN]
+    chain, end, _ = one({"pc": JIT + 8, "words": words, "fp": STACK + 8})
+    assert chain == [JIT + 8, JIT + 90, at(MAIN), IN_START]
+    assert end == model.END_COMPLETE
+
+
+@pytest.mark.parametrize("fp", [0, STACK - 8, STACK + 9, STACK + 8 * 40, 2**64 - 8])
+def test_a_frame_pointer_that_is_none_ends_the_chain(fp):
+    words = [0, STACK + 32, JIT + 90, 0, 0, at(MAIN), *FROM_MAIN]
+    assert one({"pc": JIT + 8, "words": words, "fp": fp})[:2] == ([JIT + 8], model.END_NO_ROW)
+
+
+@pytest.mark.parametrize("kept", range(4))
+def test_a_cut_copy_says_how_much_was_needed(kept):
+    words = [at(MAIN), *FROM_MAIN][: kept + 1]
+    chain, end, needed = one({"pc": at(LEAF), "words": words})
+    assert chain == [at(LEAF), at(MAIN)]
+    assert (end, needed) == (model.END_CUT, 8 * 5)
+
+
+def test_without_a_copy_there_is_the_innermost_frame():
+    assert one({"pc": at(LEAF), "words": []}) == ([at(LEAF)], model.END_CUT, 8)
+
+
+def test_ends():
+    assert one({"pc": at(LEAF), "words": [0]})[:2] == ([at(LEAF)], model.END_COMPLETE)
+    assert one({"pc": at(LEAF), "words": [0x123456]})[:2] == ([at(LEAF)], model.END_NO_MAP)
+    assert one({"pc": at(LEAF), "words": [1 << 63]})[:2] == ([at(LEAF)], model.END_BAD)
+    assert one({"pc": 0x5000, "words": [at(MAIN)]})[:2] == ([0x5000], model.END_NO_MAP)
+    assert one({"pc": 1 << 63, "words": [at(MAIN)]})[:2] == ([], model.END_BAD)
+    below = {"pc": at(WORK), "words": [0] * 9, "fp": STACK - 64}
+    assert one(below)[:2] == ([at(WORK)], model.END_BAD)
+
+
+def test_no_more_frames_than_asked_for():
+    given = samples([{"pc": at(LEAF), "words": [at(LEAF)] * 90}])
+    unwound = unwind(given, OneImage(FUNCTIONS), most_frames=50)
+    assert np.diff(unwound.start).tolist() == [50]
+    assert unwound.end.tolist() == [model.END_DEEP]
+
+
+def test_many_samples_over_blocks_and_contexts_are_each_as_alone():
+    chance = np.random.default_rng(5)
+    states = []
+    for _ in range(3000):
+        depth = int(chance.integers(0, 12))
+        words = [at(LEAF)] * depth + [at(MAIN), *FROM_MAIN]
+        words = words[: int(chance.integers(1, len(words) + 1))]
+        context = int(chance.choice([0, 1, 70_000, 200_000]))
+        states.append({"pc": at(LEAF, depth), "words": words, "context": context})
+    finder = OneImage(FUNCTIONS)
+    unwound = unwind(samples(states, blocks=7), finder)
+    found = chains(unwound)
+    for row in range(0, len(states), 37):
+        chain, end, needed = one(states[row])
+        assert found[row] == chain
+        assert (unwound.end[row], unwound.needed_bytes[row]) == (end, needed)
+    # Each place was asked for once in each context, and what is told of a frame is true of it.
+    assert finder.asked < 200
+    sites = unwound.sites
+    address = sites.address.take(unwound.site)
+    is_inner = np.zeros(len(address), bool)
+    is_inner[unwound.start[:-1]] = True
+    assert (unwound.address - address == ~is_inner).all()
+    owner = np.repeat([state["context"] for state in states], np.diff(unwound.start))
+    assert (sites.context.take(unwound.site) == owner).all()
+
+
+def test_arm64_links_with_signed_addresses():
+    signed = 0x0023 << 48
+    functions = {
+        CODE - 0x1000 + START: rule(rules.KIND_END),
+        CODE - 0x1000 + MAIN: rule(rules.KIND_FP, 32, fp=-32, second=-24),
+        CODE - 0x1000 + LEAF: rule(rules.KIND_SP),
+    }
+    words = [STACK + 64, signed | IN_START, 0, 0, 0]
+    state = {"pc": at(LEAF), "fp": STACK, "words": words, 30: at(MAIN)}
+    given = samples([state], machine=layout.EM_AARCH64, registers=[30])
+    unwound = unwind(given, OneImage(functions))
+    assert chains(unwound) == [[at(LEAF), at(MAIN), IN_START]]
+    assert unwound.end.tolist() == [model.END_COMPLETE]
+
+
+def test_arm64_a_caller_that_saved_no_link_ends_the_chain():
+    functions = {CODE - 0x1000 + LEAF: rule(rules.KIND_SP)}
+    given = samples(
+        [{"pc": at(LEAF), "words": [0], 30: at(LEAF, 8)}],
+        machine=layout.EM_AARCH64,
+        registers=[30],
+    )
+    unwound = unwind(given, OneImage(functions))
+    assert chains(unwound) == [[at(LEAF), at(LEAF, 8)]]
+    assert unwound.end.tolist() == [model.END_BAD]
+
+
+def test_other_machines_are_refused():
+    with pytest.raises(ProspectError, match="x86-64 and arm64"):
+        unwind(samples([], machine=layout.EM_RISCV), OneImage(FUNCTIONS))
+
+
+def test_no_samples():
+    unwound = unwind(samples([]), OneImage(FUNCTIONS))
+    assert (len(unwound), unwound.start.tolist(), len(unwound.sites)) == (0, [0], 0)
