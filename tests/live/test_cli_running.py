@@ -210,7 +210,9 @@ def test_the_recording_page_describes_every_key_of_our_section(here):
     page = page.partition("`syscalls` holds")[0]
     with open_recording("perf.data") as recording:
         keys = set(recording.info.extras)
-    assert keys == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    described = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    # Copies of map files are there only if some process had one.
+    assert keys | {"jit_files"} == described
 
 
 def test_each_format_is_written(here):

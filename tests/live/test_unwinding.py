@@ -122,7 +122,7 @@ def test_frame_pointers_agree(framed):
 
 def test_perf_script_agrees(plain):
     data, _ = plain
-    given, finder, *_ = read_recording(data)
+    given, finder, sample, events, _ = read_recording(data)
     unwound = unwind(given, finder)
     told = subprocess.run(
         ["perf", "script", "-i", data, "-F", "ip,sym", "--no-inline", "--max-stack", "1024"],
@@ -137,7 +137,9 @@ def test_perf_script_agrees(plain):
     ]
     assert len(theirs) == len(unwound)
     agreed = whole = 0
-    for row, chain in enumerate(theirs):
+    # perf prints in the order of time; samples of several CPUs are recorded in another.
+    in_time = np.argsort(events.samples.time_ns.take(sample), kind="stable").tolist()
+    for row, chain in zip(in_time, theirs, strict=True):
         if not chain or unwound.end[row] != model.END_COMPLETE:
             continue
         whole += 1

@@ -84,7 +84,7 @@ ALONE void clocks() {
     }
 }
 ALONE void handler(int) {
-    burn(20000);
+    burn(200000);
     sink++;
 }
 

@@ -6,6 +6,7 @@ describes them.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -56,7 +57,11 @@ class TextCalls:
         Raises:
             RenderError: `out` cannot be written.
         """
-        lines = calls_lines(view, estimates, Style(self.colour))
+        style = Style(self.colour)
+        lines = itertools.chain(
+            calls_lines(view, estimates, style),
+            stack_quality_lines(view.profile.stack_quality, style),
+        )
         write_pieces((f"{line}\n".encode() for line in lines), out)
 
 
@@ -70,7 +75,6 @@ def calls_lines(
         yield "- No sample passes the filters."
     for event, known in zip(view.events, estimates, strict=True):
         yield from _event_lines(view, event, known, style)
-    yield from stack_quality_lines(view.profile.stack_quality, style)
 
 
 def _event_lines(
