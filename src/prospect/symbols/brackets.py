@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from prospect.symbols.function_bounds import FunctionBounds
     from prospect.symbols.table import SymbolTable
 
+_MOST_BETWEEN = 500
+
 
 @dataclass(frozen=True, eq=False)
 class Brackets:
@@ -73,7 +75,10 @@ def find_brackets(image: ElfImage, table: SymbolTable) -> Brackets:
 
 
 def cut_brackets(whole: Brackets, bounds: FunctionBounds) -> Brackets:
-    """Cut brackets at the bounds of functions: into those that begin in them, and what is left."""
+    """Cut brackets at the bounds of functions: into those that begin in them, and what is left.
+
+    Brackets around more functions than a person would look through are none.
+    """
     first = np.searchsorted(bounds.start, whole.start)
     count = np.searchsorted(bounds.start, whole.end) - first
     of = np.repeat(np.arange(len(count)), count)
@@ -90,11 +95,14 @@ def cut_brackets(whole: Brackets, bounds: FunctionBounds) -> Brackets:
     )
     left = np.flatnonzero(left_start < left_end)
     of = np.concatenate((of, left_of.take(left)))
+    # Two names with a whole program between them do not say where to look.
+    kept = np.flatnonzero(count.take(of) <= _MOST_BETWEEN)
+    of = of.take(kept)
     return Brackets(
-        start=np.concatenate((start, left_start.take(left))),
-        end=np.concatenate((end, left_end.take(left))),
+        start=np.concatenate((start, left_start.take(left))).take(kept),
+        end=np.concatenate((end, left_end.take(left))).take(kept),
         before=whole.before.take(of),
         after=whole.after.take(of),
-        number=np.concatenate((number, np.zeros(len(left), np.int64))),
+        number=np.concatenate((number, np.zeros(len(left), np.int64))).take(kept),
         count=count.take(of),
     )
