@@ -7,8 +7,9 @@ made of templates and the program, built with -g -O2, runs: its debug informatio
 is installed for the system's libraries (libc6-dbg, libbinutils-dbg), is what both tools read. perf
 looks inlined functions up only for stacks that it unwinds itself. Each tool then runs as a whole
 process: perf once, as it may take minutes and is stopped at `--perf-limit`; ours with an empty
-cache and again with a full one. Figures are processor seconds with those of children (perf starts
-addr2line), seconds of the clock on the wall, and peak memory; ratios are of processor seconds. Ours
+cache and again with a full one. Figures are processor seconds with those of children, seconds of
+the clock on the wall, and peak memory; ratios are of processor seconds. perf starts an addr2line
+for each image and does not wait for their end, so this process does, as their next parent. Ours
 finds the stacks, and the source line and the inlined functions of every location, and writes the
 report; how often each distinct (object, address) was looked up is counted.
 """
@@ -16,6 +17,7 @@ report; how often each distinct (object, address) was looked up is counted.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import subprocess
 import sys
@@ -132,6 +134,7 @@ depth = np.diff(profile.lines.frame_start)
 print(len(profile.samples), len(profile.locations), int((depth > 0).sum()), int(depth.max()),
       asked, sum(map(len, seen.values())), len(profile.stacks or ()))
 """
+_PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 _PERF = ["perf", "report", "--stdio", "-g", "caller", "--inline", "-i"]
 
 
@@ -152,6 +155,8 @@ def main() -> None:
     parser.add_argument("--perf-limit", type=int, default=1800)
     parser.add_argument("--nodes", type=int, default=60)
     arguments = parser.parse_args()
+    if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise SystemExit("children of children cannot be waited for")
     with tempfile.TemporaryDirectory() as scratch:
         recording = arguments.recording
         if recording is None:
@@ -198,22 +203,37 @@ def measure(command: list[str], environment: dict[str, str], limit_s: int, scrat
     output = scratch / "output"
     with output.open("wb") as out:
         began = time.monotonic()
-        # The time limit's own process waits for the command: its usage holds the command's.
         process = subprocess.Popen(
             ["timeout", str(limit_s), *command],
             stdout=out,
             stderr=subprocess.DEVNULL,
             env=environment,
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        cpu_s, peak_kib, code = _reap_all(process.pid)
         wall_s = time.monotonic() - began
-    code = os.waitstatus_to_exitcode(status)
     process.returncode = code
     text = output.read_text(errors="replace")
     if code not in (0, 124):
         raise SystemExit(f"{command[0]} failed with status {code}")
-    cpu_s = usage.ru_utime + usage.ru_stime
-    return Run(cpu_s, wall_s, usage.ru_maxrss / 1024, text, code == 124)
+    return Run(cpu_s, wall_s, peak_kib / 1024, text, code == 124)
+
+
+def _reap_all(leader: int) -> tuple[float, int, int]:
+    """Wait for a process and all that it left behind.
+
+    Returns:
+        Their processor seconds, the largest one's peak memory in KiB, and the leader's status.
+    """
+    cpu_s, peak_kib, code = 0.0, 0, 0
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            return cpu_s, peak_kib, code
+        cpu_s += usage.ru_utime + usage.ru_stime
+        peak_kib = max(peak_kib, usage.ru_maxrss)
+        if pid == leader:
+            code = os.waitstatus_to_exitcode(status)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 `prospect.record(command)` and `prospect.open(path)` return a `Profile`, `prospect.annotate(path)`
 the text of an annotation, `prospect.calls(path)` who called whom, `prospect.diff(before, after)` a
-`Difference`; `prospect.archive(path)` makes a file to report on elsewhere. See docs/python.md.
+`Difference`, `prospect.count(command)` counts of events; `prospect.archive(path)` makes a file to
+report on elsewhere. See docs/python.md.
 They are imported at their first use: the command line must not wait for numpy.
 """
 
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.api import Profile, annotate, archive, open, record
+    from prospect.annotation_report import annotate
+    from prospect.api import Profile, archive, open, record
     from prospect.call_report import calls
+    from prospect.counting import count
     from prospect.differences import Difference, diff
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "annotate",
     "archive",
     "calls",
+    "count",
     "diff",
     "open",
     "record",
@@ -37,6 +41,14 @@ def __getattr__(name: str) -> object:
         from prospect import differences
 
         return getattr(differences, name)
+    if name == "count":
+        from prospect import counting
+
+        return counting.count
+    if name == "annotate":
+        from prospect import annotation_report
+
+        return annotation_report.annotate
     if name == "calls":
         from prospect import call_report
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from prospect import outputs
 from prospect.errors import ProspectError, UsageError
-from prospect.perfdata.reader import open_recording
-from prospect.pipeline import PipelineOptions, build_profile
+from prospect.pipeline import PipelineOptions
 from prospect.profile import model, tables
+from prospect.reading import read_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,19 +63,22 @@ class Profile(model.Profile):
         kernel_threshold_s: float = 0.02,
         disassemble: int = 0,
         inline: bool = False,
+        lines: bool = False,
         calls: tuple[str, ...] = (),
         output: str = "",
     ) -> str:
         """Return the report as the command line writes it; write it to the file `output` as well.
 
         Args:
-            format: "text", "json", "csv", or one of call stacks, as ``--format`` names them.
+            format: "text", "json", "csv", "html", or one of call stacks, as ``--format`` names
+                them.
             detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
             user_threshold_s: leave out processes and routines with less user time.
             kernel_threshold_s: leave out kernel routines with less time.
             disassemble: 1 shows the instructions of routines that pass the thresholds, 2 of every
-                routine; in text and JSON, of a profile that was made with `code`.
+                routine; in text, JSON and HTML, of a profile that was made with `code`.
             inline: show inlined functions in call stacks, of a profile that was made with `lines`.
+            lines: show hits by source line too; in text and JSON, likewise.
             calls: sections of who called whom, of a profile that was made with `stacks`.
             output: a file, "" for none; a format that is no text needs one, and returns "".
 
@@ -94,6 +97,7 @@ class Profile(model.Profile):
                 kernel_threshold_s=kernel_threshold_s,
                 disassemble=disassemble,
                 inline=inline,
+                lines=lines,
                 calls=tuple(calls),
             )
             if renderer.is_binary and not target:
@@ -177,12 +181,17 @@ def record(
     overhead_percent: float | None = None,
     flush_centiseconds: int = 200,
     count_syscalls: bool = False,
+    count_calls: str = "",
+    count_budget_percent: float = 5.0,
     call_graph: str = "",
+    off_cpu: bool = False,
+    events: Sequence[str] = (),
     save: str = "",
     system_map: str = "",
     kernel_image: str = "",
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
+    lines: bool = False,
     code: bool = False,
     syntax: str = "att",
     disassembler: str = "library",
@@ -198,13 +207,19 @@ def record(
         overhead_percent: choose the rate so that sampling takes at most this share of each CPU.
         flush_centiseconds: how often the kernel's buffers are emptied, in 1/100 s.
         count_syscalls: also count every system call of every process, exactly.
+        count_calls: also count the calls of functions that fit these patterns, as "parse_*" or
+            "libz.so.1:deflate*"; see ``--count-calls``.
+        count_budget_percent: how much of the command's CPU time that may take; 100 counts each.
+        off_cpu: record the scheduler's switches too: how long each thread waited, and for what.
         call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
             with a size as in "dwarf,16384"; see ``--call-graph``.
+        events: sample these events instead of clocks, as behind ``--event``.
         save: keep the recording in this file (perf.data format).
         system_map: a System.map to name the kernel with.
         kernel_image: an uncompressed kernel image to name the kernel with.
         use_cache: whether symbol tables and the cost of a sample are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        lines: whether the source line of every hit is wanted, for the tables and the report.
         code: whether the instructions of every routine with a hit are wanted, for the report.
         syntax: of x86 instructions, "att" or "intel".
         disassembler: "library", with GDB for what that does not know, or "gdb".
@@ -237,7 +252,11 @@ def record(
         overhead_percent=overhead_percent,
         flush_centiseconds=flush_centiseconds,
         count_syscalls=count_syscalls,
+        count_calls=count_calls,
+        count_budget_percent=count_budget_percent,
         call_graph=call_graph,
+        off_cpu=off_cpu,
+        events=tuple(events),
         command_line=tuple(sys.argv),
         use_cache=use_cache,
     )
@@ -254,6 +273,7 @@ def record(
             kernel_image=kernel_image,
             use_cache=use_cache,
             debuginfod_s=debuginfod_s,
+            lines=lines,
             code=code,
             syntax=syntax,
             disassembler=disassembler,
@@ -270,6 +290,7 @@ def open(
     kernel_image: str = "",
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
+    program: str = "",
     lines: bool = False,
     stacks: bool = False,
     code: bool = False,
@@ -277,15 +298,17 @@ def open(
     disassembler: str = "library",
     gdb_processes: int = 8,
 ) -> Profile:
-    """Read a recording by Prospect or by perf and return its profile.
+    """Read a recording by Prospect or by perf, or a profile of another tool, and return it.
 
     Args:
-        path: a perf.data file, "-" for a pipe on standard input.
+        path: a perf.data file, folded stacks, a profile of pprof or a gmon.out; "-" for a recording
+            on standard input.
         system_map: a System.map to name the kernel with.
         kernel_image: an uncompressed kernel image to name the kernel with.
         use_cache: whether symbol tables are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
-        lines: whether the source line of every hit is wanted; the table of hits then has it.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+        lines: whether the source line of every hit is wanted, for the tables and the report.
         stacks: whether call stacks are wanted, for the formats that show them.
         code: whether the instructions of every routine with a hit are wanted, for the report.
         syntax: of x86 instructions, "att" or "intel".
@@ -304,6 +327,7 @@ def open(
             system_map=system_map or None,
             kernel_image=kernel_image or None,
             use_cache=use_cache,
+            program=program,
             lines=lines,
             stacks=stacks,
             debuginfod_s=debuginfod_s,
@@ -314,131 +338,8 @@ def open(
 
 def read(path: str, options: PipelineOptions) -> Profile:
     """Read a recording as `open` does, with choices that are none of its keywords."""
-    with open_recording(path) as recording:
-        profile = build_profile(recording, options)
+    profile = read_profile(path, options)
     return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
-
-
-def annotate(
-    path: str | os.PathLike[str],
-    what: str = "",
-    *,
-    detail: str | int = "2",
-    user_threshold_s: float = 0.02,
-    kernel_threshold_s: float = 0.02,
-    most_routines: int = 5,
-    syntax: str = "att",
-    disassembler: str = "library",
-    gdb_processes: int = 8,
-    source: bool = True,
-    source_files: bool = False,
-    output_dir: str = "",
-    search_dirs: Sequence[str] = (),
-    base_dirs: Sequence[str] = (),
-    include_files: Sequence[str] = (),
-    exclude_files: Sequence[str] = (),
-    whole: bool = False,
-    format: str = "text",
-    output: str = "",
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
-) -> str:
-    """Return the instructions of routines with their hits, as ``prospect annotate`` writes them.
-
-    Args:
-        path: a perf.data file, "-" for a pipe on standard input.
-        what: a routine or an image by name or pattern, "" for the hottest routines.
-        detail: "2" hits of the command, "3" and of its descendants, "4" all, "k" the kernel's.
-        user_threshold_s: leave out routines with less user time, unless they are named.
-        kernel_threshold_s: leave out kernel routines with less time, unless they are named.
-        most_routines: how many routines, unless they are named.
-        syntax: of x86 instructions, "att" or "intel".
-        disassembler: "library", with GDB for what that does not know, or "gdb".
-        gdb_processes: how many GDB processes may be open at once.
-        source: whether source lines and inlined functions are shown.
-        source_files: whether source files with their hits are returned instead.
-        output_dir: of source files: a directory to write a tree of annotated ones to; what is
-            returned is then a sentence on how many there are. "" for none.
-        search_dirs: directories to look for sources below, first.
-        base_dirs: where sources were compiled; taken off their paths for `search_dirs`.
-        include_files: patterns of source files to show, all where there are none.
-        exclude_files: patterns of source files not to show.
-        whole: whether instructions or lines far from all hits are shown too.
-        format: "text" or "json".
-        output: a file to write it to as well, "" for none.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image, for names and code of the kernel.
-        use_cache: whether symbol and line tables are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
-
-    Raises:
-        RecordingError: the recording cannot be read, or is none.
-        UsageError: an option has no meaning, or nothing with hits is called `what`.
-        RenderError: the file cannot be written.
-    """
-    from prospect.annotation import AnnotateOptions
-    from prospect.annotation import annotate as annotate_recording
-    from prospect.lines.source_files import SourcePlaces
-    from prospect.profile.routine_choice import RoutineChoice
-    from prospect.source_annotation import SourceOptions, annotate_sources
-
-    naming = PipelineOptions(
-        system_map=system_map or None,
-        kernel_image=kernel_image or None,
-        use_cache=use_cache,
-        debuginfod_s=debuginfod_s,
-    )
-    if output_dir and (output or not source_files):
-        raise UsageError("annotate: output_dir is for source_files, and excludes output")
-    target = outputs.ReportFile(output) if output else None
-    try:
-        text = io.BytesIO()
-        if source_files:
-            sources = annotate_sources(
-                os.fsdecode(path),
-                SourceOptions(
-                    what=what,
-                    detail=str(detail),  # type: ignore[arg-type]  # checked by it
-                    places=SourcePlaces(tuple(search_dirs), tuple(base_dirs)),
-                    include=tuple(include_files),
-                    exclude=tuple(exclude_files),
-                    whole=whole,
-                    format=format,
-                    naming=naming,
-                ),
-            )
-            if output_dir:
-                return sources.write_tree(output_dir)
-            sources.render(text)
-            if target:
-                target.put(lambda out: out.write(text.getvalue()))
-            return text.getvalue().decode(errors="backslashreplace")
-        options = AnnotateOptions(
-            choice=RoutineChoice(
-                what,
-                str(detail),  # type: ignore[arg-type]  # checked by `annotate`
-                user_threshold_s,
-                kernel_threshold_s,
-                most_routines,
-            ),
-            syntax=syntax,  # type: ignore[arg-type]  # likewise
-            disassembler=disassembler,  # type: ignore[arg-type]  # likewise
-            gdb_processes=gdb_processes,
-            source=source,
-            whole=whole,
-            format=format,
-            naming=naming,
-        )
-        view, renderer = annotate_recording(os.fsdecode(path), options)
-        renderer.render(view, text)
-        if target:
-            target.put(lambda out: out.write(text.getvalue()))
-    finally:
-        if target:
-            target.close()
-    return text.getvalue().decode(errors="backslashreplace")
 
 
 def archive(

@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING
 from prospect.errors import UsageError
 from prospect.estimate.calls import estimate_calls
 from prospect.outputs import ReportFile
-from prospect.perfdata.reader import open_recording
-from prospect.pipeline import PipelineOptions, build_profile
-from prospect.profile.calls_view import SECTIONS, CallsChoice, calls_view
+from prospect.pipeline import PipelineOptions
+from prospect.profile.call_shares import call_shares, has_call_shares
+from prospect.profile.calls_view import SECTIONS, TOTALS, CallsChoice, calls_view
 from prospect.profile.processes import DETAILS
 from prospect.profile.sample_choice import SampleChoice
+from prospect.reading import read_profile
+from prospect.render.json.call_shares import JsonCallShares
 from prospect.render.json.calls import JsonCalls
+from prospect.render.text.call_shares import TextCallShares
 from prospect.render.text.calls import TextCalls
 
 if TYPE_CHECKING:
-    from prospect.estimate.calls import CallEstimates
-    from prospect.profile.calls_view import CallsView
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+    from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")
 
@@ -46,13 +51,11 @@ class CallsOptions:
     naming: PipelineOptions = field(default_factory=PipelineOptions)
 
 
-def examine_calls(
-    path: str, options: CallsOptions
-) -> tuple[CallsView, tuple[CallEstimates, ...], TextCalls | JsonCalls]:
-    """Read a recording, find out who called whom, and pair that with its renderer.
+def examine_calls(path: str, options: CallsOptions) -> Callable[[BinaryIO], None]:
+    """Read a recording, find out who called whom, and return what writes it to a file.
 
     Args:
-        path: a perf.data file, "-" for a pipe on standard input.
+        path: a recording or a profile of another tool, "-" for a recording on standard input.
         options: what was asked for.
 
     Raises:
@@ -67,11 +70,31 @@ def examine_calls(
         for value in given:
             if value not in known:
                 raise UsageError(f"calls: {name} is of {', '.join(known)}, not {value!r}")
-    with open_recording(path) as recording:
-        profile = build_profile(recording, replace(options.naming, stacks=True))
+    profile = read_profile(path, replace(options.naming, stacks=True))
+    if has_call_shares(profile):
+        return _counted_calls(profile, options)
     view = calls_view(profile, options.choice)
+    estimates = estimate_calls(view)
     renderer = JsonCalls() if options.format == "json" else TextCalls(options.colour)
-    return view, estimate_calls(view), renderer
+    return lambda out: renderer.render(view, estimates, out)
+
+
+def _counted_calls(profile: Profile, options: CallsOptions) -> Callable[[BinaryIO], None]:
+    """Show calls that were counted, where no stacks were recorded: nothing else can be chosen."""
+    choice = options.choice
+    if choice.callers_of or choice.samples != SampleChoice(choice.samples.detail):
+        raise UsageError("calls: its calls were counted without stacks, which filters need")
+    shares = call_shares(profile)
+    if options.format == "json":
+        return lambda out: JsonCallShares().render(shares, out)
+    renderer = TextCallShares(
+        flat=TOTALS in choice.sections,
+        graph=choice.sections != (TOTALS,),
+        most=choice.most,
+        share=choice.share,
+        colour=options.colour,
+    )
+    return lambda out: renderer.render(shares, out)
 
 
 def calls(  # noqa: PLR0913 - a keyword for each option of the command line
@@ -89,12 +112,14 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
     between: tuple[float, float] | None = None,
     share: float = 0.01,
     rows: int = 20,
+    inline: bool = False,
     format: str = "text",  # noqa: A002 - as the option
     output: str = "",
     system_map: str = "",
     kernel_image: str = "",
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
+    program: str = "",
 ) -> str:
     """Return who called whom, as ``prospect calls`` writes it.
 
@@ -112,12 +137,14 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
         between: only samples between these seconds since the recording began.
         share: leave out of trees and of the graph what has less than this share of the hits.
         rows: how many routines the table of totals has.
+        inline: show inlined functions as routines of their own.
         format: "text" or "json".
         output: a file to write it to as well, "" for none.
         system_map: a System.map to name the kernel with.
         kernel_image: an uncompressed kernel image to name the kernel with.
         use_cache: whether symbol tables are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.
@@ -135,20 +162,22 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
         between,
     )
     naming = PipelineOptions(
+        lines=inline,
         system_map=system_map or None,
         kernel_image=kernel_image or None,
         use_cache=use_cache,
         debuginfod_s=debuginfod_s,
+        program=program,
     )
     choice = CallsChoice(samples, tuple(sections), callers_of, rows, share)
     target = ReportFile(output) if output else None
     try:
         options = CallsOptions(choice, format, naming=naming)
-        view, estimates, renderer = examine_calls(os.fsdecode(path), options)
+        write = examine_calls(os.fsdecode(path), options)
         text = io.BytesIO()
-        renderer.render(view, estimates, text)
+        write(text)
         if target:
-            target.put(lambda out: renderer.render(view, estimates, out))
+            target.put(write)
         return text.getvalue().decode()
     finally:
         if target:

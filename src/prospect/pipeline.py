@@ -7,60 +7,62 @@ stream alike. Goes out: a `Profile`. No source is imported here.
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from prospect.assembly.call_counts import describe_call_counts, read_call_counts
+from prospect.assembly.callers import find_callers, named_stacks
 from prospect.assembly.causes import with_causes
-from prospect.assembly.chains import distinct_callers
 from prospect.assembly.clock_stops import describe_clock_stops
 from prospect.assembly.clocks import clock_of_id, describe_clocks
-from prospect.assembly.hits import describe_losses, describe_mappings
+from prospect.assembly.hits import (
+    describe_hits,
+    describe_losses,
+    describe_mappings,
+    describe_samples,
+)
 from prospect.assembly.jit import find_jit_code
+from prospect.assembly.naming import (
+    hit_objects,
+    make_symbolizer,
+    name_all,
+    recorded_facts,
+    with_answers,
+)
 from prospect.assembly.places import KERNEL_KEY, place
 from prospect.assembly.processes import describe_processes
 from prospect.assembly.run import describe_run, recorded_until
 from prospect.assembly.runtime_hints import runtime_hints
 from prospect.assembly.sample_causes import label_samples
-from prospect.assembly.stacks import build_stacks, caller_addresses, joined, without_strays
+from prospect.assembly.stacks import joined
 from prospect.assembly.syscalls import describe_syscalls
-from prospect.assembly.user_contexts import find_user_contexts
+from prospect.assembly.waits import describe_threads, find_waits, with_wait_events
 from prospect.events.decode import decode
 from prospect.profile.builder import TableBuilder
-from prospect.profile.model import (
-    CAUSE_NONE,
-    CauseTable,
-    HitTable,
-    Profile,
-    SampleTable,
-)
+from prospect.profile.model import CAUSE_NONE, CauseTable, Profile
 from prospect.spaces.attribution import attribute
-from prospect.spaces.runs import task_tid
 from prospect.spaces.world import build_spaces
-from prospect.symbols.cache import SymbolCache
-from prospect.symbols.objects import HitObject
-from prospect.symbols.options import DEBUG_SERVERS_S, SymbolOptions, debug_servers
-from prospect.symbols.symbolizer import Symbolizer
+from prospect.symbols.options import DEBUG_SERVERS_S, debug_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
 
     from prospect.abi.block import RecordBlock
     from prospect.abi.recording import RecordingInfo
     from prospect.archived.answers import Answers
     from prospect.archived.collector import Collector
-    from prospect.assembly.chains import Callers
+    from prospect.assembly.call_counts import CountedCalls
+    from prospect.assembly.callers import SampleCallers
     from prospect.assembly.code import CodeChoice
     from prospect.assembly.jit import JitRecords
-    from prospect.assembly.places import Addresses, Placement
-    from prospect.events.columns import Samples
-    from prospect.profile.stack_quality import StackQuality
+    from prospect.assembly.places import Addresses
+    from prospect.profile.model import RunInfo
+    from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
+    from prospect.symbols.options import SymbolOptions
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,11 @@ class PipelineOptions:
     Attributes:
         system_map: a System.map to use for the kernel (-K).
         kernel_image: an uncompressed kernel image to use (-L).
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
         use_cache: whether symbol tables are kept on disk between runs.
         stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
+        waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
+            they are too. How long threads waited (`Profile.threads`) is always said.
         lines: whether the source line of every location is wanted (`Profile.lines`).
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
         debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
@@ -81,8 +86,10 @@ class PipelineOptions:
 
     system_map: str | None = None
     kernel_image: str | None = None
+    program: str = ""
     use_cache: bool = True
     stacks: bool = False
+    waits: bool = False
     lines: bool = False
     code: CodeChoice | None = None
     debuginfod_s: float = DEBUG_SERVERS_S
@@ -123,8 +130,11 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         RecordingError: it describes impossible events.
     """
     events = decode(source.blocks(), source.info.events, source.damage, clock_of_id(source.info))
-    info, answers = _with_answers(source.info)
+    info, answers = with_answers(source.info)
     chosen = options or PipelineOptions()
+    waits = find_waits(events, info, as_samples=chosen.waits or chosen.stacks)
+    if waits is not None:
+        events, info = waits.events, waits.info
     if answers is not None:
         # Anyone may have made the archive: what it says is not kept for other recordings.
         chosen = replace(chosen, use_cache=False)
@@ -133,74 +143,51 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         chosen.collector.jit_dumps |= jit.dumps
     world = build_spaces(jit.events)
     symbol_options = _symbol_options(info, jit, world, chosen)
-    symbolizer = _symbolizer(symbol_options, answers, chosen.collector)
+    symbolizer = make_symbolizer(symbol_options, answers, chosen.collector)
     told = label_samples(events.samples, functools.partial(symbolizer.resolve, KERNEL_KEY, ()))
     hits = attribute(events.samples, world.timeline, told.label)
     calls = None
-    if chosen.stacks:
-        calls = _find_callers(events.samples, world, info, symbolizer, use_cache=chosen.use_cache)
-    addresses = hits if calls is None else joined(hits, calls.addresses)
+    if chosen.stacks or (chosen.waits and waits):
+        calls = find_callers(events.samples, world, info, symbolizer, use_cache=chosen.use_cache)
+    counted = read_call_counts(info, world.timeline)
+    addresses = _all_addresses(hits, calls, counted)
     placement = place(addresses, world, info, symbolizer.images.is_other)
     hit_placement = placement.first(len(hits))
-    symbolizer.fetch(_hit_objects(hit_placement, hits.count), chosen.announce)
+    symbolizer.fetch(hit_objects(hit_placement, hits.count), chosen.announce)
     builder = TableBuilder()
-    location_index, object_rows = _name_all(placement, symbolizer, builder)
-    hit_location = location_index[: len(hits)]
+    location_index, object_rows = name_all(placement, symbolizer, builder)
     stacks = stack_index = None
     if calls is not None:
-        is_nowhere = placement.is_nowhere[len(hits) :]
-        callers, caller_row = without_strays(calls.callers, calls.row, is_nowhere)
-        caller_location = location_index[len(hits) :].take(caller_row)
-        stacks, stack_index = build_stacks(callers, caller_location, hits, hit_location)
+        stacks, stack_index = named_stacks(calls, placement, location_index, hits)
     objects, functions, locations = builder.tables()
-    comms, comm_index = np.unique(hits.comm, return_inverse=True)
+    hit_table, comms = describe_hits(hits, location_index, world)
     run = describe_run(info, events, (*jit.notes, *symbolizer.notes))
-    if answers is not None:
-        run = replace(run, limits=(*answers.limits, *symbolizer.notes))
-    if chosen.collector is not None:
-        chosen.collector.limits = run.limits
+    if waits is not None:
+        run = with_wait_events(run, waits)
+    run = _with_limits_of_archive(run, answers, symbolizer.notes, chosen.collector)
     clocks = describe_clocks(info, events, run)
     processes = describe_processes(world, info)
-    samples = events.samples
     profile = Profile(
         run=run,
-        comms=[_text(world.names[row]) if row >= 0 else "?" for row in comms.tolist()],
+        comms=comms,
         processes=processes,
         objects=objects,
         functions=functions,
         locations=locations,
         mappings=describe_mappings(hits, hit_placement, object_rows, world),
-        hits=HitTable(
-            process_index=hits.process_row,
-            comm_index=comm_index.astype(np.int32),
-            location_index=hit_location,
-            mode=hits.mode,
-            event=hits.event,
-            cause_index=np.zeros(len(hits), np.int32),
-            count=hits.count,
-            period=hits.period,
-        ),
+        hits=hit_table,
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
-        samples=SampleTable(
-            hit_index=hits.sample_row,
-            time_ns=samples.time_ns,
-            cpu=samples.cpu,
-            clock=samples.clock,
-            period=samples.period,
-            tid=task_tid(samples.task),
-            stack_index=stack_index,
-        ),
+        samples=describe_samples(events.samples, hits, stack_index),
         clocks=clocks.table,
         clock_stops=describe_clock_stops(clocks, events.losses),
         syscalls=describe_syscalls(info, processes),
         stacks=stacks,
         stack_quality=calls.quality if calls else None,
+        call_counts=describe_call_counts(counted, location_index, objects, functions, locations),
+        threads=describe_threads(waits, world) if waits else None,
     )
-    profile = with_causes(profile, hits.label, told.causes)
-    if hints := runtime_hints(profile, jit.pids):
-        run = replace(profile.run, limits=(*profile.run.limits, *hints))
-        profile = replace(profile, run=run)
+    profile = _with_hints(with_causes(profile, hits.label, told.causes), jit)
     if options is None or not (options.lines or options.code):
         return profile
     # Only reports that go back to the files pay for what that takes.
@@ -211,150 +198,42 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
     return add_source(profile, recorded, lines=options.lines, code=options.code)
 
 
-@dataclass(frozen=True)
-class _Calls:
-    """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's.
-
-    `quality` tells what became of copies of stacks, where there are any.
-    """
-
-    callers: Callers
-    addresses: Addresses
-    row: NDArray[np.int64]
-    quality: StackQuality | None
-
-
-def _find_callers(
-    samples: Samples,
-    world: World,
-    info: RecordingInfo,
-    symbolizer: Symbolizer,
-    *,
-    use_cache: bool,
-) -> _Calls | None:
-    """Read the call chains and unwind copies of stacks, None where no sample has either."""
-    has_states = samples.user is not None or samples.calls is not None
-    if samples.chain is None and not has_states:
-        return None
-    contexts = find_user_contexts(samples, world.timeline)
-    quality = None
-    if has_states:
-        from prospect.assembly.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
-        from prospect.assembly.unwinding import with_whole_chains  # noqa: PLC0415 - likewise
-
-        cache = SymbolCache.of_user() if use_cache else None
-        code = RecordedCode(contexts, world, info, symbolizer, cache)
-        samples, quality = with_whole_chains(samples, contexts, code, info)
-    callers = distinct_callers(samples, contexts.of_sample)
-    return _Calls(callers, *caller_addresses(callers, contexts), quality)
-
-
-def _with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
-    """Return what the archive of a recording says, and the recording as it was; None without."""
-    if not info.archive:
-        return info, None
-    from prospect.archived.answering import restored_info  # noqa: PLC0415 - rarely needed
-    from prospect.archived.decoding import decode as decode_archive  # noqa: PLC0415 - likewise
-
-    answers = decode_archive(info.archive)
-    return restored_info(info, answers), answers
-
-
-def _symbolizer(
-    options: SymbolOptions, answers: Answers | None, collector: Collector | None
-) -> Symbolizer:
-    """Return what names addresses: this machine, or what the archive has of another."""
+def _with_limits_of_archive(
+    run: RunInfo, answers: Answers | None, notes: Iterable[str], collector: Collector | None
+) -> RunInfo:
+    """Say what the machine of the archive said, or keep what this one says for an archive."""
     if answers is not None:
-        from prospect.archived.answering import ArchivedSymbolizer  # noqa: PLC0415 - rarely needed
-
-        return ArchivedSymbolizer(options, answers)
+        run = replace(run, limits=(*answers.limits, *notes))
     if collector is not None:
-        from prospect.archived.collector import CollectingSymbolizer  # noqa: PLC0415 - likewise
+        collector.limits = run.limits
+    return run
 
-        return CollectingSymbolizer(options, collector)
-    return Symbolizer(options)
+
+def _with_hints(profile: Profile, jit: JitRecords) -> Profile:
+    """Say which options of a runtime would have named its code."""
+    hints = runtime_hints(profile, jit.pids)
+    limits = (*profile.run.limits, *hints)
+    return replace(profile, run=replace(profile.run, limits=limits)) if hints else profile
+
+
+def _all_addresses(
+    hits: Attribution, calls: SampleCallers | None, counted: CountedCalls | None
+) -> Attribution | Addresses:
+    """Return the addresses of the hits, behind them of their callers, and of counted calls."""
+    found: Attribution | Addresses = hits
+    if calls is not None:
+        found = joined(found, calls.addresses)
+    return found if counted is None else joined(found, counted.addresses)
 
 
 def _symbol_options(
     info: RecordingInfo, jit: JitRecords, world: World, options: PipelineOptions
 ) -> SymbolOptions:
-    kernel_ids = [entry.build_id for entry in info.build_ids if entry.name == KERNEL_KEY.path]
-    text_address, text_symbol = _kernel_text(world)
-    return SymbolOptions(
-        hostname=info.hostname,
-        recorded_until=recorded_until(info, jit.events),
-        kernel_release=info.os_release,
-        kernel_build_id=kernel_ids[0] if kernel_ids else b"",
-        kernel_text=text_address,
-        kernel_text_symbol=text_symbol,
-        kernel_symbols=jit.events.kernel_symbols,
-        jit_code=jit.code,
-        jit_maps=jit.maps,
-        names=world.names,
+    return replace(
+        recorded_facts(info, jit, world),
         system_map=options.system_map,
         kernel_image=options.kernel_image,
         use_cache=options.use_cache,
         servers=debug_servers(os.environ, options.debuginfod_s),
         wants_lines=options.lines or (options.code is not None and options.code.with_lines),
     )
-
-
-def _kernel_text(world: World) -> tuple[int, str]:
-    """Return where the recorded kernel stood, and the symbol that stood there.
-
-    The kernel's own mmap record is named after the symbol that it was found by, whose address is
-    its page offset. Source: ``tools/perf/util/synthetic-events.c``
-    perf_event__synthesize_kernel_mmap().
-    """
-    kernel = world.kernel_mappings
-    for name, pgoff in zip(kernel.name.tolist(), kernel.pgoff.tolist(), strict=True):
-        prefix, bracket, symbol = world.names[name].partition(b"]")
-        if prefix == b"[kernel.kallsyms" and bracket:
-            return pgoff, _text(symbol) or "_text"
-    return 0, "_text"
-
-
-def _hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitObject]:
-    """Give the objects with their hits."""
-    of_object = np.bincount(placement.object_index, count, len(placement.keys)).astype(np.int64)
-    rows = zip(placement.keys, placement.pids, of_object.tolist(), strict=True)
-    return (HitObject(key, pids, hits) for key, pids, hits in rows if hits)
-
-
-def _name_all(
-    placement: Placement, symbolizer: Symbolizer, builder: TableBuilder
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Name each distinct (object, address) once.
-
-    Returns:
-        The location row of every hit, and of every placed object its row in the profile, -1 for
-        those without a hit.
-    """
-    order, starts = placement.sorted_places()
-    addresses = placement.address.take(order)
-    objects = placement.object_index.take(order)
-    location = np.empty(len(order), np.int32)
-    is_new = np.ones(len(order), np.bool_)
-    is_new[1:] = addresses[1:] != addresses[:-1]
-    is_new[starts] = True
-    location[order] = np.cumsum(is_new) - 1
-    object_rows = np.full(len(placement.keys), -1, np.int32)
-    bounds = [*starts.tolist(), len(order)]
-    for start, end in itertools.pairwise(bounds):
-        row = int(objects[start])
-        found = symbolizer.resolve(
-            placement.keys[row], placement.pids[row], addresses[start:end][is_new[start:end]]
-        )
-        object_rows[row] = builder.add(
-            found.path,
-            found.kind,
-            found.named,
-            build_id=found.build_id,
-            note=found.note,
-            part_kinds=found.part_kinds,
-        )
-    return location, object_rows
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")

@@ -9,10 +9,9 @@ On the way to the command's start every import is paid by whoever waits: heavy o
 
 from __future__ import annotations
 
-import functools
 import os
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prospect.abi.recording import RecordingInfo
@@ -29,6 +28,7 @@ from prospect.capture.cpu_events import EventSet
 from prospect.capture.cpus import CpuWatch
 from prospect.capture.drain_loop import DrainLoop
 from prospect.capture.event_choice import CLOCK_HARDWARE, choose_events
+from prospect.capture.first_periods import ahead_of_others
 from prospect.capture.jit_files import JitFiles
 from prospect.capture.kernel_maps import KERNEL_NAME
 from prospect.capture.machine import accounting
@@ -37,16 +37,15 @@ from prospect.capture.rings import ring_size_bytes
 from prospect.capture.signals import SignalWatch
 from prospect.capture.sink import RecordSink
 from prospect.capture.surroundings import describe_surroundings
+from prospect.capture.switches import switch_bytes_a_second, with_switches
 from prospect.errors import CaptureError, RecordingError, UsageError
+from prospect.exact_counters import CountChoice, exact_counters
 from prospect.perfdata.writer import RecordingWriter
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from prospect.capture.event_choice import EventPlan
     from prospect.capture.surroundings import Background
-    from prospect.capture.syscall_counts import SyscallCounter
 
 _SIGNALLED = 128
 
@@ -66,6 +65,10 @@ class RecordOptions(NamedTuple):
         count_syscalls: whether the kernel is to count every system call as well.
         use_cache: whether the cost of a sample is kept for the next recording.
         call_graph: which callers in user space samples tell, as behind ``--call-graph``.
+        off_cpu: whether the scheduler's switches are recorded as well.
+        count_calls: whose calls are counted, as behind ``--count-calls``; "" for nobody's.
+        count_budget_percent: how much of the command's CPU time counting calls may take; 100
+            counts every call.
     """
 
     command: tuple[str | bytes, ...]
@@ -78,6 +81,10 @@ class RecordOptions(NamedTuple):
     overhead_percent: float | None = None
     use_cache: bool = True
     call_graph: str = ""
+    off_cpu: bool = False
+    count_calls: str = ""
+    count_budget_percent: float = 5.0
+    events: tuple[str, ...] = ()
 
 
 class RecordingResult(NamedTuple):
@@ -156,35 +163,36 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
         closing(Command(options.command, signals)) as command,
         closing(_open_events(options, command.pid, watch.online)) as events,
         closing(JitFiles()) as jit_files,
-        _syscall_counter(options) as counter,
+        exact_counters(_count_choice(options), options.command, command.pid) as counters,
     ):
-        writer = RecordingWriter(output_fd, (events.description(),))
+        writer = RecordingWriter(output_fd, events.descriptions())
         sink = RecordSink(output_fd)
         loop = DrainLoop(events, command, signals, watch, sink)
         started_at = time.time()
-        if counter:
+        for counter in counters.values():
             counter.start()
-        loop.start(options.flush_centiseconds)
+        with ahead_of_others():
+            loop.start(options.flush_centiseconds)
+            loop.settle()
         background = describe_surroundings(loop, events.plan, command.pid)
         loop.wake_at_files(jit_files.fd)
         while not loop.done:
             loop.step(wait=True)
             jit_files.look()
         jit_copies = jit_files.collect()
-        calls = counter.finish() if counter else None
+        counted = {key: counter.finish() for key, counter in counters.items()}
         result = _sum_up(events, loop, background, command, sink.bytes_written)
         result = result._replace(limits=(*result.limits, *jit_files.limits))
-        if calls:
-            result = result._replace(limits=(*result.limits, *calls.limits))
+        for found in counted.values():
+            result = result._replace(limits=(*result.limits, *found.limits))
         extras = _describe_run(options, result, events, loop, background)
-        if calls:
-            extras["syscalls"] = calls.document
+        extras |= {key: found.document for key, found in counted.items()}
         extras |= _describe_command(options, command)
         extras["started_at"] = started_at
         if jit_copies:
             extras["jit_files"] = jit_copies
         events.close()  # their rings may be all the memory that this user may lock
-        extras |= _describe_cost(events.plan, use_cache=options.use_cache)
+        extras |= _describe_cost(options, events.plan)
         info = _recording_info(options, events, background, extras)
         try:
             writer.finish(info, info.events)
@@ -195,29 +203,28 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
         return result
 
 
-@contextmanager
-def _syscall_counter(options: RecordOptions) -> Iterator[SyscallCounter | None]:
-    """Give the counter of system calls, ready to start; None unless it was asked for."""
-    if not options.count_syscalls:
-        yield None
-        return
-    from prospect.capture.syscall_counts import SyscallCounter  # noqa: PLC0415 - seldom asked for
-
-    with closing(SyscallCounter()) as counter:
-        counter.open()
-        yield counter
+def _count_choice(options: RecordOptions) -> CountChoice:
+    return CountChoice(options.count_syscalls, options.count_calls, options.count_budget_percent)
 
 
 def _open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> EventSet:
     """Open the best events on all CPUs; the timer where the hardware counter is not on each."""
     rate_hz, periods_ns = options.frequency_hz, options.periods_ns
-    choose = functools.partial(
-        choose_events,
-        *(rate_hz, periods_ns, pid, cpus[0]),
-        call_graph=parse_call_graph(options.call_graph),
-    )
-    plan = choose(allow_hardware=not options.clocks)
-    ring_bytes = ring_size_bytes(rate_hz * sample_bytes(plan.attr), len(cpus))
+    call_graph = parse_call_graph(options.call_graph)
+
+    def choose(*, allow_hardware: bool) -> EventPlan:
+        plan = choose_events(
+            *(rate_hz, periods_ns, pid, cpus[0]),
+            allow_hardware=allow_hardware,
+            call_graph=call_graph,
+        )
+        plan = _with_chosen_events(options, plan, pid, cpus[0])
+        return with_switches(plan, call_graph) if options.off_cpu else plan
+
+    plan = choose(allow_hardware=not options.clocks and not options.events)
+    bytes_a_second = rate_hz * sample_bytes(plan.attr)
+    bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
+    ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     events = EventSet(plan, pid, ring_bytes)
     try:
         events.open(cpus)
@@ -229,6 +236,28 @@ def _open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Eve
             return events
         raise CaptureError(f"perf_event_open() failed on a CPU: {error.strerror}") from error
     return events
+
+
+def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: int) -> EventPlan:
+    """Return the plan with the events that were asked for instead of clocks, if any were."""
+    if not options.events:
+        return plan
+    from prospect.capture.event_parsing import parse_events  # noqa: PLC0415 - seldom asked for
+    from prospect.capture.sampled_events import with_sampled_events  # noqa: PLC0415 - likewise
+
+    chosen = parse_events(",".join(options.events))
+    return with_sampled_events(plan, chosen, options.frequency_hz, pid, cpu)
+
+
+def _tracing_data(options: RecordOptions, events: EventSet) -> bytes:
+    """Return the formats of the tracepoints among the events, empty without any."""
+    if not options.events:
+        return b""
+    from prospect.capture.tracepoints import recorded_tracepoints  # noqa: PLC0415 - as above
+    from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - as above
+
+    files = recorded_tracepoints(events.descriptions())
+    return encode_tracing_data(*files) if files else b""
 
 
 def _sum_up(
@@ -272,10 +301,12 @@ def _describe_command(options: RecordOptions, command: Command) -> dict[str, Any
     }
 
 
-def _describe_cost(plan: EventPlan, *, use_cache: bool) -> dict[str, float]:
+def _describe_cost(options: RecordOptions, plan: EventPlan) -> dict[str, float]:
+    if options.events:
+        return {}  # each costs something else, and what is not known
     from prospect.sampling_cost import describe_cost  # noqa: PLC0415 - after the command's end
 
-    return describe_cost(plan, use_cache=use_cache)
+    return describe_cost(plan, use_cache=options.use_cache)
 
 
 def _describe_run(
@@ -304,10 +335,15 @@ def _describe_run(
         "interval_ns": [loop.begin_ns, loop.end_ns],
         "scope": plan.scope,
         "clock": plan.clock,
-        "frequency_hz": options.frequency_hz,
+        "frequency_hz": 0 if options.events else options.frequency_hz,
         "call_graph": options.call_graph,
         "clocks": [
-            {"period_ns": period_ns, "ids": ids, "cpus": [cpu_of[number] for number in ids]}
+            {
+                "period_ns": period_ns,
+                "ids": ids,
+                "cpus": [cpu_of[number] for number in ids],
+                "grid_ns": [events.first_periods.ended_ns.get(number, 0) for number in ids],
+            }
             for period_ns, ids in zip(plan.periods_ns, events.clock_ids(), strict=True)
         ],
         "limits": list(result.limits),
@@ -333,7 +369,7 @@ def _recording_info(
     machine = background.machine
     begin_ns, end_ns = extras["interval_ns"]
     return RecordingInfo(
-        events=(events.description(),),
+        events=events.descriptions(),
         hostname=machine.hostname,
         os_release=machine.os_release,
         arch=machine.arch,
@@ -349,6 +385,7 @@ def _recording_info(
         last_sample_ns=end_ns,
         recorded_at=extras["started_at"],
         extras=extras,
+        tracing_data=_tracing_data(options, events),
     )
 
 

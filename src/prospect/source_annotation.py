@@ -7,10 +7,12 @@ files. The command line and the Python interface share it.
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from prospect.archived.decoding import decode as decode_archive
 from prospect.errors import UsageError
 from prospect.estimate.half_widths import half_widths
 from prospect.lines.source_files import SourcePlaces, find_source
@@ -20,6 +22,7 @@ from prospect.pipeline import PipelineOptions, build_profile
 from prospect.profile.annotated_source import source_view
 from prospect.profile.processes import DETAILS
 from prospect.profile.routine_choice import RoutineChoice, choose_routines
+from prospect.profile.source import SourceFile
 from prospect.render.json.annotated_source import JsonSource
 from prospect.render.text.annotated_source import MARK, TextSource
 from prospect.render.text.numbers import counted
@@ -29,10 +32,11 @@ if TYPE_CHECKING:
 
     from prospect.profile.annotated_source import SourceView
     from prospect.profile.processes import Detail
-    from prospect.profile.source import SourceFile
 
 INDEX = "prospect-index.txt"
+_KEPT = "lines that the archive keeps; the others are empty here"
 _FORMATS = ("text", "json")
+_MOST_LINES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,14 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class AnnotatedSources:
-    """Figures by source line, and what writes them."""
+    """Figures by source line, and what writes them.
+
+    `kept` has the text of lines that an archive keeps, by path and number; None for a recording.
+    """
 
     view: SourceView
     options: SourceOptions
+    kept: dict[str, dict[int, str]] | None = None
 
     def render(self, out: BinaryIO) -> None:
         """Write all in one, in the chosen format.
@@ -115,7 +123,19 @@ class AnnotatedSources:
         )
 
     def _read(self, path: str) -> SourceFile | None:
-        return find_source(path, self.options.places)
+        """Read a source file; of an archive, which anyone may have made, none that it names."""
+        places = replace(self.options.places, as_recorded=self.kept is None)
+        found = find_source(path, places)
+        return found if found or not self.kept else self._kept_source(path, self.kept)
+
+    def _kept_source(self, path: str, kept: dict[str, dict[int, str]]) -> SourceFile | None:
+        texts = kept.get(path)
+        if texts is None:
+            return None
+        # As many lines as there are hits at, but no more than a hostile archive's numbers cost.
+        last = max(texts)
+        lines = [texts.get(number, "") for number in range(1, min(last, _MOST_LINES) + 1)]
+        return SourceFile(_KEPT, lines, 0, 0, 0, is_public=False)
 
 
 def annotate_sources(path: str, options: SourceOptions) -> AnnotatedSources:
@@ -139,6 +159,7 @@ def annotate_sources(path: str, options: SourceOptions) -> AnnotatedSources:
         raise UsageError("--base-dirs says what to take off before --search-dirs: give both")
     with open_recording(path) as recording:
         profile = build_profile(recording, replace(options.naming, lines=True))
+        kept = _kept_lines(recording.info.archive)
     functions = None
     if options.what:
         choice = RoutineChoice(
@@ -151,7 +172,17 @@ def annotate_sources(path: str, options: SourceOptions) -> AnnotatedSources:
         return is_included and not _fits(path, options.exclude)
 
     view = source_view(profile, options.detail, half_widths, functions, is_wanted)
-    return AnnotatedSources(view, options)
+    return AnnotatedSources(view, options, kept)
+
+
+def _kept_lines(archive: bytes | memoryview) -> dict[str, dict[int, str]] | None:
+    """Return the text of source lines in an archive's section; None where there is no archive."""
+    if not archive:
+        return None
+    kept: dict[str, dict[int, str]] = defaultdict(dict)
+    for (path, line), text in decode_archive(archive).source.items():
+        kept[path][line] = text
+    return kept
 
 
 def _fits(path: str, patterns: tuple[str, ...]) -> bool:

@@ -73,7 +73,7 @@ def prospect(*arguments, **keywords):
         (["report", "-"], 1, ""),
         (["report", "a", "b"], 2, "unexpected 'b'"),
         (["report", "a", "-V4"], 2, "options stand before it"),
-        (["report", "--format", "xml", "a"], 2, "give one of text, json, csv, folded"),
+        (["report", "--format", "xml", "a"], 2, "give one of text, json, csv, html, gmon, folded"),
         (["annotate"], 1, "no perf.data here; make one with: prospect record COMMAND"),
         (["annotate", "a", "b", "c"], 2, "unexpected 'c'"),
         (["annotate", "work", "no-such-file"], 1, "no-such-file"),
@@ -101,6 +101,21 @@ def prospect(*arguments, **keywords):
         (["help", "nonsense"], 2, "no subcommand 'nonsense'"),
         (["help", "reprot"], 2, "did you mean report?"),
         (["examples", "now"], 2, "unexpected 'now'"),
+        (["stat"], 2, "count what? give COMMAND, --pid, --cpu or -V4"),
+        (["stat", "nonsense"], 127, "nonsense: command not found"),
+        (["stat", "--event", "cycels", "true"], 2, "did you mean cycles?"),
+        (["stat", "-V", "k", "true"], 2, "give 2 (the command)"),
+        (["stat", "--repeat", "2", "-V", "4"], 2, "--repeat runs COMMAND several times"),
+        (["stat", "--repeat", "2", "--interval", "1", "true"], 2, "leave out --interval"),
+        (["stat", "--interval", "1e-9", "true"], 2, "an interval is at least 0.001 s"),
+        (["stat", "-p", "1", "-V", "4"], 2, "leave out --cpu and -V"),
+        (["stat", "-p", "999999999"], 1, "there is no process 999999999"),
+        (["stat", "--cpu", "65000", "true"], 2, "CPU 65000 is not on line here"),
+        (["stat", "--format", "xml", "true"], 2, "give text, json or csv"),
+        (["list", "no-such-event"], 2, "no event here is called 'no-such-event'"),
+        (["--event", "cycels", "true"], 2, "did you mean cycles?"),
+        (["record", "--event", "no-such-unit/x/", "true"], 2, "no unit 'no-such-unit' here"),
+        (["--event", "cs", "--overhead", "1%", "true"], 2, "--overhead is known of clocks only"),
     ],
 )
 def test_bad_input_is_answered_with_one_line(arguments, status, says, tmp_path):
@@ -163,7 +178,9 @@ def test_every_option_is_described_and_reached_by_a_test(option):
             assert f'"{spelling}' in tests, f"no test uses {spelling}"
 
 
-@pytest.mark.parametrize("module", ["prospect.cli.profile", "prospect.cli.record"])
+@pytest.mark.parametrize(
+    "module", ["prospect.cli.profile", "prospect.cli.record", "prospect.cli.stat"]
+)
 def test_nothing_heavy_is_imported_before_the_command_runs(module):
     script = f"import sys, prospect.cli.main, {module}; print(*sys.modules)"
     loaded = subprocess.run(

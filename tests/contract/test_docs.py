@@ -83,6 +83,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         prospect.Profile.report,
         prospect.annotate,
         prospect.calls,
+        prospect.count,
         prospect.archive,
         prospect.diff,
         prospect.Difference.report,
@@ -90,11 +91,11 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind is parameter.KEYWORD_ONLY:
                 keywords[name] = parameter.default
-    assert keywords.pop("lines") is False  # of the tables, which no command shows
     assert keywords.pop("stacks") is False  # of formats that a command line names beforehand
     assert keywords.pop("code") is False  # what a report with `disassemble` needs
     defaults = cli.Settings()._asdict()
-    del defaults["help"], defaults["version"], defaults["clear"]
+    for shown_only in ("help", "version", "clear", "fields", "check"):
+        del defaults[shown_only]
     assert keywords == defaults
     for option in cli.OPTIONS:
         if option.keyword in keywords and option.commands != ("doctor",):

@@ -106,9 +106,9 @@ def test_a_full_disk_is_a_render_error(name):
 @every_renderer
 def test_the_profile_is_not_changed(name):
     profile = rowless_profile()
-    before = [column.copy() for column in vars(profile.hits).values()]
+    before = [column.copy() for column in vars(profile.hits).values() if column is not None]
     _rendered(name, profile, detail="4")
-    after = list(vars(profile.hits).values())
+    after = [column for column in vars(profile.hits).values() if column is not None]
     assert all((old == new).all() for old, new in zip(before, after, strict=True))
     assert len(profile.processes) == 1
 
@@ -128,7 +128,7 @@ def test_a_long_report_is_written_in_few_pieces(name):
 
 
 def test_an_unknown_format_is_refused_with_the_ones_there_are():
-    with pytest.raises(UsageError, match="text, json, csv, folded"):
+    with pytest.raises(UsageError, match="text, json, csv, html, gmon, folded"):
         make_renderer("xml")
 
 

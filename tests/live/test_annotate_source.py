@@ -74,6 +74,40 @@ def test_hits_stand_at_the_lines_of_the_loop(recorded):
     assert {one["function"] for one in files["mix.h"]["functions"]} == {"mix"}
 
 
+def test_the_report_by_source_line_has_every_hit_of_the_process(recorded):
+    document = json.loads(
+        run(recorded, "report", "--lines", "-m0", "--format", "json", "hot.data").stdout
+    )
+    (event,) = document["events"]
+    (process,) = (one for one in event["details"] if one["name"] == "hot")
+    lines = process["source_lines"]
+    portions = ("user", "kernel", "interrupt", "other")
+    assert lines["hits"] == sum(process[one]["hits"] for one in portions)
+    assert sum(row["hits"] for row in lines["rows"]) == lines["hits"]
+    inlined = [row for row in lines["rows"] if (row["file"] or "").endswith("mix.h")]
+    assert {row["function"] for row in inlined} == {"mix"}
+    assert all(row["inlined_into"][:1] == ["work"] for row in inlined)
+    assert {row["line"] for row in inlined} <= {2, 3}
+    text = run(recorded, "report", "--lines", "hot.data").stdout
+    assert "mix < work" in text
+    profile = prospect.open(recorded / "hot.data", lines=True)
+    assert profile.report(lines=True) == text
+
+
+def test_inlined_functions_are_routines_among_calls(recorded):
+    without, whole = (
+        json.loads(run(recorded, "calls", *more, "--format", "json", "hot.data").stdout)
+        for more in ([], ["--inline"])
+    )
+    names = [
+        {one["name"]: one["self_hits"] for one in document["events"][0]["routines"]}
+        for document in (without, whole)
+    ]
+    assert "mix" not in names[0]
+    assert names[1]["mix"] > 0
+    assert names[1]["mix"] + names[1]["work"] == names[0]["work"]
+
+
 def test_a_tree_has_whole_files_and_an_index(recorded, tmp_path):
     out = tmp_path / "out"
     ran = run(

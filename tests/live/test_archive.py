@@ -1,5 +1,6 @@
 """An archive is reported on without anything of the machine where it was made, to the byte."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -44,6 +45,8 @@ REPORTS = [
     ("report", "-V4"),
     ("report", "--format", "json"),
     ("report", "--format", "csv"),
+    ("report", "--lines", "-V4"),
+    ("report", "--lines", "--format", "json", "-V4", "-m0"),
     ("annotate", "-V4"),
     ("annotate", "--syntax", "intel", "--format", "json", "-n", "30", "-V4"),
     ("annotate", "-Vk", "--whole"),
@@ -106,6 +109,55 @@ def test_reports_elsewhere_are_those_made_here(archived, report):
     there = elsewhere(archived, command, *options, "run.data.archive")
     assert there.returncode == 0, there.stderr.decode()
     assert there.stdout == here.stdout
+
+
+def test_calls_elsewhere_are_those_made_here(archived):
+    words = ("record", "--call-graph", "auto", "-o", "stacks.data", "./sort")
+    for command in (words, ("archive", "stacks.data")):
+        made = tool(*command, cwd=archived)
+        assert made.returncode == 0, made.stderr.decode()
+    for options in (["-V4"], ["--inline", "--format", "json"]):
+        here = tool("calls", *options, "stacks.data", cwd=archived)
+        assert b"by_value" in here.stdout, here.stderr.decode()
+        there = elsewhere(archived, "calls", *options, "stacks.data.archive")
+        assert there.stdout == here.stdout, there.stderr.decode()
+
+
+def test_two_archives_are_compared_elsewhere_as_their_recordings_here(archived):
+    for number in (1, 2):
+        made = tool("record", "-o", f"{number}.data", "./sort", cwd=archived)
+        assert made.returncode == 0, made.stderr.decode()
+        assert tool("archive", f"{number}.data", cwd=archived).returncode == 0
+    for options in ([], ["--format", "json", "-V4"]):
+        here = tool("diff", *options, "1.data", "2.data", cwd=archived)
+        assert b"by_value" in here.stdout, here.stderr.decode()
+        there = elsewhere(archived, "diff", *options, "1.data.archive", "2.data.archive")
+        assert there.stdout == here.stdout, there.stderr.decode()
+
+
+def test_sources_elsewhere_have_all_figures_and_the_lines_that_are_kept(archived):
+    command = ("annotate", "--source", "--format", "json")
+    here = json.loads(tool(*command, "run.data", cwd=archived).stdout)
+    there = json.loads(elsewhere(archived, *command, "run.data.archive").stdout)
+    assert [file["file"] for file in there["files"]] == [file["file"] for file in here["files"]]
+    for one, other in zip(here["files"], there["files"], strict=True):
+        for event, same in zip(one["events"], other["events"], strict=True):
+            assert [
+                {key: value for key, value in line.items() if key != "text"}
+                for line in event["lines"]
+            ] == [
+                {key: value for key, value in line.items() if key != "text"}
+                for line in same["lines"]
+            ]
+    (own,) = (file for file in there["files"] if file["file"].endswith("/sort.c"))
+    texts = {line["line"]: line["text"] for line in own["events"][0]["lines"]}
+    assert texts
+    assert all(SOURCE.splitlines()[number - 1].rstrip() == text for number, text in texts.items())
+    with_sources = elsewhere(
+        *(archived, "annotate", "--source", "--search-dirs", archived / "moved"),
+        *("--base-dirs", archived, "run.data.archive"),
+    )
+    assert b"lines that the archive keeps" in with_sources.stdout
 
 
 def test_what_is_hidden_is_missed_by_the_mere_recording(archived):

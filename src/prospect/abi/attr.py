@@ -40,6 +40,7 @@ class EventAttr(NamedTuple):
     sample_regs_intr: int = 0
     sample_max_stack: int = 0
     bp_type: int = 0
+    config3: int = 0
 
     def pack(self) -> bytes:
         """Return the 136 bytes that perf_event_open() of Linux 6.18 knows (VER8)."""
@@ -66,7 +67,7 @@ class EventAttr(NamedTuple):
             0,
             0,
             0,
-            0,
+            self.config3,
         )
 
     @classmethod
@@ -99,6 +100,7 @@ class EventAttr(NamedTuple):
             flags=flags,
             wakeup=fields[7],
             bp_type=fields[8],
+            config3=fields[22],
             config1=fields[9],
             config2=fields[10],
             branch_sample_type=fields[11],

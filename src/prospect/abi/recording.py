@@ -31,6 +31,7 @@ class RecordingInfo(NamedTuple):
         recorded_at: when the file was finished, seconds since 1970.
         perf_version: the recorder's version string (``prospect-0.1.0`` for our own).
         extras: Prospect's own feature section (JSON), documented in docs/recording.md.
+        tracing_data: feature TRACING_DATA: the formats of tracepoints; only written.
         archive: what `prospect archive` added to the recording; empty without.
     """
 
@@ -52,4 +53,5 @@ class RecordingInfo(NamedTuple):
     started_at: float = 0.0
     recorded_at: float = 0.0
     extras: dict[str, Any] = {}  # noqa: RUF012 - read only; a NamedTuple needs a plain default
+    tracing_data: bytes = b""
     archive: bytes | memoryview = b""

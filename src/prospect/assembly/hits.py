@@ -1,4 +1,4 @@
-"""Hits by mapping and losses by CPU → the `MappingTable` and `LossTable` of a profile."""
+"""Samples by hit, hits by mapping and losses by CPU → tables of a profile."""
 
 from __future__ import annotations
 
@@ -8,18 +8,58 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of
-from prospect.profile.model import KIND_JIT, LossTable, MappingTable
+from prospect.profile.model import KIND_JIT, HitTable, LossTable, MappingTable, SampleTable
+from prospect.spaces.runs import task_tid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.places import Placement
-    from prospect.events.columns import Events
+    from prospect.events.columns import Events, Samples
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
 
 _MOST_LOST = 2.0**62
+
+
+def describe_hits(
+    hits: Attribution, location_index: NDArray[np.int32], world: World
+) -> tuple[HitTable, list[str]]:
+    """Return the table of hits, their causes not yet known, and the names of threads.
+
+    Args:
+        hits: the distinct hits.
+        location_index: i32 row of locations of each hit; more may stand behind.
+        world: whose names `hits.comm` refers to.
+    """
+    comms, comm_index = np.unique(hits.comm, return_inverse=True)
+    names = [world.names[row] if row >= 0 else b"?" for row in comms.tolist()]
+    return HitTable(
+        process_index=hits.process_row,
+        comm_index=comm_index.astype(np.int32),
+        location_index=location_index[: len(hits)],
+        mode=hits.mode,
+        event=hits.event,
+        cause_index=np.zeros(len(hits), np.int32),
+        count=hits.count,
+        period=hits.period,
+    ), [name.decode("utf-8", "surrogateescape") for name in names]
+
+
+def describe_samples(
+    samples: Samples, hits: Attribution, stack_index: NDArray[np.int32] | None
+) -> SampleTable:
+    """Return the table of samples; `stack_index` is as there."""
+    return SampleTable(
+        hit_index=hits.sample_row,
+        time_ns=samples.time_ns,
+        cpu=samples.cpu,
+        clock=samples.clock,
+        period=samples.period,
+        tid=task_tid(samples.task),
+        stack_index=stack_index,
+    )
 
 
 def describe_mappings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,17 +58,32 @@ class RecordedObjects:
         """Find the file of an object row that has a key."""
         return self.symbolizer.images.find(self.keys[row], self.pids[row])
 
+    def prepare_frames(self, images: Iterable[tuple[int, FoundImage]]) -> None:
+        """Read the debug information of images of object rows, on all processors."""
+        self.lines.prepare(
+            (found, partial(self.symbolizer.images.debug_file, self.keys[row], found))
+            for row, found in images
+        )
+
     def frames(self, row: int, found: FoundImage, svma: NDArray[np.uint64]) -> tuple[Frames, str]:
         """Find source lines of addresses in an object, and a note on what is missing."""
-        key = self.keys[row]
         if self.answers is not None:
-            return archived_frames(self.answers, key, svma)
-        frames, note = self.lines.frames(
-            found, lambda: self.symbolizer.images.debug_file(key, found), svma
-        )
-        if self.collector is not None:
-            self.collector.add_frames(key, svma, frames, note)
+            return archived_frames(self.answers, self.keys[row], svma)
+        frames, note = self.frames_here(row, found, svma)
+        self.keep_frames(row, svma, frames, note)
         return frames, note
+
+    def frames_here(
+        self, row: int, found: FoundImage, svma: NDArray[np.uint64]
+    ) -> tuple[Frames, str]:
+        """Find them in the files of this machine, and keep nothing."""
+        find_debug_file = partial(self.symbolizer.images.debug_file, self.keys[row], found)
+        return self.lines.frames(found, find_debug_file, svma)
+
+    def keep_frames(self, row: int, address: NDArray[np.uint64], frames: Frames, note: str) -> None:
+        """Keep the frames of addresses for an archive, if one is being made."""
+        if self.collector is not None:
+            self.collector.add_frames(self.keys[row], address, frames, note)
 
     def source(
         self, files: Sequence[str], wanted: Iterable[tuple[int, int]]

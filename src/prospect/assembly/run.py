@@ -42,6 +42,7 @@ _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "s
 # Nanoseconds a sample, as the recorder measured them.
 _COSTS = ("sample_cost_ns", "sample_cost_spread_ns", "kernel_sample_cost_ns")
 _OCCASIONAL_TYPES = {abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT, abi.PERF_TYPE_BREAKPOINT}
+_DUMMY = (abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_DUMMY)
 _KERNEL_TYPES = range(1, 64)  # from 64 on: records of the perf tool itself
 _KNOWN_TYPES = {
     abi.PERF_RECORD_MMAP,
@@ -53,6 +54,8 @@ _KNOWN_TYPES = {
     abi.PERF_RECORD_LOST_SAMPLES,
     abi.PERF_RECORD_THROTTLE,
     abi.PERF_RECORD_UNTHROTTLE,
+    abi.PERF_RECORD_SWITCH,
+    abi.PERF_RECORD_SWITCH_CPU_WIDE,
     abi.PERF_RECORD_KSYMBOL,
     abi.PERF_RECORD_BPF_EVENT,
 }
@@ -67,7 +70,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         limits: sentences about what could not be seen, beside those that were recorded.
     """
     extras = info.extras
-    begin_ns, end_ns = _interval_ns(info, events)
+    begin_ns, end_ns = interval_ns(info, events)
     cpus = counts_of(extras.get("cpus"))
     wall_seconds = max(end_ns - begin_ns, 0) * _NS
     first = info.events[0].attr if info.events else None
@@ -97,7 +100,14 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         statistics=_statistics(events, extras),
         accounting=_accounting(extras),
         cpu_accounting=_cpu_accounting(extras),
+        has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
     )
+
+
+def _has_user_callers(attr: EventAttr) -> bool:
+    has_chain = bool(attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
+    is_user = not attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
+    return (has_chain and is_user) or attr.sample_stack_user > 0
 
 
 def recorded_until(info: RecordingInfo, events: Events) -> float:
@@ -105,7 +115,7 @@ def recorded_until(info: RecordingInfo, events: Events) -> float:
     started_at = number_of(info.extras.get("started_at"))
     if not started_at:
         return info.recorded_at
-    begin_ns, end_ns = _interval_ns(info, events)
+    begin_ns, end_ns = interval_ns(info, events)
     return started_at + (end_ns - begin_ns) * _NS
 
 
@@ -153,7 +163,8 @@ def _uname(info: RecordingInfo) -> str:
     return " ".join(word for word in ("Linux", info.hostname, info.os_release, info.arch) if word)
 
 
-def _interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
+def interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
+    """Return begin and end of the interval on the samples' clock, both 0 where there is none."""
     recorded = counts_of(info.extras.get("interval_ns"))
     if len(recorded) == 2:
         return recorded[0], recorded[1]
@@ -184,7 +195,8 @@ def _is_system_wide(attr: EventAttr | None, extras: dict[str, Any]) -> bool:
 
 
 def _clock_words(attr: EventAttr | None) -> str:
-    if attr is None:
+    # A dummy only carries records: what samples stands behind it.
+    if attr is None or (attr.type, attr.config) == _DUMMY:
         return ""
     if attr.type == abi.PERF_TYPE_SOFTWARE:
         if attr.config == abi.PERF_COUNT_SW_CPU_CLOCK:

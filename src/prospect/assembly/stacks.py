@@ -8,19 +8,22 @@ compared.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.assembly.hashing import mixed_at, random_seed
+from prospect.assembly.chain_frames import BLOCK_WORDS
+from prospect.assembly.hashing import mixed, mixed_at, random_seed
 from prospect.assembly.places import Addresses
-from prospect.assembly.word_set import word_set
 from prospect.events.buffers import segments
 from prospect.profile.model import StackTable
 from prospect.spaces.sorting import numbered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from prospect.assembly.chains import Callers
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
     from prospect.spaces.attribution import Attribution
 
 _MODE_BITS = 3
-_HALF = np.uint64(32)
 
 
 def caller_addresses(
@@ -36,10 +38,11 @@ def caller_addresses(
 ) -> tuple[Addresses, NDArray[np.int64]]:
     """Return the distinct addresses of all callers, and each caller's row of them, i64[m]."""
     code = (callers.context.astype(np.int64) + 1 << _MODE_BITS | callers.mode).astype(np.uint64)
-    # Two steps, because an address has 64 bits and its process has more.
-    rank = word_set(callers.address).find(callers.address) + 1
-    packed = rank.view(np.uint64) << _HALF | code + np.uint64(1)
-    row, first = numbered(packed)
+    while True:
+        row, first = numbered(mixed(callers.address, random_seed()) + mixed(code, random_seed()))
+        columns = (callers.address, code)
+        if all((column.take(first).take(row) == column).all() for column in columns):
+            break
     context = callers.context.take(first)
     return Addresses(
         process_row=np.append(contexts.process_row, np.int32(-1)).take(context),
@@ -50,7 +53,7 @@ def caller_addresses(
     ), row
 
 
-def joined(hits: Attribution, callers: Addresses) -> Addresses:
+def joined(hits: Attribution | Addresses, callers: Addresses) -> Addresses:
     """Return the addresses of the hits, and those of their callers behind them."""
     pairs = (
         np.concatenate((getattr(hits, name), getattr(callers, name)))
@@ -110,49 +113,113 @@ def build_stacks(
     leaf_of_hit, _ = numbered(leaf)
     pair, first_sample = numbered(leaf_of_hit.take(hits.sample_row) << 32 | callers.of_sample)
     of_callers = callers.of_sample.take(first_sample)
-    length = np.diff(callers.start).take(of_callers)
-    end = np.cumsum(length + 1)
-    frames = np.empty(int(end[-1]) if len(end) else 0, np.uint64)
-    is_leaf = np.zeros(len(frames), np.bool_)
-    is_leaf[end - 1] = True
-    frames[is_leaf] = leaf.take(hits.sample_row.take(first_sample))
-    # Callers stand from the inside out; the forest grows from the outside in.
-    inside_out = segments(-callers.start.take(of_callers + 1) + 1, length)
-    frames[~is_leaf] = _frame(caller_location, callers.mode).take(-inside_out)
-    table, node = _forest(frames, np.repeat(end - length - 1, length + 1))
-    return table, node.take(end - 1).astype(np.int32).take(pair)
+    lists = _Lists(
+        frames=_frame(caller_location, callers.mode),
+        begin=callers.start.take(of_callers),
+        length=np.diff(callers.start).take(of_callers),
+        leaf=leaf.take(hits.sample_row.take(first_sample)),
+    )
+    while True:
+        found = _forest(lists, random_seed())
+        if found:
+            return found[0], found[1].take(pair)
 
 
 def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return location.astype(np.uint64) << np.uint64(_MODE_BITS) | mode
 
 
-def _forest(
-    frames: NDArray[np.uint64], stack_begin: NDArray[np.int64]
-) -> tuple[StackTable, NDArray[np.int64]]:
+class _Lists(NamedTuple):
+    """Distinct stacks: callers from the inside out, and the sample's own frame.
+
+    `frames` u64[m] are callers, as `_frame` has them; those of a stack are `begin` to `begin` +
+    `length`, i64[c] each. `leaf` u64[c] is the sample's own frame.
+    """
+
+    frames: NDArray[np.uint64]
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    leaf: NDArray[np.uint64]
+
+    def blocks(self) -> Iterator[_Lists]:
+        """Yield stacks whose frames, and their temporaries, fit into a cache."""
+        end = np.cumsum(self.length + 1)
+        total = int(end[-1]) if len(end) else 0
+        edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
+        for first, last in itertools.pairwise(np.unique([0, *edges, len(end)]).tolist()):
+            yield _Lists(
+                self.frames, self.begin[first:last], self.length[first:last], self.leaf[first:last]
+            )
+
+
+class _Frames(NamedTuple):
+    """Frames of stacks, outermost first, without most that were in the stack before.
+
+    A frame that was not (`is_new`) stands right behind its caller. `hash` is of the frame and all
+    its callers; `is_leaf` tells the samples' own frames.
+    """
+
+    frame: NDArray[np.uint64]
+    depth: NDArray[np.int64]
+    hash: NDArray[np.uint64]
+    is_new: NDArray[np.bool_]
+    is_leaf: NDArray[np.bool_]
+
+
+def _forest(lists: _Lists, seed: np.uint64) -> tuple[StackTable, NDArray[np.int32]] | None:
     """Merge equal beginnings of stacks.
 
-    Args:
-        frames: u64[k] the frames of one stack after another, outermost first.
-        stack_begin: i64[k] place where the stack of each frame begins.
-
     Returns:
-        The table, and i64[k] each frame's row of it.
+        The table, and i32[c] the row of each stack's own frame; None if hashes collide.
     """
-    depth = np.arange(len(frames)) - stack_begin
-    while True:
-        total = np.zeros(len(frames) + 1, np.uint64)
-        np.cumsum(mixed_at(frames, depth, random_seed()), out=total[1:])
-        # What comes first comes behind its caller: the rows are in an order fit for a forest.
-        row, first = numbered(total[1:] - total.take(stack_begin))
-        caller = np.where(depth > 0, np.append(-1, row[:-1])[: len(row)], -1)
-        columns = (frames, depth, caller)
-        if all((column == column.take(first).take(row)).all() for column in columns):
-            break
-    frame = frames.take(first)
+    parts = [_changed_frames(block, seed) for block in lists.blocks()]
+    if not parts:
+        none = np.empty(0, np.int32)
+        return StackTable(none, none, np.empty(0, np.uint8), none), none
+    found = _Frames(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    # What comes first comes behind its caller: the rows are in an order fit for a forest.
+    row, first = numbered(found.hash)
+    caller = np.where(found.depth > 0, np.append(-1, row[:-1]), -1)
+    # What was in the stack before is equal to something new.
+    new = np.flatnonzero(found.is_new)
+    same = first.take(row.take(new))
+    columns = (found.frame, found.depth, caller)
+    if any((column.take(new) != column.take(same)).any() for column in columns):
+        return None
+    frame = found.frame.take(first)
     return StackTable(
         caller_index=caller.take(first).astype(np.int32),
         location_index=(frame >> np.uint64(_MODE_BITS)).astype(np.int32),
         mode=(frame & np.uint64((1 << _MODE_BITS) - 1)).astype(np.uint8),
-        depth=depth.take(first).astype(np.int32),
-    ), row
+        depth=found.depth.take(first).astype(np.int32),
+    ), row[found.is_leaf].astype(np.int32)
+
+
+def _changed_frames(lists: _Lists, seed: np.uint64) -> _Frames:
+    """Return the frames of some stacks; samples of a thread share most with the one before."""
+    length = lists.length + 1
+    end = np.cumsum(length)
+    is_leaf = np.zeros(int(end[-1]), np.bool_)
+    is_leaf[end - 1] = True
+    frames = np.empty(len(is_leaf), np.uint64)
+    frames[end - 1] = lists.leaf
+    # Callers stand from the inside out; the forest grows from the outside in.
+    inside_out = segments(1 - lists.begin - lists.length, lists.length)
+    frames[~is_leaf] = lists.frames.take(-inside_out)
+    place, begin = np.arange(len(frames)), np.repeat(end - length, length)
+    before = np.repeat(np.append(0, length[:-1]), length)
+    differs = (place - begin >= before) | (frames.take(place - before) != frames)
+    is_new = np.maximum.accumulate(np.where(differs, place, -1)) >= begin
+    is_asked = is_new | is_leaf
+    is_asked[:-1] |= is_new[1:]
+    asked = np.flatnonzero(is_asked)
+    total = np.zeros(len(frames) + 1, np.uint64)
+    np.cumsum(mixed_at(frames, place - begin, seed), out=total[1:])
+    begin = begin.take(asked)
+    return _Frames(
+        frame=frames.take(asked),
+        depth=asked - begin,
+        hash=total.take(asked + 1) - total.take(begin),
+        is_new=is_new.take(asked),
+        is_leaf=is_leaf.take(asked),
+    )

@@ -230,6 +230,18 @@ def read_percpu_sum(map_fd: int, index: int) -> int:
     return sum(struct.unpack(f"={_MOST_CPUS}Q", values.raw))
 
 
+def write_element(map_fd: int, index: int, value: bytes) -> None:
+    """Write an element of an array.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
+    new = ctypes.create_string_buffer(value, len(value))
+    attr = struct.pack("=I4xQQQ", map_fd, ctypes.addressof(key), ctypes.addressof(new), abi.BPF_ANY)
+    _bpf(abi.BPF_MAP_UPDATE_ELEM, attr)
+
+
 def missed_runs(program_fd: int) -> int:
     """Return how often a program was not run because it was running on that CPU already.
 

@@ -16,23 +16,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from prospect.abi import constants as abi
 from prospect.abi.block import EventDescription
 from prospect.capture import syscalls
+from prospect.capture.chosen_event import open_chosen
 from prospect.capture.clock_bank import redrawn_rate_hz
-from prospect.capture.event_choice import SCOPE_SYSTEM
+from prospect.capture.event_choice import CLOCK_TIMER, SCOPE_SYSTEM
+from prospect.capture.first_periods import FirstPeriods
 from prospect.capture.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
 
 if TYPE_CHECKING:
+    from prospect.capture.chosen_event import ChosenEvent
     from prospect.capture.event_choice import EventPlan
     from prospect.capture.sink import RecordSink
 
 _MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes.
 _SPARE_FILES = 32
-_NS_PER_S = 1_000_000_000
 
 
 class _CpuEvents(NamedTuple):
-    """One CPU's clocks (file descriptors and ids in the order of the bank) and their ring."""
+    """One CPU's events (file descriptors and ids: the clocks, then those beside) and their ring."""
 
     cpu: int
     fds: tuple[int, ...]
@@ -63,15 +65,18 @@ class EventSet:
         plan: what is opened on each CPU.
         ring_bytes: size of each ring, after what the kernel refused.
         lost: id → samples lost, of CPUs that are closed.
+        first_periods: the timers that have just been started.
     """
 
     def __init__(self, plan: EventPlan, pid: int, ring_bytes: int) -> None:
         self.plan = plan
         self.ring_bytes = ring_bytes
         self.lost: dict[int, int] = {}
+        self.first_periods = FirstPeriods(plan.periods)
         self._target = -1 if plan.scope == SCOPE_SYSTEM else pid
         self._open: dict[int, _CpuEvents] = {}
         self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
+        self._beside_ids: list[list[int]] = [[] for _ in plan.beside]
         self._cpu_of: dict[int, int] = {}
         self._started: dict[int, _Start] = {}
         self._old_files_limit: int | None = None
@@ -90,6 +95,7 @@ class EventSet:
             except OSError as error:
                 self.close()
                 self._clock_ids = [[] for _ in self.plan.periods]
+                self._beside_ids = [[] for _ in self.plan.beside]
                 if error.errno == errno.EMFILE:
                     self._raise_file_limit(error, len(cpus))
                 else:
@@ -110,6 +116,9 @@ class EventSet:
             for clock in range(len(self.plan.periods)):
                 attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
                 fds.append(syscalls.perf_event_open(attr.pack(), self._target, cpu))
+            for event in self._beside():
+                # One by one: where the next is refused, these are closed.
+                fds.append(open_chosen(event, self._target, cpu))  # noqa: PERF401 - see above
             ring = Ring(fds[0], self.ring_bytes)
             for fd in fds[1:]:
                 syscalls.share_ring(fd, fds[0])
@@ -121,9 +130,9 @@ class EventSet:
             raise
         ids = tuple(syscalls.event_id(fd) for fd in fds)
         self._open[cpu] = _CpuEvents(cpu, tuple(fds), ids, ring)
-        for clock, clock_id in enumerate(ids):
-            self._clock_ids[clock].append(clock_id)
-            self._cpu_of[clock_id] = cpu
+        for of_event, event_id in zip((*self._clock_ids, *self._beside_ids), ids, strict=True):
+            of_event.append(event_id)
+            self._cpu_of[event_id] = cpu
         return fds[0]
 
     def drop_cpu(self, cpu: int, sink: RecordSink) -> int:
@@ -146,27 +155,30 @@ class EventSet:
         if start:
             ran_ns = _counts(events.fds[0]).enabled_ns - start.enabled_ns
             stopped_ns = min(stopped_ns, start.time_ns + ran_ns)
+        self.first_periods.forget(events.fds)
         del self._open[cpu]
         _close(events)
         return stopped_ns
 
     def enable(self) -> None:
         """Start all clocks; per-command events start at its exec instead."""
-        self._enable(list(self._open))
+        self._enable(list(self._open), starts_together=True)
 
     def enable_cpu(self, cpu: int) -> None:
-        """Start the clocks of one CPU."""
-        self._enable([cpu])
+        """Start the clocks of a CPU that came on line while programs ran."""
+        self._enable([cpu], starts_together=False)
 
-    def _enable(self, cpus: list[int]) -> None:
+    def _enable(self, cpus: list[int], *, starts_together: bool) -> None:
         if self.plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC:
             return
-        for clock, period_ns in enumerate(self.plan.periods):
-            if period_ns in self.plan.periods[:clock]:
-                # Two clocks of one period tick together for ever unless one starts later.
-                time.sleep(period_ns / len(self.plan.periods) / _NS_PER_S)
-            for cpu in cpus:
-                syscalls.enable_event(self._open[cpu].fds[clock])
+        is_timed = starts_together and self.plan.clock == CLOCK_TIMER
+        timers = len(self.plan.periods) if is_timed else 0
+        for cpu in cpus:
+            _, fds, ids, _ = self._open[cpu]
+            if timers:
+                self.first_periods.enable(fds[:timers], ids[:timers])
+            for fd in fds[timers:]:
+                syscalls.enable_event(fd)
         for cpu in cpus:
             # The kernel may count from before the start: only differences say anything.
             enabled_ns = _counts(self._open[cpu].fds[0]).enabled_ns
@@ -237,10 +249,24 @@ class EventSet:
         """Return the ids of each clock, of all CPUs that were ever watched."""
         return self._clock_ids
 
-    def description(self) -> EventDescription:
-        """Return the bank as one event, as perf.data is to show it."""
+    def descriptions(self) -> tuple[EventDescription, ...]:
+        """Return the events as perf.data is to show them: the bank as one, then those beside."""
         ids = tuple(clock_id for ids in self._clock_ids for clock_id in ids)
-        return EventDescription(self.plan.clock_attr(0, self.ring_bytes // 2), ids, self.plan.clock)
+        attr = self.plan.clock_attr(0, self.ring_bytes // 2)
+        return (
+            EventDescription(attr, ids, self.plan.clock),
+            *(
+                EventDescription(event.attr, tuple(ids), event.name)
+                for event, ids in zip(self._beside(), self._beside_ids, strict=True)
+            ),
+        )
+
+    def _beside(self) -> tuple[ChosenEvent, ...]:
+        """Return the events beside the clocks, as they are opened."""
+        return tuple(
+            event._replace(attr=event.attr._replace(wakeup=self.ring_bytes // 2))
+            for event in self.plan.beside
+        )
 
     def cpu_of(self) -> dict[int, int]:
         """Return id → CPU, of all events that were ever open."""
@@ -265,7 +291,7 @@ class EventSet:
         old = syscalls.raise_open_files_limit()
         if old is None:
             # Each clock is a file; the mapping of a ring keeps one more.
-            needed = cpus * (len(self.plan.periods) + 1) + _SPARE_FILES
+            needed = cpus * (len(self.plan.periods) + len(self.plan.beside) + 1) + _SPARE_FILES
             raise CaptureError(
                 f"{cpus} CPUs need {needed} open files: raise the limit with `ulimit -n {needed}`"
             ) from error

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
@@ -21,6 +21,9 @@ from prospect.capture.clock_bank import clock_periods_ns
 from prospect.capture.older_kernels import fit_to_kernel
 from prospect.capture.procfs import read_setting
 from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from prospect.capture.chosen_event import ChosenEvent
 
 SCOPE_SYSTEM = "system"
 SCOPE_TASK = "task"
@@ -45,7 +48,7 @@ SAMPLE_TYPE = (
     | abi.PERF_SAMPLE_PERIOD
 )
 _KERNEL_TEXT_FLAGS = abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT | abi.FLAG_TEXT_POKE
-_SIDE_BAND_FLAGS = (
+SIDE_BAND_FLAGS = (
     abi.FLAG_MMAP
     | abi.FLAG_MMAP_DATA
     | abi.FLAG_MMAP2
@@ -75,6 +78,9 @@ _TASK_CLOCK_LIMIT = (
     " so there is only one."
 )
 
+# What a recording has to say of its clocks, and not where other events are sampled.
+CLOCK_LIMITS = (_ONE_CLOCK_LIMIT, _TASK_CLOCK_LIMIT)
+
 _NO_BRANCH_STACK = (
     "no hardware counter here has a branch stack that follows calls (--call-graph lbr): use"
     " --call-graph auto"
@@ -88,6 +94,7 @@ class EventPlan(NamedTuple):
         attr: the first clock's attributes; those of the others differ by `clock_attr`.
         periods: each clock's `sample_period`: ns, or Hz where `attr.flags` has FLAG_FREQ.
         limits: a sentence for each thing that is missing.
+        beside: further events of every CPU, which fill the clocks' rings.
     """
 
     attr: EventAttr
@@ -95,17 +102,18 @@ class EventPlan(NamedTuple):
     scope: str
     clock: str
     limits: tuple[str, ...]
+    beside: tuple[ChosenEvent, ...] = ()
 
     def clock_attr(self, clock: int, watermark_bytes: int) -> EventAttr:
         """Return one clock's attributes; only the first clock reports mappings and tasks."""
-        flags = self.attr.flags if clock == 0 else self.attr.flags & ~_SIDE_BAND_FLAGS
+        flags = self.attr.flags if clock == 0 else self.attr.flags & ~SIDE_BAND_FLAGS
         return self.attr._replace(
             sample_period=self.periods[clock], flags=flags, wakeup=watermark_bytes
         )
 
     def sampling_attr(self, period: int, watermark_bytes: int) -> EventAttr:
         """Return attributes that take the same samples with a fixed period, and do nothing else."""
-        extra = _SIDE_BAND_FLAGS | _TASK_FLAGS | abi.FLAG_FREQ
+        extra = SIDE_BAND_FLAGS | _TASK_FLAGS | abi.FLAG_FREQ
         return self.attr._replace(
             sample_period=period, flags=self.attr.flags & ~extra, wakeup=watermark_bytes
         )
@@ -120,7 +128,7 @@ class EventPlan(NamedTuple):
     @property
     def redraw_interval_ns(self) -> int:
         """How often a counter's rate is to be redrawn, 0 for timers, which keep their grid."""
-        if self.clock == CLOCK_TIMER:
+        if self.clock != CLOCK_HARDWARE:
             return 0
         # A redraw forgets what has been counted towards the next sample: half a one on average.
         return max(_REDRAW_NS, _SAMPLES_A_REDRAW * _NS_PER_S // self.periods[0])
@@ -159,7 +167,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
         is_system = scope == SCOPE_SYSTEM
         periods = periods_ns if is_system else clock_periods_ns(frequency_hz, 1)
         flags = (
-            _CLOCK_FLAGS | (_SIDE_BAND_FLAGS & ~abi.FLAG_MMAP_DATA) | extra_flags
+            _CLOCK_FLAGS | (SIDE_BAND_FLAGS & ~abi.FLAG_MMAP_DATA) | extra_flags
         ) & ~dropped_flags
         target = _EVERY_TASK if is_system else pid
         attr = _timer_attr(flags, periods[0])

@@ -27,13 +27,14 @@ _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _NO_GROUP = -1
 
 
-def perf_event_open(attr: bytes, pid: int, cpu: int) -> int:
+def perf_event_open(attr: bytes, pid: int, cpu: int, group_fd: int = _NO_GROUP) -> int:
     """Open one event and return its file descriptor, closed on exec.
 
     Args:
         attr: a packed struct perf_event_attr.
         pid: the task to follow, -1 for all.
         cpu: the CPU to watch, -1 for any.
+        group_fd: the event that leads its group, -1 without.
 
     Raises:
         CaptureError: the system call's number is not known for this machine.
@@ -52,7 +53,7 @@ def perf_event_open(attr: bytes, pid: int, cpu: int) -> int:
         buffer,
         ctypes.c_int(pid),
         ctypes.c_int(cpu),
-        ctypes.c_int(_NO_GROUP),
+        ctypes.c_int(group_fd),
         ctypes.c_ulong(abi.PERF_FLAG_FD_CLOEXEC),
     )
     if fd < 0:
@@ -83,6 +84,15 @@ def set_period(fd: int, period: int) -> None:
 def share_ring(fd: int, owner_fd: int) -> None:
     """Make the event write into the ring that is mapped at `owner_fd`, of the same CPU."""
     fcntl.ioctl(fd, abi.PERF_EVENT_IOC_SET_OUTPUT, owner_fd)
+
+
+def set_filter(fd: int, text: str) -> None:
+    """Let a tracepoint's event count only records that the filter fits.
+
+    Raises:
+        OSError: EINVAL where the kernel does not understand it.
+    """
+    fcntl.ioctl(fd, abi.PERF_EVENT_IOC_SET_FILTER, os.fsencode(text) + b"\0")
 
 
 def event_id(fd: int) -> int:

@@ -47,6 +47,9 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 def _write(recording: str, settings: Settings, target: ReportFile) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in report
     gc.disable()
+    from prospect.heap import keep_freed_memory
+
+    keep_freed_memory()
     from dataclasses import replace
 
     from prospect.call_report import examine_calls
@@ -55,14 +58,16 @@ def _write(recording: str, settings: Settings, target: ReportFile) -> None:
     options = _options(settings, colour=takes_escapes(target.descriptor))
     with progress("reading the recording and its images ...") as tell:
         naming = PipelineOptions(
+            lines=settings.inline,
             system_map=settings.system_map or None,
             kernel_image=settings.kernel_image or None,
             use_cache=settings.use_cache,
             debuginfod_s=settings.debuginfod_s,
+            program=settings.program,
             announce=tell,
         )
-        view, estimates, renderer = examine_calls(recording, replace(options, naming=naming))
-    target.put(lambda out: renderer.render(view, estimates, out))
+        write = examine_calls(recording, replace(options, naming=naming))
+    target.put(write)
 
 
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:

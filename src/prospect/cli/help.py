@@ -40,6 +40,10 @@ EXAMPLES = (
     ),
     ("figures for another program", "prospect --format json -f report.json ./program"),
     ("a program that is called report", "prospect -- report"),
+    ("how often something happens", "prospect stat --event page-faults,sched:sched_switch ls"),
+    ("how much runs vary", "prospect stat --repeat 10 ./program"),
+    ("which code misses the cache", "prospect --event cycles,cache-misses ./program"),
+    ("which events there are", "prospect list --check cache"),
     ("what can be profiled here", "prospect doctor"),
 )
 EXIT_STATUS = (

@@ -31,11 +31,16 @@ class Settings(NamedTuple):
     kernel_threshold_s: float = 0.02
     system_map: str = ""
     kernel_image: str = ""
+    program: str = ""
     save: str = ""
     count_syscalls: bool = False
     call_graph: str = ""
+    off_cpu: bool = False
+    count_calls: str = ""
+    count_budget_percent: float = 5.0
     format: str = "text"
     inline: bool = False
+    lines: bool = False
     use_cache: bool = True
     debuginfod_s: float = 30.0
     clear: bool = False
@@ -70,6 +75,12 @@ class Settings(NamedTuple):
     exclude_files: tuple[str, ...] = ()
     whole: bool = False
     whole_images: bool = False
+    events: tuple[str, ...] = ()
+    pids: tuple[int, ...] = ()
+    interval_s: float = 0.0
+    repeat: int = 1
+    fields: bool = False
+    check: bool = False
     help: bool = False
     version: bool = False
 
@@ -90,7 +101,8 @@ class Command(NamedTuple):
 class Option(NamedTuple):
     """An option. `check` turns its value's text into the field's; a flag has none and sets `value`.
 
-    `is_counted` is a flag whose field says how often it was given.
+    `is_counted` is a flag whose field says how often it was given; `is_repeated` an option whose
+    field has all its values, one behind the other.
 
     `commands` names the commands that take it; `help` is complete but for the default, which
     `Settings` knows.
@@ -105,6 +117,7 @@ class Option(NamedTuple):
     check: Callable[[str], Any] | None = None
     value: Any = True
     is_counted: bool = False
+    is_repeated: bool = False
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -120,7 +133,10 @@ RECORD = Command(
     "only record, to a perf.data file that perf and other tools read too",
 )
 REPORT = Command(
-    "report", "[FILE|-]", "report on a recording by prospect or by perf; - reads a pipe", 1
+    "report",
+    "[FILE|-]",
+    "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe",
+    1,
 )
 ANNOTATE = Command(
     "annotate",
@@ -147,6 +163,12 @@ ARCHIVE = Command(
     1,
 )
 CACHE = Command("cache", "", "show what Prospect keeps on disk to save time, or remove it", 0)
+STAT = Command(
+    "stat",
+    "[COMMAND [ARGS...]]",
+    "count events while COMMAND runs, of processes, of CPUs or of the whole system",
+)
+LIST = Command("list", "[PATTERN]", "show the events that this machine has, and what they count", 1)
 DOCTOR = Command("doctor", "", "say what can be profiled here, and what would change it", 0)
 HELP = Command("help", "[SUBCOMMAND]", "show how a subcommand is used", 1)
 EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
@@ -161,6 +183,8 @@ SUBCOMMANDS = (
     DIFF,
     ARCHIVE,
     CACHE,
+    STAT,
+    LIST,
     DOCTOR,
     HELP,
     EXAMPLES,
@@ -239,6 +263,26 @@ OPTIONS = (
         _RECORDS,
     ),
     Option(
+        "count_calls",
+        "",
+        ("count-calls",),
+        "[IMAGE:]NAME[,...]",
+        "count the calls of functions whose names fit these patterns, of COMMAND's own image or "
+        "of IMAGE, a path or the name of a library; the report says what that cost",
+        _RECORDS,
+        values.count_calls,
+    ),
+    Option(
+        "count_budget_percent",
+        "",
+        ("count-budget",),
+        "PERCENT",
+        "let --count-calls take at most this share of the command's CPU time: calls are counted in "
+        "short windows where all would cost more; 100% counts every call at any cost",
+        _RECORDS,
+        values.percent,
+    ),
+    Option(
         "call_graph",
         "",
         ("call-graph",),
@@ -248,6 +292,15 @@ OPTIONS = (
         "the kernel only)",
         _RECORDS,
         values.call_graph,
+    ),
+    Option(
+        "off_cpu",
+        "",
+        ("off-cpu",),
+        "",
+        "also record every switch of the scheduler: the report says how long each thread waited, "
+        "for what, and how long for a CPU",
+        _RECORDS,
     ),
     Option(
         "output",
@@ -295,6 +348,15 @@ OPTIONS = (
         values.file_to_read,
     ),
     Option(
+        "program",
+        "",
+        ("program",),
+        "FILE",
+        "of a gmon.out, the program that wrote it (default: a.out in the same directory)",
+        ("report", "calls"),
+        values.file_to_read,
+    ),
+    Option(
         "save",
         "",
         ("save",),
@@ -317,7 +379,8 @@ OPTIONS = (
         "",
         ("format",),
         "NAME",
-        "write the report as text, json or csv, or its call stacks for another tool: "
+        "write the report as text, json, csv or html (a page for a browser), as gmon for gprof, or "
+        "its call stacks for another tool: "
         f"{', '.join(values.STACK_FORMATS)}",
         _REPORTS,
         values.report_format,
@@ -328,6 +391,14 @@ OPTIONS = (
         ("inline",),
         "",
         "show inlined functions in call stacks, from the source lines of debug information",
+        (*_REPORTS, "calls"),
+    ),
+    Option(
+        "lines",
+        "",
+        ("lines",),
+        "",
+        "show hits also by source line, with the functions that were inlined there",
         _REPORTS,
     ),
     Option(
@@ -336,8 +407,110 @@ OPTIONS = (
         ("format",),
         "text|json",
         "the answer as text or JSON",
-        ("annotate", "cache", "calls", "diff", "doctor"),
+        ("annotate", "cache", "calls", "diff", "doctor", "list"),
         values.text_or_json,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "text|json|csv",
+        "the counts as text, JSON or CSV",
+        ("stat",),
+        values.counts_format,
+    ),
+    Option(
+        "output",
+        "f",
+        ("output",),
+        "FILE",
+        "write the counts to FILE (default: standard output)",
+        ("stat",),
+        values.file_name,
+    ),
+    Option(
+        "events",
+        "",
+        ("event",),
+        "EVENTS",
+        "count these events, separated by commas, groups in braces; may be given several times "
+        "(default: task-clock, switches, migrations, page faults, and cycles, instructions and "
+        "branches where there are counters)",
+        ("stat",),
+        values.events,
+        is_repeated=True,
+    ),
+    Option(
+        "events",
+        "",
+        ("event",),
+        "EVENTS",
+        "sample these events instead of clocks, separated by commas; may be given several times; "
+        "see prospect list",
+        _RECORDS,
+        values.events,
+        is_repeated=True,
+    ),
+    Option(
+        "scope",
+        "V",
+        (),
+        "2|3|4",
+        "count: 2 the command itself, 3 the command and all its descendants, 4 the whole system",
+        ("stat",),
+        values.counted,
+    ),
+    Option(
+        "pids",
+        "p",
+        ("pid",),
+        "PID[,PID...]",
+        "count these processes, until they or COMMAND end",
+        ("stat",),
+        values.pids,
+    ),
+    Option(
+        "cpus",
+        "",
+        ("cpu",),
+        "LIST",
+        "count all that runs on these CPUs, as 0,2-3",
+        ("stat",),
+        values.cpus,
+    ),
+    Option(
+        "interval_s",
+        "",
+        ("interval",),
+        "SEC",
+        "give the counts of every SEC seconds as well; 0 for none",
+        ("stat",),
+        values.seconds,
+    ),
+    Option(
+        "repeat",
+        "",
+        ("repeat",),
+        "N",
+        "run COMMAND N times, and give the mean and its 95% interval",
+        ("stat",),
+        values.positive,
+    ),
+    Option(
+        "fields",
+        "",
+        ("fields",),
+        "",
+        "show also the parameters of units and the fields of tracepoints",
+        ("list",),
+    ),
+    Option(
+        "check",
+        "",
+        ("check",),
+        "",
+        "open each event, and say whether it can be counted and sampled here, or why not",
+        ("list",),
     ),
     Option(
         "most_routines",

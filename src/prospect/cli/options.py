@@ -40,14 +40,25 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
             values[option.keyword] = values.get(option.keyword, 0) + 1
             continue
         try:
-            values[option.keyword] = option.check(text) if option.check else option.value
+            value = option.check(text) if option.check else option.value
+            if option.is_repeated:
+                value = (*values.get(option.keyword, ()), *value)
+            values[option.keyword] = value
         except UsageError as error:
             given = text or "''"
             raise UsageError(f"{spelling} {given}: {error}") from None
     if {"overhead_percent", "frequency_hz"} <= values.keys():
         raise UsageError("--overhead chooses the rate: leave out -H, or --overhead")
-    if "disassemble" in values and values.get("format", "text") not in ("text", "json"):
+    if {"overhead_percent", "events"} <= values.keys():
+        raise UsageError("--overhead is known of clocks only: leave it out, or --event")
+    if "disassemble" in values and values.get("format", "text") not in (
+        "text",
+        "json",
+        "html",
+    ):
         raise UsageError(f"-e: there is no disassembled profile in {values['format']}, give json")
+    if "lines" in values and values.get("format", "text") not in ("text", "json"):
+        raise UsageError(f"--lines: there are no source lines in {values['format']}, give json")
     return Settings(**values), rest
 
 

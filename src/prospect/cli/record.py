@@ -52,6 +52,10 @@ def record_into(
         flush_centiseconds=settings.flush_centiseconds,
         count_syscalls=settings.count_syscalls,
         call_graph=settings.call_graph,
+        off_cpu=settings.off_cpu,
+        count_calls=settings.count_calls,
+        events=settings.events,
+        count_budget_percent=settings.count_budget_percent,
         command_line=command_line,
         use_cache=settings.use_cache,
     )

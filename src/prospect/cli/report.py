@@ -78,6 +78,7 @@ def write(
         kernel_threshold_s=settings.kernel_threshold_s,
         disassemble=settings.disassemble,
         inline=settings.inline,
+        lines=settings.lines,
         calls=calls,
         colour=takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR"),
     )
@@ -85,10 +86,13 @@ def write(
         choices = PipelineOptions(
             system_map=settings.system_map or None,
             kernel_image=settings.kernel_image or None,
-            lines=settings.inline and settings.format in STACK_FORMATS,
-            stacks=bool(calls) or settings.format in STACK_FORMATS,
+            lines=settings.lines
+            or (settings.inline and settings.format in ("html", *STACK_FORMATS)),
+            stacks=bool(calls) or settings.format in ("html", *STACK_FORMATS),
+            waits=True,
             use_cache=settings.use_cache,
             debuginfod_s=settings.debuginfod_s,
+            program=settings.program,
             announce=tell,
             code=_code_choice(settings),
         )
@@ -103,6 +107,8 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
     """Return whose instructions the report shows, None without `-e`."""
     if not settings.disassemble:
         return None
+    from dataclasses import replace
+
     from prospect.assembly.code import code_of_report
     from prospect.profile.disassembly import DisassemblyChoice
 
@@ -112,4 +118,5 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
         settings.kernel_threshold_s,
         settings.disassemble,
     )
-    return code_of_report(settings.syntax, settings.disassembler, settings.gdb_processes, choice)
+    code = code_of_report(settings.syntax, settings.disassembler, settings.gdb_processes, choice)
+    return replace(code, with_lines=settings.format == "html")

@@ -13,6 +13,8 @@ FORMATS = (
     "text",
     "json",
     "csv",
+    "html",
+    "gmon",
     "folded",
     "svg",
     "pprof",
@@ -22,9 +24,9 @@ FORMATS = (
     "chrome",
     "otlp",
 )
-BINARY_FORMATS = ("pprof", "otlp")
+BINARY_FORMATS = ("gmon", "pprof", "otlp")
 # Of call stacks; the others are of the report's figures.
-STACK_FORMATS = FORMATS[3:]
+STACK_FORMATS = FORMATS[5:]
 
 DETAILS = ("2", "3", "4", "k")
 
@@ -81,6 +83,32 @@ def report_format(text: str) -> str:
     if text not in FORMATS:
         raise UsageError(f"give one of {', '.join(FORMATS)}")
     return text
+
+
+def counts_format(text: str) -> str:
+    """Read a format of counts."""
+    if text not in ("text", "json", "csv"):
+        raise UsageError("give text, json or csv")
+    return text
+
+
+def events(text: str) -> tuple[str, ...]:
+    """Read events; what they mean depends on the machine."""
+    if not text:
+        raise UsageError("give events, such as cycles,page-faults; prospect list shows them")
+    return (text,)
+
+
+def counted(text: str) -> str:
+    """Read whom to count."""
+    if text not in ("2", "3", "4"):
+        raise UsageError("give 2 (the command), 3 (and its descendants) or 4 (the whole system)")
+    return text
+
+
+def pids(text: str) -> tuple[int, ...]:
+    """Read numbers of processes with commas between them."""
+    return tuple(positive(part) for part in text.split(","))
 
 
 def text_or_json(text: str) -> str:
@@ -144,6 +172,14 @@ def call_graph(text: str) -> str:
     if not text:
         raise UsageError("give a mode, such as dwarf")
     parse_call_graph(text)
+    return text
+
+
+def count_calls(text: str) -> str:
+    """Read whose calls are counted."""
+    from prospect.capture.call_patterns import parse_call_patterns
+
+    parse_call_patterns(text)
     return text
 
 

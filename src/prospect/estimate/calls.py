@@ -46,6 +46,8 @@ def estimate_calls(view: CallsView) -> tuple[CallEstimates, ...]:
 
 def _event_estimates(event: EventCalls) -> CallEstimates:
     graph = event.graph
+    if graph.event.is_waiting:
+        return _unknown(event)
     design = sampling_design(graph.profile, graph.event_index)
     frames = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)
     rank = np.full(len(graph.frames) + 1, -1, np.int64)
@@ -60,6 +62,17 @@ def _event_estimates(event: EventCalls) -> CallEstimates:
         callees_s=_tree_half_widths(design, event.callees),
         callers_s=_tree_half_widths(design, event.callers),
     )
+
+
+def _unknown(event: EventCalls) -> CallEstimates:
+    """Return no error bars: waits are measured, not sampled."""
+    sizes = [
+        len(event.hottest),
+        len(event.hottest),
+        len(event.callees) if event.callees else 0,
+        len(event.callers) if event.callers else 0,
+    ]
+    return CallEstimates(*(np.full(size, np.nan) for size in sizes))
 
 
 def _is_within(event: EventCalls, frame: int) -> NDArray[np.bool_]:

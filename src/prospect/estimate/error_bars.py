@@ -101,10 +101,10 @@ def error_bars(
     """
     if other is None:
         other = np.full(row_count, -1, np.int64)
-    member = row_of_hit >= 0
-    row = row_of_hit[member]
-    hits = np.bincount(row, design.hits[member], row_count).astype(np.float64)
-    seconds = np.bincount(row, design.seconds[member], row_count).astype(np.float64)
+    # Shifted by one, so that hits in no row need no pass of their own.
+    shifted = row_of_hit + 1
+    hits = np.bincount(shifted, design.hits, row_count + 1)[1:].astype(np.float64)
+    seconds = np.bincount(shifted, design.seconds, row_count + 1)[1:].astype(np.float64)
     local = _local_error(design, row_of_hit, other, hits)
     tick_s = _tick_seconds(design, hits, seconds)
     square_s2 = _square_seconds(design, tick_s)

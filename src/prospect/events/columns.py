@@ -171,6 +171,30 @@ class Losses:
 
 
 @dataclass(frozen=True)
+class Switches:
+    """PERF_RECORD_SWITCH and SWITCH_CPU_WIDE: a task leaves its CPU, or gets one.
+
+    Attributes:
+        order: i64[n].
+        time_ns: u64[n].
+        task: u64[n] who: pid in the low 32 bits, tid in the high 32.
+        cpu: i32[n], -1 if unknown.
+        is_out: bool[n] it left the CPU.
+        is_preempted: bool[n] it left the CPU while it could have gone on.
+    """
+
+    order: NDArray[np.int64]
+    time_ns: NDArray[np.uint64]
+    task: NDArray[np.uint64]
+    cpu: NDArray[np.int32]
+    is_out: NDArray[np.bool_]
+    is_preempted: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+@dataclass(frozen=True)
 class KernelSymbols:
     """PERF_RECORD_KSYMBOL: BPF programs and trampolines as they come and go."""
 
@@ -188,6 +212,7 @@ class Events:
     """Everything that a recording's records say.
 
     Attributes:
+        switches: None where the recording has none.
         names: byte strings that the tables' `name` columns refer to.
         build_ids: byte strings that `Mmaps.build_id` refers to.
         counts: number of records by type, of all types met.
@@ -203,3 +228,4 @@ class Events:
     build_ids: list[bytes]
     counts: dict[int, int] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
+    switches: Switches | None = None

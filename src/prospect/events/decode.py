@@ -76,6 +76,7 @@ def decode(
         build_ids=tables.build_ids,
         counts=dict(sorted(counts.items())),
         damage=tuple(sentences),
+        switches=tables.switches,
     )
 
 

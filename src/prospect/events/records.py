@@ -40,6 +40,8 @@ _SMALL_WORDS = 1 << 10
 # Above this size a record is walked over faster than its payload is searched.
 _LARGE_RECORD_WORDS = 128
 _PROBED_RECORDS = 32
+# So many records with one header are taken for the beginning of more.
+_ALIKE_BEFORE_RUN = 4
 # A strided run shorter than this is not worth its fixed cost.
 _LEAST_RUN = 256
 # Fewer gaps than this are walked one after the other.
@@ -126,7 +128,7 @@ def find_records(
             if proved is None:
                 samples.rewind()
         if proved is None:
-            proved = _walk(view, position, stop)
+            proved = _walk(words, view, position, stop)
             samples.append(words, np.array(proved.samples, np.int64))
         if len(proved.others):
             others.append(words, np.asarray(proved.others, np.int64))
@@ -143,14 +145,25 @@ class _Walk(NamedTuple):
     fault: Fault | None = None
 
 
-def _walk(view: memoryview, position: int, stop: int) -> _Walk:
+def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
     """Follow the headers from `position` until a record begins at or behind `stop`."""
     total = len(view)
     samples: list[int] = []
     others: list[int] = []
+    before = alike = 0
     while position < stop:
         header = view[position]
         size = header >> 48
+        # Samples with copies of stacks are mostly of one size: then all headers are seen at once.
+        alike = alike + 1 if header == before else 0
+        before = header
+        if alike == _ALIKE_BEFORE_RUN and size >= _HEADER_BYTES and not size & 7:
+            alike = 0
+            run = _same_headers(words, position, min(stop, total - (size >> 3) + 1))
+            if header & _TYPE_MASK == abi.PERF_RECORD_SAMPLE and len(run):
+                samples += run
+                position = run.stop
+                continue
         following = position + (size >> 3)
         if size < _HEADER_BYTES or size & 7 or following > total:
             return _Walk(samples, others, position, Fault(position, size))
@@ -160,6 +173,15 @@ def _walk(view: memoryview, position: int, stop: int) -> _Walk:
             others.append(position)
         position = following
     return _Walk(samples, others, position)
+
+
+def _same_headers(words: Words, position: int, stop: int) -> range:
+    """Return where records with the header of the first one follow each other, before `stop`."""
+    step = int(words[position] >> np.uint64(51))
+    heads = words[position:stop:step]
+    differs = np.flatnonzero(heads != words[position])
+    count = int(differs[0]) if len(differs) else len(heads)
+    return range(position, position + count * step, step)
 
 
 def _records_are_large(view: memoryview, start: int) -> bool:
@@ -276,11 +298,11 @@ def _prove(words: Words, view: memoryview, chain: _Chain, stop: int) -> _Walk | 
         unfinished = position < end
         position, end = position[unfinished], end[unfinished]
     for lane_begin, lane_end in zip(position.tolist(), end.tolist(), strict=True):
-        lane = _walk(view, lane_begin, lane_end)
+        lane = _walk(words, view, lane_begin, lane_end)
         if lane.samples or lane.fault or lane.position != lane_end:
             return None
         met.append(lane.others)
-    rest = _walk(view, chain.edge, stop)
+    rest = _walk(words, view, chain.edge, stop)
     if rest.samples or rest.fault:
         return None
     met.append(rest.others)

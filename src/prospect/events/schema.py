@@ -208,7 +208,7 @@ def schema_of(
         read_words=per_event(lambda attr, _: _read_words(attr)[0]),
         read_words_each=per_event(lambda attr, _: _read_words(attr)[1]),
         has_chain=per_event(lambda attr, _: int(attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN != 0)),
-        tail={name: offset_in("tail", name) for name in ("time", "cpu")},
+        tail={name: offset_in("tail", name) for name in ("time", "cpu", "tid")},
         tail_words=per_event(lambda _, layout: layout.tail_words),
         id_word=_id_position(layouts, "sample"),
         id_tail_word=_id_position(layouts, "tail"),

@@ -37,6 +37,8 @@ _BODY_WORDS = {
     abi.PERF_RECORD_LOST_SAMPLES: 2,
     abi.PERF_RECORD_THROTTLE: 4,
     abi.PERF_RECORD_UNTHROTTLE: 4,
+    abi.PERF_RECORD_SWITCH: 1,
+    abi.PERF_RECORD_SWITCH_CPU_WIDE: 2,
     abi.PERF_RECORD_KSYMBOL: 3,
 }
 _NAMED = (
@@ -87,6 +89,7 @@ class Records:
         time_ns: u64[n] from body or tail, 0 without.
         id: u64[n] from the tail, 0 without.
         cpu: i32[n] from the tail, -1 without.
+        task: u64[n] from the tail, pid in the low half, tid in the high one; all ones without.
     """
 
     words: Words
@@ -98,6 +101,7 @@ class Records:
     time_ns: NDArray[np.uint64]
     id: NDArray[np.uint64]
     cpu: NDArray[np.int32]
+    task: NDArray[np.uint64]
 
     def of(self, *types: int) -> Rows:
         """Return the rows of records of `types`; they are the tables' `order`, too."""
@@ -187,6 +191,7 @@ def _describe(words: Words, size: Rows, schema: Schema) -> Records:
     time_word = _TIME_WORD_OF.take(type_)
     time_ns = np.where(time_word > 0, words.take(start + time_word), time_ns)
     cpu = from_tail(at_rows(schema.tail["cpu"], rows), 0xFFFFFFFF)
+    task = from_tail(at_rows(schema.tail["tid"], rows), (1 << 64) - 1)
     id_ = from_tail(schema.id_tail_word, 0)
     name_start = np.where(_IS_NAMED.take(type_), start + _BODY_WORDS_OF.take(type_), -1)
     order = np.argsort(time_ns, kind="stable")
@@ -200,6 +205,7 @@ def _describe(words: Words, size: Rows, schema: Schema) -> Records:
         time_ns=time_ns.take(order),
         id=id_.take(order),
         cpu=cpu.astype(np.uint32).view(np.int32).take(order),
+        task=task.take(order),
     )
 
 

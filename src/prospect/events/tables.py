@@ -20,6 +20,7 @@ from prospect.events.columns import (
     KernelSymbols,
     Losses,
     Mmaps,
+    Switches,
     Tasks,
 )
 
@@ -52,6 +53,7 @@ class SideTables(NamedTuple):
     tasks: Tasks
     losses: Losses
     kernel_symbols: KernelSymbols
+    switches: Switches | None
     names: list[bytes]
     build_ids: list[bytes]
 
@@ -65,6 +67,7 @@ def side_tables(records: Records) -> SideTables:
         _tasks(records, name),
         _losses(records),
         _kernel_symbols(records, name),
+        _switches(records),
         names,
         build_ids,
     )
@@ -214,4 +217,20 @@ def _kernel_symbols(records: Records, name: NDArray[np.int32]) -> KernelSymbols:
         kind=((length_kind_flags >> np.uint64(32)) & _MASK_BYTE).astype(np.uint8),
         unregister=(flags & np.uint64(abi.PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER)) != 0,
         name=name.take(rows),
+    )
+
+
+def _switches(records: Records) -> Switches | None:
+    rows = records.of(abi.PERF_RECORD_SWITCH, abi.PERF_RECORD_SWITCH_CPU_WIDE)
+    if not len(rows):
+        return None
+    misc = records.misc.take(rows)
+    is_out = (misc & abi.PERF_RECORD_MISC_SWITCH_OUT) != 0
+    return Switches(
+        order=rows,
+        time_ns=records.time_ns.take(rows),
+        task=records.task.take(rows),
+        cpu=records.cpu.take(rows),
+        is_out=is_out,
+        is_preempted=is_out & ((misc & abi.PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0),
     )

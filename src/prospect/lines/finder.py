@@ -2,11 +2,14 @@
 
 Comes in: an image, its debug file, and distinct SVMAs. Goes out: `Frames`, and a note where they
 are missing or not whole. What was read of DWARF once is kept on disk under the image's build id.
+Debug information of several images is read on several processors: the library that does so works
+outside of the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,11 +32,29 @@ from prospect.symbols.debug_files import has_debug_info
 from prospect.symbols.recorded_images import identity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
+    from prospect.elf.image import ElfImage
     from prospect.symbols.image_files import DebugImage, FoundImage
+
+
+# Each reader needs several times the memory of what it reads.
+_MOST_READERS = 4
+
+
+class _Holder(NamedTuple):
+    """An image, its separate debug file, and what its symcache is called in the cache on disk."""
+
+    found: FoundImage
+    debug: DebugImage | None
+    key: str
+
+    @property
+    def image(self) -> ElfImage:
+        """What has the DWARF, if any has."""
+        return self.debug.image if self.debug else self.found.image
 
 
 class _Source(NamedTuple):
@@ -63,6 +84,36 @@ class LineFinder:
         self.cache = cache
         self._sources: dict[FileIdentity, _Source] = {}
 
+    def prepare(self, images: Iterable[tuple[FoundImage, Callable[[], DebugImage | None]]]) -> None:
+        """Read the debug information of images that `frames` will be asked about, all at once.
+
+        Args:
+            images: each with what finds its debug file.
+        """
+        holders: dict[FileIdentity, _Holder] = {}
+        contents: dict[FileIdentity, bytes | memoryview | None] = {}
+        for found, find_debug_file in images:
+            identity = identity_of(found)
+            if identity not in self._sources and identity not in holders:
+                holders[identity] = holder = self._holder(found, find_debug_file)
+                contents[identity] = self._kept(holder)
+        missing = [
+            (identity, holder)
+            for identity, holder in holders.items()
+            if contents[identity] is None and _has_lines(holder.image)
+        ]
+        # The largest first, so that none is left to one processor at the end.
+        missing.sort(key=lambda one: -len(one[1].image.data))
+        if missing:
+            readers = min(len(os.sched_getaffinity(0)), _MOST_READERS, len(missing))
+            with ThreadPoolExecutor(readers) as pool:
+                made = pool.map(_converted, [holder for _, holder in missing])
+                for (identity, holder), content in zip(missing, made, strict=True):
+                    contents[identity] = content
+                    self._keep(holder, content)
+        for identity, holder in holders.items():
+            self._sources[identity] = self._source(holder, contents[identity])
+
     def frames(
         self,
         found: FoundImage,
@@ -80,52 +131,56 @@ class LineFinder:
             The frames, and a sentence about what is missing; "" where nothing is.
         """
         identity = identity_of(found)
-        if identity not in self._sources:
-            self._sources[identity] = self._read(found, find_debug_file)
+        self.prepare([(found, find_debug_file)])
         source = self._sources[identity]
         frames = _look_up(source, svma)
         if source.split is None:
             return frames, source.note
         return _with_split(frames, source.split, svma, source.note)
 
-    def _read(self, found: FoundImage, find_debug_file: Callable[[], DebugImage | None]) -> _Source:
+    def _holder(
+        self, found: FoundImage, find_debug_file: Callable[[], DebugImage | None]
+    ) -> _Holder:
         debug = None if has_debug_info(found.image) else find_debug_file()
-        holder = debug.image if debug else found.image
-        load_address = debug_info.load_address(holder)
-        if not has_debug_info(holder):
+        key = cache_key(identity_of(found), found.image, debug.image if debug else None)
+        return _Holder(found, debug, f"{key}+symcache{VERSION}" if key else "")
+
+    def _kept(self, holder: _Holder) -> memoryview | None:
+        """Take a symcache from the cache on disk."""
+        if self.cache is None or not holder.key or not _has_lines(holder.image):
+            return None
+        return self.cache.load_lines(holder.key)
+
+    def _keep(self, holder: _Holder, content: bytes | None) -> None:
+        if self.cache is not None and holder.key and content is not None:
+            self.cache.store_lines(holder.key, content)
+
+    def _source(self, holder: _Holder, content: bytes | memoryview | None) -> _Source:
+        image, found = holder.image, holder.found
+        load_address = debug_info.load_address(image)
+        if not has_debug_info(image):
             return _Source(None, load_address, debug_info.NO_DEBUG_INFO)
-        if not debug_info.is_readable(holder):
+        if not debug_info.is_readable(image):
             return _Source(None, load_address, debug_info.UNREADABLE)
+        debug_image = holder.debug.image if holder.debug else None
         split = SplitLines(
-            holder,
+            image,
             found.file.path,
             cache=self.cache,
-            key=cache_key(identity_of(found), found.image, debug.image if debug else None),
-            is_trusted=_is_trusted(found, debug),
+            key=cache_key(identity_of(found), found.image, debug_image),
+            is_trusted=_is_trusted(holder),
         )
-        split_or_none = split if debug_info.may_be_split(holder) and split.has_units else None
-        content = self._content(found, debug)
+        split_or_none = split if debug_info.may_be_split(image) and split.has_units else None
         symcache = SymCache.parse(content) if content is not None else None
         if content is None or (symcache is not None and not symcache.has_lines):
             note = "" if split_or_none else debug_info.UNREADABLE
             return _Source(None, load_address, note, split_or_none)
-        note = debug_info.SHARED if debug_info.is_shared(holder) else ""
+        note = debug_info.SHARED if debug_info.is_shared(image) else ""
         return _Source(content, load_address, note, split_or_none)
 
-    def _content(self, found: FoundImage, debug: DebugImage | None) -> bytes | memoryview | None:
-        """Take a symcache from the cache on disk, else make it and keep it there."""
-        debug_image = debug.image if debug else None
-        key = cache_key(identity_of(found), found.image, debug_image) if self.cache else None
-        if self.cache is None or key is None:
-            return _converted(found, debug)
-        key = f"{key}+symcache{VERSION}"
-        content = self.cache.load_lines(key)
-        if content is not None:
-            return content
-        made = _converted(found, debug)
-        if made is not None:
-            self.cache.store_lines(key, made)
-        return made
+
+def _has_lines(image: ElfImage) -> bool:
+    return has_debug_info(image) and debug_info.is_readable(image)
 
 
 def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
@@ -161,12 +216,12 @@ def _with_split(
     return whole, "; ".join(notes)
 
 
-def _converted(found: FoundImage, debug: DebugImage | None) -> bytes | None:
+def _converted(holder: _Holder) -> bytes | None:
     """Make a symcache: in a child where the file is of someone else than root or us."""
-    data = debug.image.data if debug else found.image.data
-    return convert(data) if _is_trusted(found, debug) else convert_in_child(data)
+    data = holder.image.data
+    return convert(data) if _is_trusted(holder) else convert_in_child(data)
 
 
-def _is_trusted(found: FoundImage, debug: DebugImage | None) -> bool:
-    is_ours = found.file.owner in (0, os.geteuid())
-    return is_ours and (debug is None or debug.source != NameSource.DEBUG_SERVER)
+def _is_trusted(holder: _Holder) -> bool:
+    is_ours = holder.found.file.owner in (0, os.geteuid())
+    return is_ours and (holder.debug is None or holder.debug.source != NameSource.DEBUG_SERVER)

@@ -31,10 +31,12 @@ class SourcePlaces:
             compiler had it.
         base_dirs: beginnings of the compiler's paths that are taken off for `search_dirs`; of
             those that fit, the longest.
+        as_recorded: whether a file is looked for where the compiler had it.
     """
 
     search_dirs: tuple[str, ...] = ()
     base_dirs: tuple[str, ...] = ()
+    as_recorded: bool = True
 
 
 def find_source(path: str, places: SourcePlaces) -> SourceFile | None:
@@ -64,7 +66,7 @@ def _candidates(path: str, places: SourcePlaces) -> Iterator[str]:
     if below and ".." not in below.split("/"):
         for directory in places.search_dirs:
             yield posixpath.join(directory, below)
-    if path.startswith("/"):
+    if path.startswith("/") and places.as_recorded:
         yield path
 
 

@@ -55,6 +55,7 @@ def encode_features(
     nr_cpus = (info.cpus_available, info.cpus_online)
     times_ns = (info.first_sample_ns, info.last_sample_ns)
     sections = {
+        fmt.HEADER_TRACING_DATA: info.tracing_data,
         fmt.HEADER_BUILD_ID: b"".join(map(_build_id, info.build_ids)),
         fmt.HEADER_HOSTNAME: _string(info.hostname),
         fmt.HEADER_OSRELEASE: _string(info.os_release),

@@ -8,7 +8,7 @@ code that was inlined counts where it is written, not where it was called.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from prospect.profile.counters import run_counters
 from prospect.profile.portions import event_seconds
 from prospect.profile.remarks import run_warnings
 from prospect.profile.routine_choice import chosen_hits, shown_detail
-from prospect.profile.source import innermost, innermost_name
+from prospect.profile.source_sums import Amounts, Pairs, Places, Sums, places_of_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,28 +28,6 @@ if TYPE_CHECKING:
     from prospect.profile.model import EventInfo, Profile
     from prospect.profile.processes import Detail
     from prospect.profile.source import LineTable
-
-
-class Amounts(NamedTuple):
-    """Hits, seconds, half of the 95 % interval and share of rows, all columns of rows [r].
-
-    `half_width_s` is None where nothing is known of the error; shares are of all that was chosen.
-    """
-
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    half_width_s: NDArray[np.float64] | None
-    share: NDArray[np.float64]
-
-    def rows(self, row: NDArray[np.integer]) -> Amounts:
-        """Return some of the rows."""
-        half = self.half_width_s
-        return Amounts(
-            self.hits.take(row),
-            self.seconds.take(row),
-            None if half is None else half.take(row),
-            self.share.take(row),
-        )
 
 
 @dataclass(frozen=True)
@@ -148,8 +126,8 @@ def source_view(
     if functions is not None:
         of_hit = profile.locations.function_index.take(profile.hits.location_index)
         member &= np.isin(of_hit, functions)
-    places = _places(profile, lines)
-    sums = _Sums(profile, half_widths)
+    places = places_of_hits(profile, lines)
+    sums = Sums(profile, half_widths)
     events = [
         _event(sums, lines, places, event, np.flatnonzero(member & (profile.hits.event == event)))
         for event in np.unique(profile.hits.event[member]).tolist()
@@ -174,29 +152,8 @@ def source_view(
     )
 
 
-class _Places(NamedTuple):
-    """Of each hit: row of the file and of the function's name (-1: none), line, and object."""
-
-    file: NDArray[np.int32]
-    name: NDArray[np.int32]
-    line: NDArray[np.int64]
-    object: NDArray[np.int32]
-
-
-def _places(profile: Profile, lines: LineTable) -> _Places:
-    location = profile.hits.location_index
-    file, line = innermost(lines, location)
-    function = profile.locations.function_index.take(location)
-    return _Places(
-        file,
-        innermost_name(lines, location),
-        line.astype(np.int64),
-        profile.functions.object_index.take(function),
-    )
-
-
 def _built(
-    profile: Profile, lines: LineTable, places: _Places, member: NDArray[np.bool_]
+    profile: Profile, lines: LineTable, places: Places, member: NDArray[np.bool_]
 ) -> dict[int, tuple[int, str]]:
     at = np.flatnonzero(member & (places.file >= 0))
     pairs = np.unique(np.stack([places.file.take(at), places.object.take(at)], axis=1), axis=0)
@@ -208,38 +165,8 @@ def _built(
     return built
 
 
-class _Sums:
-    """Adds the hits of one profile up by rows."""
-
-    def __init__(self, profile: Profile, half_widths: HalfWidths | None) -> None:
-        self.profile = profile
-        self._half_widths = half_widths
-
-    def by(self, event: int, at: NDArray[np.int64], row: NDArray[np.integer], rows: int) -> Amounts:
-        """Add up hits of an event: `at` i64[k] which, `row` i[k] where each belongs, -1 nowhere."""
-        hits, info = self.profile.hits, self.profile.run.events[event]
-        known = row >= 0
-        count, period = hits.count.take(at), hits.period.take(at)
-        weight = np.maximum(period, 0) if info.seconds_per_period > 0 else count
-        counted, periods, weights = (
-            np.bincount(row[known], column[known], rows) for column in (count, period, weight)
-        )
-        half = None
-        if self._half_widths is not None:
-            of_hit = np.full(len(hits), -1, np.int32)
-            of_hit[at] = row
-            half = self._half_widths(self.profile, event, of_hit, rows)
-        whole = counted.astype(np.int64)
-        return Amounts(
-            whole,
-            event_seconds(info, whole, periods.astype(np.int64)),
-            half,
-            weights / max(float(weight.sum()), 1.0),
-        )
-
-
 def _event(
-    sums: _Sums, lines: LineTable, places: _Places, event: int, at: NDArray[np.int64]
+    sums: Sums, lines: LineTable, places: Places, event: int, at: NDArray[np.int64]
 ) -> SourceEvent:
     info, hits = sums.profile.run.events[event], sums.profile.hits
     file, line, name = places.file.take(at), places.line.take(at), places.name.take(at)
@@ -254,42 +181,12 @@ def _event(
         ),
         files=_files(
             sums.by(event, at, file, len(lines.files)),
-            _Pairs.of(sums, event, at, file, line),
-            _Pairs.of(sums, event, at, np.where(name >= 0, file, -1), name),
+            Pairs.of(sums, event, at, file, line),
+            Pairs.of(sums, event, at, np.where(name >= 0, file, -1), name),
             _first_lines(file, name, line),
             lines.names,
         ),
     )
-
-
-class _Pairs(NamedTuple):
-    """Distinct (file, second) with hits, in rising order, and their amounts."""
-
-    file: NDArray[np.int64]
-    second: NDArray[np.int64]
-    amounts: Amounts
-
-    @classmethod
-    def of(
-        cls,
-        sums: _Sums,
-        event: int,
-        at: NDArray[np.int64],
-        file: NDArray[np.integer],
-        second: NDArray[np.integer],
-    ) -> _Pairs:
-        """Add up by pairs; a file of -1 is none."""
-        key = (file.astype(np.int64) << 32) | np.maximum(second, 0)
-        distinct, row = np.unique(key[file >= 0], return_inverse=True)
-        rows = np.full(len(file), -1, np.int64)
-        rows[file >= 0] = row
-        amounts = sums.by(event, at, rows, len(distinct))
-        return cls(distinct >> 32, distinct & 0xFFFFFFFF, amounts)
-
-    def of_file(self, file: int) -> NDArray[np.int64]:
-        """Return the rows of a file."""
-        first, last = np.searchsorted(self.file, [file, file + 1]).tolist()
-        return np.arange(first, last)
 
 
 def _first_lines(
@@ -305,8 +202,8 @@ def _first_lines(
 
 def _files(
     files: Amounts,
-    lines: _Pairs,
-    functions: _Pairs,
+    lines: Pairs,
+    functions: Pairs,
     first_line: dict[tuple[int, int], int],
     names: list[str],
 ) -> dict[int, FileHits]:

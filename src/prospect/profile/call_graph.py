@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from prospect.profile.model import EventInfo, Profile
     from prospect.profile.stack_weights import StackSamples
 
+_NS_PER_US = 1000
+
 
 @dataclass(frozen=True)
 class CallGraph:
@@ -162,7 +164,8 @@ def _hits_by_row(
     """Tell hits apart by the row of the forest that they are in.
 
     Returns:
-        The profile with these hits, and i64[h] the row of each, -1 for none.
+        The profile with these hits, and i64[h] the row of each, -1 for none. Hits of waits are
+        microseconds.
     """
     profile = samples.profile
     rows = int(row.max(initial=-1)) + 2
@@ -170,7 +173,13 @@ def _hits_by_row(
     distinct, hit_of_sample = np.unique(packed, return_inverse=True)
     old, row_of_hit = distinct // rows, distinct % rows - 1
     hits = profile.hits
-    count = np.bincount(hit_of_sample, samples.count, len(distinct)).astype(np.int64)
+    is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
+    weight = samples.count
+    if is_waiting.any():
+        # A wait weighs what it lasts, in microseconds: a long one and a short one are not alike.
+        waits = is_waiting.take(samples.of_hit(hits.event))
+        weight = np.where(waits, samples.period // _NS_PER_US, weight)
+    count = np.bincount(hit_of_sample, weight, len(distinct)).astype(np.int64)
     period = np.zeros(len(distinct), np.int64)
     np.add.at(period, hit_of_sample, samples.period)
     return replace(
@@ -185,6 +194,7 @@ def _hits_by_row(
             cause_index=hits.cause_index.take(old),
             count=count,
             period=period,
+            stack_index=None,
         ),
         samples=replace(profile.samples, hit_index=hit_of_sample.astype(np.int32))
         if len(profile.samples)
@@ -226,11 +236,12 @@ def call_arcs(graph: CallGraph) -> Arcs:
 
 def hits_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return bool[h]: the hits whose stack has one of `rows` of the forest in it."""
-    keep = outermost(np.zeros(len(rows), np.int64), graph.begin.take(rows), graph.end.take(rows))
-    begin = graph.begin.take(rows[keep])
-    order = np.argsort(begin)
-    begin, end = begin.take(order), graph.end.take(rows[keep]).take(order)
-    number = np.append(graph.begin, -1).take(graph.row_of_hit)
-    place = np.searchsorted(begin, number, side="right") - 1
-    is_in: NDArray[np.bool_] = (place >= 0) & (number < np.append(end, -1).take(place))
-    return is_in & (graph.row_of_hit >= 0)
+    # How many of their subtrees each number lies in; the last place is that of hits in no row.
+    depth = np.zeros(len(graph.forest) + 2, np.int64)
+    np.add.at(depth, graph.begin.take(rows), 1)
+    np.subtract.at(depth, graph.end.take(rows), 1)
+    is_within = np.cumsum(depth) > 0
+    is_within[-1] = False
+    of_row = np.append(is_within.take(graph.begin), False)
+    is_in: NDArray[np.bool_] = of_row.take(graph.row_of_hit)
+    return is_in

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.call_forest import levels
+from prospect.profile.grouping import distinct_keys
 from prospect.profile.portions import event_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.profile.call_graph import CallGraph
+
+    # (depth, i64[m] hits) → i64[m] their frames at that depth, -1 where their stack has ended.
+    # Each depth is asked for once, from 0 on, and only for hits that the one before had.
+    FrameAt = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
 
 _DEEPEST = 128  # of recursion through several routines more would be printed than is read
 
@@ -64,17 +69,33 @@ def callees_tree(graph: CallGraph, share: float) -> CallTree:
     names, name_of_process = np.unique(graph.profile.processes.name, return_inverse=True)
     process = name_of_process.take(graph.profile.hits.process_index)
     roots = np.where(graph.row_of_hit >= 0, process + len(graph.labels), -1)
-    forest = graph.forest
-    frame_of_row = np.append(forest.frame_index, -1)
-    caller, depth_of_row = np.append(forest.caller_index, -1), np.append(forest.depth, -1)
-    row, inside_out = graph.row_of_hit, []
-    while (depth_of_row.take(row) >= _DEEPEST).any():
-        row = np.where(depth_of_row.take(row) >= _DEEPEST, caller.take(row), row)
-    for depth in range(int(depth_of_row.take(row).max(initial=-1)), -1, -1):
-        is_there = depth_of_row.take(row) == depth
-        inside_out.append(np.where(is_there, frame_of_row.take(row), -1))
-        row = np.where(is_there, caller.take(row), row)
-    return _tree(graph, itertools.chain([roots], reversed(inside_out)), share, names.tolist())
+    number = np.append(graph.begin, -1).take(graph.row_of_hit)
+    rows_by_depth = levels(graph.forest.depth)[:_DEEPEST]
+
+    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not depth:
+            return roots.take(hits)
+        if depth > len(rows_by_depth):
+            return np.full(len(hits), -1, np.int64)
+        return _frames_of_level(graph, rows_by_depth[depth - 1], number.take(hits))
+
+    return _tree(graph, frame_at, share, names.tolist())
+
+
+def _frames_of_level(
+    graph: CallGraph, rows: NDArray[np.int64], number: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the frame of the row that each number is in the subtree of, i64; -1 for none.
+
+    Args:
+        graph: the calls.
+        rows: i64 rows of the forest, all of one depth.
+        number: i64 numbers of rows, as `subtree_ranges` has them.
+    """
+    rows = rows.take(np.argsort(graph.begin.take(rows)))
+    place = np.searchsorted(graph.begin.take(rows), number, side="right") - 1
+    is_in = (place >= 0) & (number < graph.end.take(rows).take(place))
+    return np.where(is_in, graph.forest.frame_index.take(rows).take(place), -1)
 
 
 def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
@@ -95,13 +116,20 @@ def self_callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float)
     return _tree(graph, _outwards(graph, rows), share)
 
 
-def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield the frames of each hit from its row of the forest on outwards, -1 behind the last."""
+def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> FrameAt:
+    """Give the frames of each hit from its row of the forest on outwards, -1 behind the last."""
     frame_of_row = np.append(graph.forest.frame_index, -1)
     caller = np.append(graph.forest.caller_index, -1)
-    for _ in range(_DEEPEST):
-        yield frame_of_row.take(row)
-        row = caller.take(row)
+    row = row.copy()
+
+    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+        if depth:
+            row[hits] = caller.take(row.take(hits))
+        if depth == _DEEPEST:
+            return np.full(len(hits), -1, np.int64)
+        return frame_of_row.take(row.take(hits))
+
+    return frame_at
 
 
 def _outermost_row_of(graph: CallGraph, frames: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -132,7 +160,7 @@ class _Level:
 
 def _tree(
     graph: CallGraph,
-    columns: Iterable[NDArray[np.int64]],
+    frame_at: FrameAt,
     share: float,
     process_names: Sequence[str] = (),
 ) -> CallTree:
@@ -140,7 +168,7 @@ def _tree(
 
     Args:
         graph: the calls.
-        columns: for each depth i64[h] the frame of each hit, -1 where its stack has ended.
+        frame_at: asked for one depth after the other.
         share: see above.
         process_names: what frames beyond the graph's stand for.
     """
@@ -150,20 +178,24 @@ def _tree(
     grown: list[_Level] = []
     least = 0.0
     size = 0
-    above = np.zeros(len(hits), np.int64)
-    for depth, frame in enumerate(columns):
-        member = np.flatnonzero((above >= 0) & (frame >= 0))
+    member, above = np.arange(len(hits)), np.zeros(len(hits), np.int64)
+    room = len(graph.labels) + len(process_names)
+    for depth in itertools.count():
+        frame = frame_at(depth, member)
+        goes_on = frame >= 0
+        member, above, frame = member[goes_on], above[goes_on], frame[goes_on]
         if not len(member):
             break
-        room = len(graph.labels) + len(process_names)
-        key, row = np.unique(above.take(member) * room + frame.take(member), return_inverse=True)
+        bound = (int(above.max()) + 1) * room
+        key, row = distinct_keys(above * room + frame, bound)
         count = np.bincount(row, hits.count.take(member), len(key))
         least = share * float(count.sum()) if not depth else least
         kept = np.flatnonzero(count >= least)
         rank = np.full(len(key), -1, np.int64)
         rank[kept] = np.arange(len(kept))
+        above = rank.take(row)
         of_hit = np.full(len(hits), -1, np.int64)
-        of_hit[member] = rank.take(row)
+        of_hit[member] = above
         grown.append(
             _Level(
                 first=size,
@@ -175,7 +207,7 @@ def _tree(
             )
         )
         size += len(kept)
-        above = of_hit
+        member, above = member[above >= 0], above[above >= 0]
     return _in_order(grown, [*graph.labels, *process_names], seconds)
 
 

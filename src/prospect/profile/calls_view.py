@@ -14,6 +14,7 @@ from prospect.errors import UsageError
 from prospect.profile.call_graph import call_arcs, call_graph, frame_totals
 from prospect.profile.call_tree import callees_tree, callers_tree, self_callers_tree
 from prospect.profile.counters import run_counters
+from prospect.profile.model import MODE_USER
 from prospect.profile.portions import event_has_time
 from prospect.profile.remarks import run_warnings
 from prospect.profile.routine_choice import shown_detail
@@ -63,6 +64,7 @@ class EventCalls:
         graph: its calls.
         has_time: whether its hits are time.
         without_callers: hits on whose stack nothing stands but the routine itself.
+        remedy: what would have told most callers in user space; "" where it is not known.
         totals: by frame.
         hottest: i64[n] frames in the table of totals.
         callees, callers, arcs: None where they were not asked for.
@@ -72,6 +74,7 @@ class EventCalls:
     graph: CallGraph
     has_time: bool
     without_callers: int
+    remedy: str
     totals: FrameTotals
     hottest: NDArray[np.int64]
     callees: CallTree | None
@@ -138,6 +141,7 @@ def _event_calls(
         graph=graph,
         has_time=event_has_time(graph.event),
         without_callers=int(graph.self_hits[is_root].sum()),
+        remedy=_remedy(graph, is_root),
         totals=totals,
         hottest=hottest,
         callees=callees_tree(graph, choice.share) if CALLEES in sections else None,
@@ -145,6 +149,21 @@ def _event_calls(
         arcs=call_arcs(graph) if GRAPH in sections else None,
         blocks=_blocks(graph, totals, choice),
     )
+
+
+def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
+    """Return what to record with where most hits in user space have no caller, and no copies."""
+    hits = graph.profile.hits
+    is_user = (hits.mode == MODE_USER) & (graph.row_of_hit >= 0)
+    count, row = hits.count[is_user], graph.row_of_hit[is_user]
+    alone = int(count[is_root.take(row)].sum())
+    if graph.profile.stack_quality is not None or 2 * alone <= int(count.sum()):
+        return ""
+    run = graph.profile.run
+    if not run.recorder:  # nor could it be recorded otherwise
+        return ""
+    cause = "The code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
+    return f"{cause}: record with --call-graph auto or dwarf."
 
 
 def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_LEAST_TABLE = 1 << 16
+
 
 def group_sums(
     keys: Sequence[NDArray[Any]], values: Sequence[NDArray[np.int64]]
@@ -48,6 +50,23 @@ def group_sums(
         unpacked.append(column.astype(np.int64))
     unpacked.append(distinct.astype(np.int64))
     return unpacked[::-1], sums
+
+
+def distinct_keys(
+    keys: NDArray[np.int64], bound: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct keys, ascending, and the row of each key among them, i64[n].
+
+    Args:
+        keys: i64[n] none negative.
+        bound: above all keys; where it is not much larger than n, nothing is sorted.
+    """
+    if bound > max(_LEAST_TABLE, 4 * len(keys)):
+        distinct, row = np.unique(keys, return_inverse=True)
+        return distinct, row.astype(np.int64)
+    is_there = np.zeros(bound, np.bool_)
+    is_there[keys] = True
+    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1).take(keys)
 
 
 @dataclass(frozen=True)

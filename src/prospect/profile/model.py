@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prospect.profile.call_counts import CallCounts
     from prospect.profile.source import CodeTable, LineTable
     from prospect.profile.stack_quality import StackQuality
+    from prospect.profile.thread_times import ThreadTimes
 
 BIRTH_PREEXISTING = 0
 BIRTH_FORK = 1
@@ -44,6 +46,7 @@ CAUSE_UNRECORDED = 8  # kernel time of a recording without kernel chains
 
 STOP_THROTTLED = 0
 STOP_FULL = 1
+STOP_RESTARTED = 2
 
 NO_CPU = 0xFFFF
 
@@ -179,6 +182,8 @@ class HitTable:
         cause_index: i32[h] into causes.
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods, in the event's unit.
+        stack_index: i32[h] into `Profile.stacks`: the hits' own frame, in profiles that have stacks
+            and no samples; None in all others, where a hit has as many stacks as samples.
     """
 
     process_index: NDArray[np.int32]
@@ -189,6 +194,7 @@ class HitTable:
     cause_index: NDArray[np.int32]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
+    stack_index: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.count)
@@ -280,13 +286,14 @@ class ClockTable:
 
 @dataclass(frozen=True)
 class ClockStopTable:
-    """When, as the kernel says, a clock delivered nothing.
+    """When a clock delivered nothing, as the kernel says, or left its grid.
 
     Attributes:
         kind: u8[s] STOP_THROTTLED: the kernel stopped the timer for taking too much time;
-            STOP_FULL: the buffer was full until `end_ns`, since when is not said.
+            STOP_FULL: the buffer was full until `end_ns`, since when is not said;
+            STOP_RESTARTED: a first period of another length ended: the clock's grid begins here.
         clock_index: i32[s] into clocks.
-        begin_ns, end_ns: u64[s]; equal for STOP_FULL.
+        begin_ns, end_ns: u64[s]; equal for STOP_FULL and STOP_RESTARTED.
     """
 
     kind: NDArray[np.uint8]
@@ -306,6 +313,7 @@ class EventInfo:
     divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 where a period is not
     time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where there is no rate).
     `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
+    `is_waiting`: each sample is a wait off the CPU, and its period how long that was: exact.
     """
 
     name: str
@@ -314,6 +322,7 @@ class EventInfo:
     frequency_hz: float
     excludes_kernel: bool = False
     clocks: int = 1
+    is_waiting: bool = False
 
 
 @dataclass(frozen=True)
@@ -331,6 +340,7 @@ class RunInfo:
         statistics: Prospect's counters by name (docs/report.md), as far as they exist.
         accounting: the kernel's own books of the interval, in seconds, under flat names.
         cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
+        has_user_callers: whether samples were to tell who called in user space.
     """
 
     origin: str
@@ -356,6 +366,7 @@ class RunInfo:
     statistics: dict[str, int] = field(default_factory=dict)
     accounting: dict[str, Any] = field(default_factory=dict)
     cpu_accounting: dict[int, dict[str, float]] = field(default_factory=dict)
+    has_user_callers: bool = False
 
 
 @dataclass(frozen=True)
@@ -402,9 +413,10 @@ class LossTable:
 class Profile:
     """A whole profile. See docs/design.md for the picture of its tables.
 
-    `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts;
-    None unless asked for. `stacks` is None where the recording has no call chains, `stack_quality`
-    where it has no copies of stacks.
+    `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts,
+    `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
+    recording has no call chains, `stack_quality` where it has no copies of stacks, `threads`, what
+    each thread did all its life, where it has no switches.
     """
 
     run: RunInfo
@@ -425,3 +437,5 @@ class Profile:
     syscalls: SyscallTable | None = None
     stacks: StackTable | None = None
     stack_quality: StackQuality | None = None
+    call_counts: CallCounts | None = None
+    threads: ThreadTimes | None = None

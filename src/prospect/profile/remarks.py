@@ -27,6 +27,8 @@ def run_notes(
         shown: the `-V` that is shown.
     """
     notes = list(profile.run.limits)
+    if profile.run.has_user_callers and profile.stacks is None:
+        notes.append("The recording has call stacks: prospect calls says who called whom.")
     if asked != shown:
         notes.append(
             f"The recording does not say which process is COMMAND, "

@@ -95,6 +95,25 @@ def _innermost_frame(lines: LineTable, row: NDArray[np.integer]) -> NDArray[np.i
     return np.where(known, end - 1, len(lines.line))
 
 
+def function_chains(lines: LineTable) -> NDArray[np.int64]:
+    """Number the ways through inlined functions that lead to instructions, by their names.
+
+    Returns:
+        i64[r] for each row the number of its way; -1 where it has no frames.
+    """
+    depth = np.diff(lines.frame_start)
+    chain = np.full(len(lines), -1, np.int64)
+    met = 0
+    for level in range(int(depth.max(initial=0))):
+        deep = np.flatnonzero(depth > level)
+        name = lines.name_index.take(lines.frame_start.take(deep) + level).astype(np.int64)
+        key = (chain.take(deep) + 1) * (len(lines.names) + 1) + name + 1
+        distinct, place = np.unique(key, return_inverse=True)
+        chain[deep] = place + met
+        met += len(distinct)
+    return chain
+
+
 @dataclass(frozen=True)
 class SourceFile:
     """A source file that was found here.

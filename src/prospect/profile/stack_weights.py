@@ -210,6 +210,16 @@ def weights_by_event(weights: StackWeights) -> Iterator[tuple[int, StackWeights]
         yield event, weights.chosen(weights.event == event)
 
 
+def main_weights(profile: Profile, weights: StackWeights) -> StackWeights:
+    """Return the rows of the first event; with waits, of all that is time: that is wall time."""
+    events = profile.run.events
+    present = np.unique(weights.event).tolist()
+    if any(events[event].is_waiting for event in present):
+        timed = [event for event in present if event_has_time(events[event])]
+        return weights.chosen(np.isin(weights.event, timed))
+    return weights.chosen(weights.event == present[0]) if present else weights
+
+
 def nanoseconds(
     profile: Profile,
     event: NDArray[np.int64],
@@ -279,8 +289,8 @@ def _with_single_frames(
 ) -> tuple[StackTable, NDArray[np.int64]]:
     """Return stacks and the stack of every sample, those of one frame added where it has none."""
     stacks = profile.stacks or StackTable(*(np.empty(0, np.int32) for _ in range(4)))  # type: ignore[arg-type]
-    recorded = profile.samples.stack_index
-    if recorded is None or profile.stacks is None or not len(profile.samples):
+    recorded = profile.samples.stack_index if len(profile.samples) else profile.hits.stack_index
+    if recorded is None or profile.stacks is None:
         stack_index = np.full(len(hit_index), -1, np.int64)
     else:
         stack_index = recorded.astype(np.int64)

@@ -34,6 +34,8 @@ from prospect.profile.quality import SymbolQuality, symbol_quality
 from prospect.profile.remarks import run_notes, run_warnings
 from prospect.profile.routines import RoutineTable, RoutineTables, routine_tables
 from prospect.profile.syscalls import SyscallFigures, syscall_figures
+from prospect.profile.waiting import Waiting, waiting
+from prospect.profile.waits import without_waits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,6 +113,7 @@ class ReportView:
         mapping_rows: rows of `profile.mappings` by process, in address order.
         parents: i64[p] the row that forked each process, -1 where unknown.
         ended_by_exec: bool[p] rows whose process went on as another program.
+        waiting: what threads did and where they waited; None where switches were not recorded.
     """
 
     profile: Profile
@@ -124,6 +127,7 @@ class ReportView:
     mapping_rows: RowsByGroup
     parents: NDArray[np.int64]
     ended_by_exec: NDArray[np.bool_]
+    waiting: Waiting | None = None
 
 
 def report_view(
@@ -148,7 +152,8 @@ def report_view(
     for option, threshold_s in (("-m", user_threshold_s), ("-k", kernel_threshold_s)):
         if not (math.isfinite(threshold_s) and threshold_s >= 0):
             raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
-    profile = complete(profile)
+    whole = complete(profile)
+    profile = without_waits(whole)
     shown = shown_detail(profile.processes, detail)
     present = np.unique(profile.hits.event).tolist() or [0]
     events = tuple(
@@ -171,6 +176,7 @@ def report_view(
         ),
         parents=forking_parents(profile.processes),
         ended_by_exec=ended_by_exec(profile.processes),
+        waiting=waiting(whole, shown),
     )
 
 

@@ -9,12 +9,14 @@ from prospect.estimate.half_widths import half_widths
 from prospect.estimate.late_routines import lateness_of_view
 from prospect.estimate.report import estimate_report
 from prospect.profile.disassembly import event_code
+from prospect.profile.source_lines import event_lines
 
 if TYPE_CHECKING:
     from prospect.estimate.late_routines import LateRoutines
     from prospect.estimate.lateness import Lateness
     from prospect.estimate.report import EventEstimates
     from prospect.profile.disassembly import EventCode
+    from prospect.profile.source_lines import EventLines
     from prospect.profile.view import EventView, ReportView
 
 
@@ -27,6 +29,7 @@ class EventReport(NamedTuple):
         estimates: its error bars and marks.
         late: the late shares of its kernel routines, None where its clock is no timer.
         code: its hits by instruction, None unless asked for.
+        lines: its hits by source line, likewise.
     """
 
     view: ReportView
@@ -34,10 +37,11 @@ class EventReport(NamedTuple):
     estimates: EventEstimates
     late: LateRoutines | None
     code: EventCode | None
+    lines: EventLines | None = None
 
 
 def event_reports(
-    view: ReportView, lateness: Lateness | None, disassemble: int = 0
+    view: ReportView, lateness: Lateness | None, disassemble: int = 0, *, lines: bool = False
 ) -> list[EventReport]:
     """Estimate the errors of a report.
 
@@ -46,12 +50,15 @@ def event_reports(
         lateness: of its profile's samples, None where it is not known.
         disassemble: whether instructions are shown: not at all, of the routines that pass the
             thresholds (1) or of every one (2).
+        lines: whether hits are shown by source line.
 
     Raises:
-        UsageError: instructions are asked for, and the profile was made without.
+        UsageError: instructions or lines are asked for, and the profile was made without.
     """
     if disassemble and view.profile.code is None:
         raise UsageError("the profile has no instructions: open the recording with code=True")
+    if lines and view.profile.lines is None:
+        raise UsageError("the profile has no source lines: open the recording with lines=True")
     estimates = estimate_report(view).events
     late = lateness_of_view(view, lateness)
     return [
@@ -61,6 +68,7 @@ def event_reports(
             of_event,
             routines,
             event_code(view, event, disassemble, half_widths) if disassemble else None,
+            event_lines(view, event, half_widths) if lines else None,
         )
         for event, of_event, routines in zip(view.events, estimates, late, strict=True)
     ]

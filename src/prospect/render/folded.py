@@ -3,7 +3,7 @@
 Comes in: samples with stacks. Goes out: ``comm;outermost;...;innermost COUNT`` in UTF-8, sorted, as
 stackcollapse-perf.pl writes it and flamegraph.pl, inferno, speedscope and others read it. ``_[k]``
 marks the kernel's frames, ``_[i]`` inlined ones, ``_[j]`` JIT code. The first event with samples is
-written.
+written; where waits were recorded, the time on and off the CPU, in microseconds.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from prospect.profile.frames import frame_annotations, frame_labels, frame_table, named_forest
-from prospect.profile.stack_weights import paths, stack_weights, weights_by_event
+from prospect.profile.stack_weights import main_weights, nanoseconds, paths, stack_weights
 from prospect.render.escape import escaped
 from prospect.render.stack_renderer import StackRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.profile.stack_weights import StackSamples
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+    from prospect.profile.stack_weights import StackSamples, StackWeights
 
 _PART = 1 << 14
+_NS_PER_US = 1000
 
 
 @dataclass(frozen=True)
@@ -35,34 +41,40 @@ class FoldedRenderer(StackRenderer):
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the lines, sorted."""
-        for _, weights in weights_by_event(stack_weights(samples)):
-            profile = samples.profile
-            frames = frame_table(profile, inlined=self.inline)
-            forest = named_forest(samples.stacks, frames)
-            annotated = zip(
-                frame_labels(profile, frames), frame_annotations(profile, frames), strict=True
-            )
-            words = [f"{_word(label)}{mark}" for label, mark in annotated]
-            roots = [_word(comm) for comm in profile.comms]
-            counts: Counter[str] = Counter()
-            for first in range(0, len(weights), _PART):
-                part = slice(first, first + _PART)
-                rows = forest.row_of_stack.take(weights.stack_index[part])
-                start, path = paths(forest.caller_index, forest.depth, rows)
-                frame = forest.frame_index.take(path).tolist()
-                bounds = start.tolist()
-                for number, (comm, count) in enumerate(
-                    zip(
-                        weights.comm_index[part].tolist(),
-                        weights.count[part].tolist(),
-                        strict=True,
-                    )
-                ):
-                    stack = [words[f] for f in frame[bounds[number] : bounds[number + 1]]]
-                    counts[";".join((roots[comm], *stack))] += count
-            for line in sorted(counts):
+        profile = samples.profile
+        weights = main_weights(profile, stack_weights(samples))
+        values = _values(profile, weights)
+        frames = frame_table(profile, inlined=self.inline)
+        forest = named_forest(samples.stacks, frames)
+        annotated = zip(
+            frame_labels(profile, frames), frame_annotations(profile, frames), strict=True
+        )
+        words = [f"{_word(label)}{mark}" for label, mark in annotated]
+        roots = [_word(comm) for comm in profile.comms]
+        counts: Counter[str] = Counter()
+        for first in range(0, len(weights), _PART):
+            part = slice(first, first + _PART)
+            rows = forest.row_of_stack.take(weights.stack_index[part])
+            start, path = paths(forest.caller_index, forest.depth, rows)
+            frame = forest.frame_index.take(path).tolist()
+            bounds = start.tolist()
+            for number, (comm, value) in enumerate(
+                zip(weights.comm_index[part].tolist(), values[part].tolist(), strict=True)
+            ):
+                stack = [words[f] for f in frame[bounds[number] : bounds[number + 1]]]
+                counts[";".join((roots[comm], *stack))] += value
+        for line in sorted(counts):
+            if counts[line]:
                 yield f"{line} {counts[line]}\n".encode()
-            return
+
+
+def _values(profile: Profile, weights: StackWeights) -> NDArray[np.int64]:
+    """Return i64[w] samples; where waits are among them, microseconds."""
+    is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
+    if not is_waiting.take(weights.event).any():
+        return weights.count
+    time_ns = nanoseconds(profile, weights.event, weights.count, weights.period)
+    return time_ns // _NS_PER_US
 
 
 def _word(name: str) -> str:

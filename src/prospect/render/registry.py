@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from prospect.render.renderer import Renderer
 
 RENDERERS: dict[str, tuple[str, str]] = {
-    "text": ("prospect.render.text", "TextRenderer"),
-    "json": ("prospect.render.json", "JsonRenderer"),
+    "text": ("prospect.render.text.report", "TextRenderer"),
+    "json": ("prospect.render.json.report", "JsonRenderer"),
     "csv": ("prospect.render.csv", "CsvRenderer"),
+    "html": ("prospect.render.html", "HtmlRenderer"),
+    "gmon": ("prospect.render.gmon", "GmonRenderer"),
     "folded": ("prospect.render.folded", "FoldedRenderer"),
     "svg": ("prospect.render.svg", "SvgRenderer"),
     "pprof": ("prospect.render.pprof", "PprofRenderer"),

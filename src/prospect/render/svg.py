@@ -2,8 +2,9 @@
 
 Comes in: samples with stacks. Goes out: an SVG 1.1 document without scripts, links or anything from
 elsewhere: outermost callers at the bottom, as wide as their share of the first event's time, or of
-its samples where it has none; names in full and figures show under the pointer. Frames of less than
-0.1 % are left out, more of them where the file would pass 2 MB; the picture says so.
+its samples where it has none; of all time on and off the CPU where waits were recorded. Names in
+full and figures show under the pointer. Frames of less than 0.1 % are left out, more of them where
+the file would pass 2 MB; the picture says so.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from prospect.profile.frames import (
 )
 from prospect.profile.grouping import group_sums
 from prospect.profile.portions import event_has_time
-from prospect.profile.stack_weights import nanoseconds, paths, stack_weights, weights_by_event
+from prospect.profile.stack_weights import main_weights, nanoseconds, paths, stack_weights
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.stack_renderer import StackRenderer
 
@@ -72,17 +73,18 @@ class SvgRenderer(StackRenderer):
         profile = samples.profile
         frames = frame_table(profile, inlined=self.inline)
         forest = named_forest(samples.stacks, frames)
-        for event, weights in weights_by_event(stack_weights(samples)):
-            sums = _inclusive(profile, forest, weights)
-            title = _title(profile, event)
-            least = _LEAST_SHARE
-            picture = _picture(title, _boxes(profile, frames, forest, sums, least), least)
-            while len(picture) > _MOST_BYTES:
-                least *= 2
-                picture = _picture(title, _boxes(profile, frames, forest, sums, least), least)
-            yield picture
+        weights = main_weights(profile, stack_weights(samples))
+        if not len(weights):
+            yield _picture(_title(profile, [0]), [], _LEAST_SHARE)
             return
-        yield _picture(_title(profile, 0), [], _LEAST_SHARE)
+        sums = _inclusive(profile, forest, weights)
+        title = _title(profile, np.unique(weights.event).tolist())
+        least = _LEAST_SHARE
+        picture = _picture(title, _boxes(profile, frames, forest, sums, least), least)
+        while len(picture) > _MOST_BYTES:
+            least *= 2
+            picture = _picture(title, _boxes(profile, frames, forest, sums, least), least)
+        yield picture
 
 
 class _Sums(NamedTuple):
@@ -154,10 +156,10 @@ def _figure(value: int, total: int, unit: str) -> str:
     return f"{shown}, {100 * value / total:.2f} %"
 
 
-def _title(profile: Profile, event: int) -> str:
+def _title(profile: Profile, events: list[int]) -> str:
     run = profile.run
     what = " ".join(run.command) or run.origin
-    return f"{what}: {run.events[event].name}"
+    return f"{what}: {' + '.join(run.events[event].name for event in events)}"
 
 
 def _picture(title: str, boxes: list[_Box], least: float) -> bytes:

@@ -69,3 +69,24 @@ def test_a_rate_is_told_by_the_event_or_by_the_recorder_or_by_the_period():
     assert event_info(CLOCK, RecordingInfo(extras={"frequency_hz": 200})).frequency_hz == 200
     assert event_info(CLOCK, RecordingInfo(extras={})).frequency_hz == 100
     assert event_info(CLOCK, RecordingInfo(extras={"frequency_hz": -3})).frequency_hz == 100
+
+
+@pytest.mark.parametrize(
+    ("sample_type", "flags", "stack_bytes", "tells"),
+    [
+        (abi.PERF_SAMPLE_IP, 0, 0, False),
+        (abi.PERF_SAMPLE_CALLCHAIN, 0, 0, True),
+        (abi.PERF_SAMPLE_CALLCHAIN, abi.FLAG_EXCLUDE_CALLCHAIN_USER, 0, False),
+        (abi.PERF_SAMPLE_CALLCHAIN, abi.FLAG_EXCLUDE_CALLCHAIN_USER, 8192, True),
+    ],
+)
+def test_a_run_knows_whether_callers_in_user_space_were_recorded(
+    sample_type, flags, stack_bytes, tells
+):
+    attr = CLOCK_ATTR._replace(
+        sample_type=CLOCK_ATTR.sample_type | sample_type,
+        flags=CLOCK_ATTR.flags | flags,
+        sample_stack_user=stack_bytes,
+    )
+    run, _ = run_of(RecordingInfo(events=(CLOCK._replace(attr=attr),)))
+    assert run.has_user_callers is tells

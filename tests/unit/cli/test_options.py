@@ -48,6 +48,7 @@ from prospect.errors import UsageError
         (["--freq=9"], "frequency_hz", 9),
         (["-e"], "disassemble", 1),
         (["-ee"], "disassemble", 2),
+        (["--lines"], "lines", True),
         (["-e", "--disassemble"], "disassemble", 2),
         (["--disassembler", "library"], "disassembler", "library"),
         (["-g3"], "gdb_processes", 3),

@@ -29,6 +29,11 @@ def test_every_format_can_be_asked_for(name):
     assert (settings.format, settings.inline, words) == (name, True, ["perf.data"])
 
 
+def test_the_page_can_have_instructions():
+    settings = parse(REPORT, ["-e", "--format", "html", "perf.data"])[0]
+    assert (settings.format, settings.disassemble) == ("html", 1)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_imports_no_other(name):
     script = (
@@ -38,7 +43,8 @@ def test_a_format_imports_no_other(name):
     ran = subprocess.run(
         [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
     )
-    others = {module for other, (module, _) in RENDERERS.items() if other != name}
+    needed = {name, "json"} if name == "html" else {name}  # the page carries the JSON report
+    others = {module for other, (module, _) in RENDERERS.items() if other not in needed}
     assert others.isdisjoint(ran.stdout.split())
 
 

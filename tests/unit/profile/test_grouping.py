@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.profile.grouping import group_sums, rows_by_group
+from prospect.profile.grouping import distinct_keys, group_sums, rows_by_group
 
 
 def _columns(rows, count):
@@ -54,3 +54,10 @@ def test_rows_by_group_gives_each_group_its_rows_in_order(rows):
         expected = [row for row, (of, _) in enumerate(rows) if of == number]
         assert sorted(got) == expected
         assert [rows[row][1] for row in got] == sorted(rows[row][1] for row in expected)
+
+
+@given(st.lists(st.integers(0, 40), max_size=60), st.sampled_from([41, 2**40]))
+def test_distinct_keys_are_those_of_a_sort(keys, bound):
+    distinct, row = distinct_keys(np.array(keys, np.int64), bound)
+    assert distinct.tolist() == sorted(set(keys))
+    assert distinct.take(row).tolist() == keys

@@ -13,10 +13,10 @@ from builders.stacks import stacks_profile
 from prospect.estimate.calls import estimate_calls
 from prospect.profile.calls_view import SECTIONS, CallsChoice, calls_view
 from prospect.profile.sample_choice import SampleChoice
-from prospect.render.json import JsonRenderer
 from prospect.render.json.calls import JsonCalls
-from prospect.render.text import TextRenderer
+from prospect.render.json.report import JsonRenderer
 from prospect.render.text.calls import TextCalls
+from prospect.render.text.report import TextRenderer
 
 TESTS = Path(__file__).parents[2]
 PAGE = (TESTS.parent / "docs" / "calls.md").read_text()
@@ -88,8 +88,10 @@ def test_a_report_shows_calls_behind_everything_else():
     text, document = io.BytesIO(), io.BytesIO()
     TextRenderer("4", calls=("totals",)).render(stacks_profile(), text)
     JsonRenderer("4", calls=("totals", "graph")).render(stacks_profile(), document)
-    assert text.getvalue().decode().endswith(
-        rendered(TextCalls(), CallsChoice(SampleChoice("4"), ("totals",))).decode()
+    assert (
+        text.getvalue()
+        .decode()
+        .endswith(rendered(TextCalls(), CallsChoice(SampleChoice("4"), ("totals",))).decode())
     )
     (calls,) = json.loads(document.getvalue())["calls"]
     assert {row["name"] for row in calls["routines"]} >= {"main", "work"}

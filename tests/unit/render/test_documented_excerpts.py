@@ -17,6 +17,7 @@ GOLDEN = [
         "interrupted_v4.txt",
         "ledger.txt",
         "disassembled.txt",
+        "source_lines.txt",
     )
 ]
 

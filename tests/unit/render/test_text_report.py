@@ -17,7 +17,7 @@ from builders.profile import (
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL, EventInfo
 from prospect.profile.naming import NameSource
 from prospect.render.escape import display_width
-from prospect.render.text import TextRenderer
+from prospect.render.text.report import TextRenderer
 
 
 def _report(profile, **options):

@@ -1,7 +1,4 @@
-"""The JSON report: the same figures as the text report, for programs."""
+"""The JSON report: the same figures as the text report, for programs.
 
-from __future__ import annotations
-
-from prospect.render.json.report import JsonRenderer
-
-__all__ = ["JsonRenderer"]
+Nothing is imported here: a document of counts has no use for the whole report.
+"""

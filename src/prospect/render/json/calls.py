@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prospect.render.encoding import encoded
+from prospect.estimate.call_counts import CallNumbers, call_numbers
+from prospect.render.encoding import encoded, finite
 from prospect.render.json.fields import event_fields, stack_quality_fields
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
@@ -60,10 +61,14 @@ def _document(view: CallsView, estimates: tuple[CallEstimates, ...]) -> Iterator
 
 def calls_fields(view: CallsView, estimates: tuple[CallEstimates, ...]) -> list[dict[str, Any]]:
     """Return the calls of each event."""
-    return [_event(event, known) for event, known in zip(view.events, estimates, strict=True)]
+    numbers = call_numbers(view) or CallNumbers({}, {})
+    return [
+        _event(event, known, numbers) for event, known in zip(view.events, estimates, strict=True)
+    ]
 
 
-def _event(event: EventCalls, known: CallEstimates) -> dict[str, Any]:
+def _event(event: EventCalls, known: CallEstimates, numbers: CallNumbers) -> dict[str, Any]:
+    function = event.graph.frames.function_index
     graph, totals, rows = event.graph, event.totals, event.hottest
     return {
         **event_fields(event.event),
@@ -77,16 +82,17 @@ def _event(event: EventCalls, known: CallEstimates) -> dict[str, Any]:
                 "object": graph.object_path(frame),
                 "total_hits": int(totals.total_hits[frame]),
                 "total_s": float(totals.total_s[frame]),
-                "total_half_width_s": float(total),
+                "total_half_width_s": finite(float(total)),
                 "self_hits": int(totals.self_hits[frame]),
                 "self_s": float(totals.self_s[frame]),
-                "self_half_width_s": float(own),
+                "self_half_width_s": finite(float(own)),
+                "calls": numbers.of_routine.get(int(function[frame])),
             }
             for frame, total, own in zip(rows.tolist(), known.total_s, known.self_s, strict=True)
         ],
         "callees": _tree(event.callees, known.callees_s),
         "callers": _tree(event.callers, known.callers_s),
-        "arcs": _arcs(event),
+        "arcs": _arcs(event, numbers),
     }
 
 
@@ -99,15 +105,16 @@ def _tree(tree: CallTree | None, half_widths: NDArray[Any]) -> list[dict[str, An
             "name": tree.labels[int(tree.frame[row])],
             "hits": int(tree.hits[row]),
             "seconds": float(tree.total_s[row]),
-            "half_width_s": float(half_widths[row]),
+            "half_width_s": finite(float(half_widths[row])),
             "ended_s": float(tree.ended_s[row]),
         }
         for row in range(len(tree))
     ]
 
 
-def _arcs(event: EventCalls) -> list[dict[str, Any]] | None:
+def _arcs(event: EventCalls, numbers: CallNumbers) -> list[dict[str, Any]] | None:
     arcs, labels = event.arcs, event.graph.labels
+    function = event.graph.frames.function_index
     if arcs is None:
         return None
     return [
@@ -117,6 +124,9 @@ def _arcs(event: EventCalls) -> list[dict[str, Any]] | None:
             "hits": int(arcs.hits[row]),
             "self_s": float(arcs.self_s[row]),
             "total_s": float(arcs.total_s[row]),
+            "calls": numbers.of_arc.get(
+                (int(function[arcs.caller[row]]), int(function[arcs.callee[row]]))
+            ),
         }
         for row in range(len(arcs))
     ]

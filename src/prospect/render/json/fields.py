@@ -17,6 +17,7 @@ from prospect.render.encoding import finite
 from prospect.render.json.bars import bar_fields, row_fields
 from prospect.render.json.causes import cause_fields, syscall_fields
 from prospect.render.json.disassembly import disassembly_fields
+from prospect.render.json.source_lines import source_line_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,6 +154,11 @@ def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
         },
         "kernel_causes": cause_fields(report, row) if is_told else None,
         "system_calls": syscall_fields(report, row),
+        **(
+            {"source_lines": source_line_fields(report.lines.of_process(row))}
+            if report.lines
+            else {}
+        ),
         "mappings": [
             {
                 "hits": int(mappings.hits[mapping]),

@@ -18,6 +18,7 @@ from prospect.profile.sample_choice import SampleChoice
 from prospect.render.encoding import encoded
 from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.json.call_counts import call_count_fields
 from prospect.render.json.calls import calls_fields
 from prospect.render.json.causes import cause_fields, counting_fields, syscall_fields
 from prospect.render.json.fields import (
@@ -37,6 +38,8 @@ from prospect.render.json.ledger import (
     lateness_fields,
     ledger_fields,
 )
+from prospect.render.json.source_lines import source_line_fields
+from prospect.render.json.waiting import waiting_fields
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ class JsonRenderer(FiguresRenderer):
     Attributes:
         detail, user_threshold_s, kernel_threshold_s: see `FiguresRenderer`.
         disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
+        lines: give hits by source line too.
         calls: sections of who called whom, as `prospect calls --show` names them.
     """
 
@@ -64,14 +68,16 @@ class JsonRenderer(FiguresRenderer):
     media_type: ClassVar[str] = "application/json"
 
     disassemble: int = 0
+    lines: bool = False
     calls: tuple[str, ...] = ()
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the document; its big lists piece by piece, so that no big string is built."""
-        return _document(view, self.disassemble, self.calls)
+        return _document(view, self)
 
 
-def _document(view: ReportView, disassemble: int, calls: tuple[str, ...]) -> Iterator[bytes]:
+def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
+    disassemble = options.disassemble
     books = run_books(view.profile)
     head = {
         "schema": SCHEMA,
@@ -91,13 +97,15 @@ def _document(view: ReportView, disassemble: int, calls: tuple[str, ...]) -> Ite
         "lateness": lateness_fields(books.lateness),
         "own_cost": cost_fields(books.cost),
         **stack_quality_fields(view.profile.stack_quality),
-        **_calls(view, calls),
+        **waiting_fields(view),
+        **_calls(view, options.calls),
     }
     yield b"{"
     for key, value in head.items():
         yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"events": ['
-    for number, report in enumerate(event_reports(view, books.lateness, disassemble)):
+    reports = event_reports(view, books.lateness, disassemble, lines=options.lines)
+    for number, report in enumerate(reports):
         yield b",\n{" if number else b"\n{"
         yield from _event(report, books)
         yield b"}"
@@ -125,6 +133,7 @@ def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
         "kernel_causes": cause_fields(report) if event.causes.is_told else None,
         "system_calls": syscall_fields(report),
         "system_calls_counted": counting_fields(event),
+        "call_counts": call_count_fields(view, event),
         "symbol_quality": quality_fields(view, event.quality),
         "processes_skipped": {
             "processes": len(skipped),
@@ -135,6 +144,7 @@ def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
             ),
         },
         "details_skipped": event.detail_skipped,
+        **({"source_lines": source_line_fields(report.lines.of_all())} if report.lines else {}),
         "remarks_on_errors": list(estimates.sentences),
     }
     for key, value in head.items():

@@ -1,7 +1,4 @@
-"""The text report: Prospect's sections under Prospect's titles, one file a section."""
+"""The text report: Prospect's sections under Prospect's titles, one file a section.
 
-from __future__ import annotations
-
-from prospect.render.text.report import TextRenderer
-
-__all__ = ["TextRenderer"]
+Nothing is imported here: a table of counts has no use for the whole report.
+"""

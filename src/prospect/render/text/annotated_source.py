@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
-    from prospect.profile.annotated_source import Amounts, SourceEvent, SourceView
+    from prospect.profile.annotated_source import SourceEvent, SourceView
     from prospect.profile.source import SourceFile
+    from prospect.profile.source_sums import Amounts
 
     Reader = Callable[[str], SourceFile | None]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from prospect.estimate.call_counts import CallNumbers, call_numbers
 from prospect.profile.calls_view import TOTALS
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
@@ -83,17 +84,20 @@ def _event_lines(
     graph = event.graph
     figures = Figures(graph.hits, graph.seconds, has_time=event.has_time)
     seconds = f" = {figures.seconds(graph.seconds)} seconds" if event.has_time else ""
+    unit = "microsecond" if event.event.is_waiting else "hit"
     yield (
-        f"Event: {escaped(event.event.name)}, {counted(graph.hits, 'hit')}{seconds}"
+        f"Event: {escaped(event.event.name)}, {counted(graph.hits, unit)}{seconds}"
         f" of {_SCOPES[view.detail]}"
     )
     if event.without_callers:
         share = percent(event.without_callers / graph.hits, percent_digits(graph.hits))
-        yield f"Note: {counted(event.without_callers, 'hit')} ({share}) without a caller."
+        remedy = f" {event.remedy}" if event.remedy else ""
+        yield f"Note: {counted(event.without_callers, unit)} ({share}) without a caller.{remedy}"
     yield ""
+    numbers = call_numbers(view)
     if TOTALS in view.choice.sections:
         yield from style.section("Routines by Total Time (with all that they call)")
-        yield from _totals(event, estimates, figures)
+        yield from _totals(event, estimates, figures, numbers)
         yield ""
     limit = f"{view.choice.share * 100:g}%"
     if event.callees is not None:
@@ -108,11 +112,13 @@ def _event_lines(
         yield from ["", style.cut(f"- Rows of less than {limit} are left out"), ""]
     if event.arcs is not None:
         yield from style.section("Call Graph (callers above each routine, callees below)")
-        yield from _graph(event, event.arcs, figures)
+        yield from _graph(event, event.arcs, figures, numbers)
         yield ""
 
 
-def _totals(event: EventCalls, estimates: CallEstimates, figures: Figures) -> Iterator[str]:
+def _totals(
+    event: EventCalls, estimates: CallEstimates, figures: Figures, numbers: CallNumbers | None
+) -> Iterator[str]:
     graph, totals, rows = event.graph, event.totals, event.hottest
     digits = percent_digits(graph.hits)
     whole = max(graph.hits, 1)
@@ -120,10 +126,12 @@ def _totals(event: EventCalls, estimates: CallEstimates, figures: Figures) -> It
         totals.total_s.take(rows).tolist(), estimates.total_s
     )
     self_s, self_bar = figures.timed_columns(totals.self_s.take(rows).tolist(), estimates.self_s)
-    titles = ("Total", "±", "Pcnt", "Self", "±", "Pcnt", "Hits")
+    unit = "Usec" if event.event.is_waiting else "Hits"
+    titles = ("Total", "±", "Pcnt", "Self", "±", "Pcnt", unit)
     yield from table_lines(
         [
             *map(Column, titles),
+            *([Column("Calls")] if numbers else []),
             Column("Filename", right=False),
             Column("Routine name", right=False),
         ],
@@ -135,6 +143,7 @@ def _totals(event: EventCalls, estimates: CallEstimates, figures: Figures) -> It
             self_bar,
             percent_column(totals.self_hits.take(rows) / whole, digits),
             [str(count) for count in totals.total_hits.take(rows).tolist()],
+            *([_calls_column(event, rows, numbers)] if numbers else []),
             [escaped(graph.object_path(row).rpartition("/")[2]) for row in rows.tolist()],
             [escaped(graph.labels[row]) for row in rows.tolist()],
         ],
@@ -142,6 +151,15 @@ def _totals(event: EventCalls, estimates: CallEstimates, figures: Figures) -> It
     more = int(np.count_nonzero(totals.total_hits)) - len(rows)
     if more > 0:
         yield f"- {counted(more, 'more routine')}: see them with --rows"
+
+
+def _calls_column(event: EventCalls, frames: NDArray[np.int64], numbers: CallNumbers) -> list[str]:
+    functions = event.graph.frames.function_index.take(frames).tolist()
+    return [_calls(numbers.of_routine.get(function)) for function in functions]
+
+
+def _calls(number: float | None) -> str:
+    return "" if number is None else f"{number:.0f}"
 
 
 def _tree(
@@ -181,12 +199,21 @@ def _indented(tree: CallTree) -> list[str]:
     return lines
 
 
-def _graph(event: EventCalls, arcs: Arcs, figures: Figures) -> Iterator[str]:
+def _graph(
+    event: EventCalls, arcs: Arcs, figures: Figures, numbers: CallNumbers | None
+) -> Iterator[str]:
     """Yield a block a routine: who called it, itself, and whom it called, as gprof has them."""
     cells: list[tuple[str, ...]] = []
     graph, totals = event.graph, event.totals
     number = {frame: place for place, frame in enumerate(event.blocks.tolist(), start=1)}
     digits = percent_digits(graph.hits)
+    called = numbers or CallNumbers({}, {})
+    function: list[int] = graph.frames.function_index.tolist()
+
+    def rows_of(chosen: NDArray[np.int64], frames: NDArray[np.int64]) -> Iterator[tuple[str, ...]]:
+        pairs = zip(arcs.caller[chosen].tolist(), arcs.callee[chosen].tolist(), strict=True)
+        calls = [_calls(called.of_arc.get((function[a], function[b]))) for a, b in pairs]
+        return _arc_rows(arcs, chosen, list(map(name, frames[chosen])), calls, figures)
 
     def name(frame: int) -> str:
         index = f" [{number[frame]}]" if frame in number else ""
@@ -198,7 +225,7 @@ def _graph(event: EventCalls, arcs: Arcs, figures: Figures) -> Iterator[str]:
         # The largest stand next to the routine itself.
         callers = callers[np.argsort(arcs.hits.take(callers), kind="stable")]
         callees = callees[np.argsort(-arcs.hits.take(callees), kind="stable")]
-        cells += _arc_rows(arcs, callers, list(map(name, arcs.caller[callers])), figures)
+        cells += rows_of(callers, arcs.caller)
         self_s, total_s = float(totals.self_s[frame]), float(totals.total_s[frame])
         cells.append(
             (
@@ -207,20 +234,25 @@ def _graph(event: EventCalls, arcs: Arcs, figures: Figures) -> Iterator[str]:
                 figures.seconds(self_s),
                 figures.seconds(total_s - self_s),
                 str(totals.total_hits[frame]),
+                _calls(called.of_routine.get(function[frame])),
                 name(frame),
             )
         )
-        cells += _arc_rows(arcs, callees, list(map(name, arcs.callee[callees])), figures)
-        cells.append(("",) * 5 + ("-" * 20,))
-    titles = ("Index", "Pcnt", "Self", "Children", "Hits")
+        cells += rows_of(callees, arcs.callee)
+        cells.append(("",) * 6 + ("-" * 20,))
+    unit = "Usec" if event.event.is_waiting else "Hits"
+    titles = ("Index", "Pcnt", "Self", "Children", unit, "Calls")
     columns = [*map(Column, titles), Column("Routine name", right=False)]
-    yield from table_lines(columns, list(zip(*cells, strict=True)) or [[]] * len(columns))
+    by_column = list(zip(*cells, strict=True)) or [()] * len(columns)
+    if numbers is None:
+        del columns[-2], by_column[-2]
+    yield from table_lines(columns, by_column)
 
 
 def _arc_rows(
-    arcs: Arcs, rows: NDArray[np.int64], names: list[str], figures: Figures
+    arcs: Arcs, rows: NDArray[np.int64], names: list[str], calls: list[str], figures: Figures
 ) -> Iterator[tuple[str, ...]]:
-    for row, name in zip(rows.tolist(), names, strict=True):
+    for row, name, number in zip(rows.tolist(), names, calls, strict=True):
         self_s, total_s = float(arcs.self_s[row]), float(arcs.total_s[row])
         times = (figures.seconds(self_s), figures.seconds(total_s - self_s))
-        yield ("", "", *times, str(arcs.hits[row]), f"    {name}")
+        yield ("", "", *times, str(arcs.hits[row]), number, f"    {name}")

@@ -18,6 +18,7 @@ from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.disassembly import process_disassembly
 from prospect.render.text.numbers import counted
 from prospect.render.text.routines import Rows
+from prospect.render.text.source_lines import process_source_lines
 from prospect.render.text.style import RULE
 from prospect.render.text.syscalls import syscall_lines
 
@@ -59,6 +60,7 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield from _time_lines(page, process)
         yield ""
         yield from _intersection_lines(page, process, routines)
+        yield from process_source_lines(page, process)
         yield from syscall_lines(page, process)
         yield from process_cause_lines(page, process)
         yield from _map_lines(view, process, style)

@@ -19,6 +19,7 @@ from prospect.render.escape import escaped
 from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.text.accounting import accounting_lines
+from prospect.render.text.call_counts import call_count_lines
 from prospect.render.text.calls import calls_lines
 from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
@@ -30,11 +31,14 @@ from prospect.render.text.numbers import Figures
 from prospect.render.text.page import Page
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
+from prospect.render.text.side_by_side import side_by_side_lines
+from prospect.render.text.source_lines import all_source_lines
 from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style
 from prospect.render.text.summary import summary_lines
 from prospect.render.text.syscalls import system_call_lines
+from prospect.render.text.waiting import waiting_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +54,7 @@ class TextRenderer(FiguresRenderer):
 
     Attributes:
         disassemble: `-e`: 1 shows instructions of the routines that pass the thresholds, 2 of all.
+        lines: show hits by source line too.
         calls: sections of who called whom, as `prospect calls --show` names them.
         colour: mark titles, warnings and cut lines for a terminal.
     """
@@ -59,6 +64,7 @@ class TextRenderer(FiguresRenderer):
     media_type: ClassVar[str] = "text/plain; charset=utf-8"
 
     disassemble: int = 0
+    lines: bool = False
     calls: tuple[str, ...] = ()
     colour: bool = False
 
@@ -66,19 +72,24 @@ class TextRenderer(FiguresRenderer):
         """Yield the lines of the report."""
         style = Style(self.colour)
         lines = itertools.chain(
-            report_lines(view, style, self.disassemble), _calls(view, self.calls, style)
+            report_lines(view, style, self.disassemble, lines=self.lines),
+            _calls(view, self.calls, style),
         )
         return (f"{line}\n".encode() for line in lines)
 
 
-def report_lines(view: ReportView, style: Style, disassemble: int = 0) -> Iterator[str]:
+def report_lines(
+    view: ReportView, style: Style, disassemble: int = 0, *, lines: bool = False
+) -> Iterator[str]:
     """Yield the lines of a report without their ends."""
     yield from header_lines(view, style)
     books = run_books(view.profile)
-    pages = _pages(event_reports(view, books.lateness, disassemble), style)
+    pages = _pages(event_reports(view, books.lateness, disassemble, lines=lines), style)
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
     yield from stack_quality_lines(view.profile.stack_quality, style)
+    yield from waiting_lines(view, style)
+    yield from side_by_side_lines(view, style)
     for number, page in enumerate(pages, start=1):
         if len(pages) > 1:
             yield RULE
@@ -121,4 +132,6 @@ def _event_lines(page: Page, books: RunBooks) -> Iterator[str]:
         yield from kernel_lines(page, event.kernel, routines)
         yield from system_cause_lines(page)
         yield from system_call_lines(page)
+    yield from all_source_lines(page)
+    yield from call_count_lines(page)
     yield from quality_lines(view, event.quality, figures, style)

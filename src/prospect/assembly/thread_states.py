@@ -1,0 +1,204 @@
+"""Births, deaths and switches of threads → which state each was in, from when to when.
+
+Comes in: marks, each of one thread at one time. Goes out: `ThreadStates`, intervals without gaps
+from each thread's birth, or the recording's begin, to its death, or the recording's end. All marks
+are sorted by thread and time; a state is what the mark at its begin says, unless the one at its end
+contradicts that, as it does where records are missing.
+
+Source: ``kernel/sched/core.c`` (Linux 6.18): __schedule() takes a task off its queue that is not
+preempted and not TASK_RUNNING, try_to_wake_up() puts it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# What marks say, in the order of those of one thread and time.
+MARK_BEGIN = 0  # the recording begins
+MARK_FORK = 1
+MARK_IN = 2
+MARK_WAKE = 3
+MARK_SAMPLE = 4  # taken as the thread leaves its CPU
+MARK_OUT = 5  # it waits for something
+MARK_OUT_READY = 6  # it could have gone on
+MARK_EXIT = 7
+_MARK_END = 8
+
+CPU, RUNNABLE, BLOCKED, UNKNOWN = range(4)
+STATE_COUNT = 4
+
+# The state that begins with a mark, by that mark and the next: rows of _FOLLOWING say which states
+# the next mark ends rightly. A thread that is there at the begin is known by what it does next.
+_STATE_OF = np.full((_MARK_END + 1, _MARK_END + 1), UNKNOWN, np.uint8)
+_ON_CPU_ENDS = [MARK_OUT, MARK_OUT_READY, MARK_EXIT]
+_OFF_CPU_ENDS = [MARK_IN]
+for _mark, _state, _ends in (
+    (MARK_IN, CPU, _ON_CPU_ENDS),
+    (MARK_OUT, BLOCKED, [MARK_WAKE, *_OFF_CPU_ENDS]),
+    (MARK_OUT_READY, RUNNABLE, _OFF_CPU_ENDS),
+    (MARK_WAKE, RUNNABLE, _OFF_CPU_ENDS),
+    (MARK_FORK, RUNNABLE, _OFF_CPU_ENDS),
+    (MARK_BEGIN, CPU, _ON_CPU_ENDS),
+    (MARK_BEGIN, BLOCKED, [MARK_WAKE, *_OFF_CPU_ENDS]),
+):
+    _STATE_OF[_mark, _ends] = _state
+    _STATE_OF[_mark, _MARK_END] = _state
+
+
+class Marks(NamedTuple):
+    """What is told of threads, in any order.
+
+    Attributes:
+        tid: i32[m].
+        pid: i32[m] of the thread's process.
+        time_ns: u64[m] from the recording's begin to its end.
+        kind: u8[m] MARK_*.
+        sample: i64[m] row of samples for MARK_SAMPLE, -1 for all else.
+    """
+
+    tid: NDArray[np.int32]
+    pid: NDArray[np.int32]
+    time_ns: NDArray[np.uint64]
+    kind: NDArray[np.uint8]
+    sample: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Marks:
+        """Return some of the marks, by number or by bool[m]."""
+        return Marks(
+            self.tid[rows], self.pid[rows], self.time_ns[rows], self.kind[rows], self.sample[rows]
+        )
+
+
+def joined_marks(parts: Sequence[Marks]) -> Marks:
+    """Return all marks of several tables."""
+    return Marks(
+        tid=np.concatenate([part.tid for part in parts]),
+        pid=np.concatenate([part.pid for part in parts]),
+        time_ns=np.concatenate([part.time_ns for part in parts]),
+        kind=np.concatenate([part.kind for part in parts]),
+        sample=np.concatenate([part.sample for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class ThreadStates:
+    """Lives of threads, and the intervals that they consist of.
+
+    Attributes:
+        tid, pid: i32[t]; the process that the thread belonged to last.
+        begin_ns, end_ns: u64[t].
+        told_ns: u64[t] the last time within its life that something was told of it.
+        life: i64[i] row of the above of each interval, ascending.
+        state: u8[i] CPU, RUNNABLE, BLOCKED or UNKNOWN.
+        start_ns: u64[i].
+        length_ns: i64[i].
+        mark: u8[i] MARK_* that it began with.
+        sample: i64[i] row of the sample that was taken as the thread left its CPU, -1 without.
+    """
+
+    tid: NDArray[np.int32]
+    pid: NDArray[np.int32]
+    begin_ns: NDArray[np.uint64]
+    end_ns: NDArray[np.uint64]
+    told_ns: NDArray[np.uint64]
+    life: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    start_ns: NDArray[np.uint64]
+    length_ns: NDArray[np.int64]
+    mark: NDArray[np.uint8]
+    sample: NDArray[np.int64]
+
+
+def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
+    """Find the intervals.
+
+    Args:
+        marks: of all threads but those of process zero.
+        begin_ns: when the recording begins.
+        end_ns: when it ends.
+    """
+    marks, life = _lives(_with_begins(marks, begin_ns))
+    is_sample = marks.kind == MARK_SAMPLE
+    # What a sample is of follows it at once: the record of the switch itself.
+    sample = np.full(len(life), -1, np.int64)
+    sample[1:] = np.where(is_sample[:-1] & (life[1:] == life[:-1]), marks.sample[:-1], -1)
+    left = np.isin(marks.kind, (MARK_OUT, MARK_OUT_READY))
+    marks = marks._replace(sample=np.where(left, sample, -1)).take(~is_sample)
+    life = life[~is_sample]
+    marks, life = _without_idle_wakes(marks, life)
+    is_last = np.append(life[1:] != life[:-1], True)[: len(life)]
+    is_first = np.append(True, is_last[:-1])[: len(life)]
+    is_death = marks.kind == MARK_EXIT
+    following = np.where(is_last, _MARK_END, np.roll(marks.kind, -1))
+    until_ns = np.where(is_last, np.uint64(end_ns), np.roll(marks.time_ns, -1))
+    until_ns = np.where(is_death, marks.time_ns, until_ns)
+    # Where a number was given again without the record of a death, that was the death.
+    is_again = np.append(marks.tid[1:] == marks.tid[:-1], False)[: len(life)]
+    given_again = is_last & ~is_death & is_again
+    until_ns = np.where(given_again, np.roll(marks.time_ns, -1), until_ns)
+    woken = marks.kind == MARK_WAKE
+    stack = np.where(woken, np.roll(marks.sample, 1), marks.sample)
+    kept = ~is_death
+    return ThreadStates(
+        tid=marks.tid[is_last],
+        pid=marks.pid[is_last],
+        begin_ns=marks.time_ns[is_first],
+        end_ns=until_ns[is_last],
+        told_ns=marks.time_ns[is_last],
+        life=life[kept],
+        state=_STATE_OF[marks.kind, following][kept],
+        start_ns=marks.time_ns[kept],
+        length_ns=(until_ns - marks.time_ns).view(np.int64)[kept],
+        mark=marks.kind[kept],
+        sample=stack[kept],
+    )
+
+
+def _with_begins(marks: Marks, begin_ns: int) -> Marks:
+    """Return the marks in order, with exactly one of each thread where the recording begins."""
+    tids, first = np.unique(marks.tid, return_index=True)
+    begins = Marks(
+        tid=tids,
+        pid=marks.pid.take(first),
+        time_ns=np.full(len(tids), begin_ns, np.uint64),
+        kind=np.full(len(tids), MARK_BEGIN, np.uint8),
+        sample=np.full(len(tids), -1, np.int64),
+    )
+    others = marks.take(marks.kind != MARK_BEGIN)
+    every = joined_marks((others, begins))
+    return every.take(np.lexsort((every.kind, every.time_ns, every.tid)))
+
+
+def _lives(marks: Marks) -> tuple[Marks, NDArray[np.int64]]:
+    """Tell lives apart, and leave out what a thread does between its death and its last switch.
+
+    Returns:
+        The marks that are left, and i64[m] the life of each.
+    """
+    is_begin = marks.kind == MARK_BEGIN
+    # Who is born next was not there at the begin.
+    is_born_next = np.append((marks.kind == MARK_FORK)[1:], False)[: len(is_begin)]
+    marks = marks.take(~(is_begin & is_born_next))
+    starts = (marks.kind == MARK_BEGIN) | (marks.kind == MARK_FORK)
+    life = np.cumsum(starts) - 1
+    is_death = marks.kind == MARK_EXIT
+    deaths = np.cumsum(is_death) - is_death
+    is_alive = deaths == deaths[np.flatnonzero(starts)].take(life)
+    return marks.take(is_alive), life[is_alive]
+
+
+def _without_idle_wakes(marks: Marks, life: NDArray[np.int64]) -> tuple[Marks, NDArray[np.int64]]:
+    """Leave out wake-ups of threads that did not wait, and all but the first of those that did."""
+    is_wake = marks.kind == MARK_WAKE
+    before = np.append(_MARK_END, marks.kind[:-1])[: len(is_wake)]
+    ends_wait = is_wake & ((before == MARK_OUT) | (before == MARK_BEGIN))
+    kept = ~is_wake | ends_wait
+    return marks.take(kept), life[kept]

@@ -1,0 +1,37 @@
+"""The value of --count-calls: which functions of which images.
+
+Comes in: ``NAME*,IMAGE:NAME*``. Goes out: pairs of an image and a pattern. A single colon stands
+behind the image; two of them belong to a name of C++ or Rust.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from prospect.errors import UsageError
+
+_COLON = re.compile(r"(?<!:):(?!:)")
+
+
+class CallPattern(NamedTuple):
+    """Functions to count: a shell pattern of names, in an image; "" for COMMAND's own."""
+
+    image: str
+    name: str
+
+
+def parse_call_patterns(text: str) -> tuple[CallPattern, ...]:
+    """Read the patterns.
+
+    Raises:
+        UsageError: a name is missing.
+    """
+    found = []
+    for part in text.split(","):
+        match = _COLON.search(part)
+        image, name = (part[: match.start()], part[match.end() :]) if match else ("", part)
+        if not name or (match and not image) or "\0" in part:
+            raise UsageError("give names of functions, as 'parse_*' or 'libz.so.1:deflate*'")
+        found.append(CallPattern(image, name))
+    return tuple(found)

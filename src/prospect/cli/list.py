@@ -1,0 +1,104 @@
+"""``prospect list``: the events of this machine as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from prospect.capture.event_listing import check_event, list_events
+from prospect.cli.terminal import show
+from prospect.errors import UsageError
+from prospect.render.escape import escaped
+from prospect.render.text.columns import Column, table_lines
+
+if TYPE_CHECKING:
+    from prospect.capture.event_listing import CheckedEvent, ListedEvent
+    from prospect.cli.option_table import Settings
+
+SCHEMA = "prospect-events/1"
+
+
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+    """Show the events whose name the pattern fits, all without one.
+
+    Raises:
+        UsageError: there is none.
+    """
+    pattern = words[0] if words else ""
+    events, limits = list_events(pattern, with_fields=settings.fields)
+    if not events:
+        reason = f"; {limits[0]}" if limits else ""
+        raise UsageError(f"list: no event here is called '{pattern}'{reason}")
+    checks = [
+        check_event(event) if settings.check and event.can_be_opened else None for event in events
+    ]
+    if settings.format == "json":
+        show(json_text(events, checks, limits))
+    else:
+        show(table_text(events, checks, limits, with_fields=settings.fields))
+    return 0
+
+
+def table_text(
+    events: list[ListedEvent],
+    checks: list[CheckedEvent | None],
+    limits: tuple[str, ...],
+    *,
+    with_fields: bool,
+) -> str:
+    """Return a table of the events, with a column for checks where there are any."""
+    columns = [Column("Event", right=False), Column("Kind", right=False)]
+    cells = [
+        [escaped(", ".join((event.name, *event.other_names))) for event in events],
+        [event.kind for event in events],
+    ]
+    if any(checks):
+        columns.append(Column("Here", right=False))
+        cells.append([_check_text(check) for check in checks])
+    columns.append(Column("What it counts", right=False))
+    cells.append([escaped(event.description) for event in events])
+    heading, *rows = table_lines(columns, cells)
+    lines = [heading]
+    for event, row in zip(events, rows, strict=True):
+        lines.append(row)
+        if with_fields:
+            lines += [f"    {escaped(name)}  {bits}" for name, bits in event.parameters]
+            lines += [f"    {escaped(field.declaration)}" for field in event.fields]
+    return "\n".join([*lines, *map(escaped, limits)]) + "\n"
+
+
+def json_text(
+    events: list[ListedEvent], checks: list[CheckedEvent | None], limits: tuple[str, ...]
+) -> str:
+    """Return the events as one JSON document."""
+    rows = []
+    for event, check in zip(events, checks, strict=True):
+        row: dict[str, Any] = {
+            "name": event.name,
+            "kind": event.kind,
+            "other_names": list(event.other_names),
+            "description": event.description,
+            "unit": event.unit,
+            "parameters": dict(event.parameters),
+            "fields": [field._asdict() for field in event.fields],
+        }
+        if check:
+            row["check"] = {
+                "can_count": not check.counting,
+                "can_sample": not check.sampling,
+                "user_only": check.user_only,
+                "why_not": check.counting or check.sampling,
+            }
+        rows.append(row)
+    return json.dumps({"schema": SCHEMA, "events": rows, "limits": list(limits)}, indent=1) + "\n"
+
+
+def _check_text(check: CheckedEvent | None) -> str:
+    if check is None:
+        return ""
+    if check.counting:
+        return f"no: {escaped(check.counting)}"
+    where = " in user space" if check.user_only else ""
+    if check.sampling:
+        return f"counted only{where}: {escaped(check.sampling)}"
+    return f"counted, sampled{where}"

@@ -1,0 +1,102 @@
+"""``prospect stat``: count events while COMMAND runs, then say how many.
+
+On the way to COMMAND's exec: only what counts is imported before it, what reports after its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.cli.terminal import show
+from prospect.counting import CountOptions, count_events
+from prospect.outputs import ReportFile
+
+if TYPE_CHECKING:
+    from prospect.cli.option_table import Settings
+    from prospect.profile.event_counts import CountedEvent, CountInterval, EventCounts
+
+
+def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) -> int:
+    """Count events, write the report, and return the command's exit status.
+
+    Raises:
+        ProspectError: before the command starts, where that can be known; else for the report.
+    """
+    options = CountOptions(
+        command=tuple(command),
+        events=settings.events,
+        scope=settings.scope,
+        pids=settings.pids,
+        cpus=settings.cpus,
+        interval_s=settings.interval_s,
+        repeat=settings.repeat,
+    )
+    target = ReportFile(settings.output)
+    try:
+        # Somebody may be watching: intervals are shown as they end.
+        is_live = bool(options.interval_s) and target.is_stdout and settings.format != "json"
+        live = _Live(settings.format) if is_live else None
+        found = count_events(options, live.show if live else None)
+        target.put(lambda out: out.write(_rest(found, settings.format, is_live=is_live)))
+    finally:
+        target.close()
+    return found.exit_status
+
+
+class _Live:
+    """Shows intervals on standard output as they end."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._has_heading = False
+
+    def show(self, events: tuple[CountedEvent, ...], interval: CountInterval) -> None:
+        """Show one interval, the first one below a heading.
+
+        Raises:
+            RenderError: standard output takes no more.
+        """
+        show(_heading(self._form) * (not self._has_heading) + _lines(self._form, events, interval))
+        self._has_heading = True
+
+
+def _rest(found: EventCounts, form: str, *, is_live: bool) -> bytes:
+    """Return what is to be written at the end: all, or what was not shown yet."""
+    if form == "json":
+        from prospect.render.json.counts import counts_json
+
+        return counts_json(found)
+    if form == "csv":
+        from prospect.render.counts_csv import counts_csv
+
+        text = "" if is_live else counts_csv(found)
+    else:
+        from prospect.render.text.counts import counts_text
+
+        text = counts_text(found)
+        intervals = found.runs[0].intervals
+        if intervals:
+            lines = (_lines(form, found.events, interval) for interval in intervals)
+            table = "" if is_live else _heading(form) + "".join(lines)
+            text = f"{table}\n{text}"
+    return text.encode(errors="backslashreplace")
+
+
+def _heading(form: str) -> str:
+    if form == "csv":
+        from prospect.render.counts_csv import csv_heading
+
+        return csv_heading()
+    from prospect.render.text.counts import interval_heading
+
+    return interval_heading()
+
+
+def _lines(form: str, events: tuple[CountedEvent, ...], interval: CountInterval) -> str:
+    if form == "csv":
+        from prospect.render.counts_csv import interval_csv
+
+        return interval_csv(events, interval)
+    from prospect.render.text.counts import interval_text
+
+    return interval_text(events, interval)

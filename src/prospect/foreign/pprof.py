@@ -1,0 +1,253 @@
+"""pprof's profiles → a Profile.
+
+Comes in: one message of google/pprof's ``proto/profile.proto``, compressed by gzip or not. Samples
+are summed in it, and so they are in the profile. Labels `process`, `pid`, `thread` and `cause` are
+understood, as Prospect writes them; a profile without them is of one process.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.errors import RecordingError
+from prospect.foreign.pprof_events import read_events
+from prospect.foreign.pprof_locations import read_frames, with_no_place
+from prospect.foreign.protobuf import LENGTH, VARINT, encode_varint, fields, packed, signed
+from prospect.foreign.stacks import WeightedStacks, stack_profile
+from prospect.foreign.tables import run_info
+from prospect.profile.model import CAUSE_NONE, CAUSE_UNCLASSIFIED, CauseTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.foreign.pprof_events import EventColumns
+    from prospect.profile.model import Profile
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_LARGEST_BYTES = 1 << 30
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
+_TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD = 9, 10, 11, 12
+
+
+@dataclass
+class _Message:
+    """The fields of the outer message."""
+
+    parts: dict[int, list[bytes]] = field(
+        default_factory=lambda: {number: [] for number in range(1, 16)}
+    )
+    numbers: dict[int, int] = field(default_factory=dict)
+    strings: list[str] = field(default_factory=list)
+
+    def text(self, row: int) -> str:
+        """Return a string by number.
+
+        Raises:
+            RecordingError: there is none of that number.
+        """
+        if 0 <= row < len(self.strings):
+            return self.strings[row]
+        raise RecordingError("damaged pprof profile: it lacks a string that it refers to")
+
+
+def pprof_profile(origin: str, data: memoryview) -> Profile:
+    """Read a profile.
+
+    Args:
+        origin: the file's name.
+        data: its bytes.
+
+    Raises:
+        RecordingError: it is none, is damaged or has nothing in it.
+    """
+    whole = _read_message(_unpacked(data))
+    samples = _read_samples(whole.parts[_SAMPLE])
+    frames, lines, row_of_id = read_frames(
+        whole.parts[_MAPPING], whole.parts[_LOCATION], whole.parts[_FUNCTION], whole.text
+    )
+    start, location = samples.location_start, _rows(samples.location_id, row_of_id)
+    is_empty = np.diff(start) == 0
+    if is_empty.any():
+        frames, lines = with_no_place(frames, lines)
+        location = np.insert(location, start[:-1][is_empty], len(frames.address) - 1)
+        start = start + np.append(0, np.cumsum(is_empty))
+    location = _outermost_first(start, location)
+    period_unit = _period_unit(whole)
+    events = read_events(
+        [_value_type(part, whole) for part in whole.parts[_SAMPLE_TYPE]],
+        samples.values,
+        period_unit,
+        signed(whole.numbers.get(_PERIOD, 0)),
+    )
+    processes, comms, causes, place = _labels(samples.labels, whole)
+    return stack_profile(
+        frames,
+        _weighted(start, location, place, events),
+        run=run_info(
+            origin,
+            events.events,
+            max(signed(whole.numbers.get(_DURATION_NS, 0)), 0) / 1e9,
+            started_at=max(signed(whole.numbers.get(_TIME_NS, 0)), 0) / 1e9,
+        ),
+        processes=processes,
+        comms=comms,
+        causes=causes,
+        lines=lines,
+    )
+
+
+def _unpacked(data: memoryview) -> bytes:
+    if bytes(data[:2]) != _GZIP_MAGIC:
+        return bytes(data)
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        found = unpacker.decompress(data, _LARGEST_BYTES)
+    except zlib.error as error:
+        raise RecordingError(f"damaged gzip file: {error}") from error
+    if unpacker.unconsumed_tail:
+        raise RecordingError(f"it unpacks to more than {_LARGEST_BYTES >> 20} MiB")
+    if not unpacker.eof:
+        raise RecordingError("damaged gzip file: it ends too early")
+    return found
+
+
+def _read_message(data: bytes) -> _Message:
+    whole = _Message()
+    for number, kind, value, part in fields(data):
+        if kind == LENGTH and number in whole.parts:
+            whole.parts[number].append(part)
+        elif kind == VARINT:
+            whole.numbers[number] = value
+    whole.strings += [text.decode("utf-8", "surrogateescape") for text in whole.parts[_STRING]]
+    if not whole.parts[_SAMPLE_TYPE] or not whole.strings:
+        raise RecordingError("no perf.data file, and no profile of a kind that is read")
+    if not whole.parts[_SAMPLE]:
+        raise RecordingError("there are no samples in it")
+    return whole
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """i64[n + 1] where the locations of each sample begin, u64[m] their ids, i64[n, v] values."""
+
+    location_start: NDArray[np.int64]
+    location_id: NDArray[np.uint64]
+    values: NDArray[np.int64]
+    labels: list[tuple[bytes, ...]]
+
+
+def _read_samples(parts: Sequence[bytes]) -> _Samples:
+    locations, values, labels = [], [], []
+    for part in parts:
+        found: list[list[bytes]] = [[], [], [], []]
+        for number, kind, value, inner in fields(part):
+            if 1 <= number <= 3:
+                found[number].append(inner if kind == LENGTH else encode_varint(value))
+        locations.append(b"".join(found[1]))
+        values.append(b"".join(found[2]))
+        labels.append(tuple(found[3]))
+    location_id, location_start = packed(locations)
+    numbers, value_start = packed(values)
+    sizes = np.diff(value_start)
+    if (sizes != sizes[0]).any() or not sizes[0]:
+        raise RecordingError("damaged pprof profile: its samples have different numbers of values")
+    table = numbers.view(np.int64).reshape(len(parts), int(sizes[0]))
+    return _Samples(location_start, location_id, table, labels)
+
+
+def _rows(ids: NDArray[np.uint64], row_of_id: dict[int, int]) -> NDArray[np.int64]:
+    known = np.array(sorted(row_of_id), np.uint64)
+    rows = np.array([row_of_id[number] for number in known.tolist()], np.int64)
+    place = np.searchsorted(known, ids)
+    if len(ids) and (not len(known) or (known.take(place, mode="clip") != ids).any()):
+        raise RecordingError("damaged pprof profile: it lacks a location that it refers to")
+    return rows.take(place)
+
+
+def _outermost_first(start: NDArray[np.int64], location: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Turn each stack round."""
+    size = np.diff(start)
+    place = np.arange(len(location))
+    first, behind = np.repeat(start[:-1], size), np.repeat(start[1:], size)
+    return location.take(first + behind - 1 - place)
+
+
+def _value_type(part: bytes, whole: _Message) -> tuple[str, str]:
+    found = {number: value for number, kind, value, _ in fields(part) if kind == VARINT}
+    return whole.text(found.get(1, 0)), whole.text(found.get(2, 0))
+
+
+def _period_unit(whole: _Message) -> str:
+    parts = whole.parts[_PERIOD_TYPE]
+    return _value_type(parts[-1], whole)[1] if parts else ""
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Columns i64[n] of samples: rows of processes, names of threads and causes."""
+
+    process: NDArray[np.int64]
+    comm: NDArray[np.int64]
+    cause: NDArray[np.int64]
+
+
+def _labels(
+    labels: Sequence[tuple[bytes, ...]], whole: _Message
+) -> tuple[list[tuple[str, int]], list[str], CauseTable, _Places]:
+    processes: dict[tuple[str, int], int] = {}
+    comms: dict[str, int] = {}
+    causes: dict[str, int] = {"": 0}
+    known: dict[tuple[bytes, ...], tuple[int, int, int]] = {}
+    for encoded in labels:
+        if encoded in known:
+            continue
+        found = _read_labels(encoded, whole)
+        name = found.get("process", found.get("thread", "[all]"))
+        pid = found.get("pid", "")
+        number = int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 10 else -1
+        known[encoded] = (
+            processes.setdefault((name, number), len(processes)),
+            comms.setdefault(found.get("thread", name), len(comms)),
+            causes.setdefault(found.get("cause", ""), len(causes)),
+        )
+    rows = np.array([known[encoded] for encoded in labels], np.int64).reshape(-1, 3)
+    kinds = np.full(len(causes), CAUSE_UNCLASSIFIED, np.uint8)
+    kinds[0] = CAUSE_NONE
+    table = CauseTable(kinds, list(causes))
+    return list(processes), list(comms), table, _Places(rows[:, 0], rows[:, 1], rows[:, 2])
+
+
+def _read_labels(parts: tuple[bytes, ...], whole: _Message) -> dict[str, str]:
+    found = {}
+    for part in parts:
+        of = {number: value for number, kind, value, _ in fields(part) if kind == VARINT}
+        value = whole.text(of[2]) if of.get(2) else str(signed(of.get(3, 0)))
+        found[whole.text(of.get(1, 0))] = value
+    return found
+
+
+def _weighted(
+    start: NDArray[np.int64], location: NDArray[np.int64], place: _Places, events: EventColumns
+) -> WeightedStacks:
+    """Give each stack a row for every event that it has a weight of."""
+    size = np.diff(start).take(events.sample)
+    end = np.cumsum(size)
+    frame = np.arange(int(end[-1]) if len(end) else 0)
+    frame += np.repeat(start.take(events.sample) - (end - size), size)
+    return WeightedStacks(
+        start=np.append(0, end),
+        location=location.take(frame),
+        process=place.process.take(events.sample),
+        comm=place.comm.take(events.sample),
+        event=events.event,
+        cause=place.cause.take(events.sample),
+        count=events.count,
+        period=events.period,
+    )

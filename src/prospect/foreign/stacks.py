@@ -1,0 +1,194 @@
+"""Stacks of named frames → a Profile: what folded stacks and pprof's profiles have in common.
+
+Comes in: distinct frames, stacks of them, and what each stack weighs. Goes out: the tables of a
+profile whose hits have stacks and no samples: such files are sums, without times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.errors import RecordingError
+from prospect.foreign.tables import (
+    no_causes,
+    no_clocks,
+    no_losses,
+    no_mappings,
+    no_samples,
+    process_table,
+)
+from prospect.profile.model import (
+    KIND_BPF,
+    KIND_KERNEL,
+    KIND_MODULE,
+    MODE_KERNEL,
+    MODE_USER,
+    FunctionTable,
+    HitTable,
+    LocationTable,
+    ObjectTable,
+    Profile,
+    StackTable,
+)
+from prospect.profile.naming import NameSource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import CauseTable, RunInfo
+    from prospect.profile.source import LineTable
+
+DEEPEST_STACK = 1 << 13
+_KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
+
+
+@dataclass(frozen=True)
+class NamedFrames:
+    """Distinct frames.
+
+    Attributes:
+        objects: list[tuple[str, int, str]] path, KIND_* and build id of each object.
+        functions: list[tuple[str, str, int]] name, symbol and row of the objects.
+        function_index: i64[l] of each location.
+        address: u64[l] of each location.
+    """
+
+    objects: list[tuple[str, int, str]]
+    functions: list[tuple[str, str, int]]
+    function_index: NDArray[np.int64]
+    address: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class WeightedStacks:
+    """Stacks and their weights, columns [n].
+
+    Attributes:
+        start: i64[n + 1] where the frames of each begin.
+        location: i64[m] rows of the locations, the outermost first; at least one each.
+        process, comm, event, cause: i64[n] rows of the profile's tables.
+        count: i64[n] samples.
+        period: i64[n] in the event's unit.
+    """
+
+    start: NDArray[np.int64]
+    location: NDArray[np.int64]
+    process: NDArray[np.int64]
+    comm: NDArray[np.int64]
+    event: NDArray[np.int64]
+    cause: NDArray[np.int64]
+    count: NDArray[np.int64]
+    period: NDArray[np.int64]
+
+
+def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by keyword
+    frames: NamedFrames,
+    stacks: WeightedStacks,
+    *,
+    run: RunInfo,
+    processes: list[tuple[str, int]],
+    comms: list[str],
+    causes: CauseTable | None = None,
+    lines: LineTable | None = None,
+) -> Profile:
+    """Make a profile of stacks.
+
+    Raises:
+        RecordingError: a stack is deeper than any that is recorded.
+    """
+    objects, functions = _objects(frames), _functions(frames)
+    is_kernel = np.isin(objects.kind, _KERNEL_KINDS)
+    mode = np.where(is_kernel.take(functions.object_index), MODE_KERNEL, MODE_USER).astype(np.uint8)
+    location_mode = mode.take(frames.function_index)
+    forest, own = _forest(stacks, location_mode)
+    leaf = forest.location_index.take(own)
+    return Profile(
+        run=run,
+        comms=comms,
+        processes=process_table([name for name, _ in processes], [pid for _, pid in processes]),
+        objects=objects,
+        functions=functions,
+        locations=LocationTable(frames.function_index.astype(np.int32), frames.address),
+        mappings=no_mappings(),
+        hits=HitTable(
+            process_index=stacks.process.astype(np.int32),
+            comm_index=stacks.comm.astype(np.int32),
+            location_index=leaf,
+            mode=location_mode.take(leaf),
+            event=stacks.event.astype(np.uint16),
+            cause_index=stacks.cause.astype(np.int32),
+            count=stacks.count,
+            period=stacks.period,
+            stack_index=own,
+        ),
+        losses=no_losses(),
+        causes=causes or no_causes(),
+        samples=no_samples(),
+        clocks=no_clocks(),
+        lines=lines,
+        stacks=forest,
+    )
+
+
+def _objects(frames: NamedFrames) -> ObjectTable:
+    count = len(frames.objects)
+    return ObjectTable(
+        path=[path for path, _, _ in frames.objects],
+        kind=np.array([kind for _, kind, _ in frames.objects], np.uint8),
+        build_id=[build_id for _, _, build_id in frames.objects],
+        source=np.full(count, NameSource.SYMTAB, np.uint8),
+        note=[""] * count,
+    )
+
+
+def _functions(frames: NamedFrames) -> FunctionTable:
+    rows = frames.functions
+    zeros = np.zeros(len(rows), np.uint64)
+    return FunctionTable(
+        name=[name for name, _, _ in rows],
+        raw_name=[raw_name for _, raw_name, _ in rows],
+        aliases=[()] * len(rows),
+        object_index=np.array([row for _, _, row in rows], np.int32),
+        address=zeros,
+        size_bytes=zeros,
+        is_global=np.ones(len(rows), np.bool_),
+        source=np.array(
+            [NameSource.SYMTAB if name else NameSource.NO_COVER for name, _, _ in rows], np.uint8
+        ),
+    )
+
+
+def _forest(
+    stacks: WeightedStacks, location_mode: NDArray[np.uint8]
+) -> tuple[StackTable, NDArray[np.int32]]:
+    """Merge equal beginnings of stacks, a depth at a time; return each stack's own row as well."""
+    length = np.diff(stacks.start)
+    if length.max(initial=0) > DEEPEST_STACK:
+        raise RecordingError(f"a stack has more than {DEEPEST_STACK} frames")
+    room = len(location_mode) + 1
+    row = np.full(len(length), -1, np.int64)
+    callers, locations, depths = [], [], []
+    size = 0
+    for depth in range(int(length.max(initial=0))):
+        deep = np.flatnonzero(length > depth)
+        location = stacks.location.take(stacks.start.take(deep) + depth)
+        key, place = np.unique((row.take(deep) + 1) * room + location, return_inverse=True)
+        row[deep] = size + place
+        callers.append(key // room - 1)
+        locations.append(key % room)
+        depths.append(np.full(len(key), depth))
+        size += len(key)
+    location_index = _joined(locations)
+    return StackTable(
+        caller_index=_joined(callers),
+        location_index=location_index,
+        mode=location_mode.take(location_index),
+        depth=_joined(depths),
+    ), row.astype(np.int32)
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int32]:
+    return (np.concatenate(parts) if parts else np.empty(0)).astype(np.int32)

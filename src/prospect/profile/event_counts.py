@@ -1,0 +1,172 @@
+"""Counts of events: what `prospect stat` found, and what follows from it.
+
+Comes in: what counters said. Goes out: the model that its reports show. Nothing here needs numpy:
+a command that is only counted does not wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NS_PER_S = 1_000_000_000
+
+
+class CountedEvent(NamedTuple):
+    """An event that was counted.
+
+    Attributes:
+        name: as it was typed, with ``:u`` behind it where only user space could be counted.
+        unit, scale: a count times `scale` is in `unit`; "" for plain counts.
+        group: events of one number from 0 on were counted at the same times; -1 alone.
+    """
+
+    name: str
+    unit: str = ""
+    scale: float = 1.0
+    group: int = -1
+
+
+class Count(NamedTuple):
+    """What the counters of an event said, summed over tasks and CPUs.
+
+    Attributes:
+        value: counts as they were.
+        enabled_ns: how long counting was wanted.
+        running_ns: how long a counter of the hardware was there for it.
+    """
+
+    value: int
+    enabled_ns: int
+    running_ns: int
+
+    @property
+    def estimate(self) -> float | None:
+        """The count, had its counter run all the time; None where it never did.
+
+        Of tasks that never ran there was nothing to count.
+        """
+        if not self.enabled_ns:
+            return float(self.value)
+        if not self.running_ns:
+            return None
+        return self.value * max(self.enabled_ns / self.running_ns, 1.0)
+
+    @property
+    def running_share(self) -> float:
+        """The share of the time that a counter was there, 0 to 1."""
+        return min(self.running_ns / self.enabled_ns, 1.0) if self.enabled_ns else 1.0
+
+    def since(self, earlier: Count) -> Count:
+        """Return what was counted between two readings."""
+        return Count(*(now - before for now, before in zip(self, earlier, strict=True)))
+
+
+class CountInterval(NamedTuple):
+    """A part of a run, in seconds since counting began, and its counts, one an event."""
+
+    begin_s: float
+    end_s: float
+    counts: tuple[Count, ...]
+
+
+class CountedRun(NamedTuple):
+    """One run: its length, its counts, and what the command used, None where there was none.
+
+    Attributes:
+        elapsed_s: from the command's start to its end.
+        counts: one an event.
+        intervals: the run in parts, where they were asked for.
+        user_s, system_s: what the command and what it waited for used.
+        exit_status: the command's, as a shell shows it.
+    """
+
+    elapsed_s: float
+    counts: tuple[Count, ...]
+    intervals: tuple[CountInterval, ...] = ()
+    user_s: float | None = None
+    system_s: float | None = None
+    exit_status: int = 0
+
+
+class EventCounts(NamedTuple):
+    """All that was counted.
+
+    Attributes:
+        target: who was counted, as in ``make -j2`` or ``CPUs 0-3``.
+        events: rows of the report.
+        runs: at least one.
+        limits: sentences about what could not be counted.
+        exit_status: of the first run that failed, else 0.
+    """
+
+    target: str
+    events: tuple[CountedEvent, ...]
+    runs: tuple[CountedRun, ...]
+    limits: tuple[str, ...] = ()
+    exit_status: int = 0
+
+
+class DerivedFigure(NamedTuple):
+    """A figure that follows from counts: a number and what it is of."""
+
+    value: float
+    unit: str
+
+
+# An event → the one that it is a share of, and what the share is called.
+_SHARES = {
+    "branch-misses": (("branches", "branch-instructions"), "of branches"),
+    "cache-misses": (("cache-references",), "of cache references"),
+    "stalled-cycles-frontend": (("cycles", "cpu-cycles"), "of cycles"),
+    "stalled-cycles-backend": (("cycles", "cpu-cycles"), "of cycles"),
+    "L1-dcache-load-misses": (("L1-dcache-loads",), "of L1-dcache loads"),
+    "L1-icache-load-misses": (("L1-icache-loads",), "of L1-icache loads"),
+    "LLC-load-misses": (("LLC-loads",), "of LLC loads"),
+    "dTLB-load-misses": (("dTLB-loads",), "of dTLB loads"),
+    "iTLB-load-misses": (("iTLB-loads",), "of iTLB loads"),
+}
+
+
+def derived_figures(
+    events: tuple[CountedEvent, ...], estimates: tuple[float | None, ...], elapsed_s: float
+) -> tuple[DerivedFigure | None, ...]:
+    """Return for each event the figure that says most, None where nothing follows.
+
+    Args:
+        events: the rows.
+        estimates: their counts.
+        elapsed_s: the length of the run, or of the interval.
+    """
+    by_name: dict[str, float] = {}
+    for event, estimate in zip(events, estimates, strict=True):
+        if estimate is not None:
+            by_name.setdefault(event.name, estimate)
+    return tuple(
+        None if estimate is None else _derived(event, estimate, by_name, elapsed_s)
+        for event, estimate in zip(events, estimates, strict=True)
+    )
+
+
+def _derived(
+    event: CountedEvent, estimate: float, by_name: dict[str, float], elapsed_s: float
+) -> DerivedFigure | None:
+    name, colon, modifiers = event.name.partition(":")
+    suffix = colon + modifiers
+    if name == "task-clock" and elapsed_s:
+        return DerivedFigure(estimate / NS_PER_S / elapsed_s, "CPUs utilised")
+    # The clock of a CPU goes on while it idles: no measure of what ran.
+    ran_ns = by_name.get(f"task-clock{suffix}") or by_name.get("task-clock", 0.0)
+    if name in ("cycles", "cpu-cycles") and ran_ns:
+        return DerivedFigure(estimate / ran_ns, "GHz")
+    if name == "instructions":
+        cycles = by_name.get(f"cycles{suffix}") or by_name.get(f"cpu-cycles{suffix}")
+        if cycles:
+            return DerivedFigure(estimate / cycles, "instructions a cycle")
+    wholes, called = _SHARES.get(name, ((), ""))
+    whole = next((by_name[w + suffix] for w in wholes if by_name.get(w + suffix)), 0.0)
+    if whole:
+        return DerivedFigure(100.0 * estimate / whole, f"% {called}")
+    seconds = ran_ns / NS_PER_S or elapsed_s
+    if event.unit or not seconds:
+        return None
+    return DerivedFigure(estimate / seconds, "/s of CPU time" if ran_ns else "/s")

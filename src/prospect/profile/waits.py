@@ -1,0 +1,43 @@
+"""A profile without its waits: what a report of time on the CPU counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import HitTable, Profile, SampleTable
+
+
+def without_waits(profile: Profile) -> Profile:
+    """Return the profile without the hits and samples of events that are waits, nor these events.
+
+    Waits are measured one by one, and have no part in what is estimated from samples.
+    """
+    events = profile.run.events
+    is_waiting = np.array([event.is_waiting for event in events], np.bool_)
+    if not is_waiting.any():
+        return profile
+    is_kept = ~np.append(is_waiting, False).take(profile.hits.event, mode="clip")
+    return replace(
+        profile,
+        run=replace(profile.run, events=tuple(event for event in events if not event.is_waiting)),
+        hits=replace(profile.hits, **_chosen(profile.hits, is_kept)),
+        samples=_kept_samples(profile.samples, is_kept),
+    )
+
+
+def _kept_samples(samples: SampleTable, is_kept: NDArray[np.bool_]) -> SampleTable:
+    kept = replace(samples, **_chosen(samples, is_kept.take(samples.hit_index)))
+    new_row = (np.cumsum(is_kept) - 1).astype(np.int32)
+    return replace(kept, hit_index=new_row.take(kept.hit_index))
+
+
+def _chosen(table: HitTable | SampleTable, rows: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return some rows of each column that the table has."""
+    columns = vars(table).items()
+    return {name: column[rows] for name, column in columns if column is not None}

@@ -1,0 +1,122 @@
+"""gmon.out: the histogram of one program's code, for gprof.
+
+Comes in: a Profile. Goes out: ``gmon/sys/gmon_out.h`` of glibc 2.36, version 1, of a little-endian
+machine of 64 bits. The program is the command's own image, else the image with most hits. A bin
+is two bytes wide, gprof's smallest, so that every hit is in the function that it was in. A bin
+counts to 65,535: what is beyond it stands in further histograms, which gprof adds up. Who called
+whom is not written: gprof takes arcs for counted calls, and nobody counted any.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from prospect.errors import UsageError
+from prospect.profile.complete import complete
+from prospect.profile.model import KIND_ELF
+from prospect.profile.portions import event_has_time, event_seconds
+from prospect.profile.processes import DETAILS, Detail, chosen_by_detail, shown_detail
+from prospect.render.renderer import write_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+
+_HEADER = struct.Struct("<4sI12x")
+_HISTOGRAM = struct.Struct("<BQQII15sc")
+_BIN_BYTES = 2
+_MOST_BINS = 1 << 27
+_MOST_TICKS = 0xFFFF
+_RATE_HZ = 1000  # of the file's ticks, whatever the samples' own rate was
+
+
+@dataclass(frozen=True)
+class GmonRenderer:
+    """gmon.out, for gprof.
+
+    Attributes:
+        detail: `-V`: whose hits are counted.
+    """
+
+    name: ClassVar[str] = "gmon"
+    suffix: ClassVar[str] = ".gmon"
+    media_type: ClassVar[str] = "application/octet-stream"
+    is_binary: ClassVar[bool] = True
+
+    detail: Detail = "2"
+
+    def render(self, profile: Profile, out: BinaryIO) -> None:
+        """Write the histogram to `out`, which stays open.
+
+        Raises:
+            RenderError: `out` cannot be written.
+            UsageError: an option has no meaning, or the program's code is spread too widely.
+        """
+        write_pieces(_pieces(complete(profile), self.detail), out)
+
+
+def _pieces(profile: Profile, detail: Detail) -> Iterator[bytes]:
+    event = profile.run.events[0]
+    has_time = event_has_time(event)
+    # gprof prints whatever dimension a file has.
+    rate_hz, dimension = (_RATE_HZ, b"seconds") if has_time else (1, b"hits")
+    low, ticks = _histogram(profile, detail, rate_hz)
+    yield _HEADER.pack(b"gmon", 1)
+    while True:
+        part = np.minimum(ticks, _MOST_TICKS)
+        high = low + _BIN_BYTES * len(part)
+        yield _HISTOGRAM.pack(0, low, high, len(part), rate_hz, dimension, dimension[:1])
+        yield part.astype("<u2").tobytes()
+        ticks = ticks - part
+        if not ticks.any():
+            return
+
+
+def _histogram(profile: Profile, detail: Detail, rate_hz: int) -> tuple[int, NDArray[np.int64]]:
+    """Return the first address and i64[b] the ticks of each bin from there on."""
+    if detail not in DETAILS:
+        raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
+    hits, event = profile.hits, profile.run.events[0]
+    function = profile.locations.function_index.take(hits.location_index)
+    of_object = profile.functions.object_index.take(function)
+    chosen = (hits.event == 0) & (profile.objects.kind.take(of_object) == KIND_ELF)
+    if detail != "k":
+        processes = profile.processes
+        of_process = chosen_by_detail(processes, shown_detail(processes, detail))
+        chosen &= of_process.take(hits.process_index)
+    amount = hits.count * 1.0
+    if event_has_time(event):
+        amount = event_seconds(event, hits.count, hits.period)
+    weight = amount * chosen * rate_hz
+    total = np.bincount(of_object, weight, len(profile.objects)).astype(np.float64)
+    rows = np.flatnonzero(chosen & (of_object == _program(profile, total)))
+    if not len(rows):
+        return 0, np.zeros(1, np.int64)
+    address = profile.locations.address.take(hits.location_index.take(rows))
+    low = int(address.min()) & ~0xF
+    place = (address - np.uint64(low)) // np.uint64(_BIN_BYTES)
+    if int(place.max()) >= _MOST_BINS:
+        raise UsageError("the program's code is too far apart for a gmon.out")
+    ticks = np.bincount(place.astype(np.int64), weight.take(rows)).astype(np.float64)
+    return low, _rounded(ticks)
+
+
+def _rounded(ticks: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Round to whole ticks so that their sum, from any bin to any other, is off by less than 1."""
+    return np.diff(np.rint(np.cumsum(ticks)), prepend=0.0).astype(np.int64)
+
+
+def _program(profile: Profile, seconds: NDArray[np.float64]) -> int:
+    """Return the object that is the command itself, or the one with most time."""
+    command = profile.run.command[0].rpartition("/")[2] if profile.run.command else ""
+    names = [path.rpartition("/")[2] for path in profile.objects.path]
+    own = [row for row, name in enumerate(names) if name == command and seconds[row] > 0]
+    return max(own or range(len(names)), key=lambda row: float(seconds[row]), default=-1)

@@ -1,0 +1,161 @@
+// The heat map: how busy each CPU or thread was over time, and the stretch that is looked at.
+
+const LANE = 16;
+const MOST_LANES = 48;
+const AXIS = 18;
+
+const heat = { canvas: null, lanes: [], label: 0, width: 0, from: -1 };
+
+/** Set up the map; without times of samples it stays away. */
+function startHeat() {
+  heat.canvas = byId("heat");
+  heat.canvas.addEventListener("pointerdown", beginSpan);
+  heat.canvas.addEventListener("pointermove", widenSpan);
+  heat.canvas.addEventListener("pointerup", endSpan);
+  heat.canvas.addEventListener("pointercancel", endSpan);
+  heat.canvas.addEventListener("keydown", moveSpan);
+  byId("lanes").addEventListener("change", (event) => {
+    view.lanes = event.target.value;
+    refilter({ lane: null });
+  });
+  new ResizeObserver(drawHeat).observe(byId("time"));
+  on("sums theme", drawHeat);
+}
+
+function drawHeat() {
+  if (!view.event || !view.block.has_times) return;
+  heat.lanes = sortedLanes().slice(0, MOST_LANES);
+  heat.width = byId("time").clientWidth;
+  heat.label = Math.min(Math.max(heat.width * 0.16, 64), 150);
+  const draw = sizedContext(heat.canvas, heat.width, heat.lanes.length * LANE + AXIS);
+  draw.font = "11px system-ui, sans-serif";
+  draw.textBaseline = "middle";
+  const most = fullWeight();
+  heat.lanes.forEach((row, nth) => drawLane(draw, row, nth * LANE, most));
+  drawAxis(draw, heat.lanes.length * LANE);
+  if (view.filter.span) drawSpan(draw, view.filter.span);
+}
+
+function sortedLanes() {
+  const lanes = laneWeights(view.event, view.filter, view.lanes);
+  return lanes.sort(view.lanes === "cpu" ? (a, b) => a.lane - b.lane : (a, b) => b.sum - a.sum);
+}
+
+/** What a lane can weigh in one stretch: all of its time; without time, the most there is. */
+function fullWeight() {
+  const { data, block } = view.event;
+  if (data.has_time) return block.end_ns / 1e9 / data.stretches;
+  return heat.lanes.reduce((most, row) => row.weights.reduce((a, b) => Math.max(a, b), most), 0) || 1;
+}
+
+function laneName(lane) {
+  if (view.lanes === "cpu") return lane === 0xffff ? "CPU ?" : `CPU ${lane}`;
+  const { threads, comms } = view.block;
+  if (threads.comm[lane] === undefined) return "(others)";
+  const tid = threads.tid[lane];
+  return `${comms[threads.comm[lane]]} ${tid <= 4194304 ? tid : ""}`;
+}
+
+const stretchWidth = () => (heat.width - heat.label) / view.event.data.stretches;
+
+function drawLane(draw, row, y, most) {
+  const isChosen = view.filter.lane && view.filter.lane.row === row.lane;
+  draw.fillStyle = colour(isChosen ? "--accent" : "--quiet");
+  const room = Math.floor(heat.label / 6.2);
+  const name = shown(laneName(row.lane));
+  draw.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, 2, y + LANE / 2);
+  const wide = stretchWidth();
+  draw.fillStyle = colour("--lane");
+  draw.fillRect(heat.label, y, heat.width - heat.label, LANE - 1);
+  draw.fillStyle = colour("--heat");
+  row.weights.forEach((weight, stretch) => {
+    if (!weight) return;
+    draw.globalAlpha = 0.12 + 0.88 * Math.min(weight / most, 1);
+    draw.fillRect(heat.label + stretch * wide, y, wide + 0.3, LANE - 1);
+  });
+  draw.globalAlpha = 1;
+}
+
+function drawAxis(draw, y) {
+  const seconds = view.block.end_ns / 1e9;
+  const step = axisStep(seconds / Math.max((heat.width - heat.label) / 80, 1));
+  draw.fillStyle = colour("--quiet");
+  for (let at = 0; at <= seconds; at += step) {
+    const text = `${+at.toFixed(6)} s`;
+    const x = heat.label + (at / seconds) * (heat.width - heat.label);
+    if (x + draw.measureText(text).width > heat.width) break;
+    draw.fillRect(x, y, 1, 4);
+    draw.fillText(text, x + 3, y + AXIS / 2 + 1);
+  }
+}
+
+/** The next of 1, 2, 5 times a power of ten. */
+function axisStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= least) || least;
+}
+
+function drawSpan(draw, [first, last]) {
+  const wide = stretchWidth();
+  const height = heat.lanes.length * LANE;
+  const [x, end] = [heat.label + first * wide, heat.label + (last + 1) * wide];
+  draw.fillStyle = colour("--veil");
+  draw.fillRect(heat.label, 0, x - heat.label, height);
+  draw.fillRect(end, 0, heat.width - end, height);
+  draw.strokeStyle = colour("--accent");
+  draw.lineWidth = 2;
+  draw.strokeRect(x, 1, end - x, height - 2);
+}
+
+/** The stretch under the pointer; -1 on the names. */
+function stretchAt(pointer) {
+  const x = pointer.clientX - heat.canvas.getBoundingClientRect().left;
+  if (x < heat.label) return -1;
+  return Math.min(Math.floor((x - heat.label) / stretchWidth()), view.event.data.stretches - 1);
+}
+
+function beginSpan(pointer) {
+  heat.from = stretchAt(pointer);
+  if (heat.from >= 0) heat.canvas.setPointerCapture(pointer.pointerId);
+  else chooseLane(pointer);
+}
+
+function chooseLane(pointer) {
+  const y = pointer.clientY - heat.canvas.getBoundingClientRect().top;
+  const row = heat.lanes[Math.floor(y / LANE)];
+  if (!row) return;
+  const lane = view.filter.lane;
+  refilter({ lane: lane && lane.row === row.lane ? null : { kind: view.lanes, row: row.lane } });
+}
+
+function widenSpan(pointer) {
+  const at = Math.max(stretchAt(pointer), 0);
+  byId("time-text").textContent = spanText([at, at]);
+  if (heat.from < 0 || (at === heat.from && !view.filter.span)) return;
+  const [first, last] = [Math.min(heat.from, at), Math.max(heat.from, at)];
+  const before = view.filter.span;
+  if (!before || before[0] !== first || before[1] !== last) refilter({ span: [first, last] });
+}
+
+function endSpan(pointer) {
+  // A click without a way takes the selection back.
+  if (heat.from >= 0 && stretchAt(pointer) === heat.from) refilter({ span: null });
+  heat.from = -1;
+}
+
+/** Arrows move the stretch, with Shift they move its end. */
+function moveSpan(event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const most = view.event.data.stretches - 1;
+  const [first, last] = view.filter.span || [0, Math.floor(most / 8)];
+  if (event.shiftKey) refilter({ span: [first, Math.min(Math.max(last + step, first), most)] });
+  else if (first + step >= 0 && last + step <= most) refilter({ span: [first + step, last + step] });
+}
+
+function spanText([first, last]) {
+  const each = view.block.end_ns / 1e9 / view.event.data.stretches;
+  return `${(first * each).toFixed(3)} s to ${((last + 1) * each).toFixed(3)} s`;
+}

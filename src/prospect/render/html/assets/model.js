@@ -1,0 +1,181 @@
+// Cells of samples → what stacks and routines took under a filter. Nothing here touches the page.
+//
+// A tree is in preorder: the subtree of row i is the rows from i to end[i]. Whatever is asked of a
+// tree is one pass over typed arrays.
+
+/** Prepare one event of the block: what filters and sums need. */
+function openEvent(block, index) {
+  const data = block.events[index];
+  const { frame, depth } = data;
+  const size = frame.length;
+  const parent = new Int32Array(size).fill(-1);
+  const end = new Int32Array(size).fill(size);
+  const open = [];
+  for (let i = 0; i < size; i++) {
+    while (open.length > depth[i]) end[open.pop()] = i;
+    if (open.length) parent[i] = open[open.length - 1];
+    open.push(i);
+  }
+  const cells = data.cells;
+  const node = new Uint32Array(cells.count.length);
+  for (let i = 0, at = 0; i < node.length; i++) node[i] = at += cells.node_step[i];
+  const weight = data.has_time ? timesOf(data) : Float64Array.from(cells.count);
+  return { block, index, data, frame, depth, parent, end, size, cells, node, weight };
+}
+
+/** The seconds of each cell. */
+function timesOf(data) {
+  const each = data.ns_each;
+  return data.time_ns
+    ? Float64Array.from(data.time_ns, (time) => time / 1e9)
+    : Float64Array.from(data.cells.count, (count) => (count * each) / 1e9);
+}
+
+/** Which contexts a filter lets through. @returns {Uint8Array} */
+function chosenContexts(event, filter) {
+  const { thread, cpu } = event.data.context;
+  const { threads, processes } = event.block;
+  const chosen = new Uint8Array(thread.length);
+  for (let i = 0; i < chosen.length; i++) {
+    const process = threads.process[thread[i]]; // undefined for threads that were put together
+    const row = process === undefined ? ["", -1, false, false] : processes[process];
+    const inScope =
+      filter.scope === "all" ||
+      (filter.scope === "command" && row[2]) ||
+      (filter.scope === "descendants" && row[3]) ||
+      (filter.scope === "process" && process === filter.process);
+    const lane = filter.lane;
+    const inLane = !lane || (lane.kind === "cpu" ? cpu : thread)[i] === lane.row;
+    chosen[i] = inScope && inLane ? 1 : 0;
+  }
+  return chosen;
+}
+
+/**
+ * Add up the cells that pass a filter.
+ * @param {object} filter scope, process, lane, and span: first and last stretch, or null
+ * @returns own and total weight and hits by row of the tree, and both by context
+ */
+function selected(event, filter) {
+  const chosen = chosenContexts(event, filter);
+  const { context, stretch, count } = event.cells;
+  const [first, last] = filter.span || [0, event.data.stretches];
+  const own = new Float64Array(event.size);
+  const ownHits = new Float64Array(event.size);
+  const contextWeight = new Float64Array(chosen.length);
+  const contextHits = new Float64Array(chosen.length);
+  for (let i = 0; i < count.length; i++) {
+    if (!chosen[context[i]] || stretch[i] < first || stretch[i] > last) continue;
+    own[event.node[i]] += event.weight[i];
+    ownHits[event.node[i]] += count[i];
+    contextWeight[context[i]] += event.weight[i];
+    contextHits[context[i]] += count[i];
+  }
+  const [total, totalHits] = [own.slice(), ownHits.slice()];
+  for (let i = event.size - 1; i > 0; i--) {
+    total[event.parent[i]] += total[i];
+    totalHits[event.parent[i]] += totalHits[i];
+  }
+  return { own, ownHits, total, totalHits, contextWeight, contextHits };
+}
+
+/** Where each row of the tree begins, siblings beside each other. @returns {Float64Array} */
+function leftEdges(event, total) {
+  const left = new Float64Array(event.size);
+  const next = new Float64Array(event.size);
+  for (let i = 1; i < event.size; i++) {
+    const above = event.parent[i];
+    left[i] = next[i] = next[above];
+    next[above] += total[i];
+  }
+  return left;
+}
+
+/** What a frame is called, and the object that it is from. */
+function frameNames(block, frame) {
+  const [all, leftOut] = [block.first_thread_frame - 2, block.first_thread_frame - 1];
+  if (frame === all) return { label: "all samples", object: "" };
+  if (frame === leftOut) return { label: "(smaller ones together)", object: "" };
+  const comm = frame - block.first_thread_frame;
+  if (comm >= 0) return { label: block.comms[comm], object: "" };
+  return { label: block.labels[frame], object: block.objects[block.frame_object[frame]] };
+}
+
+/** Add up rows by a key; of rows within each other only the outermost, so that recursion counts once. */
+function sumsByKey(event, sums, keyOf) {
+  const found = new Map();
+  for (let i = 0; i < event.size; i++) {
+    if (!sums.total[i]) {
+      i = event.end[i] - 1;
+      continue;
+    }
+    const key = keyOf(i);
+    if (key < 0) continue;
+    let entry = found.get(key);
+    if (!entry) found.set(key, (entry = { key, self: 0, total: 0, hits: 0, selfHits: 0, until: 0 }));
+    entry.self += sums.own[i];
+    entry.selfHits += sums.ownHits[i];
+    if (i < entry.until) continue;
+    entry.total += sums.total[i];
+    entry.hits += sums.totalHits[i];
+    entry.until = event.end[i];
+  }
+  return [...found.values()];
+}
+
+/** What each routine took. */
+const routineSums = (event, sums) =>
+  sumsByKey(event, sums, (i) =>
+    event.frame[i] < event.block.first_thread_frame - 2 ? event.frame[i] : -1);
+
+/** Who called a routine, with the time of these calls. */
+const callersOf = (event, sums, frame) =>
+  sumsByKey(event, sums, (i) =>
+    event.frame[i] === frame && i > 0 ? event.frame[event.parent[i]] : -1);
+
+/** What a routine called. */
+const calleesOf = (event, sums, frame) =>
+  sumsByKey(event, sums, (i) =>
+    i > 0 && event.frame[event.parent[i]] === frame ? event.frame[i] : -1);
+
+/** The rows of one frame with most time; -1 for none. */
+function widestRow(event, sums, isWanted) {
+  let best = -1;
+  for (let i = 1; i < event.size; i++) {
+    if (isWanted(event.frame[i]) && (best < 0 || sums.total[i] > sums.total[best])) best = i;
+  }
+  return best >= 0 && sums.total[best] > 0 ? best : -1;
+}
+
+/** How much of the samples has a frame for which `isWanted`, each sample once. */
+function weightThrough(event, sums, isWanted) {
+  let weight = 0;
+  for (let i = 0; i < event.size; i++) {
+    if (!isWanted(event.frame[i])) continue;
+    weight += sums.total[i];
+    i = event.end[i] - 1;
+  }
+  return weight;
+}
+
+/** Weight by (lane, stretch) under a filter, without its span and lane; idle time is left out. */
+function laneWeights(event, filter, kind) {
+  const chosen = chosenContexts(event, { ...filter, lane: null });
+  const { thread, cpu } = event.data.context;
+  const { threads, processes } = event.block;
+  const laneOf = kind === "cpu" ? cpu : thread;
+  const stretches = event.data.stretches;
+  const rows = new Map();
+  for (let i = 0; i < event.cells.count.length; i++) {
+    const context = event.cells.context[i];
+    if (!chosen[context]) continue;
+    const process = threads.process[thread[context]];
+    if (process !== undefined && processes[process][1] === 0) continue;
+    const lane = laneOf[context];
+    let row = rows.get(lane);
+    if (!row) rows.set(lane, (row = { lane, weights: new Float64Array(stretches), sum: 0 }));
+    row.weights[event.cells.stretch[i]] += event.weight[i];
+    row.sum += event.weight[i];
+  }
+  return [...rows.values()];
+}

@@ -1,0 +1,131 @@
+// Rows of the tables: the report's figures where everything is shown, the page's own of a selection.
+
+const MOST_LIKELY_Z = 1.96; // of the normal distribution: 95 %
+
+/** Whether figures are those of the report: the whole interval of every CPU and thread. */
+const isWhole = () => view.isReported && !view.filter.span && !view.filter.lane;
+
+/** A rough error bar: as if samples fell at random. Waits are measured one by one and have none. */
+const roughHalf = (weight, hits) => (hits > 0 && view.isReported ? (MOST_LIKELY_Z * weight) / Math.sqrt(hits) : null);
+
+/** The processes of a report that a filter lets through. */
+function reportProcesses(list, block, filter) {
+  return list.filter((row) => {
+    const process = block.processes[row.process_index];
+    if (!process || filter.scope === "all") return true;
+    if (filter.scope === "command") return process[2];
+    if (filter.scope === "descendants") return process[3];
+    return row.process_index === filter.process;
+  });
+}
+
+/** The routines of the report, each in its process and portion. */
+function reportRoutines(report, block, filter) {
+  const rows = [];
+  for (const process of reportProcesses(report.details, block, filter)) {
+    for (const [portion, table] of Object.entries(process.routines)) {
+      table.rows.forEach((row, rank) => rows.push({
+        ...routineRow(row, portion),
+        process: `${process.name} ${process.pid ?? ""}`,
+        above: row.like_above && rank ? labelOf(table.rows[rank - 1]) : "",
+      }));
+    }
+  }
+  for (const part of rows.length ? [] : report.kernel_profiles) {
+    part.rows.forEach((row, rank) => rows.push({
+      ...routineRow(row, "kernel"),
+      process: part.part,
+      above: row.like_above && rank ? labelOf(part.rows[rank - 1]) : "",
+    }));
+  }
+  return rows;
+}
+
+/** What stacks call a routine of the report: its name, or in brackets its object. */
+function labelOf(row) {
+  return row.name || `[${fileName(row.object).replace(/^\[|\]$/g, "") || row.object}]`;
+}
+
+function routineRow(row, portion) {
+  return {
+    label: labelOf(row), object: row.object, portion, hits: row.hits, value: row.seconds,
+    half: row.error_s, low: row.low_s, high: row.high_s, share: row.share,
+    inStep: row.in_step, address: row.address,
+  };
+}
+
+/** The routines of a selection, counted on this page. */
+function selectedRoutines(event, sums) {
+  const all = sums.total[0] || 1;
+  return routineSums(event, sums)
+    .filter((row) => row.self > 0)
+    .map((row) => ({
+      ...frameNames(event.block, row.key), portion: "", process: "", hits: row.selfHits,
+      ...roughBar(row.self, row.selfHits), share: row.self / all, frame: row.key,
+    }));
+}
+
+function roughBar(weight, hits) {
+  const half = roughHalf(weight, hits);
+  return {
+    value: weight, half, low: half && Math.max(weight - half, 0), high: half && weight + half,
+    isRough: true,
+  };
+}
+
+/** Kernel time of the report by cause, of the system or of what the filter lets through. */
+function reportCauses(report, block, filter) {
+  if (filter.scope === "all") return causeRows(report.kernel_causes, "");
+  return reportProcesses(report.details, block, filter).flatMap((process) =>
+    causeRows(process.kernel_causes, `${process.name} ${process.pid ?? ""}`));
+}
+
+function causeRows(causes, process) {
+  return (causes ? causes.rows : []).map((row) => ({
+    label: row.name || row.kind, kind: row.kind, process, hits: row.hits, value: row.seconds,
+    half: row.error_s, low: row.low_s, high: row.high_s, share: row.share,
+  }));
+}
+
+/** Add up contexts by a key. */
+function contextSums(event, sums, keyOf, rowOf) {
+  const found = new Map();
+  sums.contextWeight.forEach((weight, i) => {
+    const key = keyOf(i);
+    if (!sums.contextHits[i] || key === null) return;
+    const entry = found.get(key) || { weight: 0, hits: 0, ...rowOf(i) };
+    entry.weight += weight;
+    entry.hits += sums.contextHits[i];
+    found.set(key, entry);
+  });
+  const all = [...found.values()].reduce((sum, row) => sum + row.weight, 0) || 1;
+  return [...found.values()].map((row) => ({
+    ...row, ...roughBar(row.weight, row.hits), share: row.weight / all,
+  }));
+}
+
+/** Kernel time of a selection by cause. */
+function selectedCauses(event, sums) {
+  const { cause } = event.data.context;
+  const causes = event.block.causes;
+  return contextSums(
+    event, sums,
+    (i) => (causes[cause[i]][0] === "none" ? null : cause[i]),
+    (i) => ({ label: causes[cause[i]][1] || causes[cause[i]][0], kind: causes[cause[i]][0], process: "" }),
+  );
+}
+
+/** Time of a selection by process. */
+function selectedProcesses(event, sums) {
+  const { thread } = event.data.context;
+  const { threads, processes } = event.block;
+  return contextSums(
+    event, sums,
+    (i) => threads.process[thread[i]] ?? -1,
+    (i) => {
+      const row = threads.process[thread[i]];
+      if (row === undefined) return { label: "(others)", pid: null, row: -1 };
+      return { label: processes[row][0], pid: processes[row][1], row };
+    },
+  );
+}

@@ -1,0 +1,119 @@
+// Sortable tables whose times have error bars drawn as whiskers.
+
+const ROWS_AT_FIRST = 60;
+
+/**
+ * Make a table.
+ * @param {string} caption what it shows
+ * @param {object[]} columns: `title`; `value(row)` sorts, `cell(row)` is shown; `isNumber`
+ * @param {object[]} rows in the order of the report
+ * @param {function} choose called with the row that is clicked or entered, or null
+ */
+function sortableTable(caption, columns, rows, choose) {
+  const state = { sorted: null, isDescending: true, most: ROWS_AT_FIRST };
+  const body = make("tbody");
+  const more = make("button.more", { type: "button" });
+  const heads = columns.map((column) => headOf(column, () => sortBy(column)));
+  const table = make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, ...heads)), body);
+  more.onclick = () => {
+    state.most = Infinity;
+    fill();
+  };
+
+  function sortBy(column) {
+    state.isDescending = state.sorted === column ? !state.isDescending : Boolean(column.isNumber);
+    state.sorted = column;
+    heads.forEach((head, i) => {
+      const order = columns[i] !== column ? "none" : state.isDescending ? "descending" : "ascending";
+      head.setAttribute("aria-sort", order);
+    });
+    fill();
+  }
+
+  function fill() {
+    const order = state.sorted ? sortedRows(rows, state.sorted, state.isDescending) : rows;
+    body.replaceChildren(...order.slice(0, state.most).map((row) => rowElement(row, columns, choose)));
+    more.hidden = order.length <= state.most;
+    more.textContent = `Show all ${countText(order.length)} rows`;
+  }
+
+  if (!rows.length) return make("div", {}, make("h3", {}, caption), make("p.quiet", {}, "Nothing."));
+  fill();
+  body.addEventListener("keydown", moveInTable);
+  return make("div.scroll", {}, table, more);
+}
+
+function headOf(column, sort) {
+  const button = make("button", { type: "button", onclick: sort, title: column.hint || "" }, column.title);
+  const head = make(column.isNumber ? "th.number" : "th", { scope: "col" }, button);
+  head.setAttribute("aria-sort", "none");
+  return head;
+}
+
+function sortedRows(rows, column, isDescending) {
+  const sign = isDescending ? -1 : 1;
+  const keyed = rows.map((row) => [column.value(row), row]);
+  keyed.sort(([a], [b]) =>
+    sign * (typeof a === "string" ? a.localeCompare(b) : (a ?? -Infinity) - (b ?? -Infinity)));
+  return keyed.map(([, row]) => row);
+}
+
+function rowElement(row, columns, choose) {
+  const cells = columns.map((column) => {
+    const shownCell = column.cell ? column.cell(row) : column.value(row);
+    return make(column.isNumber ? "td.number" : "td", {}, shownCell ?? "");
+  });
+  const element = make("tr", { tabIndex: choose ? 0 : -1 }, ...cells);
+  if (choose) {
+    element.addEventListener("click", () => choose(row));
+    element.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") choose(row);
+    });
+  }
+  return element;
+}
+
+function moveInTable(event) {
+  const row = event.target.closest("tr");
+  const next = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  if (!row || !next) return;
+  event.preventDefault();
+  event.stopPropagation();
+  row[next]?.focus();
+}
+
+/** The cell of a time: the figure, its bar as long as its part of the most, and its whisker. */
+function barCell(row, most) {
+  if (row.value === null || row.value === undefined) return "-";
+  const text = timeText(row.value, row.half, view.digits);
+  const figure = make("span.figure", {}, row.isRough && row.half ? text.replace("±", "≈±") : text);
+  const place = (value) => `${Math.min(Math.max(value / (most || 1), 0), 1) * 100}%`;
+  const fill = make("span.fill");
+  fill.style.width = place(row.value);
+  const bar = make("span.bar", {}, fill);
+  if (row.low !== null && row.low !== undefined && row.high > row.low) {
+    const whisker = make("span.whisker");
+    whisker.style.left = place(row.low);
+    whisker.style.width = `calc(${place(row.high)} - ${place(row.low)})`;
+    bar.append(whisker);
+    bar.title = `95 %: ${row.low.toFixed(view.digits)} to ${row.high.toFixed(view.digits)} s`;
+  }
+  return make("span.time", {}, figure, bar);
+}
+
+/** The widest that a bar of these rows reaches. */
+const mostOf = (rows) => rows.reduce((most, row) => Math.max(most, row.value || 0, row.high || 0), 0);
+
+/** Marks of a row: whether it can be told from the one above, and a rhythm. */
+function markCell(row) {
+  const marks = [];
+  if (row.above) {
+    const title = `cannot be told from ${shown(row.above)} at 95 %`;
+    marks.push(make("abbr.like", { title, "aria-label": title }, "="));
+  }
+  if (row.inStep) {
+    const title = "runs in step with a clock: the time may be off by more";
+    marks.push(make("abbr.step", { title, "aria-label": title }, "!"));
+  }
+  return make("span", {}, ...marks);
+}

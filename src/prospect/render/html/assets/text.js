@@ -1,0 +1,61 @@
+// Figures and names → text, as the text report has them.
+
+/** Names that others chose, without characters that turn or hide what stands around them. */
+function shown(name) {
+  return name.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (char) => {
+    const code = char.codePointAt(0);
+    // An undecodable byte 0xNN stands in JSON as U+DCNN.
+    if (code >= 0xdc80 && code <= 0xdcff) return `\\x${(code - 0xdc00).toString(16)}`;
+    if (code < 0x100) return `\\x${code.toString(16).padStart(2, "0")}`;
+    return `\\u{${code.toString(16)}}`;
+  });
+}
+
+const fileName = (path) => path.slice(path.lastIndexOf("/") + 1) || path;
+
+/** How many digits an error bar leaves behind the point: two of its own up to 3.5, else one. */
+function barDigits(half) {
+  if (!(half > 0) || !isFinite(half)) return 6;
+  const exponent = Math.floor(Math.log10(half));
+  const leading = half / 10 ** exponent;
+  return Math.min(Math.max(leading < 3.545 ? 1 - exponent : -exponent, 0), 6);
+}
+
+/** How many digits behind the point of a second show one hit. */
+function hitDigits(hits, seconds) {
+  if (!(hits > 0) || !(seconds > 0)) return 2;
+  return Math.min(Math.max(Math.ceil(-Math.log10(seconds / hits) - 0.02), 2), 6);
+}
+
+/** A time with its error bar: "1.23 ± 0.04", in seconds. */
+function timeText(seconds, half, digits) {
+  if (half === null || half === undefined || !(seconds > 0)) return seconds.toFixed(digits);
+  const fewer = Math.min(barDigits(half), digits);
+  return `${seconds.toFixed(fewer)} ± ${half.toFixed(fewer)}`;
+}
+
+/** A share with the digits that its number of hits supports. */
+function shareText(share, hits) {
+  return `${(share * 100).toFixed((hits >= 1e3) + (hits >= 1e6))} %`;
+}
+
+const countText = (number) => number.toLocaleString("en");
+
+/**
+ * Make an element. Text is set as text, never parsed.
+ * @param {string} tag with its class behind a point
+ * @param {object} properties of the element; those named data-, aria- or role are attributes
+ */
+function make(tag, properties = {}, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(name);
+  element.className = classes.join(" ");
+  for (const [key, value] of Object.entries(properties)) {
+    if (/^(data-|aria-|role$|scope$)/.test(key)) element.setAttribute(key, value);
+    else element[key] = value;
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+const byId = (id) => document.getElementById(id);

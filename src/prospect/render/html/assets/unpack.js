@@ -1,0 +1,38 @@
+// The data blocks of the page → objects and typed arrays.
+
+/** Unpack one data block. @returns {Promise<ArrayBuffer>} */
+async function unpacked(name) {
+  const element = document.getElementById(`data-${name}`);
+  const text = atob(element.textContent);
+  element.remove();
+  const packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(plain).arrayBuffer();
+}
+
+/**
+ * Parse a JSON document. Numbers of 64 bits do not fit in a JavaScript number: those of addresses
+ * become strings. Inside a string of JSON no bare quotation mark can stand before a colon.
+ */
+function documentOf(buffer) {
+  const text = new TextDecoder().decode(buffer);
+  const names = "address|target|hottest|likely_meant|interrupts_on_at|start|end|pgoff";
+  return JSON.parse(text.replace(new RegExp(`("(?:${names})": )(\\d+)`, "g"), '$1"$2"'));
+}
+
+const COLUMN_TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
+
+/** Read a block of columns: its header, with typed arrays in place of the places of columns. */
+function columnsOf(buffer) {
+  const size = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  const first = 4 + size;
+  const column = (value) => new COLUMN_TYPES[value.type](buffer, first + value.at, value.length);
+  const filled = (value) => {
+    if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
+    if (value.type in COLUMN_TYPES) return column(value);
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, filled(part)]));
+  };
+  return { ...filled(header), events: header.events.map(filled) };
+}

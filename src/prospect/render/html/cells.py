@@ -1,0 +1,236 @@
+"""Samples as cells of (stack, circumstances, stretch of time): what a page filters and adds up.
+
+Comes in: samples with their stacks, of one event. Goes out: `SampleCells`: each sample is in
+exactly one cell, and the sum of the cells is the sum of the samples. Where there would be too many
+cells, stretches become longer, and small stacks and threads are put together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.profile.call_forest import fold_recursion
+from prospect.profile.frames import frame_labels, frame_table, named_forest
+from prospect.profile.grouping import group_sums
+from prospect.profile.portions import hit_portions
+from prospect.profile.stack_weights import nanoseconds, sample_threads
+from prospect.render.html.thread_forest import in_preorder, largest, thread_forest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.frames import FrameTable, NamedForest
+    from prospect.profile.stack_weights import SampleThreads, StackSamples
+
+_MOST_CELLS = 300_000
+# From fine to coarse: how often stretches are doubled, and how often nodes and threads are halved.
+_STEPS = ((0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3), (4, 4), (4, 5), (4, 6))
+_STRETCHES, _MOST_DOUBLINGS = 256, 4
+_SAMPLES_A_STRETCH = 8
+_NODES = 150_000
+_THREADS = 4_096
+
+
+@dataclass(frozen=True)
+class StackNames:
+    """What all events of a page share.
+
+    Attributes:
+        samples: of all events.
+        frames: of their locations.
+        labels: what each frame is called.
+        forest: calls by routine, direct recursion folded.
+        threads: of the samples.
+        portion: i64[h] of hits.
+        end_ns: length of the interval.
+    """
+
+    samples: StackSamples
+    frames: FrameTable
+    labels: list[str]
+    forest: NamedForest
+    threads: SampleThreads
+    portion: NDArray[np.int64]
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class SampleCells:
+    """Sums over the samples of one event.
+
+    Attributes:
+        tree: the stacks in preorder, see `thread_forest`.
+        thread, cpu, cause, portion: i64[k] circumstances; `thread` is the number of threads where
+            it is none of those that are told apart.
+        node, context, stretch: i64[c] rows of the tree and of the circumstances, and stretches of
+            time.
+        count: i64[c] samples.
+        time_ns: i64[c] their time; 0 where the event has none.
+        stretches: how many the interval has.
+        is_whole: whether every stack and every thread is told apart.
+    """
+
+    tree: NamedForest
+    thread: NDArray[np.int64]
+    cpu: NDArray[np.int64]
+    cause: NDArray[np.int64]
+    portion: NDArray[np.int64]
+    node: NDArray[np.int64]
+    context: NDArray[np.int64]
+    stretch: NDArray[np.int64]
+    count: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    stretches: int
+    is_whole: bool
+
+
+class _Finest(NamedTuple):
+    """One event's samples by leaf of the tree, thread, CPU, cause, portion and shortest stretch.
+
+    `keys` are columns in this order, `sums` their counts and periods; all i64.
+    """
+
+    names: StackNames
+    event: int
+    tree: NamedForest
+    keys: list[NDArray[np.int64]]
+    sums: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def stack_names(samples: StackSamples) -> StackNames:
+    """Name the frames of samples."""
+    profile = samples.profile
+    frames = frame_table(profile)
+    times = samples.time_ns
+    last_ns = int(times.max()) + 1 if times is not None and len(times) else 0
+    return StackNames(
+        samples=samples,
+        frames=frames,
+        labels=frame_labels(profile, frames),
+        forest=fold_recursion(named_forest(samples.stacks, frames)),
+        threads=sample_threads(samples),
+        portion=hit_portions(profile),
+        end_ns=max(last_ns, profile.run.end_ns - profile.run.begin_ns),
+    )
+
+
+def sample_cells(names: StackNames, event: int) -> SampleCells:
+    """Add up the samples of one event.
+
+    Args:
+        names: of the samples of all events.
+        event: its row in `RunInfo.events`.
+    """
+    samples = names.samples
+    hits = samples.profile.hits
+    rows = np.flatnonzero(samples.of_hit(hits.event) == event)
+    hit = samples.hit_index.take(rows)
+    row = names.forest.row_of_stack.take(samples.stack_index.take(rows))
+    comm = hits.comm_index.take(hit).astype(np.int64)
+    size = len(names.forest) + 1
+    leaf, leaf_of_sample = np.unique(comm * size + row, return_inverse=True)
+    keys = [
+        leaf_of_sample,
+        names.threads.thread_index.take(rows),
+        samples.cpu.take(rows),
+        hits.cause_index.take(hit),
+        names.portion.take(hit),
+        _stretches(names, rows),
+    ]
+    found, (count, period) = group_sums(keys, (samples.count.take(rows), samples.period.take(rows)))
+    tree = thread_forest(names.forest, len(names.frames), leaf // size, leaf % size)
+    finest = _Finest(names, event, tree, found, (count, period))
+    for doubled, halved in _STEPS:
+        cells = _coarsened(finest, doubled, halved)
+        if len(cells.node) <= _MOST_CELLS:
+            break
+    return cells
+
+
+def _stretches(names: StackNames, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    times = names.samples.time_ns
+    if times is None:
+        return np.zeros(len(rows), np.int64)
+    part = times.take(rows).astype(np.float64) / max(names.end_ns, 1)
+    return np.clip(part * _STRETCHES, 0, _STRETCHES - 1).astype(np.int64)
+
+
+def _coarsened(finest: _Finest, doubled: int, halved: int) -> SampleCells:
+    names, tree = finest.names, finest.tree
+    leaf, thread, cpu, cause, portion, stretch = finest.keys
+    count, _ = finest.sums
+    shift = _stretch_shift(cpu, count, doubled)
+    frames = len(names.frames)
+    hits_of_leaf = np.bincount(leaf, count, len(tree.row_of_stack)).astype(np.int64)
+    small = largest(tree, frames, hits_of_leaf, _NODES >> halved)
+    sorted_tree = in_preorder(small, _ranks(names))
+    merged = _largest_threads(thread, count, _THREADS >> halved, names)
+    # Circumstances are numbered first, so that the keys of the cells fit in 64 bits.
+    contexts, _ = group_sums((merged, cpu, cause, portion), ())
+    context = _rows_of((merged, cpu, cause, portion), contexts)
+    (node, of_cell, time), (count, period) = group_sums(
+        (sorted_tree.row_of_stack.take(leaf), context, stretch >> shift), finest.sums
+    )
+    profile = names.samples.profile
+    return SampleCells(
+        tree=sorted_tree,
+        thread=contexts[0],
+        cpu=contexts[1],
+        cause=contexts[2],
+        portion=contexts[3],
+        node=node,
+        context=of_cell,
+        stretch=time,
+        count=count,
+        time_ns=nanoseconds(profile, np.full(len(count), finest.event), count, period),
+        stretches=_STRETCHES >> shift,
+        is_whole=len(small) == len(tree) and bool((merged == thread).all()),
+    )
+
+
+def _stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) -> int:
+    """Return how often stretches are doubled: a busy CPU should have a few samples in each."""
+    most = float(np.bincount(cpu, count).max(initial=0))
+    shift = least
+    while (_STRETCHES >> shift) * _SAMPLES_A_STRETCH > most and shift < _MOST_DOUBLINGS:
+        shift += 1
+    return shift
+
+
+def _ranks(names: StackNames) -> NDArray[np.int64]:
+    """Return i64 the places of all frames by name: of routines, ALL, LEFT_OUT and threads."""
+    rest = ["", "\U0010ffff", *names.samples.profile.comms]  # what is left out stands last
+    _, rank = np.unique(np.array([*names.labels, *rest], object), return_inverse=True)
+    return rank.astype(np.int64)
+
+
+def _largest_threads(
+    thread: NDArray[np.int64], count: NDArray[np.int64], most: int, names: StackNames
+) -> NDArray[np.int64]:
+    total = np.bincount(thread, count, len(names.threads))
+    if np.count_nonzero(total) <= most:
+        return thread
+    kept = np.argsort(-total, kind="stable")[:most]
+    new = np.full(len(total), len(total), np.int64)
+    new[kept] = kept
+    return new.take(thread)
+
+
+def _rows_of(
+    columns: tuple[NDArray[np.int64], ...], distinct: list[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Return i64[n]: which of the distinct rows each row is."""
+    sizes = [int(column.max(initial=0)) + 1 for column in distinct]
+
+    def packed(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        key = rows[0]
+        for column, size in zip(rows[1:], sizes[1:], strict=True):
+            key = key * size + column
+        return key
+
+    return np.searchsorted(packed(distinct), packed(columns))

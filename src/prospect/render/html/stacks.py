@@ -1,0 +1,106 @@
+"""Stacks of all events as one block of columns: what the page's pictures are made of.
+
+Comes in: samples with their stacks. Goes out: bytes as `columns` describes them. The header has
+names and, by event, where its columns stand; `assets/model.js` reads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.profile.causes import CAUSE_KIND_NAMES
+from prospect.profile.frames import frame_annotations
+from prospect.profile.portions import PORTION_NAMES, event_has_time
+from prospect.render.html.cells import sample_cells, stack_names
+from prospect.render.html.columns import ColumnBlock
+from prospect.render.html.thread_forest import THREADS
+
+if TYPE_CHECKING:
+    from prospect.profile.stack_weights import StackSamples
+    from prospect.render.html.cells import SampleCells, StackNames
+
+_MOST_EVENTS = 8
+_MARKS = ("", "_[k]", "_[i]", "_[j]")
+
+
+def stack_block(samples: StackSamples) -> bytes:
+    """Return the samples, added up, as one block."""
+    names = stack_names(samples)
+    events = np.unique(samples.of_hit(samples.profile.hits.event)).tolist()[:_MOST_EVENTS]
+    block = ColumnBlock()
+    shown = [_event(names, event, block) for event in events]
+    return block.block({**_names(names, block), "events": shown})
+
+
+def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
+    profile = names.samples.profile
+    marks = frame_annotations(profile, names.frames)
+    threads, processes = names.threads, profile.processes
+    return {
+        "labels": names.labels,
+        "objects": profile.objects.path,
+        "frame_object": block.add(names.frames.object_index),
+        "frame_kind": block.add(np.array([_MARKS.index(mark) for mark in marks], np.int64)),
+        "comms": profile.comms,
+        "portions": PORTION_NAMES,
+        "causes": [
+            [CAUSE_KIND_NAMES[kind], name]
+            for kind, name in zip(profile.causes.kind.tolist(), profile.causes.name, strict=True)
+        ],
+        "threads": {
+            "comm": block.add(threads.comm_index),
+            "tid": block.add(threads.tid),
+            "process": block.add(threads.process_index),
+        },
+        "processes": [
+            [name, pid, is_command, is_descendant]
+            for name, pid, is_command, is_descendant in zip(
+                processes.name,
+                processes.pid.tolist(),
+                processes.is_command.tolist(),
+                processes.is_descendant.tolist(),
+                strict=True,
+            )
+        ],
+        "end_ns": names.end_ns,
+        "has_times": names.samples.time_ns is not None,
+        "has_stacks": profile.stacks is not None,
+        "first_thread_frame": len(names.frames) + THREADS,
+    }
+
+
+def _event(names: StackNames, event: int, block: ColumnBlock) -> dict[str, Any]:
+    info = names.samples.profile.run.events[event]
+    cells = sample_cells(names, event)
+    return {
+        "name": info.name,
+        "has_time": event_has_time(info),
+        "stretches": cells.stretches,
+        "is_whole": cells.is_whole,
+        **_time(cells, block),
+        "frame": block.add(cells.tree.frame_index),
+        "depth": block.add(cells.tree.depth),
+        "context": {
+            "thread": block.add(cells.thread),
+            "cpu": block.add(cells.cpu),
+            "cause": block.add(cells.cause),
+            "portion": block.add(cells.portion),
+        },
+        "cells": {
+            "node_step": block.add(np.diff(cells.node, prepend=0)),
+            "context": block.add(cells.context),
+            "stretch": block.add(cells.stretch),
+            "count": block.add(cells.count),
+        },
+    }
+
+
+def _time(cells: SampleCells, block: ColumnBlock) -> dict[str, Any]:
+    """Return what a sample is worth, or where each cell has it."""
+    total, count = int(cells.time_ns.sum()), int(cells.count.sum())
+    each = total / count if count else 0.0
+    if np.abs(cells.time_ns - cells.count * each).max(initial=0.0) <= 1:
+        return {"ns_each": each}
+    return {"time_ns": block.add(cells.time_ns)}

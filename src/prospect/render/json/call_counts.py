@@ -1,0 +1,76 @@
+"""Counted calls as JSON: `call_counts` of an event, as docs/call-counts.md describes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prospect.estimate.call_counts import call_figures
+from prospect.render.encoding import finite
+
+if TYPE_CHECKING:
+    from prospect.estimate.call_counts import CallFigures
+    from prospect.profile.call_counts import CallCounts
+    from prospect.profile.model import Profile
+    from prospect.profile.view import EventView, ReportView
+
+
+def call_count_fields(view: ReportView, event: EventView) -> dict[str, Any] | None:
+    """Return how often functions were called; None where nothing was counted."""
+    counts = view.profile.call_counts
+    if counts is None:
+        return None
+    figures = call_figures(counts, view.profile, event.event_index, view.detail)
+    return {
+        "is_exact": counts.windows is None,
+        "budget": counts.budget,
+        "cost_s": counts.cost_s,
+        "cost_share": counts.cost_share,
+        "dropped": counts.dropped,
+        "windows": _window_fields(counts),
+        "uncalled": figures.uncalled,
+        "left_out": [
+            {"name": name, "object": path, "reason": why}
+            for name, path, why in zip(
+                counts.functions.name,
+                counts.functions.object_path,
+                counts.functions.left_out,
+                strict=True,
+            )
+            if why
+        ],
+        "routines": [_routine(figures, row, view.profile) for row in range(len(figures))],
+    }
+
+
+def _window_fields(counts: CallCounts) -> dict[str, Any] | None:
+    windows = counts.windows
+    if windows is None:
+        return None
+    return {
+        "count": len(windows),
+        "own_s": float(windows.own_s.sum()),
+        "gap_s": float(windows.gap_s.sum()),
+    }
+
+
+def _routine(figures: CallFigures, row: int, profile: Profile) -> dict[str, Any]:
+    functions, index = figures.counts.functions, int(figures.counted_index[row])
+    callers, calls = figures.callers[row]
+    return {
+        "name": functions.name[index],
+        "object": functions.object_path[index],
+        "probe_ns": float(functions.probe_ns[index]),
+        "counted": int(figures.counted[row]),
+        "calls": float(figures.calls[row]),
+        "half_width": finite(float(figures.half_width[row])),
+        "self_s": finite(float(figures.self_s[row])),
+        "total_s": finite(float(figures.total_s[row])),
+        "callers": [
+            {
+                "name": profile.functions.name[caller],
+                "object": profile.objects.path[int(profile.functions.object_index[caller])],
+                "counted": number,
+            }
+            for caller, number in zip(callers.tolist(), calls.tolist(), strict=True)
+        ],
+    }

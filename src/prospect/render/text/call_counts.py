@@ -1,0 +1,127 @@
+"""The section Calls Counted: how often functions were called, by whom, and what a call took."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from prospect.estimate.call_counts import call_figures
+from prospect.render.escape import escaped
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import NO_TIME, counted, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.estimate.call_counts import CallFigures
+    from prospect.profile.model import Profile
+    from prospect.render.text.page import Page
+
+_MOST_ROUTINES = 40
+_MOST_CALLERS = 5
+_UNNAMED = "[no name]"
+
+
+def call_count_lines(page: Page) -> Iterator[str]:
+    """Yield the section; nothing where calls were not counted."""
+    view, style = page.view, page.style
+    counts = view.profile.call_counts
+    if counts is None or view.detail == "k":
+        return
+    figures = call_figures(counts, view.profile, page.event.event_index, view.detail)
+    yield from style.section("Calls Counted (callers below each routine)")
+    yield from map(style.warning, _warnings(figures))
+    yield _how(figures)
+    yield ""
+    if len(figures):
+        yield from _table(figures, view.profile)
+    left = len(figures) - _MOST_ROUTINES
+    if left > 0:
+        yield style.cut(f"- {counted(left, 'more routine')} with fewer calls")
+    if figures.uncalled:
+        yield f"- {counted(figures.uncalled, 'more routine')} without a call"
+    yield ""
+
+
+def _how(figures: CallFigures) -> str:
+    """Say how calls were counted, and what that cost."""
+    counts = figures.counts
+    cost = (
+        f"Probes took {counts.cost_s:.6f} seconds, {percent(counts.cost_share, 2)} of the command's"
+        " CPU time"
+    )
+    if counts.windows is None and not counts.cost_s:
+        return "Every call was counted."
+    if counts.windows is None:
+        return f"Every call was counted. {cost}."
+    own_s, gap_s = float(counts.windows.own_s.sum()), float(counts.windows.gap_s.sum())
+    share = own_s / (own_s + gap_s) if own_s + gap_s > 0 else 0.0
+    return (
+        f"Calls were counted in {counted(len(counts.windows), 'window')}, {percent(share, 2)} of"
+        f" the command's own time, and are estimated for the rest. {cost}"
+        f" (budget {counts.budget * 100:g}%)."
+    )
+
+
+def _warnings(figures: CallFigures) -> Iterator[str]:
+    counts = figures.counts
+    if counts.dropped:
+        yield f"Warning: {counted(counts.dropped, 'call')} found no room and are not counted."
+    for name, why in zip(counts.functions.name, counts.functions.left_out, strict=True):
+        if why:
+            yield f"Warning: {escaped(name)} is left out: {escaped(why)}."
+
+
+def _table(figures: CallFigures, profile: Profile) -> Iterator[str]:
+    rows = [
+        cells
+        for row in range(min(len(figures), _MOST_ROUTINES))
+        for cells in (_routine(figures, row), *_callers(figures, row, profile))
+    ]
+    columns = (
+        *map(Column, ("Calls", "±", "Pcnt", "Self usec", "Total usec")),
+        Column("Filename", right=False),
+        Column("Routine name", right=False),
+    )
+    yield from table_lines(columns, list(zip(*rows, strict=True)))
+
+
+def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:
+    functions = figures.counts.functions
+    index = int(figures.counted_index[row])
+    calls, half = float(figures.calls[row]), float(figures.half_width[row])
+    is_left_out = bool(functions.left_out[index])
+    return (
+        f"{calls:.0f}",
+        "?" if math.isnan(half) else f"{half:.0f}",
+        "",
+        NO_TIME if is_left_out else _microseconds(float(figures.self_s[row]) / calls),
+        NO_TIME if is_left_out else _microseconds(float(figures.total_s[row]) / calls),
+        escaped(functions.object_path[index].rpartition("/")[2]),
+        escaped(functions.name[index]),
+    )
+
+
+def _callers(figures: CallFigures, row: int, profile: Profile) -> Iterator[tuple[str, ...]]:
+    """Yield the callers; where calls were estimated theirs are the same shares of these."""
+    callers, calls = figures.callers[row]
+    whole = max(int(figures.counted[row]), 1)
+    scale = float(figures.calls[row]) / whole
+    functions, objects = profile.functions, profile.objects
+    shown = zip(callers[:_MOST_CALLERS].tolist(), calls[:_MOST_CALLERS].tolist(), strict=True)
+    for caller, number in shown:
+        path = objects.path[int(functions.object_index[caller])]
+        name = functions.name[caller] or _UNNAMED
+        yield (
+            *(f"{number * scale:.0f}", "", percent(number / whole, 2), "", ""),
+            escaped(path.rpartition("/")[2]),
+            f"  <- {escaped(name)}",
+        )
+    rest = int(calls[_MOST_CALLERS:].sum())
+    if rest:
+        others = counted(len(callers) - _MOST_CALLERS, "more caller")
+        yield (f"{rest * scale:.0f}", "", percent(rest / whole, 2), "", "", "", f"  <- {others}")
+
+
+def _microseconds(seconds: float) -> str:
+    return NO_TIME if math.isnan(seconds) else f"{seconds * 1e6:.3f}"

@@ -1,0 +1,116 @@
+"""Counts of events as text: a line an event, with what follows from it.
+
+Comes in: `EventCounts`. Goes out: text; docs/stat.md describes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.estimate.count_means import Mean, count_means
+from prospect.profile.event_counts import NS_PER_S, derived_figures
+from prospect.render.escape import escaped
+from prospect.render.text.columns import Column, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.event_counts import (
+        CountedEvent,
+        CountInterval,
+        DerivedFigure,
+        EventCounts,
+    )
+
+_NOT_COUNTED = "not counted"
+_ALL_THE_TIME = 0.9995
+
+
+def counts_text(found: EventCounts) -> str:
+    """Return the report on all runs."""
+    means = count_means(found)
+    rows = tuple(mean.value if mean else None for mean in means.counts)
+    figures = derived_figures(found.events, rows, means.elapsed_s.value)
+    runs = f", {len(found.runs)} runs" if len(found.runs) > 1 else ""
+    lines = [f"Counts of {escaped(found.target)}{runs}", ""]
+    columns = [Column("Count"), Column("±"), Column("Event", right=False)]
+    cells = [
+        [_count(event, mean) for event, mean in zip(found.events, means.counts, strict=True)],
+        [_half(event, mean) for event, mean in zip(found.events, means.counts, strict=True)],
+        [_name(event) for event in found.events],
+    ]
+    if len(found.runs) == 1:
+        del columns[1], cells[1]
+    if min(means.running, default=1.0) < _ALL_THE_TIME:
+        columns.append(Column("Counted"))
+        cells.append([f"{100.0 * share:.1f}%" for share in means.running])
+    columns.append(Column("", right=False))
+    cells.append([_figure(figure) for figure in figures])
+    lines += [f"  {line}" for line in table_lines(columns, cells)]
+    lines += ["", *(f"  {line}" for line in _times(found))]
+    lines += [escaped(limit) for limit in found.limits]
+    return "\n".join(lines) + "\n"
+
+
+def interval_heading() -> str:
+    """Return the line above the intervals."""
+    return f"{'Seconds':>12}  {'Count':>18}  Event\n"
+
+
+def interval_text(events: tuple[CountedEvent, ...], interval: CountInterval) -> str:
+    """Return the lines of one interval."""
+    estimates = tuple(count.estimate for count in interval.counts)
+    figures = derived_figures(events, estimates, interval.end_s - interval.begin_s)
+    lines = []
+    for event, count, estimate, figure in zip(
+        events, interval.counts, estimates, figures, strict=True
+    ):
+        shown = _count(event, None if estimate is None else Mean(estimate))
+        parts = [_figure(figure)]
+        if 0.0 < count.running_share < _ALL_THE_TIME:
+            parts.append(f"counted {100.0 * count.running_share:.1f}%")
+        said = ", ".join(filter(None, parts))
+        lines.append(f"{interval.end_s:12.6f}  {shown:>18}  {_name(event):<28}  {said}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _times(found: EventCounts) -> Iterator[str]:
+    means = count_means(found)
+    for mean, what in (
+        (means.elapsed_s, "s elapsed"),
+        (means.user_s, "s in user space"),
+        (means.system_s, "s in the kernel"),
+    ):
+        if mean:
+            half = f" ± {mean.half:.6f}" if mean.half is not None else ""
+            yield f"{mean.value:.6f}{half} {what}"
+
+
+def _name(event: CountedEvent) -> str:
+    group = f" {{{event.group}}}" if event.group >= 0 else ""
+    return escaped(event.name) + group
+
+
+def _count(event: CountedEvent, mean: Mean | None) -> str:
+    return _NOT_COUNTED if mean is None else _number(event, mean.value, with_unit=True)
+
+
+def _half(event: CountedEvent, mean: Mean | None) -> str:
+    return "" if mean is None or mean.half is None else _number(event, mean.half, with_unit=False)
+
+
+def _number(event: CountedEvent, value: float, *, with_unit: bool) -> str:
+    """Return a count: times in ms, what has a unit of its own in that."""
+    if event.unit == "ns":
+        return f"{1e3 * value / NS_PER_S:,.3f}{' ms' * with_unit}"
+    if event.unit:
+        return f"{value * event.scale:,.3f}{f' {escaped(event.unit)}' * with_unit}"
+    return f"{value * event.scale:,.0f}"
+
+
+def _figure(figure: DerivedFigure | None) -> str:
+    if figure is None:
+        return ""
+    digits = 0 if figure.value >= 1000 else 3
+    space = "" if figure.unit.startswith(("%", "/")) else " "
+    return f"{figure.value:,.{digits}f}{space}{figure.unit}"

@@ -1,0 +1,113 @@
+"""Tables of source lines: `Pcnt Accum% Hits Secs ± Source line Function`.
+
+Comes in: a page and the `LinesOfGroup` of a process or of all. Goes out: lines. A path that is too
+wide loses its first directories, a function the end of its name; JSON has both whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import counted, percent_column, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.source_lines import LinesOfGroup, SourceLine
+    from prospect.render.text.page import Page
+
+_PATH_WIDTH = 48
+_NAME_WIDTH = 48
+_CHAIN_WIDTH = 160
+_INLINED_INTO = " < "
+_CUT_PATH = ".../"
+_NO_LINE = "[no line] "
+
+
+def process_source_lines(page: Page, process: int) -> Iterator[str]:
+    """Yield the lines of a process; nothing where `--lines` was not given."""
+    if page.lines is not None:
+        yield from page.style.section("Source Lines of the Process")
+        yield from _table(page, page.lines.of_process(process))
+        yield ""
+
+
+def all_source_lines(page: Page) -> Iterator[str]:
+    """Yield the lines of all processes together, where these are not exactly one."""
+    is_one = len(page.event.detailed) == 1 and not page.event.detail_skipped
+    if page.lines is not None and not (is_one and page.view.detail != "k"):
+        title = f"Source Lines of All Hits Specified with '-V {page.view.detail}' Option"
+        yield from page.style.section(title)
+        yield from _table(page, page.lines.of_all())
+        yield ""
+
+
+def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
+    table, shown = group.table, group.table.shown
+    if page.figures.has_time:
+        seconds = page.figures.seconds(table.total_seconds)
+        yield f"Extrapolated time from {counted(table.total_hits, 'hit')} = {seconds} seconds."
+    else:
+        yield f"{counted(table.total_hits, 'hit')}."
+    if shown:
+        yield ""
+        yield from table_lines(*_columns(page, group))
+    if shown < len(table):
+        option, least_s = "-m", page.view.user_threshold_s
+        if page.view.detail == "k":
+            option, least_s = "-k", page.view.kernel_threshold_s
+        yield page.style.cut(
+            f"- Skip remainder, {float(table.seconds[shown]):.6f} is below "
+            f"'{option} {least_s:.6f}' Sec ({counted(len(table) - shown, 'line')}, "
+            f"{counted(table.skipped_hits, 'hit')})"
+        )
+
+
+def _columns(page: Page, group: LinesOfGroup) -> tuple[list[Column], list[list[str]]]:
+    table, rows = group.table, group.rows
+    first, digits = slice(0, table.shown), percent_digits(table.total_hits)
+    columns = [Column("Pcnt"), Column("Accum%"), Column("Hits")]
+    cells = [
+        percent_column(table.share[first].tolist(), digits),
+        percent_column(table.accumulated[first].tolist(), digits),
+        [str(hits) for hits in table.hits[first].tolist()],
+    ]
+    if page.figures.has_time:
+        columns += [Column("Secs"), Column("±")]
+        halves = np.array([row.half_width_s for row in rows])
+        cells += page.figures.timed_columns(table.seconds[first].tolist(), halves)
+    columns += [Column("Source line", right=False), Column("Function", right=False)]
+    cells += [[_where(row) for row in rows], [_function(row) for row in rows]]
+    return columns, cells
+
+
+def _where(row: SourceLine) -> str:
+    if not row.file:
+        return _NO_LINE + _short_path(escaped(row.object_path), _PATH_WIDTH - len(_NO_LINE))
+    number = f":{row.line}" if row.line else ""
+    return _short_path(escaped(row.file), _PATH_WIDTH - len(number)) + number
+
+
+def _function(row: SourceLine) -> str:
+    if not row.file:
+        return escaped(row.reason)
+    names = [shortened(escaped(name) or "?", _NAME_WIDTH) for name in row.functions]
+    chain = shortened(_INLINED_INTO.join(names), _CHAIN_WIDTH)
+    more = f"  and {counted(row.other_places, 'other place')}" if row.other_places else ""
+    return chain + more
+
+
+def _short_path(path: str, width: int) -> str:
+    """Drop the first directories of a path that is too wide."""
+    if display_width(path) <= width:
+        return path
+    parts = path.split("/")
+    for first in range(1, len(parts)):
+        short = _CUT_PATH + "/".join(parts[first:])
+        if display_width(short) <= width:
+            return short
+    return shortened(parts[-1], width)

@@ -1,0 +1,180 @@
+"""Waiting: each thread's life by what it did, and what blocked it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.render.escape import escaped
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import NO_TIME, counted, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.view import ReportView
+    from prospect.profile.waiting import BlockedStack, Waiting
+    from prospect.render.text.style import Style
+
+_NS = 1e-9
+_MOST_THREADS = 40
+_MOST_BLOCKERS = 15
+_MOST_KERNEL, _MOST_USER = 4, 8
+_CALLED_BY = " <- "
+_UNKNOWN = "[unknown]"
+_MOST_UNKNOWN = 0.01
+_BLOCKER_TITLES = ("Secs", "Pcnt", "Waits", "Mean usec", "Longest")
+
+
+def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
+    """Yield the section; nothing where the recording has no switches."""
+    found = view.waiting
+    if found is None:
+        return
+    yield from style.section("Waiting: What Each Thread Did All its Life")
+    if not len(found.shown):
+        yield "- No thread of these processes was met."
+        yield ""
+        return
+    yield from _threads(view, found, style)
+    yield from _closure(found)
+    yield ""
+    if found.blockers is None:
+        yield "Note: no stacks of waits were recorded: what blocked threads is not known."
+        yield ""
+        return
+    yield from style.section("Blocked, by What Was Waited for")
+    yield from _blockers(found, style)
+    yield ""
+    yield from style.section("Blocked, by Stack, from the Inside out")
+    yield from _stacks(found, style)
+    yield ""
+
+
+def _threads(view: ReportView, found: Waiting, style: Style) -> Iterator[str]:
+    threads, names = found.threads, view.profile.processes
+    rows = found.shown[:_MOST_THREADS]
+    pids = np.append(names.pid, -1).take(threads.process_index.take(rows)).tolist()
+    left = found.shown[_MOST_THREADS:]
+    groups = [*([row] for row in rows.tolist()), found.shown.tolist()]
+    if len(left):
+        groups.insert(-1, left.tolist())
+    first = [
+        [escaped(threads.name[row]), str(pid), str(threads.tid[row])]
+        for row, pid in zip(rows.tolist(), pids, strict=True)
+    ]
+    if len(left):
+        first.append([f"({len(left)} more)", "", ""])
+    first.append(["Total", "", ""])
+    columns = [*zip(*first, strict=True), *_figures(found, groups)]
+    titles = ["Thread", "Pid", "Tid", "Life", "On CPU", "User", "System", "Runnable", "Blocked"]
+    if threads.unknown_ns.take(found.shown).any():
+        titles.append("Unknown")
+    titles += ["Longest", "Waits", "Preempted"]
+    yield from table_lines(
+        [Column(titles[0], right=False), *map(Column, titles[1:])],
+        [list(column) for column in columns],
+    )
+    if len(left):
+        yield style.cut(f"- Threads that ran longest first; {counted(len(left), 'more thread')}")
+
+
+def _figures(found: Waiting, groups: list[list[int]]) -> Iterator[list[str]]:
+    """Yield the columns of seconds and numbers, a cell for each group of threads."""
+    threads = found.threads
+
+    def seconds(column: NDArray[np.int64] | NDArray[np.uint64]) -> list[str]:
+        return [_seconds(float(column[group].sum()) * _NS) for group in groups]
+
+    def sampled(column: NDArray[np.float64]) -> list[str]:
+        return [_seconds(_known_sum(column[group])) for group in groups]
+
+    yield seconds(threads.life_ns)
+    yield seconds(threads.cpu_ns)
+    yield sampled(found.user_s)
+    yield sampled(found.system_s)
+    yield seconds(threads.runnable_ns)
+    yield seconds(threads.blocked_ns)
+    if threads.unknown_ns.take(found.shown).any():
+        yield seconds(threads.unknown_ns)
+    yield [_seconds(float(threads.longest_ns[group].max()) * _NS) for group in groups]
+    yield [str(int(threads.blocks[group].sum())) for group in groups]
+    yield [str(int(threads.preemptions[group].sum())) for group in groups]
+
+
+def _closure(found: Waiting) -> Iterator[str]:
+    """Yield how far the times add up, and what is not known of them."""
+    threads, rows = found.threads, found.shown
+    life_s = float(threads.life_ns.take(rows).sum()) * _NS
+    unknown_s = float(threads.unknown_ns.take(rows).sum()) * _NS
+    cpu_s = float(threads.cpu_ns.take(rows).sum()) * _NS
+    if life_s > 0:
+        known = percent(1 - unknown_s / life_s, 2)
+        yield f"On CPU, runnable and blocked add up to {known} of {_seconds(life_s)} Sec of life."
+    if unknown_s > _MOST_UNKNOWN * life_s:
+        yield "Records of switches were lost: --call-graph fp makes them smaller, so that more fit."
+    yield (
+        f"Of {_seconds(cpu_s)} Sec on a CPU, samples alone make {found.sampled_s:.3f} Sec;"
+        " User and System divide each thread's time as its samples do."
+    )
+    stackless_s = float(threads.stackless_ns.take(rows).sum()) * _NS
+    waited_ns = threads.runnable_ns.take(rows).sum() + threads.blocked_ns.take(rows).sum()
+    if stackless_s > 0:
+        share = percent(stackless_s / max(float(waited_ns) * _NS, stackless_s), 1)
+        yield (
+            f"Waits without a stack: {_seconds(stackless_s)} Sec ({share} of all), which began"
+            " before the recording or before the thread's first turn, or whose sample was lost."
+        )
+
+
+def _blockers(found: Waiting, style: Style) -> Iterator[str]:
+    blockers = (found.blockers or ())[:_MOST_BLOCKERS]
+    total_s = math.fsum(blocker.seconds for blocker in found.blockers or ())
+    yield from table_lines(
+        [*map(Column, _BLOCKER_TITLES), Column("What", right=False)],
+        [
+            [_seconds(blocker.seconds) for blocker in blockers],
+            [percent(blocker.seconds / max(total_s, 1e-9), 1) for blocker in blockers],
+            [str(blocker.waits) for blocker in blockers],
+            [f"{blocker.seconds / blocker.waits * 1e6:.1f}" for blocker in blockers],
+            [_seconds(blocker.longest_s) for blocker in blockers],
+            [escaped(blocker.name) for blocker in blockers],
+        ],
+    )
+    more = len(found.blockers or ()) - len(blockers)
+    if more > 0:
+        yield style.cut(f"- {more} more")
+
+
+def _stacks(found: Waiting, style: Style) -> Iterator[str]:
+    yield from table_lines(
+        [*map(Column, ("Secs", "Waits", "Longest")), Column("Stack", right=False)],
+        [
+            [_seconds(stack.seconds) for stack in found.stacks],
+            [str(stack.waits) for stack in found.stacks],
+            [_seconds(stack.longest_s) for stack in found.stacks],
+            [_stack(stack) for stack in found.stacks],
+        ],
+    )
+    if found.more_stacks:
+        more = counted(found.more_stacks, "more stack")
+        yield style.cut(f"- {more}: see them with prospect calls")
+
+
+def _stack(stack: BlockedStack) -> str:
+    kernel = [*stack.kernel[:_MOST_KERNEL], *(["..."] if len(stack.kernel) > _MOST_KERNEL else [])]
+    user = [*stack.user[:_MOST_USER], *(["..."] if len(stack.user) > _MOST_USER else [])]
+    parts = (_CALLED_BY.join(escaped(name or _UNKNOWN) for name in part) for part in (kernel, user))
+    return " | ".join(part for part in parts if part)
+
+
+def _known_sum(column: NDArray[np.float64]) -> float:
+    return float(np.nansum(column)) if np.isfinite(column).any() else math.nan
+
+
+def _seconds(seconds: float) -> str:
+    return NO_TIME if math.isnan(seconds) else f"{seconds:.6f}"

@@ -1,0 +1,153 @@
+"""Programs of -pg: our tables beside gprof's, row by row, and gprof on what we write."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from builders.recordings import PROSPECT
+
+pytestmark = pytest.mark.live
+
+PROGRAMS = Path(__file__).parent / "programs"
+ROUNDING_S = 0.0101  # both print hundredths
+OWN_LINE = re.compile(
+    r"\s*\[\d+\]\s+([\d.]+)%?\s+([\d.]+)\s+([\d.]+)\s+(?:(\d+)(?:\+(\d+))?\s+)?(\S.*?) \[\d+\]$"
+)
+ARC_LINE = re.compile(r"\s+(?:([\d.]+)\s+([\d.]+)\s+)?(\d+)(?:[/+](\d+))?\s+(\S.*?)(?: \[\d+\])?$")
+FLAT_LINE = re.compile(r"\s*[\d.]+%?\s+[\d.]+\s+([\d.]+)(?:\s+(\d+)\s+[\d.]+\s+[\d.]+)?\s+(\S.*)$")
+
+
+def run(*words, cwd=None):
+    line = [str(word) for word in words]
+    return subprocess.run(
+        line, check=True, cwd=cwd, timeout=60, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.fixture(scope="module", params=["counted.c", "counted.cc", "counted.c static"])
+def profiled(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("gmon")
+    source, *static = request.param.split()
+    compiler = "g++" if source.endswith("cc") else "gcc"
+    flags = ["-pg", "-O1", "-fno-optimize-sibling-calls", *(["-static"] if static else [])]
+    run(compiler, *flags, "-o", directory / "a.out", PROGRAMS / source)
+    run(directory / "a.out", cwd=directory)
+    return directory
+
+
+def number(text):
+    return None if text is None else float(text)
+
+
+def graph_blocks(lines):
+    """Return by routine what it took, and the rows above and below it, without indexes."""
+    blocks = {}
+    own, above, below = None, [], []
+    for line in lines:
+        if re.search(r"-{20}$", line):
+            blocks[own[-1]] = (own, sorted(above, key=str), sorted(below, key=str))
+            own, above, below = None, [], []
+        elif found := OWN_LINE.match(line):
+            own = (*map(number, found.groups()[:5]), found[6])
+        elif found := ARC_LINE.match(line):
+            (above if own is None else below).append((*map(number, found.groups()[:4]), found[5]))
+    return blocks
+
+
+def same_rows(ours, theirs):
+    """Compare rows of times, calls and a name at their end."""
+    assert Counter((*row[2:4], row[-1]) for row in ours) == Counter(
+        (*row[2:4], row[-1]) for row in theirs
+    )
+    times = {(row[2:4], row[-1]): row[:2] for row in theirs}
+    for row in ours:
+        expected = times[row[2:4], row[-1]]
+        assert [value is None for value in row[:2]] == [value is None for value in expected]
+        for own, other in zip(row[:2], expected, strict=True):
+            assert own is None or own == pytest.approx(other, abs=ROUNDING_S)
+
+
+def test_every_row_of_the_call_graph_is_gprofs(profiled):
+    gprof = run("gprof", "-b", "-q", "a.out", "gmon.out", cwd=profiled)
+    body = gprof[gprof.index("index % time") : gprof.index("Index by function name")]
+    theirs = graph_blocks(body.splitlines()[1:])
+    ours_text = run(*PROSPECT, "calls", "--show", "graph", "--share", "0", profiled / "gmon.out")
+    ours = graph_blocks(ours_text[ours_text.index("Index") :].splitlines()[1:])
+    assert set(ours) == set(theirs)
+    assert any("as a whole" in name for name in theirs)
+    for name, (own, above, below) in ours.items():
+        their_own, their_above, their_below = theirs[name]
+        assert own[3:] == their_own[3:]
+        assert own[1:3] == pytest.approx(their_own[1:3], abs=ROUNDING_S)
+        assert own[0] == pytest.approx(their_own[0], abs=0.3)
+        same_rows(above, their_above)
+        same_rows(below, their_below)
+
+
+def test_every_row_of_the_flat_profile_is_gprofs(profiled):
+    def rows(text):
+        lines = text[text.index("name") :].splitlines()
+        found = [FLAT_LINE.match(line) for line in lines if line.strip()]
+        return {row[3].strip(): (float(row[1]), row[2]) for row in found if row}
+
+    theirs = rows(run("gprof", "-b", "-p", "a.out", "gmon.out", cwd=profiled))
+    ours = rows(
+        run(*PROSPECT, "calls", "--show", "totals", "--rows", "100000", profiled / "gmon.out")
+    )
+    assert len(theirs) > 3
+    assert {name: calls for name, (_, calls) in ours.items()} == {
+        name: calls for name, (_, calls) in theirs.items()
+    }
+    for name, (seconds, _) in ours.items():
+        assert seconds == pytest.approx(theirs[name][0], abs=ROUNDING_S)
+
+
+def test_the_report_has_every_tick_and_the_calls(profiled):
+    report = json.loads(run(*PROSPECT, "report", "--format", "json", profiled / "gmon.out"))
+    info = run("gprof", "-b", "-p", "a.out", "gmon.out", cwd=profiled)
+    last = float(re.findall(r"^\s*[\d.]+\s+([\d.]+)\s", info, re.MULTILINE)[-1])
+    assert report["run"]["wall_seconds"] == pytest.approx(last, rel=0.02, abs=0.011)
+
+
+def test_what_gprof_sums_up_in_another_form_reads_the_same(profiled):
+    run("gprof", "-s", "a.out", "gmon.out", "gmon.out", cwd=profiled)
+    once = json.loads(run(*PROSPECT, "calls", "--format", "json", profiled / "gmon.out"))
+    program = ("--program", profiled / "a.out")
+    twice = json.loads(run(*PROSPECT, "calls", "--format", "json", *program, profiled / "gmon.sum"))
+    assert twice["hits"] == 2 * once["hits"]
+    calls = {(arc["caller"], arc["callee"]): arc["calls"] for arc in once["arcs"]}
+    assert {(arc["caller"], arc["callee"]): arc["calls"] for arc in twice["arcs"]} == {
+        arc: 2 * number for arc, number in calls.items()
+    }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_gprof_shows_our_flat_profile_of_a_recording(tmp_path):
+    program = tmp_path / "counted"
+    run("gcc", "-O1", "-fno-optimize-sibling-calls", "-o", program, PROGRAMS / "counted.c")
+    recording = tmp_path / "perf.data"
+    run(*PROSPECT, "record", "-H", "1000", "-o", recording, program, "1500")
+    run(*PROSPECT, "report", "--format", "gmon", "-f", tmp_path / "gmon.out", recording)
+    text = run("gprof", "-b", "-p", program, tmp_path / "gmon.out")
+    theirs = {
+        found[3].strip(): float(found[1])
+        for line in text[text.index("name") :].splitlines()
+        if (found := FLAT_LINE.match(line))
+    }
+    report = json.loads(run(*PROSPECT, "calls", "--show", "totals", "--format", "json", recording))
+    ours = {
+        row["name"]: row["self_s"]
+        for row in report["events"][0]["routines"]
+        if row["object"] == str(program) and row["self_s"] > 0
+    }
+    assert sum(ours.values()) > 0.1
+    assert set(theirs) == set(ours)
+    for name, seconds in ours.items():
+        assert theirs[name] == pytest.approx(seconds, abs=ROUNDING_S)

@@ -1,0 +1,173 @@
+"""--off-cpu on the running kernel: programs whose waits, and how long they take, are known."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from builders.recordings import PROSPECT, build_program
+from prospect.perfdata.reader import open_recording
+from prospect.pipeline import PipelineOptions, build_profile
+from prospect.profile.complete import complete
+from prospect.profile.waiting import waiting
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
+
+# A thread's own clock, and the switches that others see: one is read a little before the other.
+SLACK_NS = 5_000_000
+PART = 0.01
+
+
+@pytest.fixture(scope="module")
+def waits(tmp_path_factory):
+    return build_program(tmp_path_factory.mktemp("bin"), "waits", "-pthread", "-g")
+
+
+@pytest.fixture(scope="module")
+def record(waits, tmp_path_factory):
+    """Record the program in one of its modes: the file, and what its threads say of themselves."""
+
+    def record(mode, *options):
+        file = tmp_path_factory.mktemp("recording") / "perf.data"
+        line = [*PROSPECT, "record", "--off-cpu", *options, "-o", str(file), str(waits), mode]
+        ran = subprocess.run(line, check=True, timeout=60, capture_output=True, text=True)
+        told = {}
+        for name, tid, ran_ns, lived_ns in map(str.split, ran.stdout.splitlines()):
+            told[name] = (int(tid), int(ran_ns), int(lived_ns))
+        return file, told
+
+    return record
+
+
+@pytest.fixture(scope="module")
+def resting(record):
+    return record("rest", "--call-graph", "auto")
+
+
+def profile_of(file):
+    options = PipelineOptions(stacks=True, use_cache=False, debuginfod_s=0)
+    return build_profile(open_recording(str(file)), options)
+
+
+@pytest.fixture(scope="module")
+def profile(resting):
+    return profile_of(resting[0])
+
+
+def row_of(threads, tid):
+    (row,) = np.flatnonzero(threads.tid == tid).tolist()
+    return row
+
+
+def test_each_thread_adds_up_to_its_life(resting, profile):
+    threads = profile.threads
+    parts = threads.cpu_ns + threads.runnable_ns + threads.blocked_ns
+    assert (parts + threads.unknown_ns).tolist() == threads.life_ns.tolist()
+    for name, (tid, ran_ns, lived_ns) in resting[1].items():
+        row = row_of(threads, tid)
+        assert threads.name[row] == name
+        allowed_ns = PART * lived_ns + SLACK_NS
+        assert abs(int(threads.cpu_ns[row]) - ran_ns) < allowed_ns
+        assert int(threads.unknown_ns[row]) <= PART * lived_ns
+        assert int(threads.life_ns[row]) >= lived_ns
+
+
+def test_waits_last_as_long_as_they_were_made(resting, profile):
+    threads = profile.threads
+    longest = {
+        name: int(threads.longest_ns[row_of(threads, tid)])
+        for name, (tid, _, _) in resting[1].items()
+    }
+    assert longest["sleeper"] >= 300_000_000
+    assert longest["holder"] >= 250_000_000
+    assert longest["reader"] >= 100_000_000
+    assert longest["locker"] >= 100_000_000
+    burner = row_of(threads, resting[1]["burner"][0])
+    assert int(threads.cpu_ns[burner]) >= 300_000_000
+    assert int(threads.blocked_ns[burner]) < int(threads.cpu_ns[burner])
+
+
+def test_stacks_say_who_waited_for_what(profile):
+    found = waiting(complete(profile), "2")
+    names = {blocker.name for blocker in found.blockers}
+    assert {"futex", "read"} <= names
+    assert names & {"nanosleep", "clock_nanosleep"}
+    for function, kernel in (("sleeps", "nanosleep"), ("locks", "futex"), ("reads", "read")):
+        (stack,) = [
+            stack
+            for stack in found.stacks
+            if function in stack.user and any(kernel in name for name in stack.kernel)
+        ]
+        assert stack.user.index(function) < stack.user.index("work")
+        assert stack.longest_s >= 0.1
+
+
+def test_waits_weigh_their_time_in_every_sum(profile):
+    """Each wait with a stack is a sample of the events behind the clock's."""
+    events, hits, threads = profile.run.events, profile.hits, profile.threads
+    assert [event.name for event in events][-2:] == ["blocked", "runnable"]
+    period = np.bincount(hits.event, hits.period, len(events)).astype(np.int64)
+    waited = int(threads.blocked_ns.sum() + threads.runnable_ns.sum())
+    assert int(period[-2:].sum()) == waited - int(threads.stackless_ns.sum())
+    assert len(profile.samples) == int(hits.count.sum())
+
+
+def test_the_report_counts_no_wait_as_a_sample(resting, tmp_path):
+    with_waits = subprocess.run(
+        [*PROSPECT, "report", "--no-cache", str(resting[0])],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "Waiting: What Each Thread Did All its Life" in with_waits
+    assert "sleeper" in with_waits
+    assert "context-switches" not in with_waits
+    folded = subprocess.run(
+        [*PROSPECT, "report", "--no-cache", "--format", "folded", str(resting[0])],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    ).stdout
+    slept = [line for line in folded.splitlines() if line.startswith("sleeper;")]
+    assert any(int(line.rpartition(" ")[2]) >= 300_000 for line in slept if ";sleeps;" in line)
+
+
+def test_rivals_for_one_processor_wait_for_it(record):
+    file, told = record("rivals")
+    threads = profile_of(file).threads
+    for tid, ran_ns, lived_ns in told.values():
+        row = row_of(threads, tid)
+        assert abs(int(threads.cpu_ns[row]) - ran_ns) < PART * lived_ns + SLACK_NS
+        assert int(threads.preemptions[row]) > 0
+        # One of two runs at a time, as long as both want to.
+        assert int(threads.runnable_ns[row]) > 0.25 * lived_ns
+
+
+def test_perf_reads_the_same_switches(resting, profile):
+    perf = shutil.which("perf")
+    if not perf:
+        pytest.skip("perf is not installed")
+    ran = subprocess.run(
+        [perf, "script", "-i", str(resting[0]), "--show-switch-events", "-F", "tid,time,event"],
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    lines = ran.stdout.decode(errors="replace").splitlines()
+    switches = [line.split() for line in lines if "PERF_RECORD_SWITCH" in line]
+    tid = resting[1]["sleeper"][0]
+    own = [words for words in switches if words[0] == str(tid)]
+    outs = [words for words in own if "OUT" in words]
+    threads = profile.threads
+    row = row_of(threads, tid)
+    # What it does after its death is recorded, and no part of its life.
+    assert len(outs) - int(threads.blocks[row] + threads.preemptions[row]) in (0, 1)

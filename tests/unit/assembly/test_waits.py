@@ -1,0 +1,95 @@
+"""Records of switches become waits: samples of their own, and the lives of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from builders.sources import CLOCK, BuiltSource
+from builders.switches import BEGIN, END, FAULTS, PERIOD, RUN, SWITCH, switched_profile
+from prospect.abi.recording import RecordingInfo
+from prospect.pipeline import PipelineOptions, build_profile
+from prospect.profile.complete import complete
+from prospect.profile.view import report_view
+from prospect.profile.waits import without_waits
+
+
+@pytest.fixture(params=[(CLOCK, SWITCH), (SWITCH, CLOCK), (CLOCK, SWITCH, FAULTS)])
+def events(request):
+    return request.param
+
+
+def test_threads_are_what_their_switches_say(events):
+    threads = switched_profile(*events).threads
+    assert threads.tid.tolist() == [5, 6]
+    assert threads.name == ["prog", "prog"]
+    assert threads.life_ns.tolist() == [100_000, 27_000]
+    assert threads.cpu_ns.tolist() == [10_000 + 8_000 + 40_000, 20_000]
+    assert threads.blocked_ns.tolist() == [1_000 + 20_000, 0]
+    assert threads.runnable_ns.tolist() == [21_000, 7_000]
+    assert threads.stackless_ns.tolist() == [1_000, 7_000]
+    assert threads.longest_ns.tolist() == [20_000, 0]
+    assert (threads.blocks.tolist(), threads.preemptions.tolist()) == ([1, 0], [1, 0])
+
+
+@pytest.mark.parametrize("options", [{"stacks": True}, {"waits": True}])
+def test_waits_are_samples_of_events_behind_all_others(events, options):
+    profile = switched_profile(*events, **options)
+    names = [event.name for event in profile.run.events]
+    assert names == [*(e.name for e in events if e is not SWITCH), "blocked", "runnable"]
+    sums = {}
+    for event, count, period in zip(
+        profile.hits.event.tolist(),
+        profile.hits.count.tolist(),
+        profile.hits.period.tolist(),
+        strict=True,
+    ):
+        sums[names[event]] = (count, period)
+    assert sums == {"cpu-clock": (1, PERIOD), "blocked": (1, 20_000), "runnable": (1, 21_000)}
+    assert profile.run.statistics["samples"] == 1
+
+
+def test_who_does_not_ask_for_waits_has_none(events):
+    profile = switched_profile(*events)
+    assert [event.is_waiting for event in profile.run.events] == [False] * (len(events) - 1)
+    assert int(profile.hits.count.sum()) == 1
+    assert len(profile.threads) == 2
+
+
+def test_a_report_counts_the_clock_and_shows_waits_beside_it(events):
+    profile = switched_profile(*events, waits=True)
+    view = report_view(profile, "4")
+    assert int(view.profile.hits.count.sum()) == 1
+    assert view.profile.samples.hit_index.tolist() == [0]
+    (stack,) = view.waiting.stacks
+    assert (stack.waits, stack.seconds, stack.longest_s) == (1, 2e-5, 2e-5)
+    assert np.isnan(view.waiting.user_s[1])
+    assert np.nansum(view.waiting.user_s + view.waiting.system_s) == pytest.approx(58e-6)
+
+
+def test_leaving_waits_out_keeps_what_is_left_as_it_was(events):
+    profile = complete(switched_profile(*events, waits=True))
+    left = without_waits(profile)
+    kept = np.flatnonzero(~np.isin(profile.hits.event, [len(events) - 1, len(events)]))
+    assert left.hits.period.tolist() == profile.hits.period[kept].tolist()
+    rows = left.samples.hit_index
+    assert left.hits.event[rows].tolist() == [
+        event for event in profile.hits.event[profile.samples.hit_index] if event < len(events) - 1
+    ]
+    assert without_waits(left) is left
+
+
+def test_times_without_samples_of_switches_are_still_times():
+    threads = switched_profile(CLOCK, stacks=True).threads
+    assert threads.life_ns.tolist() == [100_000, 27_000]
+    assert threads.stackless_ns.tolist() == [
+        int(threads.blocked_ns[row] + threads.runnable_ns[row]) for row in range(2)
+    ]
+
+
+@pytest.mark.parametrize("interval", [[BEGIN, BEGIN], [END, BEGIN], [0, 1 << 60]])
+def test_an_interval_that_cannot_be_one_is_no_life(interval):
+    info = RecordingInfo(events=(CLOCK, SWITCH), extras={"interval_ns": interval})
+    source = BuiltSource(list(RUN), info)
+    profile = build_profile(source, PipelineOptions(use_cache=False, debuginfod_s=0))
+    assert profile.threads is None

@@ -1,0 +1,187 @@
+"""Counted calls in the reports."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders.json_schema import schema_errors
+from builders.profile import ProfileBuilder, clock_event
+from builders.stacks import stacks_profile
+from prospect.estimate.calls import estimate_calls
+from prospect.profile.call_counts import CallCounts, CallWindows, CountedFunctions
+from prospect.profile.calls_view import CallsChoice, calls_view
+from prospect.profile.complete import complete
+from prospect.profile.sample_choice import SampleChoice
+from prospect.render.json.calls import JsonCalls
+from prospect.render.json.report import JsonRenderer
+from prospect.render.text.calls import TextCalls
+from prospect.render.text.report import TextRenderer
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
+
+
+def counted_profile(windows=None, left_out=""):
+    """A command whose routine `leaf` is called 400 times, by `main` and by code without a name."""
+    build = ProfileBuilder()
+    command = build.process("search", 11, is_command=True, is_descendant=True)
+    other = build.process("else", 12)
+    image = build.object("/opt/search")
+    leaf, main = build.function("leaf", image, 16), build.function("main", image, 64)
+    nameless = build.function("", image, 96)
+    for routine, hits in ((leaf, 30), (main, 10)):
+        build.hit(command, routine, count=hits, period=hits * 5_000_000)
+    profile = build.build()
+    counts = CallCounts(
+        functions=CountedFunctions(
+            name=["leaf", "never", "bad\x1b[1m"],
+            object_path=["/opt/search"] * 3,
+            function_index=np.array([leaf, -1, -1], np.int32),
+            probe_ns=np.array([1000.0, 1000.0, 4000.0]),
+            probe_spread_ns=np.array([10.0, 10.0, 40.0]),
+            left_out=["", "", left_out],
+        ),
+        counted_index=np.array([0, 0, 0, 2], np.int32),
+        process_index=np.array([command, command, other, command], np.int32),
+        caller_index=np.array([main, nameless, main, main], np.int32),
+        calls=np.array([300, 100, 7, 5]),
+        windows=windows,
+        dropped=0,
+        budget=0.05,
+        cost_s=0.0005,
+        cost_share=0.0025,
+    )
+    run = replace(profile.run, events=(clock_event(200.0),))
+    return replace(profile, run=run, call_counts=counts)
+
+
+def in_windows():
+    return CallWindows(
+        own_s=np.full(8, 0.01),
+        gap_s=np.full(8, 0.03),
+        window_index=np.arange(8, dtype=np.int32),
+        counted_index=np.zeros(8, np.int32),
+        process_index=np.zeros(8, np.int32),
+        calls=np.full(8, 50),
+    )
+
+
+def text_of(profile, detail="2"):
+    out = io.BytesIO()
+    TextRenderer(detail=detail).render(profile, out)
+    text = out.getvalue().decode().partition("Calls Counted")[2]
+    return [line.split() for line in text.partition("Symbol quality")[0].splitlines()]
+
+
+def json_of(profile, detail="2"):
+    out = io.BytesIO()
+    JsonRenderer(detail=detail).render(profile, out)
+    document = json.loads(out.getvalue())
+    assert not schema_errors(document, SCHEMA, SCHEMA)
+    return document["events"][0]["call_counts"]
+
+
+def test_calls_callers_and_time_a_call():
+    lines = text_of(counted_profile())
+    assert ["400", "0", "375.000", "-", "search", "leaf"] in lines  # 30 hits of 5 ms by 400
+    assert ["300", "75.00%", "search", "<-", "main"] in lines
+    assert ["100", "25.00%", "search", "<-", "[no", "name]"] in lines
+    assert ["-", "1", "more", "routine", "without", "a", "call"] in lines
+
+
+def test_other_processes_count_where_all_are_shown():
+    assert ["407", "0"] in [line[:2] for line in text_of(counted_profile(), "4")]
+    assert json_of(counted_profile(), "4")["routines"][0]["counted"] == 407
+
+
+def test_what_was_left_out_is_said_without_its_escapes():
+    lines = text_of(counted_profile(in_windows(), left_out="too hot"))
+    warning = [line for line in lines if line[:1] == ["Warning:"]]
+    assert len(warning) == 1
+    assert "\x1b" not in " ".join(warning[0])
+    assert ["5", "?", "-", "-"] in [line[:4] for line in lines]
+
+
+def test_estimated_calls_have_an_interval_and_callers_their_share_of_them():
+    found = json_of(counted_profile(in_windows()))
+    routine = found["routines"][0]
+    assert routine["calls"] == pytest.approx(400 + 50 * 8 * 3)
+    assert 0 < routine["half_width"] < 600
+    assert found["windows"] == {"count": 8, "own_s": 0.08, "gap_s": 0.24}
+    lines = text_of(counted_profile(in_windows()))
+    assert ["1200", "75.00%", "search", "<-", "main"] in lines
+
+
+def test_exact_counts_as_json():
+    found = json_of(counted_profile())
+    assert (found["is_exact"], found["windows"], found["uncalled"]) == (True, None, 1)
+    assert found["routines"][0]["self_s"] == pytest.approx(0.15)
+    assert found["routines"][0]["half_width"] == 0.0
+
+
+def test_without_counts_there_is_no_section():
+    profile = replace(counted_profile(), call_counts=None)
+    assert text_of(profile) == []
+    assert json_of(profile) is None
+
+
+def stacks_with_counts():
+    """Count 120 calls of `read`, 90 of them by `main`, beside samples with stacks."""
+    profile = complete(stacks_profile())
+    row = {name: at for at, name in enumerate(profile.functions.name)}
+    read, main, work = row["read"], row["main"], row["work"]
+    command = int(np.flatnonzero(profile.processes.is_command)[0])
+    counts = replace(
+        counted_profile().call_counts,
+        functions=CountedFunctions(
+            name=["read"],
+            object_path=["/usr/bin/work"],
+            function_index=np.array([read], np.int32),
+            probe_ns=np.array([1000.0]),
+            probe_spread_ns=np.array([10.0]),
+            left_out=[""],
+        ),
+        counted_index=np.zeros(2, np.int32),
+        process_index=np.full(2, command, np.int32),
+        caller_index=np.array([main, work], np.int32),
+        calls=np.array([90, 30]),
+    )
+    return replace(profile, call_counts=counts)
+
+
+def calls_of(renderer, choice):
+    view = calls_view(stacks_with_counts(), choice)
+    out = io.BytesIO()
+    renderer.render(view, estimate_calls(view), out)
+    return out.getvalue().decode()
+
+
+def test_totals_and_graph_have_a_column_of_calls():
+    totals, _, graph = calls_of(TextCalls(), CallsChoice(sections=("totals", "graph"))).partition(
+        "Call Graph"
+    )
+    (row,) = [line.split() for line in totals.splitlines() if line.endswith(" read")]
+    assert row[-3] == "120"
+    lines = [line.split() for line in graph.splitlines() if "read" in line]
+    assert any(line[0].startswith("[") and "120" in line for line in lines)
+    assert any(not line[0].startswith("[") and "90" in line for line in lines)
+
+
+def test_a_filter_of_samples_has_no_calls():
+    choice = CallsChoice(SampleChoice(through="read"), sections=("totals", "graph"))
+    assert "Calls" not in calls_of(TextCalls(), choice)
+    document = json.loads(calls_of(JsonCalls(), choice))
+    assert {routine["calls"] for routine in document["events"][0]["routines"]} == {None}
+
+
+def test_calls_as_json():
+    event = json.loads(calls_of(JsonCalls(), CallsChoice(sections=("graph",))))["events"][0]
+    calls = {routine["name"]: routine["calls"] for routine in event["routines"]}
+    assert (calls["read"], calls["main"]) == (120.0, None)
+    arcs = {(arc["caller"], arc["callee"]): arc["calls"] for arc in event["arcs"]}
+    assert arcs["main", "read"] == 90.0

@@ -1,0 +1,313 @@
+"""The page in a real browser: what it shows, what it does, and that names stay text.
+
+Needs Chromium with its driver (Debian: chromium, chromium-driver) and selenium.
+"""
+
+import contextlib
+import io
+import json
+import shutil
+
+import pytest
+
+from builders.annotated import annotated_loop, hostile_code
+from builders.profile import empty_profile, hostile_profile, qsort_profile
+from builders.stacks import random_stacks_profile, stacks_profile
+from prospect.render.registry import make_renderer
+
+pytest.importorskip("selenium")
+if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    pytest.skip("no chromium with chromedriver here", allow_module_level=True)
+
+from selenium import webdriver
+from selenium.webdriver import ActionChains
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+WIDTHS = (1280, 800, 390)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
+    yield driver
+    driver.quit()
+
+
+def rendered(profile, name="html", **options):
+    out = io.BytesIO()
+    settings = {"detail": "4", "user_threshold_s": 0.0, "kernel_threshold_s": 0.0, **options}
+    make_renderer(name, **settings).render(profile, out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open the page of a profile; at the end, no script may have complained."""
+
+    def open_it(profile, *, width=1280, theme="light", **options):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        path = tmp_path / "page.html"
+        path.write_bytes(rendered(profile, **options))
+        browser.get(path.as_uri())
+        is_opened = "return performance.getEntriesByName('opened').length > 0"
+        WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(is_opened))
+        return browser
+
+    yield open_it
+    assert browser.get_log("browser") == []
+
+
+def text_of(browser, selector):
+    return browser.find_element(By.CSS_SELECTOR, selector).text
+
+
+def cells_of(browser):
+    rows = browser.find_elements(By.CSS_SELECTOR, "#panel tbody tr")
+    return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
+
+
+def press(browser, *keys):
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def path_of(browser):
+    return [step.text for step in browser.find_elements(By.CSS_SELECTOR, "#path button")]
+
+
+def zoomed(browser):
+    return path_of(browser)[-1]
+
+
+def shown_part(browser):
+    """What the line below the flame graph says of the row with the cursor."""
+    return text_of(browser, "#flame-text")
+
+
+def test_the_figures_are_those_of_the_report(opened):
+    profile = qsort_profile()
+    browser = opened(profile)
+    report = json.loads(rendered(profile, "json"))
+    expected = {
+        (row["name"], portion, f"{process['name']} {process['pid']}"): row
+        for process in report["events"][0]["details"]
+        for portion, table in process["routines"].items()
+        for row in table["rows"]
+        if row["name"]
+    }
+    with contextlib.suppress(StopIteration):
+        next(b for b in browser.find_elements(By.CSS_SELECTOR, ".more") if b.is_displayed()).click()
+    found = {}
+    for _, name, time, _, hits, portion, process, _ in cells_of(browser):
+        found[name, portion, process.strip()] = (time, int(hits.replace(",", "")))
+    assert expected.keys() <= found.keys()
+    for key, row in expected.items():
+        time, hits = found[key]
+        assert hits == row["hits"]
+        seconds = float(time.split(" ± ")[0])
+        assert seconds == pytest.approx(row["seconds"], abs=max(row["error_s"] or 0.001, 0.001))
+
+
+def test_rows_that_cannot_be_told_apart_are_marked_and_bars_have_whiskers(opened):
+    profile = qsort_profile()
+    browser = opened(profile)
+    report = json.loads(rendered(profile, "json"))
+    rows = [
+        row
+        for process in report["events"][0]["details"]
+        for table in process["routines"].values()
+        for row in table["rows"]
+    ]
+    marks = browser.find_elements(By.CSS_SELECTOR, "#panel abbr.like")
+    assert len(marks) == min(sum(row["like_above"] for row in rows), len(marks))
+    assert bool(marks) == any(row["like_above"] for row in rows)
+    assert browser.find_elements(By.CSS_SELECTOR, "#panel .whisker")
+
+
+def test_a_click_on_a_head_sorts_and_another_turns_round(opened):
+    browser = opened(stacks_profile())
+
+    def hits():
+        return [int(row[4]) for row in cells_of(browser)]
+
+    head = browser.find_element(By.XPATH, "//*[@id='panel']//th/button[text()='Hits']")
+    head.click()
+    assert hits() == sorted(hits(), reverse=True)
+    head.click()
+    assert hits() == sorted(hits())
+    assert len(set(hits())) > 1
+
+
+def test_keys_move_zoom_and_go_back(opened):
+    browser = opened(stacks_profile())
+    assert path_of(browser) == ["all samples"]
+    press(browser, Keys.ARROW_DOWN)
+    assert shown_part(browser).startswith("comm ·")
+    press(browser, Keys.ARROW_LEFT)
+    assert shown_part(browser).startswith("a b;c ·")
+    press(browser, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    assert shown_part(browser).startswith("main ·")
+    press(browser, Keys.ENTER)
+    assert path_of(browser) == ["all samples", "comm", "main"]
+    assert text_of(browser, "#routine h2").startswith("main")
+    press(browser, Keys.ESCAPE)
+    assert zoomed(browser) == "comm"
+    press(browser, Keys.ESCAPE, Keys.ESCAPE)
+    assert path_of(browser) == ["all samples"]
+    assert not browser.find_element(By.ID, "routine").is_displayed()
+    press(browser, "?")
+    assert browser.find_element(By.ID, "help").is_displayed()
+    press(browser, Keys.ESCAPE)
+    assert not browser.find_element(By.ID, "help").is_displayed()
+
+
+def test_a_click_in_the_flame_graph_zooms_and_shows_callers_and_callees(opened):
+    browser = opened(stacks_profile())
+    canvas = browser.find_element(By.ID, "flame-canvas")
+    # All samples, threads, main of the wider thread: the third row, to the right.
+    right, third_row = canvas.size["width"] // 3, 50 - canvas.size["height"] // 2
+    ActionChains(browser).move_to_element_with_offset(canvas, right, third_row).click().perform()
+    assert zoomed(browser) == "main"
+    calls = browser.find_elements(By.CSS_SELECTOR, "#routine .pair table")
+    called_by, callees = (
+        {
+            row.find_elements(By.TAG_NAME, "td")[0].text: row.text
+            for row in table.find_elements(By.CSS_SELECTOR, "tbody tr")
+        }
+        for table in calls
+    )
+    assert list(called_by) == ["comm"]
+    assert set(callees) == {"work", "read", "jitted", "[libc.so.6]"}
+    assert callees["work"].endswith(" 10")
+    assert callees["read"].endswith(" 6")
+
+
+def test_the_search_finds_marks_and_goes_to_the_widest(opened):
+    browser = opened(stacks_profile())
+    press(browser, "/")
+    press(browser, "WORK")
+    assert text_of(browser, "#found").startswith("found in 70 %")  # 21 of 30 are in /usr/bin/work
+    press(browser, Keys.ENTER)
+    assert zoomed(browser) == "main"
+    press(browser, "/")
+    press(browser, "vfs", Keys.ENTER)
+    assert zoomed(browser) == "vfs_read"
+    assert text_of(browser, "#found").startswith("found in 20 %")
+
+
+def test_a_stretch_of_time_is_followed_by_pictures_and_tables(opened):
+    profile = random_stacks_profile(4000, 40, 6)
+    browser = opened(profile)
+    assert "4,000" in browser.execute_script("return countText(view.sums.totalHits[0])")
+    heat = browser.find_element(By.ID, "heat")
+    drag = ActionChains(browser).move_to_element_with_offset(heat, 0, -8)
+    drag.click_and_hold().move_by_offset(150, 0).release().perform()
+    assert browser.find_element(By.ID, "selection").is_displayed()
+    first, last = browser.execute_script("return view.filter.span")
+    each = 4000 / browser.execute_script("return view.event.data.stretches")
+    selected = browser.execute_script("return view.sums.totalHits[0]")
+    assert abs(selected - each * (last - first + 1)) <= 2
+    hits = [int(row[4].replace(",", "")) for row in cells_of(browser)]
+    assert 0 < sum(hits) <= selected
+    assert "rough" in text_of(browser, "#panel")
+    browser.find_element(By.ID, "selection-clear").click()
+    assert browser.execute_script("return view.sums.totalHits[0]") == 4000
+    assert not browser.find_element(By.ID, "selection").is_displayed()
+
+
+def test_a_lane_and_a_process_can_be_chosen(opened):
+    browser = opened(random_stacks_profile(4000, 40, 6))
+    heat = browser.find_element(By.ID, "heat")
+    on_name = 10 - heat.size["width"] // 2
+    ActionChains(browser).move_to_element_with_offset(
+        heat, on_name, 8 - heat.size["height"] // 2
+    ).click().perform()
+    assert "CPU 0" in text_of(browser, "#selection-text")
+    assert 800 < browser.execute_script("return view.sums.totalHits[0]") < 1200
+    press(browser, Keys.ESCAPE)
+    browser.find_element(By.ID, "tab-processes").click()
+    row = browser.find_elements(By.CSS_SELECTOR, "#panel tbody tr")[0]
+    name = row.find_elements(By.TAG_NAME, "td")[0].text
+    row.click()
+    assert name in text_of(browser, "#selection-text")
+    hits = browser.execute_script("return view.sums.totalHits[0]")
+    assert 0 < hits < 1000
+
+
+def test_hostile_names_are_inert_and_shown_as_text(opened):
+    browser = opened(hostile_profile())
+    assert browser.execute_script("return document.scripts.length") == 1
+    assert browser.find_elements(By.CSS_SELECTOR, "img, iframe, a, object, main script") == []
+    tabs = browser.find_elements(By.CSS_SELECTOR, "#tabs button")
+    for name in [tab.get_attribute("id") for tab in tabs]:
+        browser.find_element(By.ID, name).click()
+        text = browser.execute_script("return document.body.innerText + document.title")
+        assert not set(text) & {"\x1b", "\u202e", "\u2066", "\x07"}
+    assert browser.find_elements(By.CSS_SELECTOR, "img, iframe, a, object, main script") == []
+
+
+def test_instructions_stand_with_their_source(opened):
+    browser = opened(annotated_loop(), disassemble=1)
+    browser.find_element(By.ID, "tab-code").click()
+    rows = {row[0]: row for row in cells_of(browser)}
+    report = json.loads(rendered(annotated_loop(), "json", disassemble=1))
+    tables = (t for p in report["events"][0]["details"] for t in p["routines"].values())
+    table = next(table for table in tables if table["disassembly"])
+    expected = table["disassembly"][0]["instructions"]
+    assert [rows[f"{row['address']:x}"][3] for row in expected] == [
+        str(row["hits"]) for row in expected
+    ]
+    assert rows["1002"][4] == "imul   %edi,%eax"
+    assert "mix.h:9" in rows["1002"][-1]
+    assert "return x * y;" in rows["1002"][-1]
+
+
+def test_hostile_code_is_inert(opened):
+    browser = opened(hostile_code(), disassemble=2)
+    browser.find_element(By.ID, "tab-code").click()
+    text = browser.execute_script("return document.body.innerText")
+    assert not set(text) & {"\x1b", "\u202e", "\u2066", "\x07"}
+    assert browser.find_elements(By.CSS_SELECTOR, "img, iframe, a, object, main script") == []
+
+
+def test_a_page_without_samples_says_so(opened):
+    browser = opened(empty_profile())
+    assert text_of(browser, "#state") == "No samples."
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_window_and_all_can_be_read(opened, width, theme):
+    browser = opened(qsort_profile(), width=width, theme=theme)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script("return document.documentElement.dataset.theme") == theme
+    contrast = browser.execute_script(CONTRAST, ["body", ".quiet", "#path button", "#answer li"])
+    assert all(ratio >= 4.5 for ratio in contrast)  # WCAG 2.2, 1.4.3
+    press(browser, "t")
+    assert browser.execute_script("return document.documentElement.dataset.theme") != theme
+
+
+# Relative luminance and contrast ratio: WCAG 2.2, definitions.
+CONTRAST = """
+const luminance = (text) => {
+  const [r, g, b] = text.match(/[\\d.]+/g).map((value) => value / 255)
+    .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const back = luminance(getComputedStyle(document.body).backgroundColor);
+return arguments[0].map((selector) => {
+  const own = luminance(getComputedStyle(document.querySelector(selector)).color);
+  return (Math.max(own, back) + 0.05) / (Math.min(own, back) + 0.05);
+});
+"""

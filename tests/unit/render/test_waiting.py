@@ -1,0 +1,66 @@
+"""What the formats say of waiting, of a recording whose times are known."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from builders.json_schema import schema_errors
+from builders.sources import CLOCK
+from builders.switches import SWITCH, switched_profile
+from prospect.render.registry import make_renderer
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return switched_profile(CLOCK, SWITCH, stacks=True)
+
+
+def rendered(profile, name, **options):
+    out = io.BytesIO()
+    make_renderer(name, detail="4", **options).render(profile, out)
+    return out.getvalue().decode()
+
+
+def test_the_text_report_adds_up_each_thread(profile):
+    lines = rendered(profile, "text").splitlines()
+    title = lines.index("Waiting: What Each Thread Did All its Life")
+    rows = [line.split() for line in lines[title + 3 : title + 6]]
+    first, second, total = rows
+    assert first[:5] == ["prog", "5", "5", "0.000100", "0.000058"]
+    assert first[7:] == ["0.000021", "0.000021", "0.000020", "1", "1"]
+    assert second[:8] == ["prog", "5", "6", "0.000027", "0.000020", "-", "-", "0.000007"]
+    assert second[8:] == ["0.000000", "0.000000", "0", "0"]
+    assert total[0] == "Total"
+    assert "On CPU, runnable and blocked add up to 100.00% of 0.000127 Sec of life." in lines
+
+
+def test_json_has_the_same_and_keeps_to_its_schema(profile):
+    document = json.loads(rendered(profile, "json"))
+    assert schema_errors(document, SCHEMA, SCHEMA) == []
+    waiting = document["waiting"]
+    assert [thread["tid"] for thread in waiting["threads"]] == [5, 6]
+    for thread in waiting["threads"]:
+        parts = ("cpu_s", "runnable_s", "blocked_s", "unknown_s")
+        assert sum(thread[part] for part in parts) == pytest.approx(thread["life_s"])
+    assert [blocker["seconds"] for blocker in waiting["blockers"]] == [pytest.approx(2e-5)]
+
+
+def test_folded_stacks_and_the_flame_graph_are_of_wall_time(profile):
+    values = [int(line.rpartition(" ")[2]) for line in rendered(profile, "folded").splitlines()]
+    # The clock's sample is worth 10 ms, the waits 20 and 21 us.
+    assert sum(values) == 10_000 + 20 + 21
+    assert "cpu-clock + blocked + runnable" in rendered(profile, "svg")
+
+
+def test_times_are_said_where_waits_are_no_samples():
+    profile = switched_profile(CLOCK, SWITCH)
+    assert "Waiting" in rendered(profile, "text")
+    document = json.loads(rendered(profile, "json"))
+    assert document["waiting"]["blockers"] is None
+    assert schema_errors(document, SCHEMA, SCHEMA) == []
