@@ -104,6 +104,7 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
     sections: tuple[str, ...] = ("totals", "callees"),
     callers_of: str = "",
     through: str = "",
+    cause: str = "",
     process: str = "",
     thread: str = "",
     object: str = "",  # noqa: A002 - as the option
@@ -129,6 +130,7 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
         sections: of "totals", "callees", "callers" and "graph".
         callers_of: a routine whose callers are shown, what it called included.
         through: only samples on whose stack this routine stands.
+        cause: only samples in the kernel for this cause, a kind or one of a kind.
         process: only samples of processes of this name or number.
         thread: only samples of threads of this name or number.
         object: only samples that hit this image.
@@ -159,6 +161,7 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
         object,
         routine,
         through,
+        cause,
         between,
     )
     naming = PipelineOptions(

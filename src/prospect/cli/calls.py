@@ -83,6 +83,7 @@ def _options(settings: Settings, *, colour: bool) -> CallsOptions:
         objects=settings.object,
         routine=settings.routine,
         through=settings.through,
+        cause=settings.cause,
         between_s=settings.between,
     )
     choice = CallsChoice(

@@ -55,6 +55,7 @@ class Settings(NamedTuple):
     calls: tuple[str, ...] = ()
     callers_of: str = ""
     through: str = ""
+    cause: str = ""
     process: str = ""
     thread: str = ""
     object: str = ""
@@ -700,6 +701,16 @@ OPTIONS = (
         ("through",),
         "ROUTINE",
         "only samples on whose stack ROUTINE stands",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "cause",
+        "",
+        ("cause",),
+        "CAUSE",
+        "only samples in the kernel for this cause: 'system call', interrupt, ... or one of a "
+        "kind, as read, 'page fault'",
         ("calls",),
         values.name,
     ),

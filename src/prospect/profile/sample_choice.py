@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.errors import UsageError
 from prospect.profile.call_forest import levels
+from prospect.profile.causes import CAUSE_KIND_NAMES
 from prospect.profile.model import NO_CPU
 from prospect.profile.routine_choice import chosen_hits
 from prospect.profile.routine_names import routine_names
@@ -39,6 +40,8 @@ class SampleChoice:
         objects: the object that was hit, its path or the last part of it.
         routine: the routine that was hit.
         through: a routine that stands anywhere on the stack.
+        cause: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells causes of a
+            kind apart, as ``read`` or ``page fault``.
         between_s: from when to when, in seconds since the interval began.
     """
 
@@ -49,6 +52,7 @@ class SampleChoice:
     objects: str = ""
     routine: str = ""
     through: str = ""
+    cause: str = ""
     between_s: tuple[float, float] | None = None
 
 
@@ -88,6 +92,9 @@ def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bo
         of_function = functions_called(profile, choice.routine)
         of_hit = of_function.take(functions.take(profile.hits.location_index))
         chosen &= of_hit.take(samples.hit_index)
+    if choice.cause:
+        of_hit = _causes_called(profile, choice.cause).take(profile.hits.cause_index)
+        chosen &= of_hit.take(samples.hit_index)
     if choice.through:
         chosen &= _through(samples, choice.through)
     return chosen
@@ -101,6 +108,13 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
     """
     found = [_fits(what, routine_names(profile, row)) for row in range(len(profile.functions))]
     _must_be_some(found, "routine", what)
+    return np.array(found, np.bool_)
+
+
+def _causes_called(profile: Profile, what: str) -> NDArray[np.bool_]:
+    kinds = (CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist())
+    found = [_fits(what, names) for names in zip(kinds, profile.causes.name, strict=True)]
+    _must_be_some(found, "cause", what)
     return np.array(found, np.bool_)
 
 

@@ -23,6 +23,7 @@ def choice_of(*arguments):
         (("--object", "libc.so.6"), "objects", "libc.so.6"),
         (("--routine", "malloc"), "routine", "malloc"),
         (("--through", "main"), "through", "main"),
+        (("--cause", "page fault"), "cause", "page fault"),
         (("--cpu", "0,2-3"), "cpus", (0, 2, 3)),
         (("--between", "0.5,2"), "between_s", (0.5, 2.0)),
         (("-V", "4"), "detail", "4"),

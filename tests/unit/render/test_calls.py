@@ -10,6 +10,7 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.stacks import stacks_profile
+from prospect.errors import UsageError
 from prospect.estimate.calls import estimate_calls
 from prospect.profile.calls_view import SECTIONS, CallsChoice, calls_view
 from prospect.profile.sample_choice import SampleChoice
@@ -102,3 +103,14 @@ def test_a_report_without_stacks_says_so():
     text = io.BytesIO()
     TextRenderer(calls=("totals",)).render(qsort_profile(), text)
     assert "no sample has a call chain" in text.getvalue().decode()
+
+
+@pytest.mark.parametrize(("cause", "hits"), [("read", 6), ("system call", 6), ("idle", 9)])
+def test_causes_choose_samples(cause, hits):
+    view = calls_view(stacks_profile(), CallsChoice(SampleChoice("4", cause=cause)))
+    assert view.events[0].graph.hits == hits
+
+
+def test_a_cause_that_nothing_has_is_refused_in_words():
+    with pytest.raises(UsageError, match="no cause"):
+        calls_view(stacks_profile(), CallsChoice(SampleChoice("4", cause="write")))
