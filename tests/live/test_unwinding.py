@@ -37,8 +37,9 @@ def record(directory, name, *flags):
     source = PROGRAMS / "stacks.cc"
     subprocess.run(["g++", "-O2", "-g", "-fno-ipa-icf", *flags, source, "-o", program], check=True)
     data = directory / f"{name}.data"
+    # Not at 2000 Hz, which is in step with the timer of the program's signals.
     command = [
-        *("perf", "record", "-q", "-B", "-e", "cpu-clock:u", "-F", "2000"),
+        *("perf", "record", "-q", "-B", "-e", "cpu-clock:u", "-F", "1990"),
         *("--call-graph", "dwarf,16384", "-o", data, program, "1500"),
     ]
     # perf 6.1 aborts now and then as it writes build ids, hence -B, and without, too.
