@@ -28,7 +28,6 @@ from prospect.capture.cpu_events import EventSet
 from prospect.capture.cpus import CpuWatch
 from prospect.capture.drain_loop import DrainLoop
 from prospect.capture.event_choice import CLOCK_HARDWARE, choose_events
-from prospect.capture.first_periods import ahead_of_others
 from prospect.capture.jit_files import JitFiles
 from prospect.capture.kernel_maps import KERNEL_NAME
 from prospect.capture.machine import accounting
@@ -171,9 +170,7 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
         started_at = time.time()
         for counter in counters.values():
             counter.start()
-        with ahead_of_others():
-            loop.start(options.flush_centiseconds)
-            loop.settle()
+        loop.start(options.flush_centiseconds)
         background = describe_surroundings(loop, events.plan, command.pid)
         loop.wake_at_files(jit_files.fd)
         while not loop.done:
@@ -193,14 +190,27 @@ def _record(options: RecordOptions, output_fd: int) -> RecordingResult:
             extras["jit_files"] = jit_copies
         events.close()  # their rings may be all the memory that this user may lock
         extras |= _describe_cost(options, events.plan)
-        info = _recording_info(options, events, background, extras)
-        try:
-            writer.finish(info, info.events)
-        except RecordingError as error:
+        return _finish(writer, _recording_info(options, events, background, extras), result)
+
+
+def _finish(
+    writer: RecordingWriter, info: RecordingInfo, result: RecordingResult
+) -> RecordingResult:
+    """Write what describes the run, on a full disk without what may be big in it."""
+    try:
+        writer.finish(info, info.events)
+    except RecordingError as error:
+        if "jit_files" not in info.extras:
             # The file stays readable; what is missing is what describes the run.
             limit = f"{error}: the description of the run is missing."
             return result._replace(limits=(*result.limits, limit))
-        return result
+        result = result._replace(
+            limits=(*result.limits, f"{error}: files with names of JIT code were not copied.")
+        )
+        extras = {key: value for key, value in info.extras.items() if key != "jit_files"}
+        extras["limits"] = list(result.limits)
+        return _finish(writer, info._replace(extras=extras), result)
+    return result
 
 
 def _count_choice(options: RecordOptions) -> CountChoice:
@@ -342,7 +352,6 @@ def _describe_run(
                 "period_ns": period_ns,
                 "ids": ids,
                 "cpus": [cpu_of[number] for number in ids],
-                "grid_ns": [events.first_periods.ended_ns.get(number, 0) for number in ids],
             }
             for period_ns, ids in zip(plan.periods_ns, events.clock_ids(), strict=True)
         ],

@@ -34,21 +34,12 @@ def switching(
 
 
 def periodic(
-    random: np.random.Generator,
-    length_s: float,
-    rate_hz: np.ndarray,
-    share: np.ndarray,
-    *,
-    from_start: bool = False,
+    random: np.random.Generator, length_s: float, rate_hz: np.ndarray, share: np.ndarray
 ) -> Schedule:
-    """State 0 for `share` f64[r] of each period, state 1 for the rest, from a random phase on.
-
-    With `from_start` all periods begin with the run.
-    """
+    """State 0 for `share` f64[r] of each period, state 1 for the rest, from a random phase on."""
     runs = len(rate_hz)
     periods = int(np.ceil(length_s * rate_hz.max())) + 2
-    phase = np.zeros((runs, 1)) if from_start else random.random((runs, 1))
-    begin = (np.arange(periods) - phase) / rate_hz[:, None]
+    begin = (np.arange(periods) - random.random((runs, 1))) / rate_hz[:, None]
     start_s = np.stack([begin, begin + (share / rate_hz)[:, None]], axis=2)
     state = np.tile([0, 1], (runs, periods))
     return Schedule(start_s.reshape(runs, -1), _own_rows(state, 2), length_s, 2 * runs)

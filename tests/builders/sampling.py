@@ -13,8 +13,6 @@ import numpy as np
 
 from builders.profile import ProfileBuilder, run_info
 from prospect.profile.model import (
-    STOP_RESTARTED,
-    ClockStopTable,
     ClockTable,
     EventInfo,
     HitTable,
@@ -76,29 +74,6 @@ def ticks(
     return np.concatenate(cpu), np.concatenate(clock), np.concatenate(time_s)
 
 
-def started_ticks(
-    random: np.random.Generator, cpus: int, length_s: float, periods_ns: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return cpu, clock and time in s of every tick of clocks that start with the program.
-
-    As the recorder starts them: each with a first period of a quarter to five quarters of its own,
-    some of which it ends a little late. Also f64[cpus, K]: when it did.
-    """
-    cpu, clock, time_s = [], [], []
-    shape = (cpus, len(periods_ns))
-    first_s = (0.25 + random.random(shape)) * np.array(periods_ns) * 1e-9
-    grid_s = first_s + random.exponential(60e-6, shape)
-    for number, period_ns in enumerate(periods_ns):
-        period_s = period_ns * 1e-9
-        steps = period_s * np.arange(1, int(length_s / period_s) + 2)
-        all_s = np.concatenate([first_s[:, [number]], grid_s[:, [number]] + steps], axis=1)
-        which, _ = keep = np.nonzero(all_s < length_s)
-        cpu.append(which)
-        clock.append(np.full(len(which), number))
-        time_s.append(all_s[keep])
-    return np.concatenate(cpu), np.concatenate(clock), np.concatenate(time_s), grid_s
-
-
 def sampled_profile(
     random: np.random.Generator,
     schedule: Schedule,
@@ -106,7 +81,6 @@ def sampled_profile(
     *,
     delivered: Callable[[np.ndarray], np.ndarray] | None = None,
     lateness_s: float = 3e-6,
-    is_started: bool = False,
 ) -> Profile:
     """Return what a recording of the schedule would show: row r of the schedule is row r of hits.
 
@@ -116,19 +90,9 @@ def sampled_profile(
         periods_ns: of the clocks.
         delivered: which ticks give a sample, by what runs then; all of them if not given.
         lateness_s: how late samples are on average.
-        is_started: whether the clocks start with the program, as `started_ticks` has them; else
-            they have run all along.
     """
     cpus = len(schedule.what)
-    stops = None
-    if is_started:
-        cpu, clock, time_s, grid_s = started_ticks(random, cpus, schedule.length_s, periods_ns)
-        grid_ns = BEGIN_NS + np.round(grid_s.ravel() * 1e9).astype(np.uint64)
-        kind = np.full(len(grid_ns), STOP_RESTARTED, np.uint8)
-        rows_of_clock = np.arange(len(grid_ns), dtype=np.int32)
-        stops = ClockStopTable(kind, rows_of_clock, grid_ns, grid_ns)
-    else:
-        cpu, clock, time_s = ticks(random, cpus, schedule.length_s, periods_ns)
+    cpu, clock, time_s = ticks(random, cpus, schedule.length_s, periods_ns)
     what = schedule.at(cpu, time_s)
     keep = what >= 0
     if delivered:
@@ -178,7 +142,6 @@ def sampled_profile(
                 clock=clock[order].astype(np.uint8),
             ),
             "clocks": clock_table(cpus, periods_ns, BEGIN_NS, end_ns),
-            "clock_stops": stops,
         }
     )
 

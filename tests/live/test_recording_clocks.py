@@ -17,7 +17,6 @@ from prospect.assembly.clocks import clock_of_id
 from prospect.capture import syscalls
 from prospect.capture.clock_bank import clock_periods_ns
 from prospect.capture.event_choice import CLOCK_HARDWARE, choose_events
-from prospect.capture.first_periods import ahead_of_others
 from prospect.capture.sample_cost import measure_sample_cost
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
@@ -74,32 +73,6 @@ def test_every_clock_keeps_its_grid_on_every_cpu(tmp_path, clocks):
             rows = (events.samples.clock == position) & (events.samples.cpu == cpu)
             late = (events.samples.time_ns[rows] / period_ns - phase + 0.02) % 1.0
             assert np.quantile(late, 0.8) < 0.2
-
-
-def test_clocks_start_with_periods_of_their_own_and_keep_the_grid_that_begins_then(tmp_path):
-    parts = []
-    for attempt in range(4):
-        extras, events = record_to(tmp_path / f"r{attempt}", *busy(0.3), frequency_hz=400)
-        begin, _ = extras["interval_ns"]
-        samples = events.samples
-        for position, clock in enumerate(extras["clocks"]):
-            period_ns = clock["period_ns"]
-            for cpu, grid_ns in zip(clock["cpus"], clock["grid_ns"], strict=True):
-                rows = (samples.clock == position) & (samples.cpu == cpu)
-                since = samples.time_ns[rows & (samples.time_ns > grid_ns)] - np.uint64(grid_ns)
-                # Held-up ticks are late; where the recorder was, the time it tells may be.
-                assert np.quantile(since / period_ns % 1.0, 0.5) < 0.3
-                assert set(samples.period[rows].tolist()) == {period_ns}
-                parts.append((grid_ns - begin) / period_ns)
-    assert min(parts) > 0.2
-    assert np.ptp(np.array(parts) % 1.0) > 0.4
-
-
-def test_recorder_runs_ahead_of_others_only_while_clocks_start():
-    before = os.sched_getscheduler(0)
-    with ahead_of_others():
-        assert os.sched_getscheduler(0) == os.SCHED_FIFO
-    assert os.sched_getscheduler(0) == before == os.SCHED_OTHER
 
 
 def test_two_clocks_of_one_period_are_half_a_period_apart(tmp_path):

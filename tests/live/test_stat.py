@@ -61,14 +61,15 @@ def test_page_faults_are_those_of_the_program(chores):
         fewest(lambda n=n: counts(stat("--event", "faults:u", chores, n, 0, 0))["faults:u"])
         for n in (1, 1 + PAGES)
     )
-    assert many - few == PAGES
+    # Both may have a fault or two of their start more in one run than in another.
+    assert abs(many - few - PAGES) <= 3
 
 
 @NEEDS_PERF
 def test_faults_equal_those_of_perf_stat(chores):
     event, words = "page-faults:u", (chores, PAGES, 0, 0, 2)
     ours = fewest(lambda: counts(stat("--event", event, *words))[event])
-    assert ours == fewest(lambda: perf_counts(event, *words)[event])
+    assert abs(ours - fewest(lambda: perf_counts(event, *words)[event])) <= 3
 
 
 @NEEDS_PERF

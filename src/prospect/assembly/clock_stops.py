@@ -1,4 +1,4 @@
-"""Throttle and loss records → when clocks delivered nothing, or left their grids.
+"""Throttle and loss records → when, as the kernel says, clocks delivered nothing.
 
 Comes in: `Clocks` and decoded loss records, both of a recording that anybody may have written. Goes
 out: the `ClockStopTable` of a profile.
@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.profile.model import (
-    STOP_FULL,
-    STOP_RESTARTED,
-    STOP_THROTTLED,
-    ClockStopTable,
-)
+from prospect.profile.model import STOP_FULL, STOP_THROTTLED, ClockStopTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,21 +33,16 @@ class _Throttles(NamedTuple):
 
 
 def describe_clock_stops(clocks: Clocks, losses: Losses) -> ClockStopTable:
-    """Return when clocks were throttled or restarted, and when their buffers had been full."""
+    """Return when clocks were throttled, and when their CPU's buffer had been full."""
     row_of_loss = _clock_rows(clocks, losses)
     throttles = _throttles(losses, row_of_loss)
     full_clock, full_ns = _full_buffers(clocks.table, losses, row_of_loss)
-    grid_ns = np.array(clocks.grid_ns, np.uint64)
-    restarted = np.flatnonzero(grid_ns)
-    kind = np.repeat(
-        [STOP_THROTTLED, STOP_FULL, STOP_RESTARTED],
-        [len(throttles.clock_index), len(full_clock), len(restarted)],
-    )
+    kind = np.repeat([STOP_THROTTLED, STOP_FULL], [len(throttles.clock_index), len(full_clock)])
     return ClockStopTable(
         kind=kind.astype(np.uint8),
-        clock_index=np.concatenate((throttles.clock_index, full_clock, restarted)).astype(np.int32),
-        begin_ns=np.concatenate((throttles.begin_ns, full_ns, grid_ns[restarted])),
-        end_ns=np.concatenate((throttles.end_ns, full_ns, grid_ns[restarted])),
+        clock_index=np.concatenate((throttles.clock_index, full_clock)).astype(np.int32),
+        begin_ns=np.concatenate((throttles.begin_ns, full_ns)),
+        end_ns=np.concatenate((throttles.end_ns, full_ns)),
     )
 
 

@@ -29,18 +29,10 @@ _NS_PER_S = 1_000_000_000
 
 
 class Clocks(NamedTuple):
-    """The clocks of a profile.
-
-    Attributes:
-        table: when which clock ran.
-        ids: the event id of each row; none where a CPU has one clock.
-        grid_ns: when the clock of each row took up its own period, 0 where that was at its begin;
-            none where it is not said.
-    """
+    """The clocks of a profile, and the event id of each row; no ids where a CPU has one clock."""
 
     table: ClockTable
     ids: tuple[int, ...]
-    grid_ns: tuple[int, ...] = ()
 
 
 class _Row(NamedTuple):
@@ -56,15 +48,11 @@ class _Row(NamedTuple):
 
 
 class _Clock(NamedTuple):
-    """A clock of the bank: its period, and the ids of its events with their CPUs.
-
-    `grid_ns` is when each event took up that period, empty where it is not said.
-    """
+    """A clock of the bank: its period, and the ids of its events with their CPUs."""
 
     period_ns: int
     ids: tuple[int, ...]
     cpus: tuple[int, ...]
-    grid_ns: tuple[int, ...]
 
 
 def clock_of_id(info: RecordingInfo) -> dict[int, int]:
@@ -85,37 +73,35 @@ def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> Clocks
         return Clocks(_table([]), ())
     if info.extras:
         found = _own_rows(info, run)
-        ids, grid_ns, rows = zip(*found, strict=True) if found else ((), (), ())
-        return Clocks(_table(rows), ids, grid_ns)
-    timers: list[_Row] = []
+        return Clocks(_table([row for _, row in found]), tuple(number for number, _ in found))
+    rows: list[_Row] = []
     cpus = sorted(set(np.unique(events.samples.cpu).tolist()) - {NO_CPU})
     for event, description in enumerate(info.events):
         period_ns = _timer_period_ns(description.attr)
         if period_ns and len(info.events) == 1:
-            timers += [
+            rows += [
                 _Row(event, 0, cpu, period_ns, run.begin_ns, run.end_ns, _lost_on(events, cpu))
                 for cpu in cpus
             ]
-    return Clocks(_table(timers), ())
+    return Clocks(_table(rows), ())
 
 
-def _own_rows(info: RecordingInfo, run: RunInfo) -> list[tuple[int, int, _Row]]:
-    """Return the clocks of a recording of ours, each with its event's id and its grid's begin."""
+def _own_rows(info: RecordingInfo, run: RunInfo) -> list[tuple[int, _Row]]:
+    """Return the clocks of a recording of ours, each with the id of its event."""
     if not _timer_period_ns(info.events[0].attr):
         return []
     lost = by_number(info.extras.get("lost"))
-    rows: list[tuple[int, int, _Row]] = []
+    rows: list[tuple[int, _Row]] = []
     for position, clock in enumerate(_bank(info)):
         spans = {cpu: _spans_online(info, cpu, run) for cpu in set(clock.cpus)}
-        grid_ns = clock.grid_ns or (0,) * len(clock.ids)
-        for event_id, cpu, own_grid_ns in zip(clock.ids, clock.cpus, grid_ns, strict=True):
+        for event_id, cpu in zip(clock.ids, clock.cpus, strict=True):
             if not spans[cpu]:
                 continue  # more openings than times on line: a damaged description
             begin_ns, end_ns = spans[cpu].pop(0)
             count = lost.get(event_id, 0)
             count = count if counts_of([count]) else 0
             row = _Row(0, position, cpu, clock.period_ns, begin_ns, end_ns, count)
-            rows.append((event_id, own_grid_ns, row))
+            rows.append((event_id, row))
     return rows
 
 
@@ -132,18 +118,9 @@ def _bank(info: RecordingInfo) -> list[_Clock]:
         if not (period and period[0] and ids and all(map(is_i32, cpus))):
             return []
         # A recording of version 0.1.0 does not say which id was on which CPU.
-        # Nor do earlier ones than 0.2.0 have first periods of another length.
-        grid_ns = counts_of(fields.get("grid_ns"))
-        clocks.append(
-            _Clock(
-                period_ns=period[0],
-                ids=ids,
-                cpus=cpus if len(cpus) == len(ids) else (),
-                grid_ns=grid_ns if len(grid_ns) == len(ids) else (),
-            )
-        )
+        clocks.append(_Clock(period[0], ids, cpus if len(cpus) == len(ids) else ()))
     if not all(clock.cpus for clock in clocks):
-        return [clock._replace(ids=(), cpus=(), grid_ns=()) for clock in clocks]
+        return [clock._replace(ids=(), cpus=()) for clock in clocks]
     return clocks
 
 

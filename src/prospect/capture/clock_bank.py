@@ -109,12 +109,6 @@ def shortest_period_ns() -> int:
     return max(_SHORTEST_PERIOD_NS, resolution_ns)
 
 
-def shortest_allowed_ns() -> int:
-    """Return the shortest period that neither the timer stretches nor the kernel throttles."""
-    limit_hz = read_setting(MAX_SAMPLE_RATE)
-    return max(shortest_period_ns(), math.ceil(_NS_PER_S / limit_hz) if limit_hz else 0)
-
-
 def redrawn_rate_hz(frequency_hz: int) -> int:
     """Draw a counter's next rate at random; the mean of all draws is the rate asked for.
 

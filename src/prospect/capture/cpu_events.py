@@ -18,8 +18,7 @@ from prospect.abi.block import EventDescription
 from prospect.capture import syscalls
 from prospect.capture.chosen_event import open_chosen
 from prospect.capture.clock_bank import redrawn_rate_hz
-from prospect.capture.event_choice import CLOCK_TIMER, SCOPE_SYSTEM
-from prospect.capture.first_periods import FirstPeriods
+from prospect.capture.event_choice import SCOPE_SYSTEM
 from prospect.capture.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 _MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes.
 _SPARE_FILES = 32
+_NS_PER_S = 1_000_000_000
 
 
 class _CpuEvents(NamedTuple):
@@ -65,14 +65,12 @@ class EventSet:
         plan: what is opened on each CPU.
         ring_bytes: size of each ring, after what the kernel refused.
         lost: id → samples lost, of CPUs that are closed.
-        first_periods: the timers that have just been started.
     """
 
     def __init__(self, plan: EventPlan, pid: int, ring_bytes: int) -> None:
         self.plan = plan
         self.ring_bytes = ring_bytes
         self.lost: dict[int, int] = {}
-        self.first_periods = FirstPeriods(plan.periods)
         self._target = -1 if plan.scope == SCOPE_SYSTEM else pid
         self._open: dict[int, _CpuEvents] = {}
         self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
@@ -155,29 +153,30 @@ class EventSet:
         if start:
             ran_ns = _counts(events.fds[0]).enabled_ns - start.enabled_ns
             stopped_ns = min(stopped_ns, start.time_ns + ran_ns)
-        self.first_periods.forget(events.fds)
         del self._open[cpu]
         _close(events)
         return stopped_ns
 
     def enable(self) -> None:
         """Start all clocks; per-command events start at its exec instead."""
-        self._enable(list(self._open), starts_together=True)
+        self._enable(list(self._open))
 
     def enable_cpu(self, cpu: int) -> None:
-        """Start the clocks of a CPU that came on line while programs ran."""
-        self._enable([cpu], starts_together=False)
+        """Start the clocks of one CPU."""
+        self._enable([cpu])
 
-    def _enable(self, cpus: list[int], *, starts_together: bool) -> None:
+    def _enable(self, cpus: list[int]) -> None:
         if self.plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC:
             return
-        is_timed = starts_together and self.plan.clock == CLOCK_TIMER
-        timers = len(self.plan.periods) if is_timed else 0
+        clocks = len(self.plan.periods)
+        for clock, period_ns in enumerate(self.plan.periods):
+            if period_ns in self.plan.periods[:clock]:
+                # Two clocks of one period tick together for ever unless one starts later.
+                time.sleep(period_ns / clocks / _NS_PER_S)
+            for cpu in cpus:
+                syscalls.enable_event(self._open[cpu].fds[clock])
         for cpu in cpus:
-            _, fds, ids, _ = self._open[cpu]
-            if timers:
-                self.first_periods.enable(fds[:timers], ids[:timers])
-            for fd in fds[timers:]:
+            for fd in self._open[cpu].fds[clocks:]:
                 syscalls.enable_event(fd)
         for cpu in cpus:
             # The kernel may count from before the start: only differences say anything.

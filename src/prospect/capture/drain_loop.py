@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 _GRACE_NS = 2_000_000_000
 # How often the command is looked at where the kernel has no pidfd.
 _NO_PIDFD_MS = 10
-# How much later what stood before the command is looked at, for the sake of exact clocks.
-_SETTLED_NS = 50_000_000
 # How long new files are not waited for after one has appeared: builds make thousands a second.
 _FILES_PAUSE_NS = 250_000_000
 
@@ -91,12 +89,6 @@ class DrainLoop:
         for fd in self._events.poll_fds():
             self._poll.register(fd, select.POLLIN)
 
-    def settle(self) -> None:
-        """Do nothing else while first periods of clocks end, but for long ones."""
-        until_ns = self.begin_ns + _SETTLED_NS
-        while not self.done and 0 < self._events.first_periods.next_end_ns() < until_ns:
-            self.step(wait=True)
-
     def wake_at_files(self, fd: int) -> None:
         """Let `step` return when this descriptor is readable too, four times a second at most."""
         self._files_fd, self._files_paused_until_ns = fd, 0
@@ -137,7 +129,6 @@ class DrainLoop:
             if rings_ready or now_ns - self._drained_ns >= self._flush_ns:
                 self._drain_guarded(now_ns)
             self._redraw_if_due(now_ns)
-            self._events.first_periods.end_due(now_ns)
 
     def _handle(self, ready: list[tuple[int, int]]) -> bool:
         """Handle what is readable; return whether a ring is."""
@@ -174,8 +165,6 @@ class DrainLoop:
             waits.append((self._drained_ns + self._flush_ns - now_ns) // 1_000_000 + 1)
             if self._events.plan.redraw_interval_ns:
                 waits.append((self._redraw_at_ns - now_ns) // 1_000_000 + 1)
-            if first_end_ns := self._events.first_periods.next_end_ns():
-                waits.append((first_end_ns - now_ns) // 1_000_000)
         if self._give_up_ns:
             waits.append((self._give_up_ns - now_ns) // 1_000_000 + 1)
         if self._files_paused_until_ns:

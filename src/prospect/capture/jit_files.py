@@ -69,6 +69,7 @@ class JitFiles:
         self._directories: dict[tuple[int, int], _Directory] = {}
         self._numbers: dict[int, tuple[int, int]] = {}
         self._held: dict[tuple[int, int], tuple[tuple[int, int], _Held]] = {}
+        self._begun_s = time.time()
         self._swept_ns = 0
         self._left_out = 0
         self.limits: list[str] = []
@@ -204,14 +205,16 @@ class JitFiles:
     def _is_believable(self, status: os.stat_result, pid: int) -> bool:
         """Tell whether the process wrote the file: anyone may write to /tmp, under any name.
 
-        Of a process that has ended only its owner's file counts if we are that owner; a file that
-        is older than the process is of another one, which had the same number before.
+        Of a process that has ended only its owner's file counts if we are that owner, and if it was
+        written to since the recording began: /tmp is full of older ones. A file that is older than
+        its process is of another one, which had the same number before.
         """
         directory = f"{self._proc}/{pid}"
-        owners = {0, os.geteuid()}
+        owners, since_s = {0, os.geteuid()}, self._begun_s - 1.0
         with contextlib.suppress(OSError):
             owners.add(os.stat(directory).st_uid)
-        return status.st_uid in owners and status.st_mtime >= _started_at(directory)
+            since_s = _started_at(directory)
+        return status.st_uid in owners and status.st_mtime >= since_s
 
 
 def _kind_and_pid(name: bytes) -> tuple[str, int]:

@@ -1,7 +1,6 @@
 """When each timer ran without a stop.
 
-Comes in: the clocks of a Profile, and when the kernel throttled or the recorder restarted them.
-Goes out: `Stretches`.
+Comes in: the clocks of a Profile, and when the kernel throttled them. Goes out: `Stretches`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.model import STOP_RESTARTED, STOP_THROTTLED
+from prospect.profile.model import STOP_THROTTLED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,11 +45,11 @@ class Stretches:
 
 
 def clock_stretches(clocks: ClockTable, stops: ClockStopTable | None) -> Stretches:
-    """Cut the time that each clock ran where it stopped; each clock has one stretch at least."""
+    """Cut the time that each clock ran at its throttles; each clock has one stretch at least."""
     rows = np.arange(len(clocks))
     begin_ns = np.minimum(clocks.begin_ns, _LATEST_NS).astype(np.int64)
     end_ns = np.maximum(np.minimum(clocks.end_ns, _LATEST_NS).astype(np.int64), begin_ns)
-    throttled, from_ns, until_ns = _cuts(stops, len(clocks))
+    throttled, from_ns, until_ns = _throttles(stops, len(clocks))
     from_ns = np.clip(from_ns, begin_ns.take(throttled), end_ns.take(throttled))
     until_ns = np.clip(until_ns, begin_ns.take(throttled), end_ns.take(throttled))
     row = np.concatenate((rows, throttled))
@@ -76,15 +75,14 @@ def usable_periods_ns(clocks: ClockTable) -> NDArray[np.float64]:
     return usable
 
 
-def _cuts(
+def _throttles(
     stops: ClockStopTable | None, clock_count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return clock row, begin and end of each throttle or restart of a known clock."""
+    """Return clock row, begin and end of each throttle of a known clock."""
     if stops is None:
         return (np.empty(0, np.int64),) * 3
     index = stops.clock_index.astype(np.int64)
-    is_cut = (stops.kind == STOP_THROTTLED) | (stops.kind == STOP_RESTARTED)
-    chosen = is_cut & (index >= 0) & (index < clock_count)
+    chosen = (stops.kind == STOP_THROTTLED) & (index >= 0) & (index < clock_count)
     return (
         index[chosen],
         np.minimum(stops.begin_ns[chosen], _LATEST_NS).astype(np.int64),

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.model import NO_CPU, STOP_RESTARTED
+from prospect.profile.model import NO_CPU
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import ClockStopTable, ClockTable, Profile
+    from prospect.profile.model import ClockTable, Profile
 
 _PHASE_BINS = 64
 # A sample is of the tick that it is at most this part of a period before, or else behind.
@@ -34,8 +34,6 @@ _LEAST_ON_GRID = 0.75
 # A clock that starts with the stretch has its first tick one period later, not at once.
 _NEVER_AT_ONCE = 0.25
 _LEAST_KNOWN = 0.99
-# Where a grid begins later than this, in periods, its clock had ticked more than once before.
-_LATEST_GRID = 2.0
 
 
 @dataclass(frozen=True)
@@ -70,17 +68,12 @@ class Ticks:
 
 @dataclass(frozen=True)
 class _Stretches:
-    """One row a stretch, by CPU and time: `cpu` i64[s], `begin_ns` and `end_ns` i64[s].
-
-    `grid_ns` f64[s, K] is when each clock's grid was begun, from the stretch's begin on; NaN where
-    that is not told.
-    """
+    """One row a stretch, by CPU and time: `cpu` i64[s], `begin_ns` and `end_ns` i64[s]."""
 
     cpu: NDArray[np.int64]
     begin_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     period_ns: NDArray[np.float64]
-    grid_ns: NDArray[np.float64]
 
 
 def event_ticks(profile: Profile, event_index: int) -> Ticks | None:
@@ -90,7 +83,7 @@ def event_ticks(profile: Profile, event_index: int) -> Ticks | None:
         None where there is no grid: no clocks are known, or the samples do not lie on theirs.
     """
     clocks = profile.run.events[event_index].clocks
-    stretches = _stretches(profile.clocks, profile.clock_stops, event_index, clocks)
+    stretches = _stretches(profile.clocks, event_index, clocks)
     if stretches is None:
         return None
     samples = profile.samples
@@ -114,9 +107,7 @@ def event_ticks(profile: Profile, event_index: int) -> Ticks | None:
     )
 
 
-def _stretches(
-    table: ClockTable, stops: ClockStopTable | None, event_index: int, clocks: int
-) -> _Stretches | None:
+def _stretches(table: ClockTable, event_index: int, clocks: int) -> _Stretches | None:
     """Group the clocks' rows by CPU and time; None where a stretch lacks one of the clocks."""
     rows = np.flatnonzero(table.event == event_index)
     cpu, clock = table.cpu[rows].astype(np.int64), table.clock[rows].astype(np.int64)
@@ -139,25 +130,12 @@ def _stretches(
         or not np.allclose(periods, periods[0], rtol=1e-6)
     ):
         return None
-    begin_ns = begin.take(order).reshape(-1, clocks).min(axis=1)
     return _Stretches(
         cpu=by_cpu[:, 0],
-        begin_ns=begin_ns,
+        begin_ns=begin.take(order).reshape(-1, clocks).min(axis=1),
         end_ns=end.take(order).reshape(-1, clocks).max(axis=1),
         period_ns=periods[0],
-        grid_ns=_grid_begins(stops, len(table)).take(rows.take(order)).reshape(-1, clocks)
-        - begin_ns[:, None],
     )
-
-
-def _grid_begins(stops: ClockStopTable | None, clock_count: int) -> NDArray[np.float64]:
-    """Return when the grid of each row of the clocks was begun, f64[c]; NaN where not told."""
-    grid_ns = np.full(clock_count, np.nan)
-    if stops is not None:
-        index = stops.clock_index.astype(np.int64)
-        known = (stops.kind == STOP_RESTARTED) & (index >= 0) & (index < clock_count)
-        grid_ns[index[known]] = stops.end_ns[known]
-    return grid_ns
 
 
 def _turn_within(sorted_keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -207,10 +185,6 @@ def _on_grids(
     each_period = np.tile(period_ns, count)
     late_start = ~at_once & (phase_ns < _NEVER_AT_ONCE * each_period)
     first_ns = np.where(late_start, phase_ns + each_period, phase_ns)
-    # A clock's first period, of whatever length, ends where its grid begins.
-    grid_ns = np.maximum(stretches.grid_ns.ravel(), 0.0)
-    on_grid_ns = phase_ns + np.rint((grid_ns - phase_ns) / each_period) * each_period
-    first_ns = np.where(grid_ns < _LATEST_GRID * each_period, on_grid_ns, first_ns)
     length_ns = (stretches.end_ns - stretches.begin_ns).astype(np.float64)
     ticks = np.floor((np.repeat(length_ns, clocks) - first_ns) / each_period) + 1.0
     due_ns = phase_ns.take(group) + number * period

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
@@ -69,8 +70,8 @@ class RecordingWriter:
         Raises:
             RecordingError: the file cannot be written.
         """
+        data_size = os.fstat(self._fd).st_size - self.data_offset
         try:
-            data_size = os.fstat(self._fd).st_size - self.data_offset
             features = encode_features(info, events, self._clock)
             behind_data = self.data_offset + data_size
             tail = _encode_feature_sections(features, behind_data)
@@ -88,6 +89,9 @@ class RecordingWriter:
             _write_at(self._fd, attrs + ids, attrs_offset)
             _write_at(self._fd, header, 0)
         except OSError as error:
+            # Cut back to its records, the file can be finished with less.
+            with suppress(OSError):
+                os.ftruncate(self._fd, self.data_offset + data_size)
             raise _cannot_write(error) from error
 
 

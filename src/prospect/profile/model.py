@@ -46,7 +46,6 @@ CAUSE_UNRECORDED = 8  # kernel time of a recording without kernel chains
 
 STOP_THROTTLED = 0
 STOP_FULL = 1
-STOP_RESTARTED = 2
 
 NO_CPU = 0xFFFF
 
@@ -290,10 +289,9 @@ class ClockStopTable:
 
     Attributes:
         kind: u8[s] STOP_THROTTLED: the kernel stopped the timer for taking too much time;
-            STOP_FULL: the buffer was full until `end_ns`, since when is not said;
-            STOP_RESTARTED: a first period of another length ended: the clock's grid begins here.
+            STOP_FULL: the buffer was full until `end_ns`, since when is not said.
         clock_index: i32[s] into clocks.
-        begin_ns, end_ns: u64[s]; equal for STOP_FULL and STOP_RESTARTED.
+        begin_ns, end_ns: u64[s]; equal for STOP_FULL.
     """
 
     kind: NDArray[np.uint8]

@@ -9,7 +9,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.clock_stops import describe_clock_stops
 from prospect.assembly.clocks import Clocks
 from prospect.events.columns import Losses
-from prospect.profile.model import STOP_FULL, STOP_RESTARTED, STOP_THROTTLED
+from prospect.profile.model import STOP_FULL, STOP_THROTTLED
 
 STOP, GO = abi.PERF_RECORD_THROTTLE, abi.PERF_RECORD_UNTHROTTLE
 LOST, LOST_SAMPLES = abi.PERF_RECORD_LOST, abi.PERF_RECORD_LOST_SAMPLES
@@ -38,16 +38,6 @@ def stops(clocks, *records):
 def test_throttles_are_paired_clock_by_clock():
     found = stops(OURS, (10, STOP, 11, 0), (15, STOP, 21, 0), (20, GO, 11, 0), (30, GO, 21, 0))
     assert found == [(STOP_THROTTLED, 0, 10, 20), (STOP_THROTTLED, 1, 15, 30)]
-
-
-def test_clock_leaves_its_grid_when_its_first_period_ends():
-    started = Clocks(TABLE, (11, 21, 12), (40, 0, 60))
-    found = stops(started, (10, STOP, 11, 0), (20, GO, 11, 0))
-    assert found == [
-        (STOP_THROTTLED, 0, 10, 20),
-        (STOP_RESTARTED, 0, 40, 40),
-        (STOP_RESTARTED, 2, 60, 60),
-    ]
 
 
 def test_throttle_without_an_end_has_none():

@@ -50,17 +50,6 @@ def test_each_clock_of_each_cpu_ran_all_the_time():
     assert (clock_count(info), clock_of_id(info)) == (2, {11: 0, 12: 0, 21: 1, 22: 1})
 
 
-def test_grid_of_a_clock_begins_when_its_first_period_ended():
-    bank = [BANK[0] | {"grid_ns": [BEGIN + 5, 0]}, BANK[1]]
-    assert clocks_of(described(clocks=bank)).grid_ns == (BEGIN + 5, 0, 0, 0)
-
-
-@pytest.mark.parametrize("grid_ns", [[BEGIN], [BEGIN, -1], [BEGIN, "now"], {}, 7])
-def test_grids_that_make_no_sense_begin_with_their_clocks(grid_ns):
-    bank = [BANK[0] | {"grid_ns": grid_ns}]
-    assert clocks_of(described(clocks=bank)).grid_ns == (0, 0)
-
-
 def test_cpu_that_went_and_came_back_has_a_row_for_each_time():
     bank = [{"period_ns": 4_000_000, "ids": [11, 12, 13], "cpus": [0, 1, 1]}]
     changes = [[3_000_000_000, 1, "offline"], [4_000_000_000, 1, "online"]]

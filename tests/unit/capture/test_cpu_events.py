@@ -8,11 +8,10 @@ import os
 import struct
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from prospect.abi.attr import EventAttr
-from prospect.capture import clock_bank, cpu_events, first_periods, syscalls
+from prospect.capture import clock_bank, cpu_events, syscalls
 from prospect.capture.cpu_events import EventSet
 from prospect.capture.event_choice import (
     CLOCK_HARDWARE,
@@ -72,7 +71,6 @@ def kernel(monkeypatch):
     fake_time = SimpleNamespace(monotonic_ns=lambda: kernel.now_ns, sleep=kernel.sleep)
     monkeypatch.setattr(cpu_events, "os", fake_os)
     monkeypatch.setattr(cpu_events, "time", fake_time)
-    monkeypatch.setattr(first_periods, "time", fake_time)
     monkeypatch.setattr(clock_bank, "read_setting", lambda _: 100_000)
     return kernel
 
@@ -106,57 +104,15 @@ def test_clocks_of_different_periods_start_at_once(kernel, open_events):
     assert set(kernel.enabled.values()) == {begin_ns}
 
 
-def test_clocks_have_first_periods_at_random_and_then_their_own(kernel, open_events):
-    events = open_events((4_000_000, 3_700_000), cpus=tuple(range(16)))
+def test_clocks_of_one_period_start_a_fraction_of_it_apart(kernel, open_events):
+    events = open_events((3_000_000, 3_000_000, 3_000_000))
     begin_ns = kernel.now_ns
     events.enable()
-    firsts = [period for _, period in kernel.periods]
-    assert len(set(firsts)) > 24
-    assert all(900_000 <= first <= 5_000_000 for first in firsts)
-    kernel.periods.clear()
-    while first_end_ns := events.first_periods.next_end_ns():
-        kernel.now_ns = max(kernel.now_ns, first_end_ns - 300_000)
-        events.first_periods.end_due(kernel.now_ns)
-    assert sorted(kernel.periods) == [
-        (cpu, period) for cpu in range(16) for period in (3_700_000, 4_000_000)
-    ]
-    ended_ns = events.first_periods.ended_ns.values()
-    assert sorted(at - begin_ns for at in ended_ns) == pytest.approx(sorted(firsts), abs=100_000)
-
-
-def test_clocks_of_one_period_keep_a_fraction_of_it_apart(kernel, open_events):
-    events = open_events((3_000_000, 3_000_000, 3_000_000), cpus=(0,))
-    events.enable()
-    firsts = np.array([period for _, period in kernel.periods])
-    apart = np.sort((firsts - firsts[0]) % 3_000_000)
-    assert apart.tolist() == pytest.approx([0, 1_000_000, 2_000_000], abs=2)
-
-
-def test_recorder_that_is_late_does_not_end_first_periods_together(kernel, open_events):
-    events = open_events((4_000_000, 3_900_000, 3_700_000, 3_600_000))
-    begin_ns = kernel.now_ns
-    events.enable()
-    firsts = {fd: period for fd, (_, period) in zip(kernel.enabled, kernel.periods, strict=True)}
-    kernel.now_ns += 15_000_000
-    while events.first_periods.next_end_ns():
-        kernel.now_ns = max(kernel.now_ns, events.first_periods.next_end_ns())
-        events.first_periods.end_due(kernel.now_ns)
-    for fd, first_ns in firsts.items():
-        ticks = (events.first_periods.ended_ns[fd] - begin_ns) / first_ns
-        assert ticks >= 3
-        assert ticks == pytest.approx(round(ticks), abs=0.01)
-
-
-def test_clocks_of_a_cpu_that_went_are_left_alone(kernel, open_events):
-    events = open_events((4_000_000,))
-    events.enable()
-    events.drop_cpu(1, Sink())
-    kernel.periods.clear()
-    kernel.now_ns += 6_000_000
-    while events.first_periods.next_end_ns():
-        kernel.now_ns = max(kernel.now_ns, events.first_periods.next_end_ns())
-        events.first_periods.end_due(kernel.now_ns)
-    assert kernel.periods == [(0, 4_000_000)]
+    for cpu in (0, 1):
+        starts = sorted(
+            at - begin_ns for fd, at in kernel.enabled.items() if kernel.cpu_of[fd] == cpu
+        )
+        assert starts == [0, 1_000_000, 2_000_000]
 
 
 def test_counters_get_rates_of_their_own_near_the_one_asked_for(kernel, open_events):

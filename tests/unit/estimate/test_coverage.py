@@ -105,39 +105,6 @@ def test_intervals_hold_the_truth(program, length_s):
     assert 0.93 <= within <= 0.98
 
 
-def rhythm_from_the_start(random, length_s):
-    rate_hz = np.exp(random.uniform(np.log(20.0), np.log(3000.0), RUNS))
-    return periodic(random, length_s, rate_hz, random.uniform(0.1, 0.9, RUNS), from_start=True)
-
-
-def lock_step_from_the_start(random, length_s):
-    rate_hz = random.choice([125.0, 250.0, 1000 / 3, 500.0, 1000.0, 2000.0], RUNS)
-    return periodic(random, length_s, rate_hz, random.uniform(0.1, 0.9, RUNS), from_start=True)
-
-
-@pytest.mark.parametrize(
-    ("program", "length_s"),
-    [
-        (steady, 0.3),
-        (tick_speed, 0.3),
-        (bursts, 0.4),
-        (bursts, 1.0),
-        (phases, 0.5),
-        (phases, 2.0),
-        (lock_step_from_the_start, 1.5),
-        (rhythm_from_the_start, 0.3),
-        (rhythm_from_the_start, 1.5),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_intervals_hold_the_truth_of_programs_that_start_with_the_clocks(program, length_s):
-    random = np.random.default_rng(29)
-    schedule = program(random, length_s)
-    holds, within = coverage(*bars_and_truth(random, schedule, is_started=True))
-    assert 0.93 <= holds <= 0.98
-    assert within >= 0.93
-
-
 def test_intervals_hold_the_truth_for_programs_of_any_rhythm():
     # At a few rates a run is in step with a clock for its whole length: that clock is then all of
     # the error, and the interval, made of the same disagreement, holds the truth always.

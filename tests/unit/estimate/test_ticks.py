@@ -22,18 +22,6 @@ def mixed(random, cpus=2, length_s=1.0):
     return switching(random, cpus, length_s, (1e-3, 2e-3), (1, 1))
 
 
-def test_first_tick_of_a_clock_is_where_its_first_period_ends():
-    random = np.random.default_rng(9)
-    profile = sampled_profile(random, one_row(40), PERIODS_NS, is_started=True)
-    ticks = event_ticks(profile, 0)
-    first_ns = np.full(ticks.first_ns.size, np.inf)
-    group = profile.samples.cpu.astype(int) * 4 + profile.samples.clock
-    np.minimum.at(first_ns, group, (profile.samples.time_ns - BEGIN_NS).astype(np.float64))
-    assert np.allclose(ticks.first_ns.ravel(), first_ns, atol=1e6)
-    assert np.abs(ticks.count.ravel() - np.bincount(group)).max() <= 1
-    assert (ticks.first_ns > ticks.period_ns).any()
-
-
 def thinned(profile, keep):
     """Return the profile with some of its samples only."""
     columns = vars(profile.samples)
