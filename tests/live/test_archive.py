@@ -231,7 +231,7 @@ def test_errors_are_one_line_and_leave_the_recording(archived, words, says):
 def test_a_full_disk_keeps_the_earlier_archive(archived, tmp_path):
     ran = run(
         *("unshare", "-m", "bash", "-c"),
-        'mount -t tmpfs -o size=64k none "$1"; echo earlier >"$1/a"; shift; "$@"; '
+        'mount -t tmpfs -o size=16k none "$1"; echo earlier >"$1/a"; shift; "$@"; '
         'status=$?; ls -A "$0"; cat "$0/a"; exit $status',
         tmp_path,
         tmp_path,
