@@ -9,13 +9,15 @@ They are imported at their first use: the command line must not wait for numpy.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from prospect.version import __version__
 
 if TYPE_CHECKING:
     from prospect.annotation_report import annotate
-    from prospect.api import Profile, archive, open, record
+    from prospect.api import Profile, open, record
+    from prospect.archiving import archive
     from prospect.call_report import calls
     from prospect.counting import count
     from prospect.differences import Difference, diff
@@ -34,28 +36,20 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "Difference": "differences",
+    "annotate": "annotation_report",
+    "archive": "archiving",
+    "calls": "call_report",
+    "count": "counting",
+    "diff": "differences",
+}
+
+
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'prospect' has no attribute '{name}'")
-    if name in ("Difference", "diff"):
-        from prospect import differences
-
-        return getattr(differences, name)
-    if name == "count":
-        from prospect import counting
-
-        return counting.count
-    if name == "annotate":
-        from prospect import annotation_report
-
-        return annotation_report.annotate
-    if name == "calls":
-        from prospect import call_report
-
-        return call_report.calls
-    from prospect import api
-
-    return getattr(api, name)
+    return getattr(importlib.import_module(f"prospect.{_HOMES.get(name, 'api')}"), name)
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
+    from prospect.announcing import Announce
+
 
 class _Written(Protocol):
     """Who writes an answer to a file that is open."""
@@ -55,6 +57,7 @@ def annotate(  # noqa: PLR0913 - a keyword for each option of the command line
     kernel_image: str = "",
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
+    announce: Announce | None = None,
 ) -> str:
     """Return the instructions of routines with their hits, as ``prospect annotate`` writes them.
 
@@ -83,6 +86,7 @@ def annotate(  # noqa: PLR0913 - a keyword for each option of the command line
         kernel_image: an uncompressed kernel image, for names and code of the kernel.
         use_cache: whether symbol and line tables are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        announce: told what is being done, and how far it is.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.
@@ -92,10 +96,11 @@ def annotate(  # noqa: PLR0913 - a keyword for each option of the command line
     if output_dir and (output or not source_files):
         raise UsageError("annotate: output_dir is for source_files, and excludes output")
     naming = PipelineOptions(
-        system_map=system_map or None,
-        kernel_image=kernel_image or None,
+        system_map=system_map,
+        kernel_image=kernel_image,
         use_cache=use_cache,
         debuginfod_s=debuginfod_s,
+        announce=announce,
     )
     choice = RoutineChoice(
         what,

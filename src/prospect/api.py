@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SHOWN_ROWS = 20
+    from prospect.announcing import Announce
+    from prospect.recording_events import RecordOptions
 
 
 class Profile(model.Profile):
     """A profile with its tables as columns, as a data frame, or as the report.
 
-    In a notebook it shows as a table of its functions.
+    In a notebook it shows its hottest routines and a flame graph.
     """
 
     def functions_table(self) -> dict[str, NDArray[Any]]:
@@ -153,24 +154,9 @@ class Profile(model.Profile):
         )
 
     def _repr_html_(self) -> str:
-        import html
+        from prospect.render.notebook import profile_cell
 
-        columns = self.functions_table()
-        shown = ("percent", "hits", "seconds", "function", "object")
-        head = "".join(f"<th>{name}</th>" for name in shown)
-        rows = "".join(
-            f"<tr><td>{percent:.1f}</td><td>{hits}</td><td>{seconds:.3f}</td>"
-            f"<td>{html.escape(function or '(no name)')}</td><td>{html.escape(path)}</td></tr>"
-            for percent, hits, seconds, function, path in zip(
-                *(columns[name][:_SHOWN_ROWS].tolist() for name in shown), strict=True
-            )
-        )
-        left_out = len(self.functions) - _SHOWN_ROWS
-        rest = f"<p>and {left_out} more functions</p>" if left_out > 0 else ""
-        return (
-            f"<table><caption>{html.escape(self._title())}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{rest}"
-        )
+        return profile_cell(self)
 
 
 def record(
@@ -192,10 +178,12 @@ def record(
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
     lines: bool = False,
+    stacks: bool = False,
     code: bool = False,
     syntax: str = "att",
     disassembler: str = "library",
     gdb_processes: int = 8,
+    announce: Announce | None = None,
 ) -> Profile:
     """Run a command, record what the machine does meanwhile, and return the profile.
 
@@ -220,33 +208,24 @@ def record(
         use_cache: whether symbol tables and the cost of a sample are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
         lines: whether the source line of every hit is wanted, for the tables and the report.
+        stacks: whether call stacks are wanted, for flame graphs and the formats that show them;
+            those of user space are recorded with `call_graph`.
         code: whether the instructions of every routine with a hit are wanted, for the report.
         syntax: of x86 instructions, "att" or "intel".
         disassembler: "library", with GDB for what that does not know, or "gdb".
         gdb_processes: how many GDB processes may be open at once.
+        announce: told what is being done once the command has ended, and how far it is.
 
     Raises:
         CommandError: the command cannot be started.
         CaptureError: the kernel does not let this user record at all; see ``prospect doctor``.
         UsageError: a keyword has no meaning.
     """
-    from prospect.recording import RecordOptions
     from prospect.recording import record as record_command
+    from prospect.recording_events import RecordOptions
 
-    words = _words(command)
-    for keyword, value in (
-        ("frequency_hz", frequency_hz),
-        ("clocks", clocks),
-        ("flush_centiseconds", flush_centiseconds),
-    ):
-        if not isinstance(value, int):
-            raise UsageError(f"record: {keyword} is a whole number, not {value!r}")
-    if not isinstance(overhead_percent, (int, float, type(None))):
-        raise UsageError(f"record: overhead_percent is a number, not {overhead_percent!r}")
-    if overhead_percent is not None and frequency_hz != RecordOptions(words).frequency_hz:
-        raise UsageError("record: overhead_percent chooses the rate: leave out frequency_hz")
     options = RecordOptions(
-        command=words,
+        command=_words(command),
         frequency_hz=frequency_hz,
         clocks=clocks,
         overhead_percent=overhead_percent,
@@ -260,6 +239,7 @@ def record(
         command_line=tuple(sys.argv),
         use_cache=use_cache,
     )
+    _check_rate(options)
     file = outputs.RecordingFile(save)
     try:
         try:
@@ -274,10 +254,12 @@ def record(
             use_cache=use_cache,
             debuginfod_s=debuginfod_s,
             lines=lines,
+            stacks=stacks,
             code=code,
             syntax=syntax,
             disassembler=disassembler,
             gdb_processes=gdb_processes,
+            announce=announce,
         )
     finally:
         file.close()
@@ -297,6 +279,7 @@ def open(
     syntax: str = "att",
     disassembler: str = "library",
     gdb_processes: int = 8,
+    announce: Announce | None = None,
 ) -> Profile:
     """Read a recording by Prospect or by perf, or a profile of another tool, and return it.
 
@@ -314,6 +297,7 @@ def open(
         syntax: of x86 instructions, "att" or "intel".
         disassembler: "library", with GDB for what that does not know, or "gdb".
         gdb_processes: how many GDB processes may be open at once.
+        announce: told what is being done, and how far it is.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
@@ -324,14 +308,15 @@ def open(
     return read(
         os.fsdecode(path),
         PipelineOptions(
-            system_map=system_map or None,
-            kernel_image=kernel_image or None,
+            system_map=system_map,
+            kernel_image=kernel_image,
             use_cache=use_cache,
             program=program,
             lines=lines,
             stacks=stacks,
             debuginfod_s=debuginfod_s,
             code=code_of_report(syntax, disassembler, gdb_processes) if code else None,
+            announce=announce,
         ),
     )
 
@@ -342,44 +327,16 @@ def read(path: str, options: PipelineOptions) -> Profile:
     return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
 
 
-def archive(
-    path: str | os.PathLike[str],
-    *,
-    output: str = "",
-    whole_images: bool = False,
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
-) -> str:
-    """Make a recording one file that is reported on elsewhere as it is here, and return its path.
-
-    Args:
-        path: a perf.data file.
-        output: the file to write, "" for `path` and ``.archive``.
-        whole_images: keep programs and libraries with hits whole.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image, for names and code of the kernel.
-        use_cache: whether symbol and line tables are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
-
-    Raises:
-        RecordingError: it cannot be read, is no whole recording, or is an archive already.
-        RenderError: the archive cannot be written; an earlier one of that name stays.
-        UsageError: the archive would replace its recording.
-    """
-    from prospect.archiving import SUFFIX, ArchiveOptions, write_archive
-
-    recording = os.fsdecode(path)
-    naming = PipelineOptions(
-        system_map=system_map or None,
-        kernel_image=kernel_image or None,
-        use_cache=use_cache,
-        debuginfod_s=debuginfod_s,
-    )
-    target = output or recording + SUFFIX
-    write_archive(recording, target, ArchiveOptions(whole_images, naming))
-    return target
+def _check_rate(options: RecordOptions) -> None:
+    for keyword in ("frequency_hz", "clocks", "flush_centiseconds"):
+        value = getattr(options, keyword)
+        if not isinstance(value, int):
+            raise UsageError(f"record: {keyword} is a whole number, not {value!r}")
+    percent = options.overhead_percent
+    if not isinstance(percent, (int, float, type(None))):
+        raise UsageError(f"record: overhead_percent is a number, not {percent!r}")
+    if percent is not None and options.frequency_hz != options._field_defaults["frequency_hz"]:
+        raise UsageError("record: overhead_percent chooses the rate: leave out frequency_hz")
 
 
 def _words(command: str | Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 Comes in: a perf.data file made on this machine. Goes out: a copy that `prospect report` and
 `prospect annotate` show elsewhere as they show the recording here. It is made by making a report
-and the annotation of all routines, and keeping what they asked.
+and the annotation of all routines, and keeping what they asked. `archive` is its Python interface.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
     from prospect.profile.model import Profile
 
 SUFFIX = ".archive"
@@ -69,6 +70,47 @@ class Archive:
     pieces: Iterator[bytes | memoryview]
     recording_bytes: int
     added_bytes: int
+
+
+def archive(  # noqa: PLR0913 - a keyword for each option of the command line
+    path: str | os.PathLike[str],
+    *,
+    output: str = "",
+    whole_images: bool = False,
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+    announce: Announce | None = None,
+) -> str:
+    """Make a recording one file that is reported on elsewhere as it is here, and return its path.
+
+    Args:
+        path: a perf.data file.
+        output: the file to write, "" for `path` and ``.archive``.
+        whole_images: keep programs and libraries with hits whole.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image, for names and code of the kernel.
+        use_cache: whether symbol and line tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        announce: told what is being done, and how far it is.
+
+    Raises:
+        RecordingError: it cannot be read, is no whole recording, or is an archive already.
+        RenderError: the archive cannot be written; an earlier one of that name stays.
+        UsageError: the archive would replace its recording.
+    """
+    recording = os.fsdecode(path)
+    naming = PipelineOptions(
+        system_map=system_map,
+        kernel_image=kernel_image,
+        use_cache=use_cache,
+        debuginfod_s=debuginfod_s,
+        announce=announce,
+    )
+    target = output or recording + SUFFIX
+    write_archive(recording, target, ArchiveOptions(whole_images, naming))
+    return target
 
 
 def write_archive(path: str, output: str, options: ArchiveOptions) -> Archive:

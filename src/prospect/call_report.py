@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
+    from prospect.announcing import Announce
     from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")
@@ -121,6 +122,7 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
     program: str = "",
+    announce: Announce | None = None,
 ) -> str:
     """Return who called whom, as ``prospect calls`` writes it.
 
@@ -147,6 +149,7 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
         use_cache: whether symbol tables are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+        announce: told what is being done, and how far it is.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.
@@ -166,11 +169,12 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
     )
     naming = PipelineOptions(
         lines=inline,
-        system_map=system_map or None,
-        kernel_image=kernel_image or None,
+        system_map=system_map,
+        kernel_image=kernel_image,
         use_cache=use_cache,
         debuginfod_s=debuginfod_s,
         program=program,
+        announce=announce,
     )
     choice = CallsChoice(samples, tuple(sections), callers_of, rows, share)
     target = ReportFile(output) if output else None

@@ -14,7 +14,6 @@ import fnmatch
 import os
 import re
 import shutil
-import stat
 import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.capture.call_probes import Function
+from prospect.capture.probe_places import open_program
 from prospect.elf import layout
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.symbols import read_symbols
@@ -80,7 +80,7 @@ def counted_functions(
             names_of.setdefault(path, []).append(pattern.name)
         found: list[Function] = []
         for path, names in names_of.items():
-            files[path] = _open(path)
+            files[path] = open_program(path, "--count-calls: ")
             found += _functions_of(path, files[path], names)
         if len(found) > MOST_FUNCTIONS:
             raise UsageError(
@@ -133,20 +133,6 @@ def _cached_libraries(cache: bytes) -> Iterator[tuple[str, str]]:
             yield tuple(  # type: ignore[misc]  # two of them
                 os.fsdecode(cache[place : cache.find(b"\0", place)]) for place in (key, value)
             )
-
-
-def _open(path: str) -> int:
-    """Open a regular file for reading, without being held up by anything else."""
-    try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(place).st_mode):
-                raise UsageError(f"--count-calls: {path} is not a program")
-            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            os.close(place)
-    except OSError as error:
-        raise UsageError(f"--count-calls: {path}: {error.strerror}") from error
 
 
 def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Function]:

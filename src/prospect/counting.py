@@ -61,6 +61,17 @@ class CountOptions(NamedTuple):
     repeat: int = 1
 
 
+class Counts(EventCounts):
+    """Counts as the Python interface returns them; in a notebook they show as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from prospect.render.notebook import counts_cell  # noqa: PLC0415 - not for the command line
+
+        return counts_cell(self)
+
+
 def count(  # noqa: PLR0913 - a keyword for each option of the command line
     command: str | Sequence[str] = (),
     *,
@@ -70,7 +81,7 @@ def count(  # noqa: PLR0913 - a keyword for each option of the command line
     cpus: Sequence[int] | None = None,
     interval_s: float = 0.0,
     repeat: int = 1,
-) -> EventCounts:
+) -> Counts:
     """Count events while a command runs, or until processes end.
 
     Args:
@@ -93,17 +104,16 @@ def count(  # noqa: PLR0913 - a keyword for each option of the command line
         command = shlex.split(command)
     if scope not in (ALONE, FAMILY, SYSTEM):
         raise UsageError(f"count: scope is '2', '3' or '4', not {scope!r}")
-    return count_events(
-        CountOptions(
-            command=tuple(command),
-            events=tuple(events),
-            scope=scope,
-            pids=tuple(pids),
-            cpus=None if cpus is None else tuple(cpus),
-            interval_s=interval_s,
-            repeat=repeat,
-        )
+    options = CountOptions(
+        command=tuple(command),
+        events=tuple(events),
+        scope=scope,
+        pids=tuple(pids),
+        cpus=None if cpus is None else tuple(cpus),
+        interval_s=interval_s,
+        repeat=repeat,
     )
+    return Counts(*count_events(options))
 
 
 def count_events(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect import api, outputs
+from prospect.announcing import silent
 from prospect.errors import UsageError
 from prospect.estimate import comparison as model
 from prospect.estimate.compare import compare
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from prospect.announcing import Announce
 
     Recordings = str | os.PathLike[str] | Profile | Sequence[str | os.PathLike[str] | Profile]
 
@@ -69,7 +72,7 @@ class Difference(model.Comparison):
         """Return the report as the command line writes it; write it to the file `output` as well.
 
         Args:
-            format: "text" or "json".
+            format: "text", "json" or "html".
             rows: how many rows a table shows; significant ones always.
             output: a file, "" for none.
 
@@ -97,6 +100,11 @@ class Difference(model.Comparison):
             f"significant rows: {marked}>"
         )
 
+    def _repr_html_(self) -> str:
+        from prospect.render.notebook import comparison_cell
+
+        return comparison_cell(self)
+
     def _tables(self) -> tuple[model.ChangeTable, ...]:
         return self.processes, self.objects, self.routines
 
@@ -110,10 +118,12 @@ def diff(
     fdr: float = 0.05,
     run_variation: float = 0.05,
     fail_if: str = "",
+    stacks: bool = False,
     system_map: str = "",
     kernel_image: str = "",
     use_cache: bool = True,
     debuginfod_s: float = 30.0,
+    announce: Announce | None = None,
 ) -> Difference:
     """Compare two recordings, or two sides of several recordings each.
 
@@ -126,16 +136,19 @@ def diff(
         run_variation: how much a row differs from run to run, as a part of its time; used where
             no side has several recordings to tell.
         fail_if: a condition such as "slower by 3% at 95%"; its answer is `verdict`.
+        stacks: whether call stacks are compared too, for the flame graph of the page.
         system_map: a System.map to name the kernel with.
         kernel_image: an uncompressed kernel image to name the kernel with.
         use_cache: whether symbol tables are kept on disk between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay each; 0 asks none.
+        announce: told what is being done, and how far it is.
 
     Raises:
         UsageError: a keyword has no meaning, or does not fit the recordings.
         RecordingError: a recording cannot be read, or holds no time.
     """
     naming: dict[str, Any] = {
+        "stacks": stacks,
         "system_map": system_map,
         "kernel_image": kernel_image,
         "use_cache": use_cache,
@@ -147,8 +160,12 @@ def diff(
         fdr=fdr,
         run_variation=run_variation,
         fail_if=fail_if,
+        stacks=stacks,
     )
-    first, second = ([_profile(item, naming) for item in _listed(side)] for side in (before, after))
+    sides = _listed(before), _listed(after)
+    tell = announce or silent
+    first, second = _profiles(sides, naming, tell)
+    tell("comparing")
     found = compare(first, second, options)
     return Difference(**{field.name: getattr(found, field.name) for field in fields(found)})
 
@@ -157,8 +174,28 @@ def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:
     return [side] if isinstance(side, (str, bytes, os.PathLike, Profile)) else list(side)
 
 
-def _profile(item: str | os.PathLike[str] | Profile, naming: dict[str, Any]) -> Profile:
-    return item if isinstance(item, Profile) else api.open(item, **naming)
+def _profiles(
+    sides: Sequence[Sequence[str | os.PathLike[str] | Profile]],
+    naming: dict[str, Any],
+    tell: Announce,
+) -> list[list[Profile]]:
+    """Read the recordings of each side, and tell which one of how many."""
+    count = sum(map(len, sides))
+    number = 0
+    profiles: list[list[Profile]] = []
+    for side in sides:
+        profiles.append([])
+        for item in side:
+            number += 1
+            if not isinstance(item, Profile):
+                which = f"recording {number} of {count}"
+                item = api.open(item, **naming, announce=_of_recording(which, tell))  # noqa: PLW2901
+            profiles[-1].append(item)
+    return profiles
+
+
+def _of_recording(which: str, tell: Announce) -> Announce:
+    return lambda news: tell(f"{which}: {news}")
 
 
 def _text(names: Sequence[str]) -> NDArray[np.object_]:

@@ -19,7 +19,7 @@ from prospect.capture.cpus import CpuWatch
 from prospect.capture.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, choose_events
 from prospect.capture.procfs import read_if_there, read_setting
 from prospect.errors import CaptureError, UsageError
-from prospect.recording import RecordOptions
+from prospect.recording_events import RecordOptions
 
 if TYPE_CHECKING:
     from prospect.capture.event_choice import EventPlan

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from prospect.announcing import bytes_of, silent
 from prospect.assembly.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.callers import find_callers, named_stacks
 from prospect.assembly.causes import with_causes
@@ -50,19 +51,29 @@ from prospect.symbols.options import DEBUG_SERVERS_S, debug_servers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from numpy.typing import NDArray
+
     from prospect.abi.block import RecordBlock
     from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
     from prospect.archived.answers import Answers
     from prospect.archived.collector import Collector
     from prospect.assembly.call_counts import CountedCalls
     from prospect.assembly.callers import SampleCallers
     from prospect.assembly.code import CodeChoice
     from prospect.assembly.jit import JitRecords
-    from prospect.assembly.places import Addresses
+    from prospect.assembly.later_code import LaterCode
+    from prospect.assembly.places import Addresses, Placement
+    from prospect.assembly.recorded_objects import RecordedObjects
+    from prospect.assembly.sample_causes import SampleCauses
+    from prospect.assembly.waits import Waits
+    from prospect.events.columns import Events
     from prospect.profile.model import RunInfo
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
+    from prospect.symbols.kept_names import KeptNames
     from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.symbolizer import Symbolizer
 
 
 @dataclass(frozen=True)
@@ -70,8 +81,8 @@ class PipelineOptions:
     """What a person may choose about naming.
 
     Attributes:
-        system_map: a System.map to use for the kernel (-K).
-        kernel_image: an uncompressed kernel image to use (-L).
+        system_map: a System.map to use for the kernel (-K), "" for what the machine says.
+        kernel_image: an uncompressed kernel image to use (-L), likewise.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
         use_cache: whether symbol tables are kept on disk between runs.
         stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
@@ -79,21 +90,25 @@ class PipelineOptions:
             they are too. How long threads waited (`Profile.threads`) is always said.
         lines: whether the source line of every location is wanted (`Profile.lines`).
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
+        keep_code: given what finds instructions after the profile was made; None for nobody.
+        hints: whether limits tell which options of a runtime would have named its code.
         debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
-        announce: told how far asking them is, several times a second; None to say nothing.
+        announce: told what is being done, and how far it is; None to say nothing.
         collector: keeps what this machine says, for an archive; None to keep nothing.
     """
 
-    system_map: str | None = None
-    kernel_image: str | None = None
+    system_map: str = ""
+    kernel_image: str = ""
     program: str = ""
     use_cache: bool = True
     stacks: bool = False
     waits: bool = False
     lines: bool = False
     code: CodeChoice | None = None
+    keep_code: Callable[[LaterCode], None] | None = None
+    hints: bool = True
     debuginfod_s: float = DEBUG_SERVERS_S
-    announce: Callable[[str], None] | None = None
+    announce: Announce | None = None
     collector: Collector | None = None
 
 
@@ -114,6 +129,11 @@ class RecordSource(Protocol):
         """Sentences about unreadable parts; grows while blocks are read."""
         ...
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all blocks, 0 where only reading them tells."""
+        ...
+
     def blocks(self) -> Iterable[RecordBlock]:
         """Return the records, once."""
         ...
@@ -129,52 +149,158 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
     Raises:
         RecordingError: it describes impossible events.
     """
-    events = decode(source.blocks(), source.info.events, source.damage, clock_of_id(source.info))
-    info, answers = with_answers(source.info)
+    tell = (options and options.announce) or silent
+    events = decode(
+        source.blocks(),
+        source.info.events,
+        source.damage,
+        clock_of_id(source.info),
+        lambda done: tell(f"decoding {bytes_of(done, source.size_bytes)}"),
+    )
+    return profile_of_events(events, source.info, options)
+
+
+def profile_of_events(
+    events: Events,
+    info: RecordingInfo,
+    options: PipelineOptions | None = None,
+    kept: KeptNames | None = None,
+) -> Profile:
+    """Place and name every sample of decoded records.
+
+    Args:
+        events: the records.
+        info: what their recording says of itself.
+        options: naming choices.
+        kept: takes the names, for the next part of a live session.
+    """
+    info, answers = with_answers(info)
     chosen = options or PipelineOptions()
-    waits = find_waits(events, info, as_samples=chosen.waits or chosen.stacks)
-    if waits is not None:
-        events, info = waits.events, waits.info
     if answers is not None:
         # Anyone may have made the archive: what it says is not kept for other recordings.
         chosen = replace(chosen, use_cache=False)
+    tell = chosen.announce or silent
+    placed = _place_all(events, info, chosen, answers, kept)
+    placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), tell)
+    builder = TableBuilder()
+    location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, tell)
+    tell("adding up hits")
+    profile = _assemble(placed, location_index, object_rows, builder)
+    notes = placed.symbolizer.notes
+    run = _with_limits_of_archive(profile.run, answers, notes, chosen.collector)
+    profile = with_causes(replace(profile, run=run), placed.hits.label, placed.told.causes)
+    if chosen.hints:
+        profile = _with_hints(profile, placed.jit)
+    if not (chosen.lines or chosen.code or chosen.keep_code):
+        return profile
+    # Only reports that go back to the files pay for what that takes.
+    from prospect.assembly.source import recorded_objects  # noqa: PLC0415
+
+    recorded = recorded_objects(
+        placed.placement, object_rows, placed.symbolizer, placed.symbol_options
+    )
+    recorded = replace(recorded, answers=answers, collector=chosen.collector, announce=tell)
+    return _with_source(profile, recorded, chosen)
+
+
+class _Placed(NamedTuple):
+    """Decoded records, and where their addresses are.
+
+    `placement` is of the hits, behind them of their callers, then of counted calls.
+    """
+
+    events: Events
+    info: RecordingInfo
+    waits: Waits | None
+    jit: JitRecords
+    world: World
+    symbol_options: SymbolOptions
+    symbolizer: Symbolizer
+    told: SampleCauses
+    hits: Attribution
+    calls: SampleCallers | None
+    counted: CountedCalls | None
+    placement: Placement
+
+    @property
+    def of_hits(self) -> Placement:
+        """The placement of the hits alone."""
+        return self.placement.first(len(self.hits))
+
+
+def _place_all(
+    events: Events,
+    info: RecordingInfo,
+    options: PipelineOptions,
+    answers: Answers | None,
+    kept: KeptNames | None,
+) -> _Placed:
+    """Find what stood at every address of the records."""
+    tell = options.announce or silent
+    tell("following processes and their mappings")
+    waits = find_waits(events, info, as_samples=options.waits or options.stacks)
+    if waits is not None:
+        events, info = waits.events, waits.info
     jit = find_jit_code(events, info, recorded_until(info, events))
-    if chosen.collector is not None:
-        chosen.collector.jit_dumps |= jit.dumps
+    if options.collector is not None:
+        options.collector.jit_dumps |= jit.dumps
     world = build_spaces(jit.events)
-    symbol_options = _symbol_options(info, jit, world, chosen)
-    symbolizer = make_symbolizer(symbol_options, answers, chosen.collector)
+    symbol_options = _symbol_options(info, jit, world, options)
+    symbolizer = make_symbolizer(symbol_options, answers, options.collector, kept)
+    tell("placing samples")
     told = label_samples(events.samples, functools.partial(symbolizer.resolve, KERNEL_KEY, ()))
     hits = attribute(events.samples, world.timeline, told.label)
     calls = None
-    if chosen.stacks or (chosen.waits and waits):
-        calls = find_callers(events.samples, world, info, symbolizer, use_cache=chosen.use_cache)
+    if options.stacks or (options.waits and waits):
+        calls = find_callers(
+            events.samples, world, info, symbolizer, use_cache=options.use_cache, announce=tell
+        )
     counted = read_call_counts(info, world.timeline)
     addresses = _all_addresses(hits, calls, counted)
     placement = place(addresses, world, info, symbolizer.images.is_other)
-    hit_placement = placement.first(len(hits))
-    symbolizer.fetch(hit_objects(hit_placement, hits.count), chosen.announce)
-    builder = TableBuilder()
-    location_index, object_rows = name_all(placement, symbolizer, builder)
+    return _Placed(
+        events=events,
+        info=info,
+        waits=waits,
+        jit=jit,
+        world=world,
+        symbol_options=symbol_options,
+        symbolizer=symbolizer,
+        told=told,
+        hits=hits,
+        calls=calls,
+        counted=counted,
+        placement=placement,
+    )
+
+
+def _assemble(
+    placed: _Placed,
+    location_index: NDArray[np.int32],
+    object_rows: NDArray[np.int32],
+    builder: TableBuilder,
+) -> Profile:
+    """Make the tables of a profile, but for the causes of kernel time."""
+    events, info, world, hits = placed.events, placed.info, placed.world, placed.hits
     stacks = stack_index = None
-    if calls is not None:
-        stacks, stack_index = named_stacks(calls, placement, location_index, hits)
+    if placed.calls is not None:
+        stacks, stack_index = named_stacks(placed.calls, placed.placement, location_index, hits)
     objects, functions, locations = builder.tables()
     hit_table, comms = describe_hits(hits, location_index, world)
-    run = describe_run(info, events, (*jit.notes, *symbolizer.notes))
-    if waits is not None:
-        run = with_wait_events(run, waits)
-    run = _with_limits_of_archive(run, answers, symbolizer.notes, chosen.collector)
+    run = describe_run(info, events, (*placed.jit.notes, *placed.symbolizer.notes))
+    if placed.waits is not None:
+        run = with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)
     processes = describe_processes(world, info)
-    profile = Profile(
+    calls = describe_call_counts(placed.counted, location_index, objects, functions, locations)
+    return Profile(
         run=run,
         comms=comms,
         processes=processes,
         objects=objects,
         functions=functions,
         locations=locations,
-        mappings=describe_mappings(hits, hit_placement, object_rows, world),
+        mappings=describe_mappings(hits, placed.of_hits, object_rows, world),
         hits=hit_table,
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
@@ -183,18 +309,19 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         clock_stops=describe_clock_stops(clocks, events.losses),
         syscalls=describe_syscalls(info, processes),
         stacks=stacks,
-        stack_quality=calls.quality if calls else None,
-        call_counts=describe_call_counts(counted, location_index, objects, functions, locations),
-        threads=describe_threads(waits, world) if waits else None,
+        stack_quality=placed.calls.quality if placed.calls else None,
+        call_counts=calls,
+        threads=describe_threads(placed.waits, world) if placed.waits else None,
     )
-    profile = _with_hints(with_causes(profile, hits.label, told.causes), jit)
-    if options is None or not (options.lines or options.code):
-        return profile
-    # Only reports that go back to the files pay for what that takes.
-    from prospect.assembly.source import add_source, recorded_objects  # noqa: PLC0415
 
-    recorded = recorded_objects(placement, object_rows, symbolizer, symbol_options)
-    recorded = replace(recorded, answers=answers, collector=options.collector)
+
+def _with_source(profile: Profile, recorded: RecordedObjects, options: PipelineOptions) -> Profile:
+    """Add what the files behind a profile say."""
+    from prospect.assembly.later_code import later_code  # noqa: PLC0415 - see above
+    from prospect.assembly.source import add_source  # noqa: PLC0415 - see above
+
+    if options.keep_code is not None:
+        options.keep_code(later_code(recorded))
     return add_source(profile, recorded, lines=options.lines, code=options.code)
 
 
@@ -231,9 +358,11 @@ def _symbol_options(
 ) -> SymbolOptions:
     return replace(
         recorded_facts(info, jit, world),
-        system_map=options.system_map,
-        kernel_image=options.kernel_image,
+        system_map=options.system_map or None,
+        kernel_image=options.kernel_image or None,
         use_cache=options.use_cache,
         servers=debug_servers(os.environ, options.debuginfod_s),
-        wants_lines=options.lines or (options.code is not None and options.code.with_lines),
+        wants_lines=options.lines
+        or options.keep_code is not None
+        or (options.code is not None and options.code.with_lines),
     )

@@ -69,6 +69,15 @@ class EventLog:
         task = pid & 0xFFFFFFFF | (tid & 0xFFFFFFFF) << 32
         self.samples.append((ip, task, time, mode, period, event))
 
+    def part(self, begin, end):
+        """What was logged from one time to before the other."""
+        part = EventLog()
+        part.names, part.calls = self.names, self.calls
+        part.tasks = [row for row in self.tasks if begin <= row[0] < end]
+        part.mmaps = [row for row in self.mmaps if begin <= row[0] < end]
+        part.samples = [row for row in self.samples if begin <= row[2] < end]
+        return part
+
     def events(self):
         order = {
             call: place

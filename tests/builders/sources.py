@@ -29,5 +29,9 @@ class BuiltSource:
     info: RecordingInfo = field(default_factory=lambda: RecordingInfo(events=(CLOCK,)))
     damage: list[str] = field(default_factory=list)
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.records))
+
     def blocks(self) -> Iterator[RecordBlock]:
         yield RecordBlock(memoryview(b"".join(self.records)))

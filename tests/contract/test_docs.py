@@ -62,16 +62,21 @@ def test_command_lines_of_a_page_are_understood(page):
 @pytest.mark.parametrize("line", [line for _, line in pages.EXAMPLES])
 def test_examples_are_understood(line):
     for part in line.split("|"):
-        understood(part)
+        if options_in(part):
+            command, operands = understood(part)
+            assert command.most_words is None or len(operands) <= command.most_words
+            assert operands or command is not cli.PROFILE
+            # Behind its operands a subcommand takes no options.
+            ours = cli.SUBCOMMANDS if command not in (cli.PROFILE, cli.RECORD, cli.STAT) else ()
+            assert not ours or all(word == "--against" or word[:2] != "--" for word in operands)
 
 
-def understood(line: str) -> None:
+def understood(line: str) -> tuple[cli.Command, list[str]]:
     words = options_in(line)
     named = {command.name: command for command in cli.SUBCOMMANDS}
-    if words[:1] and words[0] in named:
-        parse(named[words[0]], words[1:])
-    else:
-        parse(cli.PROFILE, words)
+    command = named.get(words[0] if words else "", cli.PROFILE)
+    _, operands = parse(command, words if command is cli.PROFILE else words[1:])
+    return command, operands
 
 
 def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
@@ -93,8 +98,9 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
                 keywords[name] = parameter.default
     assert keywords.pop("stacks") is False  # of formats that a command line names beforehand
     assert keywords.pop("code") is False  # what a report with `disassemble` needs
+    assert keywords.pop("announce") is None  # what the command line shows by itself
     defaults = cli.Settings()._asdict()
-    for shown_only in ("help", "version", "clear", "fields", "check"):
+    for shown_only in ("help", "version", "clear", "fields", "check", "port", "opens_browser"):
         del defaults[shown_only]
     assert keywords == defaults
     for option in cli.OPTIONS:

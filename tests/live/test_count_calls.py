@@ -194,7 +194,7 @@ def byte_at(pid, program, address):
     [
         ("no_such_function", "has no function no_such_function in its symbol tables"),
         ("libnothing:a", "no library libnothing is installed: give its path"),
-        ("/dev/null:a", "/dev/null is not a program"),
+        ("/dev/null:a", "/dev/null is no regular file"),
         ("/etc/passwd:a", "is no program of this machine"),
         ("ld-linux-x86-64:*", "loads programs and is not counted"),
     ],

@@ -61,6 +61,17 @@ def test_the_changed_routine_is_at_the_top_with_its_true_change(sides):
     assert table["object"][0] == "changed"
 
 
+def test_the_picture_has_a_colour_where_the_change_is(sides):
+    (before, after), _ = sides
+    stacks = prospect.diff(before, after, stacks=True).stacks
+    frames = stacks.tree.frame_index
+    marked = [
+        stacks.name[frame] for frame in frames[stacks.significant] if frame < len(stacks.name)
+    ]
+    assert "changed" in marked
+    assert "steady" not in marked
+
+
 def test_the_exit_status_answers_a_build_server(sides):
     (before, after), _ = sides
     forth = [*before, "--against", *after]

@@ -20,7 +20,8 @@ from prospect.capture.event_choice import CLOCK_HARDWARE, choose_events
 from prospect.capture.sample_cost import measure_sample_cost
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
-from prospect.recording import RecordOptions, record
+from prospect.recording import record
+from prospect.recording_events import RecordOptions
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from prospect.errors import CommandError
-from prospect.recording import RecordOptions, record
+from prospect.recording import record
+from prospect.recording_events import RecordOptions
 
 pytestmark = pytest.mark.live
 

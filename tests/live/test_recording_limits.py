@@ -17,7 +17,8 @@ from prospect.abi import constants as abi
 from prospect.errors import RecordingError, UsageError
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
-from prospect.recording import RecordOptions, record
+from prospect.recording import record
+from prospect.recording_events import RecordOptions
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 

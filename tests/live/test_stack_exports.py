@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+import prospect
 from builders.pprof_schema import pprof_profile
 from builders.recordings import PROSPECT, build_program
 from prospect.cli.values import STACK_FORMATS
@@ -23,10 +24,14 @@ CHAIN = "main;outer;middle;inner;leaf"
 
 
 @pytest.fixture(scope="module")
-def exports(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("exports")
+def program(tmp_path_factory):
     flags = ("-O2", "-fno-omit-frame-pointer", "-fno-shrink-wrap")
-    program = build_program(directory, "chain", *flags)
+    return build_program(tmp_path_factory.mktemp("program"), "chain", *flags)
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory, program):
+    directory = tmp_path_factory.mktemp("exports")
     recording = directory / "perf.data"
     run("record", "-H", "1000", "--call-graph", "fp", "-o", recording, program, "0", "2500")
     found = {}
@@ -52,6 +57,15 @@ def test_all_formats_count_the_same_samples(exports):
     assert len(json.loads(exports["chrome"])["samples"]) == folded
     threads = json.loads(exports["firefox"])["threads"]
     assert sum(thread["samples"]["length"] for thread in threads) == folded
+
+
+def test_a_notebook_shows_the_chain(program):
+    words = [str(program), "0", "300"]
+    profile = prospect.record(
+        words, frequency_hz=1000, call_graph="fp", stacks=True, use_cache=False
+    )
+    shown = re.findall(r'<div title="(\w+) \(', profile._repr_html_())
+    assert CHAIN in ";".join(shown)
 
 
 def test_the_chain_stands_in_the_folded_stacks(exports):

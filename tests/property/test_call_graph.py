@@ -11,7 +11,12 @@ from builders.profile import ProfileBuilder, run_info
 from builders.stacks import with_stacks
 from prospect.profile.call_forest import fold_recursion
 from prospect.profile.call_graph import call_arcs, call_graph, frame_totals, hits_within
-from prospect.profile.call_tree import callees_tree, callers_tree, self_callers_tree
+from prospect.profile.call_tree import (
+    callees_of_tree,
+    callees_tree,
+    callers_tree,
+    self_callers_tree,
+)
 from prospect.profile.frames import frame_table, named_forest
 from prospect.profile.stack_weights import stack_samples
 
@@ -112,6 +117,12 @@ def test_trees_have_every_path(drawn):
         if {"f1", "f2"} & set(path)
     ]
     assert tree_paths(graph, callers_tree(graph, wanted, 0.0)) == prefixes(outwards)
+    inwards = [
+        path[min(place for place, f in enumerate(path) if f in {"f1", "f2"}) :]
+        for _, path in names
+        if {"f1", "f2"} & set(path)
+    ]
+    assert tree_paths(graph, callees_of_tree(graph, wanted, 0.0)) == prefixes(inwards)
     own = [path[::-1] for _, path in names if path[-1] in {"f1", "f2"}]
     assert tree_paths(graph, self_callers_tree(graph, wanted, 0.0)) == prefixes(own)
 

@@ -105,6 +105,7 @@ class FromElsewhere:
         )
         self.damage = recording.damage
         self.blocks = recording.blocks
+        self.size_bytes = recording.size_bytes
 
 
 @st.composite

@@ -65,12 +65,10 @@ def test_rows_are_those_of_the_report():
     assert profile.losses_table()["cpu"].tolist() == [0]
 
 
-def test_a_notebook_shows_the_functions_as_a_table():
+def test_a_notebook_shows_a_cell():
     page = as_public(qsort_profile())._repr_html_()
-    assert page.startswith("<table>")
-    assert "<td>my_compare</td>" in page
-    assert "qsort: 1014 hits" in page
-    assert "(no name)" in page
+    assert ">my_compare</td>" in page
+    assert "<b>qsort</b><br>1014 hits" in page
 
 
 def test_a_hostile_name_is_no_markup():

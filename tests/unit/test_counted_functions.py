@@ -69,7 +69,7 @@ def test_what_is_no_program_is_refused(tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     assert "is no program of this machine" in refusal(str(script))
-    assert "is not a program" in refusal(str(tmp_path))
+    assert "is no regular file" in refusal(str(tmp_path))
     assert "No such file" in refusal(str(tmp_path / "none"))
 
 

@@ -53,6 +53,10 @@ def test_a_report_is_returned_and_written(tmp_path):
         difference.report(format="csv")
 
 
+def test_a_notebook_shows_a_cell():
+    assert ">g</td>" in prospect.diff(BEFORE, AFTER)._repr_html_()
+
+
 def test_what_does_not_exist_is_refused_with_what_does():
     with pytest.raises(UsageError, match="processes, objects, routines"):
         prospect.diff(BEFORE, AFTER).table("threads")

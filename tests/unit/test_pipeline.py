@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -98,3 +99,21 @@ def test_no_samples_make_an_empty_profile():
     profile = build_profile(BuiltSource([]), OPTIONS)
     assert len(profile.hits.count) == 0
     assert len(profile.processes) == 0
+
+
+def test_stages_say_what_they_do_in_their_order():
+    news = []
+    source = BuiltSource(records())
+    build_profile(source, replace(OPTIONS, stacks=True, lines=True, announce=news.append))
+    size = sum(map(len, source.records))
+    assert news[0] == f"decoding {size / 1e3:.1f} of {size / 1e3:.1f} kB"
+    named = [one.partition(":") for one in news if one.startswith("naming ")]
+    assert [head for head, _, _ in named] == [
+        f"naming {at} of {len(named)} objects" for at in range(1, len(named) + 1)
+    ]
+    assert {" /none/first", " /none/shell"} <= {path for _, _, path in named}
+    stages = ["decoding", "following", "placing", "naming", "adding", "finding the debug"]
+    first = [next(i for i, one in enumerate(news) if one.startswith(s)) for s in stages]
+    assert first == sorted(first)
+    # A word for a stage and for an object, none for a sample.
+    assert len(news) <= len(named) + 10

@@ -5,9 +5,12 @@ Source: the comment of PERF_RECORD_SAMPLE in ``include/uapi/linux/perf_event.h``
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.abi import constants as abi
+
+if TYPE_CHECKING:
+    from prospect.abi.attr import EventAttr
 
 # Fixed part of PERF_RECORD_SAMPLE, one u64 word each, in the kernel's order.
 _SAMPLE_WORDS = (
@@ -46,6 +49,12 @@ class SampleLayout(NamedTuple):
     fixed_words: int
     tail: dict[str, int]
     tail_words: int
+
+
+def layout_of(attr: EventAttr) -> SampleLayout:
+    """Return the layout of an event's samples and of the other records that it has."""
+    sample_id_all = bool(attr.flags & abi.FLAG_SAMPLE_ID_ALL)
+    return sample_layout(attr.sample_type, sample_id_all=sample_id_all)
 
 
 def sample_layout(sample_type: int, *, sample_id_all: bool = True) -> SampleLayout:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prospect.announcing import silent
 from prospect.assembly.chains import distinct_callers
 from prospect.assembly.stacks import build_stacks, caller_addresses, without_strays
 from prospect.assembly.user_contexts import find_user_contexts
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
     from prospect.assembly.chains import Callers
     from prospect.assembly.places import Addresses, Placement
     from prospect.events.columns import Samples
@@ -43,13 +45,14 @@ class SampleCallers:
     quality: StackQuality | None
 
 
-def find_callers(
+def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     samples: Samples,
     world: World,
     info: RecordingInfo,
     symbolizer: Symbolizer,
     *,
     use_cache: bool,
+    announce: Announce = silent,
 ) -> SampleCallers | None:
     """Read the call chains and unwind copies of stacks, None where no sample has either.
 
@@ -59,6 +62,7 @@ def find_callers(
         info: what it says of itself.
         symbolizer: finds the images that the call-frame information is in.
         use_cache: whether call-frame rows are kept on disk between runs.
+        announce: told how far it is.
     """
     has_states = samples.user is not None or samples.calls is not None
     if samples.chain is None and not has_states:
@@ -71,7 +75,8 @@ def find_callers(
 
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
-        samples, quality = with_whole_chains(samples, contexts, code, info)
+        samples, quality = with_whole_chains(samples, contexts, code, info, announce)
+    announce("putting call stacks together")
     callers = distinct_callers(samples, contexts.of_sample)
     return SampleCallers(callers, *caller_addresses(callers, contexts), quality)
 

@@ -25,9 +25,16 @@ if TYPE_CHECKING:
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
 BLOCK_WORDS = 1 << 16
-_WORD = 1 << 64
-KERNEL_CONTEXT = np.uint64(abi.PERF_CONTEXT_KERNEL % _WORD)
-LOWEST_CONTEXT = np.uint64(abi.PERF_CONTEXT_MAX % _WORD)
+
+
+def context_word(context: int) -> np.uint64:
+    """Return a PERF_CONTEXT_* as it stands in a chain: the negative number in 64 bits."""
+    return np.uint64(context % (1 << 64))
+
+
+KERNEL_CONTEXT = context_word(abi.PERF_CONTEXT_KERNEL)
+USER_CONTEXT = context_word(abi.PERF_CONTEXT_USER)
+LOWEST_CONTEXT = context_word(abi.PERF_CONTEXT_MAX)
 
 
 @dataclass(frozen=True)

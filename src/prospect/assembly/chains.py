@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.chain_frames import BLOCK_WORDS, LOWEST_CONTEXT
+from prospect.assembly.chain_frames import (
+    BLOCK_WORDS,
+    LOWEST_CONTEXT,
+    USER_CONTEXT,
+    context_word,
+)
 from prospect.assembly.hashing import mixed, mixed_at, random_seed
 from prospect.events.buffers import segments
 from prospect.spaces.sorting import numbered
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import Samples
 
-_WORD = 1 << 64
 _NO_MODE = np.uint8(0)
 _MODE_OF_CONTEXT = {
     abi.PERF_CONTEXT_HV: abi.PERF_RECORD_MISC_HYPERVISOR,
@@ -43,7 +47,7 @@ for _context, _mode in _MODE_OF_CONTEXT.items():
 # The context word that a sample's own chain begins with, by its mode.
 _CONTEXT_OF_MODE = np.zeros(8, np.uint64)
 for _context, _mode in _MODE_OF_CONTEXT.items():
-    _CONTEXT_OF_MODE[_mode] = _context % _WORD
+    _CONTEXT_OF_MODE[_mode] = context_word(_context)
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ def _tails(samples: Samples, context: NDArray[np.int32]) -> _Tails:
     mode = np.where(is_own, samples.mode, _NO_MODE)
     mode[length == 0] = _NO_MODE
     is_user = (mode == abi.PERF_RECORD_MISC_USER) & (length > 0)
-    marks = np.flatnonzero(words == np.uint64(abi.PERF_CONTEXT_USER % _WORD))
+    marks = np.flatnonzero(words == USER_CONTEXT)
     is_user |= np.searchsorted(marks, begin) < np.searchsorted(marks, begin + length)
     return _Tails(words, begin, length, mode, np.where(is_user, context, np.int32(-1)))
 

@@ -98,6 +98,7 @@ def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoic
         UsageError: GDB is asked for, and is not installed.
     """
     functions = choice.choose(profile)
+    recorded.announce(f"disassembling {len(functions)} routines")
     object_rows = profile.functions.object_index.take(functions)
     with closing(CodeBytes(profile, recorded)) as bytes_of:
         code = [bytes_of.routine(function) for function in functions.tolist()]
@@ -113,6 +114,7 @@ def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoic
     object_of = np.repeat(object_rows, size)
     target = _joined([part.target for part in parts], np.uint64)
     address = _joined([part.address for part in parts], np.uint64)
+    recorded.announce("source lines of instructions")
     lines = _lines(recorded, object_of, address) if choice.with_lines else None
     return CodeTable(
         function_index=functions.astype(np.int32),

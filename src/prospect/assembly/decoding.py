@@ -34,6 +34,11 @@ NO_MACHINE = "the libraries cannot disassemble code of this machine, and {}: ins
 GDB_IS_MISSING = "--disassembler gdb: gdb is not installed; install it, or use the library"
 
 
+# GDB takes a minute for 10 MB. What is larger than any function is a range without names, with data
+# in it: a second opinion on a hit there is not worth that.
+_LARGEST_DOUBTED_BYTES = 1 << 18
+
+
 class Routine(NamedTuple):
     """A routine to be decoded: its code or why there is none, its object, u64[k] its hits."""
 
@@ -68,7 +73,8 @@ def decode_routines(
             decoded.append(code)
             continue
         found = disassemble(code.content, code.address, code.target.machine, syntax)
-        if disassembler == "gdb" or found is None or _is_hit_unknown(found, hits):
+        is_small = len(code.content) <= _LARGEST_DOUBTED_BYTES
+        if disassembler == "gdb" or found is None or (is_small and _is_hit_unknown(found, hits)):
             for_gdb.setdefault(object_row, []).append(row)
         decoded.append(NO_MACHINE.format(NO_GDB) if found is None else found)
     groups = [

@@ -69,8 +69,11 @@ def describe_lines(profile: Profile, recorded: RecordedObjects) -> LineTable:
                 recorded.keep_frames(row, address[:0], no_frames(0), wanted)
             else:
                 by_file.setdefault(identity_of(wanted.found), []).append(wanted)
+    recorded.announce(f"finding the debug information of {len(by_file)} objects")
     recorded.prepare_frames((ones[0].row, ones[0].found) for ones in by_file.values())
-    for ones in by_file.values():
+    for number, ones in enumerate(by_file.values(), 1):
+        path = profile.objects.path[ones[0].row]
+        recorded.announce(f"source lines of {number} of {len(by_file)} objects: {path}")
         _look_up(profile, recorded, ones, lines)
     return lines.builder.table(len(profile.locations), lines.notes, lines.built_ns)
 

@@ -7,6 +7,7 @@ Comes in: what a recording says of the machine it was made on, and `Placement`. 
 from __future__ import annotations
 
 import itertools
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
     from prospect.archived.answers import Answers
     from prospect.archived.collector import Collector
     from prospect.assembly.jit import JitRecords
     from prospect.assembly.places import Placement
     from prospect.profile.builder import TableBuilder
     from prospect.spaces.world import World
+    from prospect.symbols.kept_names import KeptNames
 
 
 def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
@@ -43,9 +46,15 @@ def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
 
 
 def make_symbolizer(
-    options: SymbolOptions, answers: Answers | None, collector: Collector | None
+    options: SymbolOptions,
+    answers: Answers | None,
+    collector: Collector | None,
+    kept: KeptNames | None = None,
 ) -> Symbolizer:
-    """Return what names addresses: this machine, or what the archive has of another."""
+    """Return what names addresses: this machine, or what the archive has of another.
+
+    `kept` takes the names, for the next part of a live session.
+    """
     if answers is not None:
         from prospect.archived.answering import ArchivedSymbolizer  # noqa: PLC0415 - rarely needed
 
@@ -54,6 +63,10 @@ def make_symbolizer(
         from prospect.archived.collector import CollectingSymbolizer  # noqa: PLC0415 - likewise
 
         return CollectingSymbolizer(options, collector)
+    if kept is not None:
+        from prospect.symbols.kept_names import KeepingSymbolizer  # noqa: PLC0415 - likewise
+
+        return KeepingSymbolizer(kept, options)
     return Symbolizer(options)
 
 
@@ -98,9 +111,15 @@ def hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitO
 
 
 def name_all(
-    placement: Placement, symbolizer: Symbolizer, builder: TableBuilder
+    placement: Placement, symbolizer: Symbolizer, builder: TableBuilder, announce: Announce
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Name each distinct (object, address) once.
+
+    Args:
+        placement: what is to be named.
+        symbolizer: names it.
+        builder: takes the names.
+        announce: told which object is named, of how many.
 
     Returns:
         The location row of every hit, and of every placed object its row in the profile, -1 for
@@ -116,8 +135,10 @@ def name_all(
     location[order] = np.cumsum(is_new) - 1
     object_rows = np.full(len(placement.keys), -1, np.int32)
     bounds = [*starts.tolist(), len(order)]
-    for start, end in itertools.pairwise(bounds):
+    for number, (start, end) in enumerate(itertools.pairwise(bounds), 1):
         row = int(objects[start])
+        path = os.fsdecode(placement.keys[row].path)
+        announce(f"naming {number} of {len(starts)} objects: {path}")
         found = symbolizer.resolve(
             placement.keys[row], placement.pids[row], addresses[start:end][is_new[start:end]]
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.announcing import silent
 from prospect.archived.answering import archived_frames, archived_source
 from prospect.archived.answers import Owner, owner_of
 from prospect.lines.finder import LineFinder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.announcing import Announce
     from prospect.archived.answers import Answers
     from prospect.archived.collector import Collector
     from prospect.assembly.places import Placement
@@ -44,6 +46,7 @@ class RecordedObjects:
         lines: finds source lines in them.
         answers: of the archive that the recording is, None for a mere recording.
         collector: keeps for an archive what is found; None to keep nothing.
+        announce: told how far it is.
     """
 
     keys: dict[int, ObjectKey]
@@ -53,6 +56,7 @@ class RecordedObjects:
     lines: LineFinder
     answers: Answers | None = None
     collector: Collector | None = None
+    announce: Announce = silent
 
     def image(self, row: int) -> FoundImage | Missing:
         """Find the file of an object row that has a key."""
@@ -61,8 +65,11 @@ class RecordedObjects:
     def prepare_frames(self, images: Iterable[tuple[int, FoundImage]]) -> None:
         """Read the debug information of images of object rows, on all processors."""
         self.lines.prepare(
-            (found, partial(self.symbolizer.images.debug_file, self.keys[row], found))
-            for row, found in images
+            (
+                (found, partial(self.symbolizer.images.debug_file, self.keys[row], found))
+                for row, found in images
+            ),
+            self.announce,
         )
 
     def frames(self, row: int, found: FoundImage, svma: NDArray[np.uint64]) -> tuple[Frames, str]:

@@ -33,7 +33,6 @@ MARK_EXIT = 7
 _MARK_END = 8
 
 CPU, RUNNABLE, BLOCKED, UNKNOWN = range(4)
-STATE_COUNT = 4
 
 # The state that begins with a mark, by that mark and the next: rows of _FOLLOWING say which states
 # the next mark ends rightly. A thread that is there at the begin is known by what it does next.

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.announcing import silent
+from prospect.assembly.chain_frames import USER_CONTEXT
 from prospect.assembly.stack_ends import describe_stack_quality
 from prospect.events.buffers import segments
 from prospect.unwind import model
@@ -26,13 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
     from prospect.assembly.recorded_code import RecordedCode
     from prospect.assembly.user_contexts import UserContexts
     from prospect.events.columns import CallBranches, Samples, UserStates
     from prospect.profile.stack_quality import StackQuality
     from prospect.unwind.model import Unwound
-
-_USER_CONTEXT = np.uint64(abi.PERF_CONTEXT_USER % (1 << 64))
 
 
 class _Machine(NamedTuple):
@@ -60,7 +61,11 @@ class _Chains(NamedTuple):
 
 
 def with_whole_chains(
-    samples: Samples, contexts: UserContexts, code: RecordedCode, info: RecordingInfo
+    samples: Samples,
+    contexts: UserContexts,
+    code: RecordedCode,
+    info: RecordingInfo,
+    announce: Announce = silent,
 ) -> tuple[Samples, StackQuality | None]:
     """Put the callers in user space into the chains of samples.
 
@@ -69,6 +74,7 @@ def with_whole_chains(
         contexts: their address spaces.
         code: what stands in them.
         info: what the recording says of itself.
+        announce: told how far it is.
 
     Returns:
         The samples, as they are where there is nothing to add; and what became of the copies,
@@ -83,7 +89,10 @@ def with_whole_chains(
         return samples, None
     rows = np.flatnonzero(states.abi == abi.PERF_SAMPLE_REGS_ABI_64)
     taken = _input(states, rows, contexts.of_sample.take(states.sample.take(rows)), machine)
-    unwound = unwind(taken, code)
+    announce("unwinding stacks")
+    unwound = unwind(
+        taken, code, told=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
+    )
     frames = _Chains(np.diff(unwound.start), unwound.address)
     of_sample = states.sample.take(rows)
     frames, continued = _continued(frames, unwound, _user_parts(samples, of_sample))
@@ -135,7 +144,7 @@ def _user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     if samples.chain is None or samples.chain_start is None:
         none = np.zeros(len(samples), np.int64)
         return none, none
-    marks = np.flatnonzero(samples.chain == _USER_CONTEXT)
+    marks = np.flatnonzero(samples.chain == USER_CONTEXT)
     begin, end = samples.chain_start[:-1], samples.chain_start[1:]
     following = np.append(marks, len(samples.chain)).take(np.searchsorted(marks, begin))
     return np.minimum(following, end), end
@@ -229,6 +238,6 @@ def _with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: _Cha
     old = np.empty(0, np.uint64) if samples.chain is None else samples.chain
     words[segments(start[:-1], kept)] = old.take(segments(begin, kept))
     at = (start[:-1] + kept).take(rows)
-    words[at] = _USER_CONTEXT
+    words[at] = USER_CONTEXT
     words[segments(at + 1, length)] = frames.words
     return replace(samples, chain_start=start, chain=words)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.spaces.groups import look_up_tasks
-from prospect.spaces.sorting import distinct
+from prospect.spaces.sorting import numbered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,10 +42,7 @@ def find_user_contexts(samples: Samples, timeline: Timeline) -> UserContexts:
     states = look_up_tasks(samples, timeline)
     space, epoch = timeline.space.take(states.change), timeline.epoch.take(states.change)
     packed = space.astype(np.int64) << 32 | epoch.astype(np.int64) & 0xFFFFFFFF
-    known = distinct(packed)
-    row = np.searchsorted(known, packed)
-    first = np.empty(len(known), np.int64)
-    first[row] = np.arange(len(row))
+    row, first = numbered(packed)
     runs = zip(states.pair, states.length, strict=True)
     of_sample = [row.take(pair).astype(np.int32).repeat(length) for pair, length in runs]
     return UserContexts(

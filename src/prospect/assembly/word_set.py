@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SLOT_BITS = 17
+_MOST_SLOT_BITS = 17
+_LEAST_SLOT_BITS = 6
+# A block of fewer words is sorted sooner than the table for it is cleared.
+_SMALL_BLOCK = 1 << 14
 # Knuth, The Art of Computer Programming, volume 3, 6.4: multiplicative hashing, golden ratio.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(64 - _SLOT_BITS)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class WordSet:
 
     def find(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the row of each word, i64[n]; -1 for those that are not in the set."""
-        slot = _slots(words)
+        slot = _slots(words, self._bits)
         row = self.slot_row.take(slot)
         missed = np.flatnonzero(self.slot_word.take(slot) != words)
         if len(missed):
@@ -56,12 +58,16 @@ class WordSet:
 
     def may_hold(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return bool[n]: False for words that surely are not in the set; cheaper than `find`."""
-        return self.is_taken.take(_slots(words))
+        return self.is_taken.take(_slots(words, self._bits))
+
+    @property
+    def _bits(self) -> int:
+        return len(self.slot_word).bit_length() - 1
 
 
-def _slots(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _slots(words: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
     slot = words * _MULTIPLIER
-    slot >>= _SHIFT
+    slot >>= np.uint64(64 - bits)
     return slot.view(np.int64)
 
 
@@ -70,9 +76,11 @@ def word_set(words: NDArray[np.uint64]) -> WordSet:
     words = distinct(words)
     if len(words) and words[0] == 0:
         words = words[1:]
-    slot_word = np.zeros(1 << _SLOT_BITS, np.uint64)
-    slot_row = np.full(1 << _SLOT_BITS, -1, np.int64)
-    slot = _slots(words)
+    # Four slots a word, as far as the table stays in the cache.
+    bits = min(max(len(words).bit_length() + 2, _LEAST_SLOT_BITS), _MOST_SLOT_BITS)
+    slot_word = np.zeros(1 << bits, np.uint64)
+    slot_row = np.full(1 << bits, -1, np.int64)
+    slot = _slots(words, bits)
     slot_word[slot] = words
     slot_row[slot] = np.arange(len(words))
     # Of words with one hash the last written has the slot, in both columns alike.
@@ -86,15 +94,20 @@ def collect_words(blocks: Iterable[NDArray[np.uint64]], at_most: int) -> WordSet
         blocks: u64 columns.
         at_most: how many words beyond those that have a slot of their own are kept.
     """
-    slot_word = np.zeros(1 << _SLOT_BITS, np.uint64)
+    slot_word = np.empty(0, np.uint64)
     others: list[NDArray[np.uint64]] = []
     for words in blocks:
-        slot = _slots(words)
+        if len(words) < _SMALL_BLOCK:
+            others.append(distinct(words))
+            continue
+        if not len(slot_word):
+            slot_word = np.zeros(1 << _MOST_SLOT_BITS, np.uint64)
+        slot = _slots(words, _MOST_SLOT_BITS)
         missed = slot_word.take(slot) != words
         if not missed.any():
             continue
         new = distinct(words[missed])
-        slot = _slots(new)
+        slot = _slots(new, _MOST_SLOT_BITS)
         is_free = slot_word.take(slot) == 0
         slot_word[slot[is_free]] = new[is_free]
         others.append(new[slot_word.take(slot) != new])

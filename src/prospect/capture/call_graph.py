@@ -72,8 +72,11 @@ def parse_call_graph(text: str) -> CallGraph:
     if not text:
         return KERNEL_CALLERS
     if mode not in MODES:
+        from prospect.spelling import suggestion  # noqa: PLC0415 - only on the way to an error
+
         raise UsageError(
             f"give one of {', '.join(MODES)}, the copying ones with a size: dwarf,16384"
+            + suggestion(mode, MODES)
         )
     if mode not in _COPYING:
         if comma:

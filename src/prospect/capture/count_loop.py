@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import select
-import signal
 import time
 from typing import TYPE_CHECKING
 
-from prospect.capture.signals import ENDING, terminal_signals_group
+from prospect.capture.end_request import EndRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,18 +20,12 @@ if TYPE_CHECKING:
     from prospect.capture.counters import CounterSet
     from prospect.capture.signals import SignalWatch
 
-# How long a command may take to end after a signal that was passed on to it.
-_GRACE_S = 2.0
 # How often the command is looked at where the kernel has no pidfd.
 _NO_PIDFD_S = 0.01
 
 
 class CountLoop:
-    """One run, from the start of the counters to their end.
-
-    Attributes:
-        interrupted_by: the first signal that was to end it, 0 without.
-    """
+    """One run, from the start of the counters to their end."""
 
     def __init__(
         self,
@@ -41,14 +34,18 @@ class CountLoop:
         signals: SignalWatch,
         pidfds: Sequence[int],
     ) -> None:
-        self.interrupted_by = 0
         self._counters = counters
         self._command = command
         self._signals = signals
         self._has_processes = bool(pidfds)
         self._running = set(pidfds)
         self._begin_s = 0.0
-        self._give_up_s = math.inf
+        self._end_request = EndRequest(signals, command)
+
+    @property
+    def interrupted_by(self) -> int:
+        """The first signal that was to end it, 0 without."""
+        return self._end_request.interrupted_by
 
     def run(self, interval_s: float, on_interval: Callable[[float], None]) -> float:
         """Count; return how many seconds it took.
@@ -93,13 +90,13 @@ class CountLoop:
             poll.unregister(fd)
             self._command.check_exec()
         elif fd == self._signals.fd:
-            self._obey()
+            self._end_request.obey()
         elif fd in self._running:
             poll.unregister(fd)
             self._running.discard(fd)
 
     def _is_over(self) -> bool:
-        if time.monotonic() >= self._give_up_s:
+        if self._end_request.is_over(time.monotonic_ns()):
             return True
         command = self._command
         if not command:
@@ -110,21 +107,8 @@ class CountLoop:
         return ended
 
     def _timeout_ms(self, until_s: float) -> int | None:
-        wait_s = min(self._begin_s + until_s, self._give_up_s) - time.monotonic()
+        give_up_s = self._end_request.give_up_ns / 1e9 or math.inf
+        wait_s = min(self._begin_s + until_s, give_up_s) - time.monotonic()
         if self._command and self._command.pidfd < 0:
             wait_s = min(wait_s, _NO_PIDFD_S)
         return None if wait_s == math.inf else max(0, math.ceil(wait_s * 1000))
-
-    def _obey(self) -> None:
-        """Pass a signal on to the command; the second one ends the wait at once."""
-        for number in self._signals.arrived():
-            if number not in ENDING:
-                continue
-            if self.interrupted_by:
-                self._give_up_s = time.monotonic()
-                continue
-            self.interrupted_by = number
-            if self._command:
-                self._give_up_s = time.monotonic() + _GRACE_S
-                if number != signal.SIGINT or not terminal_signals_group():
-                    self._command.send(number)

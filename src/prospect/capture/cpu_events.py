@@ -25,7 +25,7 @@ from prospect.errors import CaptureError
 if TYPE_CHECKING:
     from prospect.capture.chosen_event import ChosenEvent
     from prospect.capture.event_choice import EventPlan
-    from prospect.capture.sink import RecordSink
+    from prospect.capture.sink import Sink
 
 _MOST_COUNTS_BYTES = 64
 # Python's own files, the recording, the command's pipes.
@@ -133,7 +133,7 @@ class EventSet:
             self._cpu_of[event_id] = cpu
         return fds[0]
 
-    def drop_cpu(self, cpu: int, sink: RecordSink) -> int:
+    def drop_cpu(self, cpu: int, sink: Sink) -> int:
         """Keep what a CPU that went off line left in its ring, and close its events.
 
         Returns:
@@ -202,7 +202,7 @@ class EventSet:
             for fd in events.fds:
                 syscalls.disable_event(fd)
 
-    def drain(self, sink: RecordSink, end: bytes) -> int:
+    def drain(self, sink: Sink, end: bytes) -> int:
         """Write what all rings hold, and `end` behind it; return how many held anything.
 
         Raises:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import select
-import signal
 import time
 from typing import TYPE_CHECKING
 
+from prospect.capture.end_request import EndRequest
 from prospect.capture.machine import read_cpu_times
-from prospect.capture.signals import ENDING, terminal_signals_group
+from prospect.capture.ring_drain import RingDrain
 from prospect.capture.synthesis import FINISHED_ROUND
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from prospect.capture.signals import SignalWatch
     from prospect.capture.sink import RecordSink
 
-# How long a command may take to end after a signal that was passed on to it.
-_GRACE_NS = 2_000_000_000
 # How often the command is looked at where the kernel has no pidfd.
 _NO_PIDFD_MS = 10
 # How long new files are not waited for after one has appeared: builds make thousands a second.
@@ -41,10 +39,9 @@ class DrainLoop:
         done: whether there is nothing more to wait for.
         begin_ns, end_ns: the interval in CLOCK_MONOTONIC; 0 until known.
         cpu_times: /proc/stat as the interval begins and ends.
-        cpu_changes: [time_ns, cpu, "online" or "offline"].
-        interrupted_by: the first signal that was to end the interval, 0 without.
         limits: sentences about what went wrong on the way.
-        buffers_read, buffer_flushes, wakeups: Prospect's counters.
+        wakeups: how often a ring was half full.
+        drain: empties the rings, and follows CPUs.
     """
 
     def __init__(
@@ -58,11 +55,11 @@ class DrainLoop:
         self._events = events
         self._command = command
         self._signals = signals
-        self._watch = watch
         self._sink = sink
         self._flush_ns = self._redraw_at_ns = 0
         self._poll = select.poll()
-        self._give_up_ns = 0
+        self.drain = RingDrain(events, watch, sink, self._poll)
+        self._end_request = EndRequest(signals, command)
         self._files_fd = -1
         self._files_paused_until_ns = 0
         self._rounds = False
@@ -70,10 +67,13 @@ class DrainLoop:
         self.done = False
         self.begin_ns = self.end_ns = self._drained_ns = 0
         self.cpu_times: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
-        self.cpu_changes: list[tuple[int, int, str]] = []
-        self.interrupted_by = 0
         self.limits: list[str] = []
-        self.buffers_read = self.buffer_flushes = self.wakeups = 0
+        self.wakeups = 0
+
+    @property
+    def interrupted_by(self) -> int:
+        """The first signal that was to end the interval, 0 without."""
+        return self._end_request.interrupted_by
 
     def start(self, flush_centiseconds: int) -> None:
         """Start the events, then the command; drain at least every so many 1/100 s."""
@@ -120,7 +120,7 @@ class DrainLoop:
         now_ns = time.monotonic_ns()
         if 0 < self._files_paused_until_ns <= now_ns:
             self.wake_at_files(self._files_fd)
-        if self._command.reap() or (self._give_up_ns and now_ns >= self._give_up_ns):
+        if self._command.reap() or self._end_request.is_over(now_ns):
             self.done = True
             if self._command.reap() and self._command.exec_fd >= 0:
                 self._command.check_exec()
@@ -141,7 +141,7 @@ class DrainLoop:
                 self._poll.unregister(fd)
                 self._files_paused_until_ns = time.monotonic_ns() + _FILES_PAUSE_NS
             elif fd == self._signals.fd:
-                self._obey(self._signals.arrived())
+                self._end_request.obey()
             elif fd != self._command.pidfd:
                 rings_ready = True
                 if what & ~select.POLLIN:
@@ -165,8 +165,8 @@ class DrainLoop:
             waits.append((self._drained_ns + self._flush_ns - now_ns) // 1_000_000 + 1)
             if self._events.plan.redraw_interval_ns:
                 waits.append((self._redraw_at_ns - now_ns) // 1_000_000 + 1)
-        if self._give_up_ns:
-            waits.append((self._give_up_ns - now_ns) // 1_000_000 + 1)
+        if self._end_request.give_up_ns:
+            waits.append((self._end_request.give_up_ns - now_ns) // 1_000_000 + 1)
         if self._files_paused_until_ns:
             waits.append((self._files_paused_until_ns - now_ns) // 1_000_000 + 1)
         if self._command.pidfd < 0:
@@ -179,20 +179,6 @@ class DrainLoop:
             self._redraw_at_ns = now_ns + interval_ns
             self._events.redraw_rates()
 
-    def _obey(self, numbers: list[int]) -> None:
-        """Pass a signal on to the command; the second one ends the interval at once."""
-        for number in numbers:
-            if number not in ENDING:
-                continue
-            now_ns = time.monotonic_ns()
-            if self.interrupted_by:
-                self._give_up_ns = now_ns
-                continue
-            self.interrupted_by = number
-            self._give_up_ns = now_ns + _GRACE_NS
-            if number != signal.SIGINT or not terminal_signals_group():
-                self._command.send(number)
-
     def _drain_guarded(self, now_ns: int) -> None:
         self._drained_ns = now_ns
         try:
@@ -201,37 +187,8 @@ class DrainLoop:
             self._end_with_file(error)
 
     def _drain(self) -> None:
-        if not self.end_ns and self._watch.look():
-            self._follow_cpus()
         end = FINISHED_ROUND if self._rounds else b""
-        self.buffers_read += self._events.drain(self._sink, end)
-        self.buffer_flushes += 1
-
-    def _follow_cpus(self) -> None:
-        """Open events for CPUs that came on line; keep what those that went left behind."""
-        watched, online = set(self._events.cpus()), set(self._watch.online)
-        gone = (watched - online) | set(self._events.stopped_cpus())
-        for cpu in sorted(gone):
-            self._unregister(self._events.poll_fd(cpu))
-            stopped_ns = self._events.drop_cpu(cpu, self._sink)
-            self.cpu_changes.append((stopped_ns, cpu, "offline"))
-        for cpu in sorted(online - (watched - gone)):
-            try:
-                fd = self._events.add_cpu(cpu)
-            except OSError as error:
-                limit = f"CPU {cpu} came on line and is not sampled: {error.strerror}."
-                self.limits += [limit] if limit not in self.limits else []
-                continue
-            if fd is not None:
-                self.cpu_changes.append((time.monotonic_ns(), cpu, "online"))
-                self._events.enable_cpu(cpu)
-                self._poll.register(fd, select.POLLIN)
-
-    def _unregister(self, fd: int) -> None:
-        try:
-            self._poll.unregister(fd)
-        except KeyError:
-            return  # it hung up before
+        self.drain.drain(end, follows_cpus=not self.end_ns)
 
     def _end(self) -> None:
         """Stop the events and read the kernel's accounting."""
@@ -242,8 +199,7 @@ class DrainLoop:
     def _end_with_file(self, error: OSError) -> None:
         """End the interval where the file cannot grow; the command goes on to its own end."""
         self._is_sink_full = True
-        for fd in self._events.poll_fds():
-            self._unregister(fd)
+        self.drain.leave_rings()
         if not self.end_ns:
             self._end()
         seconds = (self.end_ns - self.begin_ns) / 1e9

@@ -229,7 +229,7 @@ def _with_modifiers(event: ChosenEvent, modifiers: str) -> ChosenEvent:
 
 def _unknown(name: str, *, has_terms: bool) -> str:
     """Say that there is no such event, and which one may be meant."""
-    import difflib  # noqa: PLC0415 - only on the way to an error
+    from prospect.spelling import nearest  # noqa: PLC0415 - only on the way to an error
 
     if has_terms and not find_named(name) and ":" not in name:
         known: Iterable[str] = pmus.pmu_names()
@@ -237,7 +237,7 @@ def _unknown(name: str, *, has_terms: bool) -> str:
     else:
         known = _all_names(name)
         message = f"no event '{name}' here"
-    near = next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
+    near = nearest(name, known)
     return f"{message}; did you mean {near}?" if near else f"{message}; see prospect list"
 
 

@@ -65,11 +65,6 @@ def read_kernel_maps(root: str = "") -> KernelMaps:
     return KernelMaps(b"".join(records), tuple(build_ids), tuple(limits))
 
 
-def kernel_addresses_visible() -> bool:
-    """Say whether /proc/kallsyms shows this user addresses."""
-    return _reference_symbol("")[1] != 0
-
-
 def gnu_build_id(notes: bytes) -> bytes:
     """Return the build id among ELF notes, empty if there is none or the notes are damaged.
 

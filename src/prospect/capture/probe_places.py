@@ -99,8 +99,12 @@ def _offsets_of(image: ElfImage, symbols: ElfSymbols, function: bytes) -> set[in
     return set(found[found != np.uint64(NO_ADDRESS)].tolist())
 
 
-def open_program(path: str) -> int:
+def open_program(path: str, asked_by: str = "") -> int:
     """Open a regular file for reading; a device or a FIFO is not even opened.
+
+    Args:
+        path: the file.
+        asked_by: what errors begin with.
 
     Raises:
         UsageError: there is no such file, or it cannot be read.
@@ -109,9 +113,11 @@ def open_program(path: str) -> int:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(place).st_mode):
-                raise UsageError(f"{path} is no regular file: a probe needs a program or a library")
+                raise UsageError(
+                    f"{asked_by}{path} is no regular file: a probe needs a program or a library"
+                )
             return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
         finally:
             os.close(place)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise UsageError(f"{asked_by}{path}: {error.strerror}") from None

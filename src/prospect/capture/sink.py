@@ -6,7 +6,7 @@ Comes in: buffers of whole records. Goes out: bytes in the file, from where its 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 _RESERVE_BYTES = 64 * 1024
 # IOV_MAX of Linux, include/uapi/linux/uio.h (UIO_MAXIOV).
 _MOST_BUFFERS = 1024
+
+
+class Sink(Protocol):
+    """What takes records as they are drained."""
+
+    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+        """Take whole records; the buffers are not used once this returns.
+
+        Raises:
+            OSError: it takes no more.
+        """
+        ...
 
 
 class RecordSink:

@@ -7,7 +7,7 @@ sink between one look at the rings and the next, and what is known of the machin
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prospect.abi import constants as abi
 from prospect.capture.event_choice import SCOPE_SYSTEM
@@ -18,9 +18,9 @@ from prospect.capture.procfs import read_file
 from prospect.capture.synthesis import comm_record, fork_record
 
 if TYPE_CHECKING:
-    from prospect.capture.drain_loop import DrainLoop
     from prospect.capture.event_choice import EventPlan
 
+NO_COMMAND = -1
 _SHOWN_PROCESSES = 3
 
 
@@ -33,8 +33,35 @@ class Background(NamedTuple):
     limits: tuple[str, ...]
 
 
-def describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> Background:
-    """Record what stood before the command `pid`, draining the rings between the portions."""
+class Loop(Protocol):
+    """What drains the rings meanwhile; see `DrainLoop`."""
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        ...
+
+    def write(self, records: bytes) -> None:
+        """Add records that do not come from a ring."""
+        ...
+
+    def step(self, *, wait: bool) -> None:
+        """Handle what has happened."""
+        ...
+
+    def begin_rounds(self) -> None:
+        """From now on tell readers that no older record can follow."""
+        ...
+
+
+def describe_surroundings(loop: Loop, plan: EventPlan, pid: int = NO_COMMAND) -> Background:
+    """Record what stood before the command `pid`, draining the rings between the portions.
+
+    Args:
+        loop: takes the records.
+        plan: what is recorded.
+        pid: the command, which waits for its exec; NO_COMMAND for none.
+    """
     limits: tuple[str, ...] = ()
     kernel = KernelMaps(b"", (), ())
     if not plan.attr.flags & abi.FLAG_EXCLUDE_KERNEL:
@@ -48,10 +75,11 @@ def describe_surroundings(loop: DrainLoop, plan: EventPlan, pid: int) -> Backgro
             loop.write(portion)
             if not loop.done:
                 loop.step(wait=False)
-    snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
-    # Until its exec it runs the recorder's code, under the recorder's name.
-    own_name = read_file("/proc/self/comm")[:-1]
-    loop.write(fork_record(pid, os.getpid()) + comm_record(pid, pid, own_name))
+    if pid != NO_COMMAND:
+        snapshot.processes[pid] = [os.getpid(), os.getpgrp(), os.getsid(0), 0]
+        # Until its exec it runs the recorder's code, under the recorder's name.
+        own_name = read_file("/proc/self/comm")[:-1]
+        loop.write(fork_record(pid, os.getpid()) + comm_record(pid, pid, own_name))
     if snapshot.unreadable:
         limits += (_unreadable_maps(snapshot.unreadable),)
     loop.begin_rounds()

@@ -28,6 +28,10 @@ _PERF_RECORD_FINISHED_ROUND = 68
 # "All records before the last round's end are in the file": lets perf sort in small portions.
 FINISHED_ROUND = _HEADER.pack(_PERF_RECORD_FINISHED_ROUND, 0, _HEADER.size)
 
+# What stands in the place of device and inode where the build id is known: its size, itself.
+_BUILD_ID = struct.Struct("<B3x20s")
+_IDENTITY_OFFSET, _IDENTITY_END = 40, 64
+
 # A record's size is 16 bits; PATH_MAX is far below, a damaged source may not be.
 _LONGEST_NAME = 4096 + 16
 _TASK_COMM_BYTES = 16
@@ -89,6 +93,18 @@ def user_map_record(pid: int, mapping: Map) -> bytes:
         )
         + name
         + _TAIL
+    )
+
+
+def with_build_id(record: bytes, build_id: bytes) -> bytes:
+    """Return an MMAP2 record that tells the image's build id instead of its device and inode."""
+    kind, misc, size = _HEADER.unpack_from(record)
+    misc |= abi.PERF_RECORD_MISC_MMAP_BUILD_ID
+    return (
+        _HEADER.pack(kind, misc, size)
+        + record[_HEADER.size : _IDENTITY_OFFSET]
+        + _BUILD_ID.pack(len(build_id), build_id)
+        + record[_IDENTITY_END:]
     )
 
 

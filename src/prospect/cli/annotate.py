@@ -5,22 +5,19 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import DEFAULT_RECORDING
-from prospect.cli.progress import progress
-from prospect.cli.terminal import takes_escapes
-from prospect.errors import RecordingError, UsageError
-from prospect.outputs import ReportFile, are_same_file
+from prospect.cli.analysis import get_ready, naming, put, takes_colour
+from prospect.cli.progress import Progress
+from prospect.cli.recordings import STDIN, looks_like_recording, readable
+from prospect.cli.terminal import say, takes_escapes
+from prospect.errors import UsageError
+from prospect.outputs import ReportFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prospect.cli.option_table import Settings
-    from prospect.pipeline import PipelineOptions
 
 # How perf.data begins, in either byte order.
 _MAGICS = (b"PERFILE2", b"2ELIFREP")
@@ -34,13 +31,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
             annotation cannot be written.
     """
     what, recording = _operands(words)
-    if recording == "-" and os.isatty(0):
-        raise UsageError("annotate -: standard input is a terminal; pipe a recording into it")
-    if recording == DEFAULT_RECORDING and not os.path.lexists(recording):
-        raise RecordingError(f"no {recording} here; make one with: prospect record COMMAND")
     _check_source_options(settings)
-    if are_same_file(settings.output, recording):
-        raise UsageError(f"-f {settings.output}: the annotation would replace its recording")
+    recording = readable(recording, "annotate", output=settings.output)
     if settings.output_dir:
         _write_sources(what, recording, settings, None)
         return 0
@@ -54,12 +46,13 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _operands(words: list[str]) -> tuple[str, str]:
-    """Tell a routine or image from a recording: one word that is a recording is taken for it."""
+    """Tell a routine or image from a recording, "" for none: one word may be either."""
     if len(words) == 2:
         return words[0], words[1]
-    if words and (words[0] == "-" or _is_recording(words[0])):
-        return "", words[0]
-    return (words[0] if words else ""), DEFAULT_RECORDING
+    word = words[0] if words else ""
+    if word == STDIN or looks_like_recording(word) or _is_recording(word):
+        return "", word
+    return word, ""
 
 
 def _is_recording(path: str) -> bool:
@@ -87,13 +80,11 @@ def _write_sources(
     what: str, recording: str, settings: Settings, target: ReportFile | None
 ) -> None:
     """Write annotated sources to a file, or below the chosen directory where that is None."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in report
-    gc.disable()
+    get_ready()
     from prospect.lines.source_files import SourcePlaces
     from prospect.source_annotation import SourceOptions, annotate_sources
 
-    is_terminal = target is not None and takes_escapes(target.descriptor)
-    with progress("reading the recording, its images and their debug information ...") as tell:
+    with Progress("reading the recording") as progress:
         options = SourceOptions(
             what=what,
             detail=settings.detail,  # type: ignore[arg-type]  # checked by the options' table
@@ -102,38 +93,26 @@ def _write_sources(
             exclude=settings.exclude_files,
             whole=settings.whole,
             format=settings.format,
-            colour=is_terminal and not os.environ.get("NO_COLOR"),
-            naming=_naming(settings, tell),
+            colour=target is not None and takes_colour(target),
+            naming=naming(settings, progress),
         )
         sources = annotate_sources(recording, options)
-        said = "" if target else sources.write_tree(settings.output_dir)
-    if target:
-        target.put(sources.render)
-    else:
-        sys.stderr.write(f"prospect: {said}\n")
-
-
-def _naming(settings: Settings, tell: Callable[[str], None]) -> PipelineOptions:
-    from prospect.pipeline import PipelineOptions
-
-    return PipelineOptions(
-        system_map=settings.system_map or None,
-        kernel_image=settings.kernel_image or None,
-        use_cache=settings.use_cache,
-        debuginfod_s=settings.debuginfod_s,
-        announce=tell,
-    )
+        if target:
+            put(target, sources.render, progress)
+            return
+        progress.tell(f"writing annotated sources to {settings.output_dir}")
+        said = sources.write_tree(settings.output_dir)
+    say(said)
 
 
 def _write(what: str, recording: str, settings: Settings, target: ReportFile) -> None:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in report
-    gc.disable()
+    get_ready()
     from dataclasses import replace
 
     from prospect.annotation import AnnotateOptions, annotate
     from prospect.profile.routine_choice import RoutineChoice
 
-    is_terminal = takes_escapes(target.descriptor)
+    has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = AnnotateOptions(
         choice=RoutineChoice(
             what=what,
@@ -148,9 +127,10 @@ def _write(what: str, recording: str, settings: Settings, target: ReportFile) ->
         source=settings.source,
         whole=settings.whole,
         format=settings.format,
-        colour=is_terminal and not os.environ.get("NO_COLOR"),
-        boxes=is_terminal and sys.stdout.encoding.lower().startswith("utf"),
+        colour=takes_colour(target),
+        boxes=has_boxes,
     )
-    with progress("reading the recording, its images and their debug information ...") as tell:
-        view, renderer = annotate(recording, replace(options, naming=_naming(settings, tell)))
-    target.put(lambda out: renderer.render(view, out))
+    with Progress("reading the recording") as progress:
+        options = replace(options, naming=naming(settings, progress))
+        view, renderer = annotate(recording, options)
+        put(target, lambda out: renderer.render(view, out), progress)

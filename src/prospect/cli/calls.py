@@ -5,15 +5,12 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 
 from __future__ import annotations
 
-import gc
-import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import DEFAULT_RECORDING
-from prospect.cli.progress import progress
-from prospect.cli.terminal import takes_escapes
-from prospect.errors import RecordingError, UsageError
-from prospect.outputs import ReportFile, are_same_file
+from prospect.cli.analysis import get_ready, naming, put, takes_colour
+from prospect.cli.progress import Progress
+from prospect.cli.recordings import readable
+from prospect.outputs import ReportFile
 
 if TYPE_CHECKING:
     from prospect.call_report import CallsOptions
@@ -27,15 +24,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         ProspectError: the recording cannot be read, has no call chains, or nothing in it is called
             what was asked for; or the answer cannot be written.
     """
-    recording = words[0] if words else DEFAULT_RECORDING
-    if recording == "-" and os.isatty(0):
-        raise UsageError("calls -: standard input is a terminal; pipe a recording into it")
-    if recording == DEFAULT_RECORDING and not os.path.lexists(recording):
-        raise RecordingError(
-            f"no {recording} here; make one with: prospect record --call-graph auto COMMAND"
-        )
-    if are_same_file(settings.output, recording):
-        raise UsageError(f"-f {settings.output}: the answer would replace its recording")
+    maker = "prospect record --call-graph auto COMMAND"
+    recording = readable(words[0] if words else "", "calls", maker=maker, output=settings.output)
     target = ReportFile(settings.output)
     try:
         _write(recording, settings, target)
@@ -45,29 +35,15 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _write(recording: str, settings: Settings, target: ReportFile) -> None:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in report
-    gc.disable()
-    from prospect.heap import keep_freed_memory
-
-    keep_freed_memory()
+    get_ready()
     from dataclasses import replace
 
     from prospect.call_report import examine_calls
-    from prospect.pipeline import PipelineOptions
 
-    options = _options(settings, colour=takes_escapes(target.descriptor))
-    with progress("reading the recording and its images ...") as tell:
-        naming = PipelineOptions(
-            lines=settings.inline,
-            system_map=settings.system_map or None,
-            kernel_image=settings.kernel_image or None,
-            use_cache=settings.use_cache,
-            debuginfod_s=settings.debuginfod_s,
-            program=settings.program,
-            announce=tell,
-        )
-        write = examine_calls(recording, replace(options, naming=naming))
-    target.put(write)
+    options = _options(settings, colour=takes_colour(target))
+    with Progress("reading the recording") as progress:
+        choices = replace(naming(settings, progress), lines=settings.inline)
+        put(target, examine_calls(recording, replace(options, naming=choices)), progress)
 
 
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:
@@ -93,4 +69,4 @@ def _options(settings: Settings, *, colour: bool) -> CallsOptions:
         most=settings.rows,
         share=settings.share,
     )
-    return CallsOptions(choice, settings.format, colour and not os.environ.get("NO_COLOR"))
+    return CallsOptions(choice, settings.format, colour)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import COMMANDS, SUBCOMMANDS, options_of
+from prospect.cli.option_table import COMMANDS, DIFF, SUBCOMMANDS, options_of
 from prospect.cli.terminal import show
 from prospect.errors import UsageError
 
@@ -52,7 +52,11 @@ _prospect() {{
                 return
             fi ;;
     esac
-    if [ $at -lt $COMP_CWORD ] && [[ -z $command || $command = record ]]; then
+    local profiles=
+    case $command in
+        {runners}) profiles=yes ;;
+    esac
+    if [ $at -lt $COMP_CWORD ] && [[ $profiles ]]; then
         if type _command_offset >/dev/null 2>&1; then
             _command_offset $at
         else
@@ -66,10 +70,10 @@ _prospect() {{
             case $command in
                 "") COMPREPLY=($(compgen -c -- "$word"))
                     [ $COMP_CWORD -eq 1 ] && COMPREPLY+=($(compgen -W "{words}" -- "$word")) ;;
-                record) COMPREPLY=($(compgen -c -- "$word")) ;;
+                {runners}) COMPREPLY=($(compgen -c -- "$word")) ;;
                 help) COMPREPLY=($(compgen -W "{words}" -- "$word")) ;;
                 completion) COMPREPLY=($(compgen -W "{shells}" -- "$word")) ;;
-                *) COMPREPLY=($(compgen -f -- "$word")) ;;
+                {readers}) COMPREPLY=($(compgen -f -- "$word")) ;;
             esac ;;
     esac
 }}
@@ -95,6 +99,8 @@ def bash() -> str:
         names="|".join(command.name for command in SUBCOMMANDS),
         words=" ".join(command.name for command in SUBCOMMANDS),
         shells=" ".join(SHELLS),
+        runners="|".join(command.name or '""' for command in COMMANDS if _runs_another(command)),
+        readers="|".join(command.name for command in SUBCOMMANDS if _reads_files(command)),
         cases="\n".join(_case(command) for command in COMMANDS),
         values="\n".join(
             f'{_INDENT}{command.name}:{spelling}) COMPREPLY=($(compgen -W "{words}" -- "$word")) ;;'
@@ -138,6 +144,14 @@ def _case(command: Command) -> str:
     spellings = " ".join(s for option in options for s in option.spellings)
     with_value = " ".join(s for option in options if option.check for s in option.spellings)
     return f'        "{command.name}") options="{spellings}" with_value="{with_value}" ;;'
+
+
+def _runs_another(command: Command) -> bool:
+    return "COMMAND [ARGS...]" in command.operands
+
+
+def _reads_files(command: Command) -> bool:
+    return "FILE" in command.operands or command is DIFF
 
 
 def _values(option: Option) -> list[str]:

@@ -5,12 +5,12 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 
 from __future__ import annotations
 
-import gc
-import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.progress import progress
-from prospect.cli.terminal import say, takes_escapes
+from prospect.cli.analysis import get_ready, put, takes_colour
+from prospect.cli.progress import Progress
+from prospect.cli.recordings import refuse_missing
+from prospect.cli.terminal import say
 from prospect.errors import UsageError
 from prospect.outputs import ReportFile, are_same_file
 
@@ -32,6 +32,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     for recording in (*before, *after):
         if are_same_file(settings.output, recording):
             raise UsageError(f"-f {settings.output}: the report would replace a recording")
+        refuse_missing(recording)
     target = ReportFile(settings.output)
     try:
         return _write(before, after, settings, target)
@@ -66,18 +67,17 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _write(before: list[str], after: list[str], settings: Settings, target: ReportFile) -> int:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in report
-    gc.disable()
+    get_ready()
     from prospect.differences import diff
     from prospect.render.diff_registry import make_diff_renderer
-    from prospect.render.text.verdict import verdict_line
+    from prospect.render.verdict import verdict_line
 
     renderer = make_diff_renderer(
         settings.format,
         rows=settings.rows,
-        colour=takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR"),
+        colour=takes_colour(target),
     )
-    with progress("reading the recordings and naming their addresses ..."):
+    with Progress("reading the recordings") as progress:
         difference = diff(
             before,
             after,
@@ -86,12 +86,14 @@ def _write(before: list[str], after: list[str], settings: Settings, target: Repo
             fdr=settings.fdr,
             run_variation=settings.run_variation,
             fail_if=settings.fail_if,
+            stacks=settings.format == "html",
             system_map=settings.system_map,
             kernel_image=settings.kernel_image,
             use_cache=settings.use_cache,
             debuginfod_s=settings.debuginfod_s,
+            announce=progress.tell,
         )
-    target.put(lambda out: renderer.render(difference, out))
+        put(target, lambda out: renderer.render(difference, out), progress)
     verdict = difference.verdict
     if verdict is None:
         return 0

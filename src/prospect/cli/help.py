@@ -9,8 +9,8 @@ from __future__ import annotations
 import textwrap
 
 from prospect.cli import option_table as cli
-from prospect.cli.options import nearest
 from prospect.errors import UsageError
+from prospect.spelling import nearest
 
 WIDTH = 79
 
@@ -25,25 +25,39 @@ DESCRIPTION = (
 EXAMPLES = (
     ("where the time of a program goes", "prospect ./program --its-option"),
     ("a build with everything that it starts", "prospect -V3 -f report.txt make -j2"),
-    ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
+    (
+        "a page for a browser: flame graph, time line, instructions",
+        "prospect --format html --call-graph auto -e -f report.html ./program",
+    ),
+    ("what the machine is doing right now", "sudo prospect top"),
     ("the whole system for a minute", "sudo prospect -V4 -f report.txt sleep 60"),
+    ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
     ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
-    ("record now, look later or elsewhere", "prospect record -o run.data make -j2"),
+    ("what each thread waits for", "sudo prospect --off-cpu ./program"),
+    ("record now, look later or elsewhere", "prospect record --call-graph auto -o run.data make"),
     ("the same recording, every process", "prospect report -V4 run.data"),
+    ("look at it in a browser", "prospect view run.data"),
+    ("who called what takes the time", "prospect calls run.data"),
+    ("who called one routine", "prospect calls --callers-of qsort_r run.data"),
     ("the instructions and source lines of a routine", "prospect annotate qsort_r run.data"),
+    ("a flame graph", "prospect report --format svg -f flames.svg run.data"),
     ("one file to report on elsewhere", "prospect archive run.data"),
     ("what perf recorded", "perf record -a -o - sleep 9 | prospect report -V4 -"),
     ("what changed between two runs", "prospect diff before.data after.data"),
+    (
+        "the same as a page, with a flame graph of the differences",
+        "prospect diff --format html -f diff.html before.data after.data",
+    ),
     (
         "did it get slower, in a build server",
         "prospect diff --fail-if 'slower by 3% at 95%' a1 a2 a3 --against b1 b2 b3",
     ),
     ("figures for another program", "prospect --format json -f report.json ./program"),
-    ("a program that is called report", "prospect -- report"),
     ("how often something happens", "prospect stat --event page-faults,sched:sched_switch ls"),
     ("how much runs vary", "prospect stat --repeat 10 ./program"),
     ("which code misses the cache", "prospect --event cycles,cache-misses ./program"),
     ("which events there are", "prospect list --check cache"),
+    ("a program that is called report", "prospect -- report"),
     ("what can be profiled here", "prospect doctor"),
 )
 EXIT_STATUS = (

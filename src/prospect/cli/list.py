@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from prospect.capture.event_listing import check_event, list_events
+from prospect.cli.progress import Progress
 from prospect.cli.terminal import show
 from prospect.errors import UsageError
 from prospect.render.escape import escaped
@@ -29,14 +30,23 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if not events:
         reason = f"; {limits[0]}" if limits else ""
         raise UsageError(f"list: no event here is called '{pattern}'{reason}")
-    checks = [
-        check_event(event) if settings.check and event.can_be_opened else None for event in events
-    ]
+    nothing: list[CheckedEvent | None] = [None] * len(events)
+    checks = _checks(events) if settings.check else nothing
     if settings.format == "json":
         show(json_text(events, checks, limits))
     else:
         show(table_text(events, checks, limits, with_fields=settings.fields))
     return 0
+
+
+def _checks(events: list[ListedEvent]) -> list[CheckedEvent | None]:
+    """Try the events that can be opened, which takes some milliseconds each."""
+    checks: list[CheckedEvent | None] = []
+    with Progress("trying events") as progress:
+        for number, event in enumerate(events, 1):
+            progress.tell(f"trying {number} of {len(events)} events: {event.name}")
+            checks.append(check_event(event) if event.can_be_opened else None)
+    return checks
 
 
 def table_text(

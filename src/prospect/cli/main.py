@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 
 from prospect.cli.option_table import HELP, PROFILE, SUBCOMMANDS, Command
-from prospect.cli.options import parse
+from prospect.cli.options import parse, unexpected
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
 
@@ -60,9 +60,7 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
     if settings.help:
         return _help(command.name)
     if command.most_words is not None and len(words) > command.most_words:
-        extra = words[command.most_words]
-        hint = ": options stand before it" if extra.startswith("-") and command.most_words else ""
-        raise UsageError(f"{command.name}: unexpected '{extra}'{hint}; see prospect --help")
+        raise UsageError(unexpected(command, words[command.most_words]))
     if command is HELP:
         return _help(words[0] if words else "")
     module = import_module(f"prospect.cli.{command.name}")

@@ -82,6 +82,8 @@ class Settings(NamedTuple):
     repeat: int = 1
     fields: bool = False
     check: bool = False
+    port: int = 0
+    opens_browser: bool = False
     help: bool = False
     version: bool = False
 
@@ -139,6 +141,12 @@ REPORT = Command(
     "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe",
     1,
 )
+VIEW = Command(
+    "view",
+    "[FILE|-]",
+    "look at a recording in a browser on this machine: the page of --format html, of any size",
+    1,
+)
 ANNOTATE = Command(
     "annotate",
     "[ROUTINE|IMAGE] [FILE|-]",
@@ -176,9 +184,12 @@ EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
 COMPLETION = Command(
     "completion", "bash|zsh|fish", "write what a shell needs to complete commands and options", 1
 )
+TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)
 SUBCOMMANDS = (
+    TOP,
     RECORD,
     REPORT,
+    VIEW,
     ANNOTATE,
     CALLS,
     DIFF,
@@ -195,11 +206,12 @@ COMMANDS = (PROFILE, *SUBCOMMANDS)
 
 
 _RECORDS = ("", "record")
+_SAMPLERS = (*_RECORDS, "top")
 _REPORTS = ("", "report")
-_NAMERS = (*_REPORTS, "annotate")
+_NAMERS = (*_REPORTS, "view", "annotate")
 _CHOOSERS = (*_NAMERS, "calls")
-_READERS = (*_NAMERS, "calls", "diff")
-_FINDERS = (*_READERS, "archive")
+_READERS = (*_REPORTS, "annotate", "calls", "diff")
+_FINDERS = (*_NAMERS, "calls", "diff", "archive")
 
 OPTIONS = (
     Option(
@@ -222,7 +234,7 @@ OPTIONS = (
         ("frequency", "hertz"),
         "HZ",
         "samples a second and CPU, from 1 to the kernel's limit",
-        _RECORDS,
+        _SAMPLERS,
         values.positive,
     ),
     Option(
@@ -233,7 +245,7 @@ OPTIONS = (
         "sample by K timers, 1 to 4, that share the rate: a program is never in step with all of "
         "them, and what they disagree on is the error; 0 samples by a hardware counter where there "
         "is one, also where interrupts are masked",
-        _RECORDS,
+        _SAMPLERS,
         values.clocks,
     ),
     Option(
@@ -292,6 +304,17 @@ OPTIONS = (
         "unless said), auto by both, lbr by the processor's branch stack (default: callers within "
         "the kernel only)",
         _RECORDS,
+        values.call_graph,
+    ),
+    Option(
+        "call_graph",
+        "",
+        ("call-graph",),
+        "MODE[,BYTES]",
+        "find out who called: fp by frame pointers, dwarf by copies of BYTES of each stack (8192 "
+        "unless said), which costs more, auto by both, lbr by the processor's branch stack "
+        "(default: fp)",
+        ("top",),
         values.call_graph,
     ),
     Option(
@@ -354,7 +377,7 @@ OPTIONS = (
         ("program",),
         "FILE",
         "of a gmon.out, the program that wrote it (default: a.out in the same directory)",
-        ("report", "calls"),
+        ("report", "view", "calls"),
         values.file_to_read,
     ),
     Option(
@@ -392,7 +415,7 @@ OPTIONS = (
         ("inline",),
         "",
         "show inlined functions in call stacks, from the source lines of debug information",
-        (*_REPORTS, "calls"),
+        (*_REPORTS, "view", "calls"),
     ),
     Option(
         "lines",
@@ -408,8 +431,17 @@ OPTIONS = (
         ("format",),
         "text|json",
         "the answer as text or JSON",
-        ("annotate", "cache", "calls", "diff", "doctor", "list"),
+        ("annotate", "cache", "calls", "doctor", "list"),
         values.text_or_json,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "text|json|html",
+        "the comparison as text, JSON, or a page for a browser with a differential flame graph",
+        ("diff",),
+        values.comparison_format,
     ),
     Option(
         "format",
@@ -652,7 +684,7 @@ OPTIONS = (
         ("no-cache",),
         "",
         "neither read nor write the cache of symbol tables and of what a sample costs",
-        _FINDERS,
+        (*_FINDERS, "top"),
         value=False,
     ),
     Option(
@@ -776,6 +808,23 @@ OPTIONS = (
         "leave out of trees and of the graph what has less than this share of the hits",
         ("calls",),
         values.share,
+    ),
+    Option(
+        "port",
+        "",
+        ("port",),
+        "N",
+        "serve the page on this port of 127.0.0.1; 0 for any that is free",
+        ("view",),
+        values.port,
+    ),
+    Option(
+        "opens_browser",
+        "",
+        ("open",),
+        "",
+        "also open the page in the desktop's browser; not as root",
+        ("view",),
     ),
     Option("clear", "", ("clear",), "", "remove all of it", ("cache",)),
     Option(

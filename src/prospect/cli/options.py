@@ -62,6 +62,19 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
     return Settings(**values), rest
 
 
+def unexpected(command: Command, word: str) -> str:
+    """Say what is wrong with a word behind the operands of a command."""
+    hint = ""
+    if word.startswith("-") and command.most_words:
+        from prospect.spelling import suggestion
+
+        name = word.partition("=")[0]
+        known = [spelling for option in options_of(command) for spelling in option.spellings]
+        is_known = name in known or not name.startswith("--")
+        hint = ": options stand before it" + ("" if is_known else suggestion(name, known))
+    return f"{command.name}: unexpected '{word}'{hint}; see prospect help {command.name}"
+
+
 def _explain(command: Command, error: getopt.GetoptError, options: Iterable[Option]) -> str:
     given = f"--{error.opt}" if f"--{error.opt}" in error.msg else f"-{error.opt}"
     known = [spelling for option in options for spelling in option.spellings]
@@ -77,13 +90,8 @@ def _explain(command: Command, error: getopt.GetoptError, options: Iterable[Opti
         takers = " and ".join(sorted({f"prospect {c.name}".strip() for c in others}))
         here = f"prospect {command.name}".strip()
         return f"{given} is no option of {here}, but of {takers}"
-    near = nearest(given, known)
-    hint = f"did you mean {near}?" if near else "see prospect --help"
-    return f"{given}: no such option; {hint}"
+    from prospect.spelling import nearest
 
-
-def nearest(given: str, known: Iterable[str]) -> str:
-    """Return the known word that is most like `given`, "" if none is like it."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(given, list(known), n=1)), "")
+    near = nearest(given, known) if given.startswith("--") else ""
+    page = f"prospect help {command.name}" if command.name else "prospect --help"
+    return f"{given}: no such option; " + (f"did you mean {near}?" if near else f"see {page}")

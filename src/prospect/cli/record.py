@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import DEFAULT_RECORDING, SUBCOMMANDS
-from prospect.cli.options import nearest
+from prospect.cli.option_table import DEFAULT_RECORDING
 from prospect.cli.terminal import say
 from prospect.errors import CommandError, ProspectError, UsageError
 from prospect.outputs import RecordingFile
-from prospect.recording import RecordOptions, record
+from prospect.recording import record
+from prospect.recording_events import RecordOptions
 
 if TYPE_CHECKING:
     from prospect.cli.option_table import Settings
     from prospect.recording import RecordingResult
-
-_COMMAND_NOT_FOUND = 127  # the shell's, and CommandError's
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
@@ -63,15 +61,8 @@ def record_into(
         return record(options, file.descriptor)
     except ProspectError as error:
         file.withdraw()
-        if isinstance(error, CommandError) and error.exit_status == _COMMAND_NOT_FOUND:
-            raise CommandError(f"{error}; {_hint(command[0])}", error.exit_status) from None
+        if isinstance(error, CommandError):
+            from prospect.cli.not_found import explained
+
+            raise explained(error, command) from None
         raise
-
-
-def _hint(name: str) -> str:
-    """Say so where a command that does not exist looks like a subcommand."""
-    names = [subcommand.name for subcommand in SUBCOMMANDS]
-    if name in names:
-        return f"a subcommand stands first: prospect {name} [OPTIONS]"
-    near = nearest(name, names)
-    return f"did you mean prospect {near}?" if near else "see prospect --help"

@@ -5,16 +5,14 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 
 from __future__ import annotations
 
-import gc
-import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import DEFAULT_RECORDING
-from prospect.cli.progress import progress
-from prospect.cli.terminal import refuse_binary, say, takes_escapes
+from prospect.cli.analysis import get_ready, naming, put, takes_colour
+from prospect.cli.progress import Progress
+from prospect.cli.recordings import readable
+from prospect.cli.terminal import refuse_binary, say
 from prospect.cli.values import STACK_FORMATS
-from prospect.errors import RecordingError, UsageError
-from prospect.outputs import ReportFile, are_same_file
+from prospect.outputs import ReportFile
 
 if TYPE_CHECKING:
     from prospect.assembly.code import CodeChoice
@@ -27,8 +25,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
     """
-    recording = words[0] if words else DEFAULT_RECORDING
-    _refuse_what_cannot_be_meant(settings, recording)
+    recording = readable(words[0] if words else "", "report", output=settings.output)
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)
@@ -36,15 +33,6 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     finally:
         target.close()
     return 0
-
-
-def _refuse_what_cannot_be_meant(settings: Settings, recording: str) -> None:
-    if recording == "-" and os.isatty(0):
-        raise UsageError("report -: standard input is a terminal; pipe a recording into it")
-    if recording == DEFAULT_RECORDING and not os.path.lexists(recording):
-        raise RecordingError(f"no {recording} here; make one with: prospect record COMMAND")
-    if are_same_file(settings.output, recording):
-        raise UsageError(f"-f {settings.output}: the report would replace its recording")
 
 
 def write(
@@ -57,16 +45,10 @@ def write(
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
     """
-    # Numpy's linear algebra would start a thread for each CPU (58 ms); nothing here uses it.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # The tables hold no cycles, and the process ends with the report: looking for some among the
-    # records of 100,000 processes took a sixth of the time.
-    gc.disable()
-    from prospect.heap import keep_freed_memory
+    get_ready()
+    from dataclasses import replace
 
-    keep_freed_memory()
     from prospect import api
-    from prospect.pipeline import PipelineOptions
     from prospect.render.registry import make_renderer
 
     # Who asks for stacks wants to see them.
@@ -80,27 +62,22 @@ def write(
         inline=settings.inline,
         lines=settings.lines,
         calls=calls,
-        colour=takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR"),
+        colour=takes_colour(target),
     )
-    with progress("reading the recording and naming its addresses ...") as tell:
-        choices = PipelineOptions(
-            system_map=settings.system_map or None,
-            kernel_image=settings.kernel_image or None,
+    with Progress("reading the recording") as progress:
+        choices = replace(
+            naming(settings, progress),
             lines=settings.lines
             or (settings.inline and settings.format in ("html", *STACK_FORMATS)),
             stacks=bool(calls) or settings.format in ("html", *STACK_FORMATS),
             waits=True,
-            use_cache=settings.use_cache,
-            debuginfod_s=settings.debuginfod_s,
-            program=settings.program,
-            announce=tell,
             code=_code_choice(settings),
         )
         profile = api.read(recording, choices)
+        put(target, lambda out: renderer.render(profile, out), progress)
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
-    target.put(lambda out: renderer.render(profile, out))
 
 
 def _code_choice(settings: Settings) -> CodeChoice | None:

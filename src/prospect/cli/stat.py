@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
 from prospect.counting import CountOptions, count_events
+from prospect.errors import CommandError
 from prospect.outputs import ReportFile
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
         # Somebody may be watching: intervals are shown as they end.
         is_live = bool(options.interval_s) and target.is_stdout and settings.format != "json"
         live = _Live(settings.format) if is_live else None
-        found = count_events(options, live.show if live else None)
+        try:
+            found = count_events(options, live.show if live else None)
+        except CommandError as error:
+            from prospect.cli.not_found import explained
+
+            raise explained(error, command) from None
         target.put(lambda out: out.write(_rest(found, settings.format, is_live=is_live)))
     finally:
         target.close()

@@ -80,16 +80,17 @@ def seconds(text: str) -> float:
 
 def report_format(text: str) -> str:
     """Read a format of the report."""
-    if text not in FORMATS:
-        raise UsageError(f"give one of {', '.join(FORMATS)}")
-    return text
+    return _one_of(text, FORMATS, f"one of {', '.join(FORMATS)}")
+
+
+def comparison_format(text: str) -> str:
+    """Read a format of comparisons."""
+    return _one_of(text, ("text", "json", "html"), "text, json or html")
 
 
 def counts_format(text: str) -> str:
     """Read a format of counts."""
-    if text not in ("text", "json", "csv"):
-        raise UsageError("give text, json or csv")
-    return text
+    return _one_of(text, ("text", "json", "csv"), "text, json or csv")
 
 
 def events(text: str) -> tuple[str, ...]:
@@ -113,23 +114,17 @@ def pids(text: str) -> tuple[int, ...]:
 
 def text_or_json(text: str) -> str:
     """Read text or json."""
-    if text not in ("text", "json"):
-        raise UsageError("give text or json")
-    return text
+    return _one_of(text, ("text", "json"), "text or json")
 
 
 def syntax(text: str) -> str:
     """Read a syntax of x86 instructions."""
-    if text not in ("att", "intel"):
-        raise UsageError("give att or intel")
-    return text
+    return _one_of(text, ("att", "intel"), "att or intel")
 
 
 def disassembler(text: str) -> str:
     """Read who disassembles; GDB has to be installed."""
-    if text not in ("library", "gdb"):
-        raise UsageError("give library or gdb")
-    if text == "gdb":
+    if _one_of(text, ("library", "gdb"), "library or gdb") == "gdb":
         import shutil
 
         if not any(map(shutil.which, ("gdb-multiarch", "gdb"))):
@@ -162,6 +157,13 @@ def count(text: str) -> int:
     """Read a whole number."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise UsageError("give a whole number")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """Read the number of a port."""
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 1 << 16):
+        raise UsageError("give the number of a port, up to 65535, or 0 for any")
     return int(text)
 
 
@@ -224,8 +226,8 @@ def name(text: str) -> str:
 def sections(text: str) -> tuple[str, ...]:
     """Read sections of `prospect calls`."""
     given = tuple(text.split(","))
-    if not set(given) <= set(CALL_SECTIONS):
-        raise UsageError(f"give some of {', '.join(CALL_SECTIONS)}")
+    for section in given:
+        _one_of(section, CALL_SECTIONS, f"some of {', '.join(CALL_SECTIONS)}")
     return given
 
 
@@ -260,3 +262,12 @@ def listed(text: str) -> tuple[str, ...]:
     if not words or "\0" in text:
         raise UsageError("give one, or several with ':' between them")
     return words
+
+
+def _one_of(text: str, known: tuple[str, ...], words: str) -> str:
+    """Return a word that is known; `words` say which there are."""
+    if text not in known:
+        from prospect.spelling import suggestion
+
+        raise UsageError(f"give {words}{suggestion(text, known)}")
+    return text

@@ -37,13 +37,68 @@ UNKNOWN_OPERATION = 0x3F
 
 # What follows an operation's first byte: numbers of variable length, then fixed bytes.
 _NUMBERS: dict[int, int] = {
-    **dict.fromkeys((0x05, 0x09, 0x0C, 0x11, 0x12, 0x14, 0x15, 0x2F), 2),
-    **dict.fromkeys((0x06, 0x07, 0x08, 0x0D, 0x0E, 0x13, 0x2E, 0x0F, 0x10, 0x16), 1),
-    **dict.fromkeys((0x00, 0x01, 0x02, 0x03, 0x04, 0x0A, 0x0B, 0x1D, 0x2C, 0x2D), 0),
+    **dict.fromkeys(
+        (
+            DW_CFA_OFFSET_EXTENDED,
+            DW_CFA_REGISTER,
+            DW_CFA_DEF_CFA,
+            DW_CFA_OFFSET_EXTENDED_SF,
+            DW_CFA_DEF_CFA_SF,
+            DW_CFA_VAL_OFFSET,
+            DW_CFA_VAL_OFFSET_SF,
+            DW_CFA_GNU_NEGATIVE_OFFSET_EXTENDED,
+        ),
+        2,
+    ),
+    **dict.fromkeys(
+        (
+            DW_CFA_RESTORE_EXTENDED,
+            DW_CFA_UNDEFINED,
+            DW_CFA_SAME_VALUE,
+            DW_CFA_DEF_CFA_REGISTER,
+            DW_CFA_DEF_CFA_OFFSET,
+            DW_CFA_DEF_CFA_OFFSET_SF,
+            DW_CFA_GNU_ARGS_SIZE,
+            DW_CFA_DEF_CFA_EXPRESSION,
+            DW_CFA_EXPRESSION,
+            DW_CFA_VAL_EXPRESSION,
+        ),
+        1,
+    ),
+    **dict.fromkeys(
+        (
+            DW_CFA_NOP,
+            DW_CFA_SET_LOC,
+            DW_CFA_ADVANCE_LOC1,
+            DW_CFA_ADVANCE_LOC2,
+            DW_CFA_ADVANCE_LOC4,
+            DW_CFA_REMEMBER_STATE,
+            DW_CFA_RESTORE_STATE,
+            DW_CFA_MIPS_ADVANCE_LOC8,
+            DW_CFA_AARCH64_NEGATE_RA_STATE_WITH_PC,
+            DW_CFA_AARCH64_NEGATE_RA_STATE,
+        ),
+        0,
+    ),
 }
-_FIXED_BYTES = {0x02: 1, 0x03: 2, 0x04: 4, 0x1D: 8}
-_FIXED_FORMS = {0x02: "<u1", 0x03: "<u2", 0x04: "<u4", 0x1D: "<u8"}
-_LAST_IS_SIGNED = (0x11, 0x12, 0x13, 0x15)
+_FIXED_BYTES = {
+    DW_CFA_ADVANCE_LOC1: 1,
+    DW_CFA_ADVANCE_LOC2: 2,
+    DW_CFA_ADVANCE_LOC4: 4,
+    DW_CFA_MIPS_ADVANCE_LOC8: 8,
+}
+_FIXED_FORMS = {
+    DW_CFA_ADVANCE_LOC1: "<u1",
+    DW_CFA_ADVANCE_LOC2: "<u2",
+    DW_CFA_ADVANCE_LOC4: "<u4",
+    DW_CFA_MIPS_ADVANCE_LOC8: "<u8",
+}
+_LAST_IS_SIGNED = (
+    DW_CFA_OFFSET_EXTENDED_SF,
+    DW_CFA_DEF_CFA_SF,
+    DW_CFA_DEF_CFA_OFFSET_SF,
+    DW_CFA_VAL_OFFSET_SF,
+)
 _WITH_BLOCK = (DW_CFA_DEF_CFA_EXPRESSION, DW_CFA_EXPRESSION, DW_CFA_VAL_EXPRESSION)
 _LAST_BLOCK_BYTES = 1 << 16
 # With fewer programs left than this, a step of all costs more than a step of each.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.design import Design
+    from prospect.profile.call_graph import CallGraph
     from prospect.profile.call_tree import CallTree
     from prospect.profile.calls_view import CallsView, EventCalls
 
@@ -42,6 +43,13 @@ class CallEstimates:
 def estimate_calls(view: CallsView) -> tuple[CallEstimates, ...]:
     """Estimate the error of every time that is shown, by event."""
     return tuple(_event_estimates(event) for event in view.events)
+
+
+def tree_half_widths(graph: CallGraph, tree: CallTree) -> NDArray[np.float64]:
+    """Estimate the error of the rows of one tree, f64[r]; NaN where nothing is known."""
+    if graph.event.is_waiting:
+        return np.full(len(tree), np.nan)
+    return _tree_half_widths(sampling_design(graph.profile, graph.event_index), tree)
 
 
 def _event_estimates(event: EventCalls) -> CallEstimates:

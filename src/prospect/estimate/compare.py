@@ -16,6 +16,7 @@ import numpy as np
 from prospect.errors import UsageError
 from prospect.estimate.change import changes
 from prospect.estimate.compared import compared_run
+from prospect.estimate.compared_stacks import StackTest, compared_stacks
 from prospect.estimate.comparison import (
     ChangeTable,
     ComparedRecording,
@@ -31,7 +32,7 @@ from prospect.estimate.spread import own_spread_of, spread_of
 from prospect.estimate.variation import Rows, side_means, variation_of
 from prospect.estimate.verdict import judge
 from prospect.estimate.work import chosen_work, divisors, parse_work
-from prospect.profile.processes import DETAILS
+from prospect.profile.processes import DETAIL_WORDS, DETAILS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.compared import ComparedRun
+    from prospect.estimate.compared_stacks import ComparedStacks
     from prospect.estimate.condition import Condition
     from prospect.estimate.matching import Kind, Labels, MatchedRows
     from prospect.estimate.spread import Spread
@@ -54,12 +56,6 @@ _TESTED_FROM_HITS = 10
 # four fifths of two CPUs, runs of one program differed by 15 to 18 % (docs/diff.md).
 _LOAD_EFFECT = 0.4
 _TESTED_KINDS: tuple[Kind, ...] = ("process", "object", "routine")
-_IN_WORDS = {
-    "2": "the command",
-    "3": "the command and its descendants",
-    "4": "every process",
-    "k": "the kernel",
-}
 
 
 @dataclass(frozen=True)
@@ -140,9 +136,23 @@ def compare(
     )
     return replace(
         comparison,
+        stacks=_stacks(data, comparison) if shown.stacks else None,
         notes=comparison_notes(comparison, asked.scope, data.runs, data.labels),
         warnings=comparison_warnings(comparison, data.runs),
     )
+
+
+def _stacks(data: _Recordings, comparison: Comparison) -> ComparedStacks:
+    test = StackTest(
+        before=data.before,
+        divisor=data.divisor,
+        exposure=data.exposure,
+        variation=comparison.variation,
+        least_hits=_TESTED_FROM_HITS,
+        fdr=comparison.options.fdr,
+        total=comparison.total,
+    )
+    return compared_stacks(data.runs, data.labels, test)
 
 
 def _check(before: Sequence[Profile], after: Sequence[Profile], options: CompareOptions) -> None:
@@ -260,7 +270,7 @@ def _described(data: _Recordings) -> tuple[ComparedRecording, ...]:
 def _verdict(
     data: _Recordings, condition: Condition, variation: Variation, scope: Detail
 ) -> Verdict:
-    about = _IN_WORDS[scope]
+    about = DETAIL_WORDS[scope]
     if condition.name:
         matched = named_row(condition.kind, condition.name, data.runs, data.labels)
         if matched is None:

@@ -32,7 +32,8 @@ class ComparedRun:
 
     Attributes:
         profile: completed: each index of each table is a row.
-        design: how the event was sampled whose hits are compared.
+        event_index: row of `RunInfo.events` of the event whose hits are compared.
+        design: how it was sampled.
         counts: bool[h] which rows of `profile.hits` are compared.
         portion: i64[h] PORTION_* of every hit.
         other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN
@@ -40,6 +41,7 @@ class ComparedRun:
     """
 
     profile: Profile
+    event_index: int
     design: Design
     counts: NDArray[np.bool_]
     portion: NDArray[np.int64]
@@ -75,6 +77,7 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
     design = sampling_design(profile, index)
     return ComparedRun(
         profile=profile,
+        event_index=index,
         design=design,
         counts=counts,
         portion=portion,

@@ -13,6 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.estimate.compared_stacks import ComparedStacks
     from prospect.estimate.matching import Kind
     from prospect.estimate.variation import Variation
     from prospect.estimate.verdict import Verdict
@@ -32,6 +33,7 @@ class CompareOptions:
         run_variation: `--run-variation`: how much a row differs from run to run, as a part of its
             time, where no side has several recordings to tell.
         fail_if: `--fail-if`: a condition to judge, "" for none.
+        stacks: whether call stacks are compared too, for the formats that show them.
     """
 
     scope: Detail = "3"
@@ -39,6 +41,7 @@ class CompareOptions:
     fdr: float = 0.05
     run_variation: float = 0.05
     fail_if: str = ""
+    stacks: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class Comparison:
         notes: what this comparison claims and cannot know.
         warnings: what was lost or damaged.
         verdict: the condition's; None where none was given.
+        stacks: the call stacks of both sides; None where they were not asked for.
     """
 
     options: CompareOptions
@@ -134,3 +138,4 @@ class Comparison:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     verdict: Verdict | None
+    stacks: ComparedStacks | None = None

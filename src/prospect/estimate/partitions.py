@@ -16,6 +16,7 @@ from prospect.profile.model import CAUSE_SYSCALL
 from prospect.profile.portions import (
     PORTION_COUNT,
     PORTION_USER,
+    ROUNDING_S,
     hit_portions,
     is_kernel_portion,
 )
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.profile.routines import RoutineTable
     from prospect.profile.view import EventView
-
-# As in `profile.routines`: a product with 1e-9 may fall just short of a threshold.
-_ROUNDING_S = 1e-12
 
 
 class Partition(NamedTuple):
@@ -113,7 +111,7 @@ def _routines(event: EventView, columns: _Hits) -> Partition:
     group = np.repeat(np.arange(groups), np.diff(tables.start))
     is_user = group % PORTION_COUNT == PORTION_USER
     threshold_s = np.where(is_user, event.user_threshold_s, event.kernel_threshold_s)
-    is_shown = tables.seconds >= threshold_s - _ROUNDING_S
+    is_shown = tables.seconds >= threshold_s - ROUNDING_S
     above = np.arange(-1, rows - 1)
     above[tables.start[:-1][np.diff(tables.start) > 0]] = -1
     row = _row_of(

@@ -44,10 +44,6 @@ class Column(Generic[Scalar]):
             self._rows[:begin] = self._scalar
         self._rows[begin : begin + len(values)] = values
 
-    def put_same(self, begin: int, count: int, value: Scalar) -> None:
-        """Store `value` at `count` rows from `begin` on, within the reserved capacity."""
-        self.put(begin, np.broadcast_to(value, (count,)))
-
     def finish(self, count: int, *, broadcast: bool = False) -> NDArray[Scalar]:
         """Return the first `count` rows, a broadcast scalar where all are equal and `broadcast`."""
         if self._rows is not None:

@@ -19,7 +19,7 @@ from prospect.events.side import SideRecords
 from prospect.events.tables import side_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,7 @@ def decode(
     events: Sequence[EventDescription],
     damage: list[str] | None = None,
     clock_of_id: Mapping[int, int] | None = None,
+    told: Callable[[int], None] | None = None,
 ) -> Events:
     """Decode every record of a recording in one pass.
 
@@ -42,6 +43,7 @@ def decode(
         damage: takes a sentence for whatever cannot be read; the source of `blocks` may append
             its own while it is read. `Events.damage` is what it holds in the end.
         clock_of_id: id → position of its clock, for recordings by a clock bank.
+        told: how many bytes of records were read, every few megabytes.
 
     Raises:
         RecordingError: `events` is empty or its members' samples cannot be told apart.
@@ -51,10 +53,13 @@ def decode(
     samples = SampleColumns(schema)
     side = SideRecords(schema)
     sentences = [] if damage is None else damage
+    bytes_before = 0
     for block in blocks:
         samples.begin_block(block.cpu)
         words = _words(block)
-        fault = find_records(words, looks, samples, side)
+        tell = _of_recording(told, bytes_before) if told is not None else None
+        fault = find_records(words, looks, samples, side, tell)
+        bytes_before += len(block.data)
         if fault is not None:
             sentences.append(_sentence(block, fault))
         elif len(block.data) % 8:
@@ -78,6 +83,11 @@ def decode(
         damage=tuple(sentences),
         switches=tables.switches,
     )
+
+
+def _of_recording(told: Callable[[int], None], bytes_before: int) -> Callable[[int], None]:
+    """Count words of a block as bytes of the recording."""
+    return lambda words: told(bytes_before + 8 * words)
 
 
 def _looks(schema: Schema) -> Looks:

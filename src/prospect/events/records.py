@@ -22,7 +22,7 @@ import numpy as np
 from prospect.abi import constants as abi
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -101,7 +101,11 @@ class Looks(NamedTuple):
 
 
 def find_records(
-    words: Words, looks: Looks, samples: SampleSink, others: RecordSink
+    words: Words,
+    looks: Looks,
+    samples: SampleSink,
+    others: RecordSink,
+    told: Callable[[int], None] | None = None,
 ) -> Fault | None:
     """Hand every record of a block to `samples` or `others`, in the order of the chain.
 
@@ -110,6 +114,7 @@ def find_records(
         looks: what samples of this recording look like; affects speed, never the result.
         samples: takes PERF_RECORD_SAMPLE.
         others: takes all other types.
+        told: how many words of the block were read, a batch at a time.
 
     Returns:
         None, or the first header whose size is impossible; what stands before it was handed over.
@@ -133,6 +138,8 @@ def find_records(
         if len(proved.others):
             others.append(words, np.asarray(proved.others, np.int64))
         position, fault = proved.position, proved.fault
+        if told is not None:
+            told(position)
     return fault
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import SampleLayout, sample_layout
+from prospect.abi.layout import SampleLayout, layout_of
 from prospect.errors import RecordingError
 from prospect.events.trailing import Trailing, trailing_of
 
@@ -191,7 +191,7 @@ def schema_of(
             f"the recording describes {len(events)} events; 65536 can be told apart"
         )
     attrs = [event.attr for event in events]
-    layouts = [_layout(attr) for attr in attrs]
+    layouts = [layout_of(attr) for attr in attrs]
 
     def per_event(value: Callable[[EventAttr, SampleLayout], int]) -> PerEvent:
         values = [value(attr, layout) for attr, layout in zip(attrs, layouts, strict=True)]
@@ -227,11 +227,6 @@ def schema_of(
 def at_rows(value: PerEvent, rows: NDArray[np.int64] | None) -> PerEvent:
     """Return `value` for each of `rows` (rows of events), or as it is where all events agree."""
     return value if isinstance(value, int) or rows is None else value.take(rows)
-
-
-def _layout(attr: EventAttr) -> SampleLayout:
-    sample_id_all = bool(attr.flags & abi.FLAG_SAMPLE_ID_ALL)
-    return sample_layout(attr.sample_type, sample_id_all=sample_id_all)
 
 
 def _id_position(layouts: list[SampleLayout], part: str) -> int:

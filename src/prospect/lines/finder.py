@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prospect.announcing import silent
 from prospect.lines import debug_info
 from prospect.lines.conversion import convert, convert_in_child
 from prospect.lines.split_lines import SplitLines
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.announcing import Announce
     from prospect.elf.image import ElfImage
     from prospect.symbols.image_files import DebugImage, FoundImage
 
@@ -84,11 +86,16 @@ class LineFinder:
         self.cache = cache
         self._sources: dict[FileIdentity, _Source] = {}
 
-    def prepare(self, images: Iterable[tuple[FoundImage, Callable[[], DebugImage | None]]]) -> None:
+    def prepare(
+        self,
+        images: Iterable[tuple[FoundImage, Callable[[], DebugImage | None]]],
+        announce: Announce = silent,
+    ) -> None:
         """Read the debug information of images that `frames` will be asked about, all at once.
 
         Args:
             images: each with what finds its debug file.
+            announce: told how far it is.
         """
         holders: dict[FileIdentity, _Holder] = {}
         contents: dict[FileIdentity, bytes | memoryview | None] = {}
@@ -108,7 +115,11 @@ class LineFinder:
             readers = min(len(os.sched_getaffinity(0)), _MOST_READERS, len(missing))
             with ThreadPoolExecutor(readers) as pool:
                 made = pool.map(_converted, [holder for _, holder in missing])
-                for (identity, holder), content in zip(missing, made, strict=True):
+                announce(f"reading the debug information of {len(missing)} files")
+                for done, ((identity, holder), content) in enumerate(
+                    zip(missing, made, strict=True), 1
+                ):
+                    announce(f"reading debug information, {done} of {len(missing)} files done")
                     contents[identity] = content
                     self._keep(holder, content)
         for identity, holder in holders.items():

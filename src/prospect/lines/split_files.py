@@ -22,7 +22,7 @@ from prospect.lines.sections import section
 from prospect.symbols.opening import OpenFile, open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prospect.lines.split_units import SplitUnit
 
@@ -105,16 +105,35 @@ def _open(path: bytes) -> tuple[OpenFile, ElfImage] | None:
 
 def _in_object(file: OpenFile, image: ElfImage, wanted: SplitUnit) -> UnitSections | None:
     """Take a unit of a .dwo file, which has one, or some that were optimised together."""
-    info = section(image, b".debug_info.dwo")
-    abbreviations = section(image, b".debug_abbrev.dwo")
+    return _unit_in(file, image, wanted, lambda name, _: section(image, name))
+
+
+def _in_package(file: OpenFile, image: ElfImage, wanted: SplitUnit) -> UnitSections | None:
+    """Take a unit of a package by its index."""
+    parts = _contributions(section(image, b".debug_cu_index"), wanted.dwo_id)
+
+    def part(name: bytes, column: int) -> memoryview:
+        start, size = parts.get(column, (0, 0))
+        whole = section(image, name)
+        return whole[start : start + size] if start + size <= len(whole) else whole[:0]
+
+    return _unit_in(file, image, wanted, part)
+
+
+def _unit_in(
+    file: OpenFile, image: ElfImage, wanted: SplitUnit, part: Callable[[bytes, int], memoryview]
+) -> UnitSections | None:
+    """Take a unit; `part` gives what is its own of a section, by name and DW_SECT_*."""
+    info = part(b".debug_info.dwo", _INFO)
+    abbreviations = part(b".debug_abbrev.dwo", _ABBREVIATIONS)
     for unit in itertools.islice(dwarf.units(info), _MOST_UNITS):
         if _dwo_id(unit, info, abbreviations) == wanted.dwo_id:
             return UnitSections(
                 unit=unit,
                 info=info,
                 abbreviations=abbreviations,
-                string_offsets=section(image, b".debug_str_offsets.dwo"),
-                range_lists=section(image, b".debug_rnglists.dwo"),
+                string_offsets=part(b".debug_str_offsets.dwo", _STRING_OFFSETS),
+                range_lists=part(b".debug_rnglists.dwo", _RANGE_LISTS),
                 strings=section(image, b".debug_str.dwo"),
                 string_offsets_base=_STRING_OFFSETS_HEADER if unit.version == 5 else 0,
                 range_lists_base=_RANGE_LISTS_HEADER,
@@ -136,34 +155,6 @@ def _dwo_id(unit: dwarf.Unit, info: memoryview, abbreviations: memoryview) -> in
         return dwarf.unsigned(info, position, 8) if form == dwarf.DW_FORM_DATA8 else None
     except dwarf.DwarfError:
         return None
-
-
-def _in_package(file: OpenFile, image: ElfImage, wanted: SplitUnit) -> UnitSections | None:
-    """Take a unit of a package by its index."""
-    parts = _contributions(section(image, b".debug_cu_index"), wanted.dwo_id)
-
-    def part(name: bytes, column: int) -> memoryview:
-        start, size = parts.get(column, (0, 0))
-        whole = section(image, name)
-        return whole[start : start + size] if start + size <= len(whole) else whole[:0]
-
-    info = part(b".debug_info.dwo", _INFO)
-    abbreviations = part(b".debug_abbrev.dwo", _ABBREVIATIONS)
-    for unit in itertools.islice(dwarf.units(info), _MOST_UNITS):
-        if _dwo_id(unit, info, abbreviations) == wanted.dwo_id:
-            return UnitSections(
-                unit=unit,
-                info=info,
-                abbreviations=abbreviations,
-                string_offsets=part(b".debug_str_offsets.dwo", _STRING_OFFSETS),
-                range_lists=part(b".debug_rnglists.dwo", _RANGE_LISTS),
-                strings=section(image, b".debug_str.dwo"),
-                string_offsets_base=_STRING_OFFSETS_HEADER if unit.version == 5 else 0,
-                range_lists_base=_RANGE_LISTS_HEADER,
-                size=len(file.data),
-                owner=file.owner,
-            )
-    return None
 
 
 def _contributions(index: memoryview, dwo_id: int) -> dict[int, tuple[int, int]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.layout import sample_layout
+from prospect.abi.layout import layout_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +92,7 @@ def to_little_endian(records: bytes, events: Sequence[EventDescription]) -> byte
     end = start + ((head & np.uint64(0xFFFF)) >> np.uint64(3)).astype(np.int64)
     misc = head >> np.uint64(16) & np.uint64(0xFFFF)
     words[start] = type_ | misc << np.uint64(32) | head << np.uint64(48)
-    layouts = [_layout(event.attr) for event in events]
+    layouts = [layout_of(event.attr) for event in events]
     is_sample = type_ == abi.PERF_RECORD_SAMPLE
     event = _event_rows(words, start, end, is_sample, events)
     for row, description in enumerate(events):
@@ -121,7 +121,7 @@ def _event_rows(
 ) -> _Rows:
     """Return each record's event, 0 where it names none."""
     rows = np.zeros(len(start), np.int64)
-    layouts = [_layout(event.attr) for event in events]
+    layouts = [layout_of(event.attr) for event in events]
     if len({event.attr._replace(**_WITHOUT_EFFECT) for event in events}) < 2:
         return rows
     # perf lets events of different layouts into one recording only if their id stands in one
@@ -137,11 +137,6 @@ def _event_rows(
     found = words.take(at, mode="clip")
     place = order.take(np.searchsorted(ids[order], found), mode="clip")
     return np.where(ids[place] == found, row_of_id[place], 0)
-
-
-def _layout(attr: EventAttr) -> SampleLayout:
-    sample_id_all = bool(attr.flags & abi.FLAG_SAMPLE_ID_ALL)
-    return sample_layout(attr.sample_type, sample_id_all=sample_id_all)
 
 
 def _exchange_halves(words: _Words, at: _Rows) -> None:
@@ -160,7 +155,7 @@ def _restore_bytes(words: _Words, stored: _Words, at: _Rows, count: _Rows) -> No
 
 def _mend_samples(words: _Words, stored: _Words, start: _Rows, end: _Rows, attr: EventAttr) -> None:
     """Mend the samples of one event, following their fields through all samples at once."""
-    layout = _layout(attr)
+    layout = layout_of(attr)
     whole = start + layout.fixed_words <= end
     start, end = start[whole], end[whole]
     for field in ("tid", "cpu"):

@@ -41,6 +41,7 @@ class Recording:
 
     Attributes:
         damage: sentences on what is missing or broken; complete once `blocks` is exhausted.
+        size_bytes: of all `blocks`, 0 where only reading them tells: of pipes, of what is packed.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class Recording:
         blocks: Iterator[RecordBlock],
         damage: list[str],
         recorded_at: float,
+        size_bytes: int = 0,
     ) -> None:
         self.damage = damage
+        self.size_bytes = size_bytes
         self._metadata = metadata
         self._blocks = blocks
         self._recorded_at = recorded_at
@@ -164,7 +167,7 @@ def _open_sections(
         return Recording(metadata, stream.blocks(), damage, recorded_at)
     words = data[: len(data) // 8 * 8]
     blocks = iter((RecordBlock(words, path, header.data.offset),) if words else ())
-    return Recording(metadata, blocks, damage, recorded_at)
+    return Recording(metadata, blocks, damage, recorded_at, len(words))
 
 
 def _data_section(file: memoryview, header: FileHeader, damage: list[str]) -> memoryview:

@@ -15,8 +15,9 @@ import numpy as np
 from prospect.profile.complete import complete
 from prospect.profile.counters import run_counters
 from prospect.profile.portions import event_seconds
+from prospect.profile.processes import shown_detail
 from prospect.profile.remarks import run_warnings
-from prospect.profile.routine_choice import chosen_hits, shown_detail
+from prospect.profile.routine_choice import chosen_hits
 from prospect.profile.source_sums import Amounts, Pairs, Places, Sums, places_of_hits
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def source_view(
     }
     return SourceView(
         profile=profile,
-        detail=shown_detail(profile, detail),
+        detail=shown_detail(profile.processes, detail),
         notes=(
             *profile.run.limits,
             *(f"{profile.objects.path[row]}: {note}." for row, note in lines.notes.items()),

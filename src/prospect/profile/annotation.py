@@ -22,8 +22,9 @@ from prospect.profile.annotated_routine import (
 from prospect.profile.complete import complete
 from prospect.profile.counters import run_counters
 from prospect.profile.portions import event_seconds
+from prospect.profile.processes import shown_detail
 from prospect.profile.remarks import run_warnings
-from prospect.profile.routine_choice import chosen_hits, shown_detail
+from prospect.profile.routine_choice import chosen_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +113,7 @@ def annotation_view(
         profile=profile,
         code=code,
         choice=choice,
-        detail=shown_detail(profile, choice.detail),
+        detail=shown_detail(profile.processes, choice.detail),
         notes=_notes(profile, code),
         warnings=run_warnings(profile, counters),
         events=[event for event in events if event.routines],

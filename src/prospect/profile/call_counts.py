@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.profile.grouping import exact_sums
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -99,7 +101,7 @@ class CallCounts:
 def calls_by_function(counts: CallCounts, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return i64[f]: counted calls of each function, in the chosen processes (bool[p])."""
     is_chosen = in_processes(counts.process_index, chosen)
-    return _sums(counts.counted_index, counts.calls * is_chosen, len(counts.functions))
+    return exact_sums(counts.counted_index, counts.calls * is_chosen, len(counts.functions))
 
 
 def callers_of(
@@ -114,7 +116,7 @@ def callers_of(
         (counts.counted_index == function) & in_processes(counts.process_index, chosen)
     )
     caller, place = np.unique(counts.caller_index.take(rows), return_inverse=True)
-    calls = _sums(place, counts.calls.take(rows), len(caller))
+    calls = exact_sums(place, counts.calls.take(rows), len(caller))
     order = np.argsort(-calls, kind="stable")
     return caller.astype(np.int64).take(order), calls.take(order)
 
@@ -122,10 +124,3 @@ def callers_of(
 def in_processes(process_index: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return bool[n]: whose process is chosen; none that is not known, unless all are."""
     return np.append(chosen, chosen.all()).take(process_index)
-
-
-def _sums(index: NDArray[np.integer], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Add up integers exactly, which bincount's floating point does not."""
-    result = np.zeros(size, np.int64)
-    np.add.at(result, index, values)
-    return result

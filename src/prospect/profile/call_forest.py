@@ -23,10 +23,10 @@ def levels(depth: NDArray[Any]) -> list[NDArray[np.int64]]:
 
 
 def subtree_sums(forest: NamedForest, values: NDArray[Any]) -> NDArray[Any]:
-    """Return of each row the sum of its value and those of all that it calls, [t]."""
+    """Return of each row the sum of its value and those of all that it calls, [t, ...]."""
     sums = values.copy()
     for rows in reversed(levels(forest.depth)[1:]):
-        np.add.at(sums, forest.caller_index.take(rows), sums.take(rows))
+        np.add.at(sums, forest.caller_index.take(rows), sums.take(rows, axis=0))
     return sums
 
 

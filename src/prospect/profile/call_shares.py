@@ -18,6 +18,7 @@ import numpy as np
 from prospect.errors import UsageError
 from prospect.profile.call_cycles import find_cycles
 from prospect.profile.complete import complete
+from prospect.profile.grouping import exact_sums
 from prospect.profile.portions import event_seconds
 
 if TYPE_CHECKING:
@@ -134,12 +135,12 @@ def call_shares(profile: Profile) -> CallShares:
         head[rows] = len(own_s) + number - 1
     is_inner = head.take(caller) == head.take(callee)
     nodes = len(cycle)
-    counted = _sums(callee, calls * ~is_self, nodes)
-    counted += _sums(
+    counted = exact_sums(callee, calls * ~is_self, nodes)
+    counted += exact_sums(
         head.take(callee), calls * (~is_inner & (head.take(callee) >= len(own_s))), nodes
     )
-    inner = _sums(callee, calls * is_self, nodes)
-    inner += _sums(head.take(callee), calls * (is_inner & ~is_self), nodes)
+    inner = exact_sums(callee, calls * is_self, nodes)
+    inner += exact_sums(head.take(callee), calls * (is_inner & ~is_self), nodes)
     self_s = np.append(own_s, [own_s[rows].sum() for rows in members])
     graph = _Arcs(caller, callee, calls, head, is_inner)
     child_s, arc_self_s, arc_child_s = _propagate(graph, topological, self_s, counted)
@@ -187,7 +188,7 @@ def _arcs(profile: Profile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
         caller.take(known) * room + callee.take(known), return_index=True, return_inverse=True
     )
     order = np.argsort(first, kind="stable")
-    calls = _sums(arc.astype(np.int64), counts.calls.take(known), len(pairs)).take(order)
+    calls = exact_sums(arc.astype(np.int64), counts.calls.take(known), len(pairs)).take(order)
     return (pairs // room).take(order), (pairs % room).take(order), calls
 
 
@@ -247,10 +248,3 @@ def _by_time(
         return -total_s[node], node < routines, label.startswith("_"), -int(calls[node]), label
 
     return np.array(sorted(rows, key=key), np.int64)
-
-
-def _sums(index: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Add up integers exactly, which bincount's floating point does not."""
-    result = np.zeros(size, np.int64)
-    np.add.at(result, index, values)
-    return result

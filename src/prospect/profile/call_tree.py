@@ -109,6 +109,32 @@ def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> C
     return _tree(graph, _outwards(graph, _outermost_row_of(graph, frames)), share)
 
 
+def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
+    """Return what routines called, from the outside in; the roots are the routines themselves.
+
+    Args:
+        graph: the calls.
+        frames: i64 the routines. Where one of them is called from another, the outermost counts.
+        share: rows with a smaller part of the routines' hits are left out.
+    """
+    top = _outermost_row_of(graph, frames)
+    first = np.append(graph.forest.depth, 0).take(top)
+    number = np.where(top >= 0, np.append(graph.begin, -1).take(graph.row_of_hit), -1)
+    rows_by_depth = levels(graph.forest.depth)
+
+    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.full(len(hits), -1, np.int64)
+        level = first.take(hits) + depth
+        for one in np.unique(level).tolist() if depth < _DEEPEST else ():
+            if one < len(rows_by_depth):
+                at = np.flatnonzero(level == one)
+                numbers = number.take(hits.take(at))
+                found[at] = _frames_of_level(graph, rows_by_depth[one], numbers)
+        return found
+
+    return _tree(graph, frame_at, share)
+
+
 def self_callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
     """Return who called routines when they themselves were hit, from the inside out."""
     frame = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)

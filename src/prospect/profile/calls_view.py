@@ -16,8 +16,8 @@ from prospect.profile.call_tree import callees_tree, callers_tree, self_callers_
 from prospect.profile.counters import run_counters
 from prospect.profile.model import MODE_USER
 from prospect.profile.portions import event_has_time
+from prospect.profile.processes import shown_detail
 from prospect.profile.remarks import run_warnings
-from prospect.profile.routine_choice import shown_detail
 from prospect.profile.sample_choice import SampleChoice, choose_samples, functions_called
 from prospect.profile.stack_weights import stack_samples
 
@@ -123,7 +123,7 @@ def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
     return CallsView(
         profile=samples.profile,
         choice=choice,
-        detail=shown_detail(samples.profile, choice.samples.detail),
+        detail=shown_detail(samples.profile.processes, choice.samples.detail),
         warnings=run_warnings(samples.profile, run_counters(samples.profile)),
         events=tuple(_event_calls(samples, chosen, choice, event) for event in events),
     )

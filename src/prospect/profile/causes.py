@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RenderError
+from prospect.profile.cut_rows import CutRows
 from prospect.profile.grouping import RowsByGroup, group_sums, rows_by_group
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_SYSCALL, CAUSE_UNRECORDED
 from prospect.profile.portions import (
     KERNEL_PORTIONS,
     PORTION_INTERRUPT,
+    ROUNDING_S,
     event_has_time,
     event_seconds,
     event_weight,
@@ -41,45 +43,19 @@ CAUSE_KIND_NAMES = (
     "unclassified",
     "not recorded",
 )
-# As in `routines`: a product with 1e-9 may fall short of a threshold by a rounding error alone.
-_ROUNDING_S = 1e-12
 
 
 @dataclass(frozen=True)
-class CauseRows:
-    """A row a cause, by descending weight (see `EventHits.weight`).
+class CauseRows(CutRows):
+    """A row a cause.
 
     Attributes:
         kind: i64[c] CAUSE_*.
         name: list[str] which of its kind; "" where the kind says all, or stands for all of it.
-        hits: i64[c].
-        seconds: f64[c].
-        share: f64[c] part of the weight of all rows, 0 to 1.
-        shown: how many rows, from the first, reach the threshold.
-        total_hits, total_seconds: sums over all rows, shown or not.
     """
 
     kind: NDArray[np.int64]
     name: list[str]
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    share: NDArray[np.float64]
-    shown: int
-    total_hits: int
-    total_seconds: float
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-    @property
-    def skipped_hits(self) -> int:
-        """Hits in the rows that are not shown."""
-        return int(self.hits[self.shown :].sum())
-
-    @property
-    def skipped_seconds(self) -> float:
-        """Seconds in the rows that are not shown."""
-        return float(self.seconds[self.shown :].sum())
 
 
 @dataclass(frozen=True)
@@ -129,7 +105,7 @@ class CauseFigures:
         cause, seconds, weight = cause.take(order), seconds.take(order), weight.take(order)
         shown = len(cause)
         if event_has_time(self._event):
-            shown = int(np.count_nonzero(seconds >= self._threshold_s - _ROUNDING_S))
+            shown = int(np.count_nonzero(seconds >= self._threshold_s - ROUNDING_S))
         names = [*self._causes.name, ""]
         return CauseRows(
             kind=np.append(self._causes.kind, np.uint8(CAUSE_SYSCALL)).take(cause).astype(np.int64),

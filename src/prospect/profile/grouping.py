@@ -52,6 +52,15 @@ def group_sums(
     return unpacked[::-1], sums
 
 
+def exact_sums(
+    index: NDArray[np.integer], values: NDArray[np.int64], size: int
+) -> NDArray[np.int64]:
+    """Add up integers by index, i64[size]: exactly, which bincount's floating point does not."""
+    result = np.zeros(size, np.int64)
+    np.add.at(result, index, values)
+    return result
+
+
 def distinct_keys(
     keys: NDArray[np.int64], bound: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

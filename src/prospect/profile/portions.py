@@ -34,6 +34,8 @@ PORTION_OTHER = 3  # a guest, a hypervisor, or a sample that does not say
 PORTION_COUNT = 4
 PORTION_NAMES = ("user", "kernel", "interrupt", "other")
 KERNEL_PORTIONS = (PORTION_KERNEL, PORTION_INTERRUPT)
+# Periods are summed exactly, but a product with 1e-9 may fall just short of a threshold.
+ROUNDING_S = 1e-12
 _KSOFTIRQD = "ksoftirqd/"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.profile.grouping import group_sums
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
-from prospect.profile.portions import PORTION_COUNT, PORTION_USER
+from prospect.profile.portions import PORTION_COUNT, PORTION_USER, ROUNDING_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 Detail = Literal["2", "3", "4", "k"]
 DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
+DETAIL_WORDS: dict[Detail, str] = {
+    "2": "the command",
+    "3": "the command and its descendants",
+    "4": "every process",
+    "k": "the kernel",
+}
 BIRTH_NAMES = {BIRTH_PREEXISTING: "preexisting", BIRTH_FORK: "fork", BIRTH_EXEC: "exec"}
 STILL_RUNNING_NS = 2**64 - 1
-# As in `routines`: a product with 1e-9 may pass a threshold by a rounding error alone.
-_ROUNDING_S = 1e-12
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def process_totals(
     if hits.has_time:
         threshold = np.full(PORTION_COUNT, kernel_threshold_s)
         threshold[PORTION_USER] = user_threshold_s
-        passes = seconds_by > threshold + _ROUNDING_S
+        passes = seconds_by > threshold + ROUNDING_S
         weight = seconds_by
     else:
         passes = count_by > 0

@@ -5,7 +5,6 @@ Comes in: a Profile and what was asked for. Goes out: rows of its functions, the
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,9 +14,10 @@ import numpy as np
 from prospect.errors import UsageError
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
-from prospect.profile.portions import KERNEL_PORTIONS, event_seconds, hit_portions
-from prospect.profile.processes import chosen_by_detail
+from prospect.profile.portions import KERNEL_PORTIONS, ROUNDING_S, event_seconds, hit_portions
+from prospect.profile.processes import chosen_by_detail, shown_detail
 from prospect.profile.routine_names import routine_names
+from prospect.spelling import suggestion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prospect.profile.processes import Detail
 
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
-_ROUNDING_S = 1e-12
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,9 @@ class RoutineChoice:
     most: int = 5
 
 
-def shown_detail(profile: Profile, detail: Detail) -> Detail:
-    """Show every process where the command's own are asked for and none is known."""
-    if detail in ("2", "3") and not profile.processes.is_command.any():
-        return "4"
-    return detail
-
-
 def chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
     """Return bool[h]: which hits of a completed profile `-V` asks for."""
-    shown = shown_detail(profile, detail)
+    shown = shown_detail(profile.processes, detail)
     chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)
     if shown == "k":
         chosen &= np.isin(hit_portions(profile), KERNEL_PORTIONS)
@@ -151,7 +143,7 @@ def _heaviest(
             kind = profile.objects.kind.take(profile.functions.object_index.take(rows))
             is_kernel = np.isin(kind, _KERNEL_KINDS)
             threshold = np.where(is_kernel, choice.kernel_threshold_s, choice.user_threshold_s)
-            order = order[(seconds >= threshold - _ROUNDING_S).take(order)]
+            order = order[(seconds >= threshold - ROUNDING_S).take(order)]
         order = order[: choice.most]
     chosen: list[int] = rows.take(order).tolist()
     return chosen
@@ -170,6 +162,5 @@ def _not_found(
     hit = np.flatnonzero(has_hits)
     known = {functions.name[row].partition("(")[0] for row in hit.tolist()}
     known |= {_basename(profile.objects.path[row]) for row in functions.object_index[hit].tolist()}
-    near = difflib.get_close_matches(choice.what, sorted(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = suggestion(choice.what, sorted(known), parts=True)
     return f"no routine and no image with hits is called '{choice.what}'{hint}"

@@ -1,11 +1,18 @@
-"""The names that a person may call a routine by."""
+"""What a routine is called in reports, and the names that a person may call it by."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.profile.naming import LABELS, NameSource
+
 if TYPE_CHECKING:
-    from prospect.profile.model import Profile
+    from prospect.profile.model import FunctionTable, Profile
+
+
+def shown_name(functions: FunctionTable, row: int) -> str:
+    """Return a function's name, or in brackets why it has none."""
+    return functions.name[row] or f"[{LABELS[NameSource(int(functions.source[row]))]}]"
 
 
 def routine_names(profile: Profile, row: int) -> list[str]:

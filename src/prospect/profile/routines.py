@@ -11,52 +11,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.profile.cut_rows import CutRows
 from prospect.profile.grouping import group_sums
+from prospect.profile.portions import ROUNDING_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.portions import EventHits
 
-# Periods are summed exactly, but a product with 1e-9 may fall just short of a threshold.
-_ROUNDING_S = 1e-12
-
 
 @dataclass(frozen=True)
-class RoutineTable:
-    """The routines of one group of hits, by descending weight (see `EventHits.weight`).
+class RoutineTable(CutRows):
+    """The routines of one group of hits.
 
     Attributes:
         function: i64[r] rows of the profile's functions.
-        hits: i64[r].
-        seconds: f64[r].
-        share: f64[r] part of the table's weight, 0 to 1.
         accumulated: f64[r] running sum of `share`.
-        shown: how many rows, from the first, reach the threshold.
-        total_hits, total_seconds: sums over all rows, shown or not.
     """
 
     function: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    share: NDArray[np.float64]
     accumulated: NDArray[np.float64]
-    shown: int
-    total_hits: int
-    total_seconds: float
-
-    def __len__(self) -> int:
-        return len(self.function)
-
-    @property
-    def skipped_hits(self) -> int:
-        """Hits in the rows that are not shown."""
-        return int(self.hits[self.shown :].sum())
-
-    @property
-    def skipped_seconds(self) -> float:
-        """Seconds in the rows that are not shown."""
-        return float(self.seconds[self.shown :].sum())
 
 
 @dataclass(frozen=True)
@@ -83,7 +58,7 @@ class RoutineTables:
         seconds = self.seconds[rows]
         shown = len(seconds)
         if self.has_time:
-            shown = int(np.count_nonzero(seconds >= threshold_s - _ROUNDING_S))
+            shown = int(np.count_nonzero(seconds >= threshold_s - ROUNDING_S))
         return RoutineTable(
             function=self.function[rows],
             hits=self.hits[rows],

@@ -17,9 +17,10 @@ from prospect.profile.causes import CAUSE_KIND_NAMES
 from prospect.profile.model import NO_CPU
 from prospect.profile.routine_choice import chosen_hits
 from prospect.profile.routine_names import routine_names
+from prospect.spelling import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -84,7 +85,7 @@ def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bo
     if choice.objects:
         paths = profile.objects.path
         found = [_fits(choice.objects, (path, path.rpartition("/")[2])) for path in paths]
-        _must_be_some(found, "object", choice.objects)
+        _must_be_some(found, "object", choice.objects, (path.rpartition("/")[2] for path in paths))
         of_function = np.array(found, np.bool_).take(profile.functions.object_index)
         of_hit = of_function.take(functions.take(profile.hits.location_index))
         chosen &= of_hit.take(samples.hit_index)
@@ -106,15 +107,17 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
     Raises:
         UsageError: there is none.
     """
-    found = [_fits(what, routine_names(profile, row)) for row in range(len(profile.functions))]
-    _must_be_some(found, "routine", what)
+    rows = range(len(profile.functions))
+    found = [_fits(what, routine_names(profile, row)) for row in rows]
+    known = (name for row in rows for name in routine_names(profile, row)[-1:])
+    _must_be_some(found, "routine", what, known)
     return np.array(found, np.bool_)
 
 
 def _causes_called(profile: Profile, what: str) -> NDArray[np.bool_]:
-    kinds = (CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist())
+    kinds = [CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist()]
     found = [_fits(what, names) for names in zip(kinds, profile.causes.name, strict=True)]
-    _must_be_some(found, "cause", what)
+    _must_be_some(found, "cause", what, (*kinds, *profile.causes.name))
     return np.array(found, np.bool_)
 
 
@@ -122,7 +125,7 @@ def _hits_of_processes(profile: Profile, what: str) -> NDArray[np.bool_]:
     pids = profile.processes.pid.tolist()
     names = zip(profile.processes.name, pids, strict=True)
     found = [_fits(what, (name, str(pid))) for name, pid in names]
-    _must_be_some(found, "process", what)
+    _must_be_some(found, "process", what, profile.processes.name)
     return np.array(found, np.bool_).take(profile.hits.process_index)
 
 
@@ -132,7 +135,7 @@ def _of_threads(samples: StackSamples, what: str) -> NDArray[np.bool_]:
     found = named.take(samples.of_hit(profile.hits.comm_index))
     if what.isascii() and what.isdigit() and tid is not None and len(tid) == len(samples):
         found |= tid == int(what)
-    _must_be_some(found.tolist() if not found.any() else [True], "thread", what)
+    _must_be_some([bool(found.any())], "thread", what, profile.comms)
     return found
 
 
@@ -161,6 +164,7 @@ def _fits(what: str, names: Sequence[str]) -> bool:
     return any(name == what or fnmatchcase(name, what) for name in names)
 
 
-def _must_be_some(found: Sequence[bool], kind: str, what: str) -> None:
+def _must_be_some(found: Sequence[bool], kind: str, what: str, known: Iterable[str]) -> None:
     if not any(found):
-        raise UsageError(f"no {kind} with samples is called '{what}'")
+        hint = "" if what.isdigit() else suggestion(what, known, parts=True)
+        raise UsageError(f"no {kind} with samples is called '{what}'{hint}")

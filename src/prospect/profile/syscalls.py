@@ -91,10 +91,6 @@ class SyscallFigures:
         chosen = self._by_process.rows(row)
         return self._calls.rows(chosen, float(self._kernel_s[row]), self.cost_ns)
 
-    def active_processes(self) -> NDArray[np.int64]:
-        """Return the rows of processes with any call, i64, ascending."""
-        return np.flatnonzero(np.diff(self._by_process.start))
-
 
 @dataclass(frozen=True)
 class _CallSums:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from prospect.errors import UsageError
+from prospect.render.html.diff import HtmlDiff
 from prospect.render.json.diff import JsonDiff
 from prospect.render.text.diff import TextDiff
 
@@ -33,8 +34,8 @@ class ComparisonRenderer(Protocol):
         """
 
 
-DIFF_RENDERERS: dict[str, type[TextDiff | JsonDiff]] = {
-    renderer.name: renderer for renderer in (TextDiff, JsonDiff)
+DIFF_RENDERERS: dict[str, type[TextDiff | JsonDiff | HtmlDiff]] = {
+    renderer.name: renderer for renderer in (TextDiff, JsonDiff, HtmlDiff)
 }
 
 

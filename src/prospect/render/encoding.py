@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 def encoded(value: object) -> bytes:
@@ -16,6 +20,13 @@ def encoded(value: object) -> bytes:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:  # a lone surrogate: an undecodable byte of a name
         return json.dumps(value, allow_nan=False).encode("ascii")
+
+
+def listed(values: Iterable[object]) -> Iterator[bytes]:
+    """Yield what stands within a JSON array, a value a line."""
+    for number, value in enumerate(values):
+        yield b",\n" if number else b"\n"
+        yield encoded(value)
 
 
 def finite(value: float) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
 from prospect.estimate.half_widths import half_widths
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from prospect.profile.view import EventView, ReportView
 
 
-class EventReport(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class EventReport:
     """One event of a report.
 
     Attributes:
@@ -37,7 +39,7 @@ class EventReport(NamedTuple):
     estimates: EventEstimates
     late: LateRoutines | None
     code: EventCode | None
-    lines: EventLines | None = None
+    lines: EventLines | None
 
 
 def event_reports(
@@ -63,12 +65,12 @@ def event_reports(
     late = lateness_of_view(view, lateness)
     return [
         EventReport(
-            view,
-            event,
-            of_event,
-            routines,
-            event_code(view, event, disassemble, half_widths) if disassemble else None,
-            event_lines(view, event, half_widths) if lines else None,
+            view=view,
+            event=event,
+            estimates=of_event,
+            late=routines,
+            code=event_code(view, event, disassemble, half_widths) if disassemble else None,
+            lines=event_lines(view, event, half_widths) if lines else None,
         )
         for event, of_event, routines in zip(view.events, estimates, late, strict=True)
     ]

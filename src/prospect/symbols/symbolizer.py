@@ -8,7 +8,7 @@ for objects with hits.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,19 @@ _MOST_MAP_TABLES = 4
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
 
 
+@dataclass
+class KeptKernel:
+    """The running kernel's names, kept in memory from one part of a live session to the next.
+
+    Names of images are not: as long as an image is mapped, who writes to its file has to wait.
+
+    Attributes:
+        names: None before they were needed.
+    """
+
+    names: KernelNames | Missing | None = None
+
+
 class Symbolizer:
     """Names the addresses of a recording.
 
@@ -65,12 +78,17 @@ class Symbolizer:
         images: finds the files.
     """
 
-    def __init__(self, options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> None:
+    def __init__(
+        self,
+        options: SymbolOptions,
+        places: KernelPlaces = RUNNING_MACHINE,
+        kernel: KeptKernel | None = None,
+    ) -> None:
         self._options = options
         self._places = places
         self._tables: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
+        self._kernel = kernel or KeptKernel()
         self._unfetched: dict[ObjectKey, str] = {}
-        self._kernel: KernelNames | Missing | None = None
         self._map_tables: dict[int, tuple[bytes, SymbolTable] | Missing] = {}
         self.notes: list[str] = []
         self.images = RecordedImages(options)
@@ -132,14 +150,14 @@ class Symbolizer:
         return Resolution(nameless(address, reason), path, key.kind)
 
     def _resolve_kernel(self, path: str, address: NDArray[np.uint64]) -> Resolution:
-        if self._kernel is None:
-            self._kernel = load_kernel(self._options, self._places, self._cache)
-        if isinstance(self._kernel, KernelNames) and is_outdated(
-            self._kernel, self._loaded, address
+        if self._kernel.names is None:
+            self._kernel.names = load_kernel(self._options, self._places, self._cache)
+        if isinstance(self._kernel.names, KernelNames) and is_outdated(
+            self._kernel.names, self._loaded, address
         ):
-            self._kernel = load_kernel(self._options, self._places, None)
-        self._note(self._kernel.note)
-        return name_kernel(path, self._kernel, self._loaded, address)
+            self._kernel.names = load_kernel(self._options, self._places, None)
+        self._note(self._kernel.names.note)
+        return name_kernel(path, self._kernel.names, self._loaded, address)
 
     def _resolve_image(
         self, key: ObjectKey, path: str, pids: Sequence[int], offset: NDArray[np.uint64]

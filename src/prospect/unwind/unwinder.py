@@ -20,6 +20,8 @@ from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo
 from prospect.unwind.step import FRAME_RECORD, GOES_ON, Round, step
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from prospect.unwind.model import CodeFinder, UnwindInput
@@ -37,6 +39,7 @@ def unwind(
     *,
     most_frames: int = MOST_FRAMES,
     mode: int = model.MODE_CFI,
+    told: Callable[[int], None] | None = None,
 ) -> model.Unwound:
     """Unwind the stacks of samples.
 
@@ -45,6 +48,7 @@ def unwind(
         finder: what stands where.
         most_frames: of a chain.
         mode: MODE_CFI; MODE_FRAME_POINTER follows frame records alone, wherever code is mapped.
+        told: how many samples are done, some ten thousand at a time.
 
     Returns:
         The chains. A sample whose pc is no address of user space has no frames.
@@ -62,6 +66,8 @@ def unwind(
         walker.memo.begin_contexts(first << CONTEXT_BITS)
         for begin in range(low, high, _LANES):
             walker.walk(order[begin : min(begin + _LANES, high)])
+            if told is not None:
+                told(min(begin + _LANES, high))
     return walker.result()
 
 

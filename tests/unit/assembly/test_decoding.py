@@ -52,6 +52,12 @@ def test_the_library_is_enough_where_hits_are_at_what_it_knows(asked):
     assert asked == []
 
 
+def test_gdb_is_not_asked_about_a_range_larger_than_any_function(asked):
+    large = CODE * (1 << 17) + CODE
+    assert len(texts([routine([0x1000], code=large)])[0]) == len(large)
+    assert asked == []
+
+
 @pytest.mark.parametrize("hit", [0x1000, 0x1005])
 def test_gdb_is_asked_where_a_hit_is_at_no_instruction(asked, hit):
     found = texts([routine([hit])])

@@ -16,17 +16,13 @@ WORDS = st.lists(
 
 
 def few_slots(bits):
-    return (
-        patch.object(words_module, "_SLOT_BITS", bits),
-        patch.object(words_module, "_SHIFT", np.uint64(64 - bits)),
-    )
+    return patch.multiple(words_module, _MOST_SLOT_BITS=bits, _SMALL_BLOCK=0)
 
 
 @settings(deadline=None)
 @given(WORDS, WORDS, st.integers(1, 8))
 def test_a_word_is_found_if_it_is_there(members, others, bits):
-    bits_patch, shift_patch = few_slots(bits)
-    with bits_patch, shift_patch:
+    with few_slots(bits):
         found = word_set(np.array(members, np.uint64))
         asked = np.array([*members, *others], np.uint64)
         rows, may_be = found.find(asked), found.may_hold(asked)
@@ -40,15 +36,21 @@ def test_a_word_is_found_if_it_is_there(members, others, bits):
 @settings(deadline=None)
 @given(st.lists(WORDS, max_size=6), st.integers(1, 8))
 def test_all_words_of_all_blocks_are_collected(blocks, bits):
-    bits_patch, shift_patch = few_slots(bits)
-    with bits_patch, shift_patch:
+    with few_slots(bits):
         found = collect_words((np.array(block, np.uint64) for block in blocks), 10_000)
     assert found.words.tolist() == sorted({word for block in blocks for word in block} - {0})
 
 
+@settings(deadline=None)
+@given(st.lists(WORDS, max_size=6))
+def test_small_blocks_need_no_table(blocks):
+    found = collect_words((np.array(block, np.uint64) for block in blocks), 10_000)
+    assert found.words.tolist() == sorted({word for block in blocks for word in block} - {0})
+    assert len(found.slot_word) < 1 << 12
+
+
 def test_no_more_is_kept_than_was_allowed():
-    bits_patch, shift_patch = few_slots(4)
-    with bits_patch, shift_patch:
+    with few_slots(4):
         blocks = np.arange(1, 10_001, dtype=np.uint64).reshape(100, 100)
         found = collect_words(iter(blocks), 50)
     assert 16 <= len(found.words) <= 16 + 2 * 50 + 100

@@ -47,6 +47,18 @@ def test_files_where_a_file_is_meant(tmp_path, monkeypatch):
     assert completed("prospect", "-f", "run") == {"run.data"}
 
 
+def test_nothing_where_no_word_is_meant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.data").touch()
+    assert completed("prospect", "doctor", "") == completed("prospect", "examples", "r") == set()
+    assert "run.data" not in completed("prospect", "list", "")
+
+
+def test_programs_where_one_is_run():
+    assert "true" in completed("prospect", "stat", "tru")
+    assert "true" in completed("prospect", "record", "-H", "100", "tru")
+
+
 def test_the_words_of_a_profiled_command_are_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "--file").touch()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+from base64 import b64decode
 
 import pytest
 
@@ -30,8 +33,25 @@ def recordings(monkeypatch, tmp_path):
             raise RecordingError(f"{path}: No such file or directory")
         return run_of(PROFILES[path], origin=path)
 
+    for name in PROFILES:
+        (tmp_path / name).touch()
     monkeypatch.setattr(differences.api, "open", read)
     monkeypatch.chdir(tmp_path)
+
+
+def test_it_is_told_which_recording_is_read(recordings, monkeypatch):
+    def read(path, *, announce, **_naming):
+        announce(f"naming objects of {path}")
+        return run_of(PROFILES[path], origin=path)
+
+    monkeypatch.setattr(differences.api, "open", read)
+    news = []
+    differences.diff(["before", "odd,name"], run_of({"f": 1, "g": 2}), announce=news.append)
+    assert news == [
+        "recording 1 of 3: naming objects of before",
+        "recording 2 of 3: naming objects of odd,name",
+        "comparing",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +121,7 @@ def test_each_option_sets_its_field_and_no_other(arguments, field, value):
         (["--rows", "-1"], "--rows -1: give a whole number"),
         (["--fail-if", "slow"], "--fail-if slow: give 'slower by 3%'"),
         (["--fail-if", ""], "--fail-if '': give a condition"),
-        (["--format", "csv"], "give text or json"),
+        (["--format", "csv"], "give text, json or html"),
         (["-m", "1"], "-m is no option of prospect diff"),
     ],
 )
@@ -139,6 +159,17 @@ def test_a_report_in_a_file_leaves_the_answer_on_stderr(recordings, capfd, tmp_p
     assert json.loads((tmp_path / "out").read_text())["condition"]["outcome"] == "undecided"
 
 
+def test_a_page_has_the_stacks_of_both_sides(recordings, capfd, tmp_path):
+    assert main(["diff", "-f", "page.html", "--format", "html", "before", "after"]) == 0
+    page = (tmp_path / "page.html").read_bytes()
+    assert page.startswith(b"<!DOCTYPE html>")
+    ((_, packed),) = re.findall(rb'id="data-(stacks)">([^<]*)<', page)
+    block = gzip.decompress(b64decode(packed))
+    header = json.loads(block[4 : 4 + int.from_bytes(block[:4], "little")])
+    assert {"f", "g"} <= set(header["labels"])
+    assert len(header["events"]) == 1
+
+
 def test_without_a_condition_the_status_is_0(recordings, capfd):
     assert main(["diff", "before", "after"]) == 0
     out, err = capfd.readouterr()
@@ -149,7 +180,7 @@ def test_without_a_condition_the_status_is_0(recordings, capfd):
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (["before", "missing"], 1, "missing: No such file"),
+        (["before", "missing"], 1, "missing: no such file"),
         (["--fail-if", "slower by 3% in nowhere", "before", "after"], 2, "'nowhere' has a hit"),
         (["--per", "A=1:2,B=3", "before", "after"], 2, "2 counts for A, but A has 1 recording:"),
         (["-f", "before", "before", "after"], 2, "the report would replace a recording"),

@@ -8,9 +8,7 @@ the name of the symbol at its address here, and that of DWARF there: aliases, ``
 """
 
 import itertools
-import json
 import os
-import posixpath
 import shutil
 import subprocess
 import sys
@@ -20,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.llvm_frames import llvm_frames
 from prospect.lines.finder import LineFinder
 from prospect.symbols.image_files import find_debug_image, open_image
 from prospect.symbols.images import read_symbol_table
@@ -104,28 +103,6 @@ def image(request, tmp_path_factory):
     return str(path)
 
 
-def theirs(path, addresses):
-    """Return (function, file, line) of each frame, the outermost first, as we have them."""
-    options = ["--inlines", "--functions=linkage", "--no-demangle", "--output-style=JSON"]
-    ran = subprocess.run(
-        ["llvm-symbolizer", f"--obj={path}", *options],
-        input="".join(f"0x{address:x}\n" for address in addresses),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    answers = [json.loads(line) for line in ran.stdout.splitlines()]
-    flat = [one[0] if isinstance(one, list) else one for one in answers]
-    return [
-        [
-            (one["FunctionName"], posixpath.normpath(one["FileName"]), one["Line"])
-            for one in reversed(answer["Symbol"])
-            if one["Line"]
-        ]
-        for answer in flat
-    ]
-
-
 def ours(found, debug, addresses):
     frames, _ = LineFinder(None).frames(found, lambda: debug, np.array(addresses, np.uint64))
     rows = [
@@ -158,7 +135,7 @@ def test_lines_and_inlined_functions_agree_with_llvm_symbolizer(image):
     row = random.integers(len(table), size=ADDRESSES)
     distance = random.random(ADDRESSES) * (table.end - table.start).take(row)
     addresses = np.unique(table.start.take(row) + distance.astype(np.uint64)).tolist()
-    expected = theirs(found.file.path.decode(), addresses)
+    expected = llvm_frames(found.file.path.decode(), addresses)
     if sum(map(bool, expected)) < 20:
         pytest.skip("no debug information is installed for it")
     different = [

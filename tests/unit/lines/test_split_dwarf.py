@@ -1,9 +1,7 @@
 """Split debug information of g++, in .dwo files and packages, beside llvm-symbolizer's answers."""
 
 import itertools
-import json
 import os
-import posixpath
 import shutil
 import struct
 import subprocess
@@ -13,6 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from builders.elf import Section, elf_file
+from builders.llvm_frames import llvm_frames
 from prospect.lines import split_lines
 from prospect.lines.finder import LineFinder
 from prospect.symbols.cache import SymbolCache
@@ -105,34 +104,12 @@ def frames_of(path, addresses, cache=None):
     return [[row for row in rows[a:b] if row[1] or row[2]] for a, b in bounds], note
 
 
-def theirs(path, addresses):
-    options = ["--inlines", "--functions=linkage", "--no-demangle", "--output-style=JSON"]
-    ran = subprocess.run(
-        ["llvm-symbolizer", f"--obj={path}", *options],
-        input="".join(f"0x{address:x}\n" for address in addresses),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    answers = [json.loads(line) for line in ran.stdout.splitlines()]
-    flat = [one[0] if isinstance(one, list) else one for one in answers]
-    return [
-        [
-            (one["FunctionName"], posixpath.normpath(one["FileName"]), one["Line"])
-            for one in reversed(answer["Symbol"])
-            if one["Line"]
-        ]
-        for answer in flat
-    ]
-
-
 @pytest.mark.skipif(not shutil.which("llvm-symbolizer"), reason="needs llvm")
 def test_every_address_of_the_line_tables_agrees_with_llvm_symbolizer(program):
     addresses = table_addresses(program)
     assert len(addresses) > 400
     mine, note = frames_of(program, addresses)
-    other = theirs(program, addresses)
+    other = llvm_frames(program, addresses)
     assert note == ""
     assert sum(len(frames) > 1 for frames in other) > 200
     # The outermost function has the symbol's name in one and DWARF's in the other.

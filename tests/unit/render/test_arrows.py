@@ -1,6 +1,6 @@
 import random
 
-from prospect.render.text.arrows import ASCII, BOXES, draw_arrows
+from prospect.render.text.arrows import ASCII, BOXES, _lanes, draw_arrows
 
 
 def test_a_loop_leads_back_to_its_first_row():
@@ -38,3 +38,27 @@ def test_any_jumps_give_rows_of_one_width_and_few_lanes():
         assert len(set(map(len, drawn))) == 1
         assert len(drawn[0]) <= 8
         assert set("".join(drawn)) <= set("|-.'+> ")
+
+
+def test_each_jump_has_the_first_lane_where_it_shares_no_row():
+    random_ = random.Random(6)
+    for _ in range(200):
+        jumps = [(random_.randrange(60), random_.randrange(60)) for _ in range(40)]
+        expected = []
+        for jump in jumps:
+            rows = range(min(jump), max(jump) + 1)
+            for lane in expected:
+                if not any(
+                    row in rows for other in lane for row in range(min(other), max(other) + 1)
+                ):
+                    lane.append(jump)
+                    break
+            else:
+                if len(expected) < 6:
+                    expected.append([jump])
+        assert _lanes(jumps) == expected
+
+
+def test_a_range_without_names_may_have_any_number_of_jumps():
+    drawn = draw_arrows(300_000, [(row, row + 2) for row in range(0, 299_990, 3)], ASCII)
+    assert len(drawn) == 300_000

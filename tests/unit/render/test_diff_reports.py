@@ -80,7 +80,7 @@ def rendered(name, comparison, **options):
 
 
 @every_case
-@pytest.mark.parametrize("name", DIFF_RENDERERS)
+@pytest.mark.parametrize("name", ["text", "json"])
 def test_a_comparison_is_written_as_it_was(case, name, golden, monkeypatch):
     for module in ("text", "json"):
         monkeypatch.setattr(f"prospect.render.{module}.diff.__version__", "0.1.0")

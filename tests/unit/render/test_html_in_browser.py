@@ -6,7 +6,6 @@ Needs Chromium with its driver (Debian: chromium, chromium-driver) and selenium.
 import contextlib
 import io
 import json
-import shutil
 
 import pytest
 
@@ -16,30 +15,12 @@ from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.render.registry import make_renderer
 
 pytest.importorskip("selenium")
-if not (shutil.which("chromium") and shutil.which("chromedriver")):
-    pytest.skip("no chromium with chromedriver here", allow_module_level=True)
 
-from selenium import webdriver
 from selenium.webdriver import ActionChains
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 WIDTHS = (1280, 800, 390)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
-    yield driver
-    driver.quit()
 
 
 def rendered(profile, name="html", **options):
@@ -50,23 +31,13 @@ def rendered(profile, name="html", **options):
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Open the page of a profile; at the end, no script may have complained."""
+def opened(open_page):
+    """Open the page of a profile."""
 
     def open_it(profile, *, width=1280, theme="light", **options):
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        features = [{"name": "prefers-color-scheme", "value": theme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        path = tmp_path / "page.html"
-        path.write_bytes(rendered(profile, **options))
-        browser.get(path.as_uri())
-        is_opened = "return performance.getEntriesByName('opened').length > 0"
-        WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(is_opened))
-        return browser
+        return open_page(rendered(profile, **options), width=width, theme=theme)
 
-    yield open_it
-    assert browser.get_log("browser") == []
+    return open_it
 
 
 def text_of(browser, selector):

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.call_forest import fold_recursion
+from prospect.profile.call_forest import fold_recursion, subtree_ranges
 from prospect.profile.frames import frame_labels, frame_table, named_forest
 from prospect.profile.grouping import group_sums
 from prospect.profile.portions import hit_portions
+from prospect.profile.pruning import pruned
 from prospect.profile.stack_weights import nanoseconds, sample_threads
-from prospect.render.html.thread_forest import in_preorder, largest, thread_forest
+from prospect.profile.thread_forest import in_preorder, thread_forest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 300_000
 # From fine to coarse: how often stretches are doubled, and how often nodes and threads are halved.
 _STEPS = ((0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3), (4, 4), (4, 5), (4, 6))
-_STRETCHES, _MOST_DOUBLINGS = 256, 4
+STRETCHES, _MOST_DOUBLINGS = 256, 4
 _SAMPLES_A_STRETCH = 8
 _NODES = 150_000
 _THREADS = 4_096
@@ -71,7 +72,8 @@ class SampleCells:
             time.
         count: i64[c] samples.
         time_ns: i64[c] their time; 0 where the event has none.
-        stretches: how many the interval has.
+        begin_ns, end_ns: of what time these are, since the interval's begin.
+        stretches: how many that time has.
         is_whole: whether every stack and every thread is told apart.
     """
 
@@ -85,6 +87,8 @@ class SampleCells:
     stretch: NDArray[np.int64]
     count: NDArray[np.int64]
     time_ns: NDArray[np.int64]
+    begin_ns: int
+    end_ns: int
     stretches: int
     is_whole: bool
 
@@ -92,12 +96,14 @@ class SampleCells:
 class _Finest(NamedTuple):
     """One event's samples by leaf of the tree, thread, CPU, cause, portion and shortest stretch.
 
-    `keys` are columns in this order, `sums` their counts and periods; all i64.
+    `tree` is in preorder, `end` the first row behind each subtree. `keys` are columns in this
+    order, `sums` their counts and periods; all i64.
     """
 
     names: StackNames
     event: int
     tree: NamedForest
+    end: NDArray[np.int64]
     keys: list[NDArray[np.int64]]
     sums: tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -127,24 +133,12 @@ def sample_cells(names: StackNames, event: int) -> SampleCells:
         event: its row in `RunInfo.events`.
     """
     samples = names.samples
-    hits = samples.profile.hits
-    rows = np.flatnonzero(samples.of_hit(hits.event) == event)
-    hit = samples.hit_index.take(rows)
-    row = names.forest.row_of_stack.take(samples.stack_index.take(rows))
-    comm = hits.comm_index.take(hit).astype(np.int64)
-    size = len(names.forest) + 1
-    leaf, leaf_of_sample = np.unique(comm * size + row, return_inverse=True)
-    keys = [
-        leaf_of_sample,
-        names.threads.thread_index.take(rows),
-        samples.cpu.take(rows),
-        hits.cause_index.take(hit),
-        names.portion.take(hit),
-        _stretches(names, rows),
-    ]
+    rows = np.flatnonzero(samples.of_hit(samples.profile.hits.event) == event)
+    unsorted, leaf = sample_leaves(names, rows)
+    tree = in_preorder(unsorted, ranks(names))
+    keys = [leaf, *sample_contexts(names, rows), _stretches(names, rows)]
     found, (count, period) = group_sums(keys, (samples.count.take(rows), samples.period.take(rows)))
-    tree = thread_forest(names.forest, len(names.frames), leaf // size, leaf % size)
-    finest = _Finest(names, event, tree, found, (count, period))
+    finest = _Finest(names, event, tree, subtree_ranges(tree)[1], found, (count, period))
     for doubled, halved in _STEPS:
         cells = _coarsened(finest, doubled, halved)
         if len(cells.node) <= _MOST_CELLS:
@@ -152,33 +146,64 @@ def sample_cells(names: StackNames, event: int) -> SampleCells:
     return cells
 
 
+def sample_leaves(
+    names: StackNames, rows: NDArray[np.intp]
+) -> tuple[NamedForest, NDArray[np.int64]]:
+    """Put samples below the names of their threads.
+
+    Args:
+        names: of the samples of all events.
+        rows: i64[n] the samples.
+
+    Returns:
+        The tree, see `thread_forest`, and i64[n] of each sample its place in `row_of_stack`.
+    """
+    samples, size = names.samples, len(names.forest) + 1
+    row = names.forest.row_of_stack.take(samples.stack_index.take(rows))
+    comm = samples.of_hit(samples.profile.hits.comm_index).take(rows)
+    leaf, leaf_of_sample = np.unique(comm * size + row, return_inverse=True)
+    tree = thread_forest(names.forest, len(names.frames), leaf // size, leaf % size)
+    return tree, leaf_of_sample.astype(np.int64)
+
+
+def sample_contexts(names: StackNames, rows: NDArray[np.intp]) -> list[NDArray[np.int64]]:
+    """Return the threads, CPUs, causes and portions of samples, i64[n] each."""
+    samples = names.samples
+    hit = samples.hit_index.take(rows)
+    return [
+        names.threads.thread_index.take(rows),
+        samples.cpu.take(rows).astype(np.int64),
+        samples.profile.hits.cause_index.take(hit).astype(np.int64),
+        names.portion.take(hit).astype(np.int64),
+    ]
+
+
 def _stretches(names: StackNames, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     times = names.samples.time_ns
     if times is None:
         return np.zeros(len(rows), np.int64)
-    part = times.take(rows).astype(np.float64) / max(names.end_ns, 1)
-    return np.clip(part * _STRETCHES, 0, _STRETCHES - 1).astype(np.int64)
+    # Whole numbers, so that whoever counts from one stretch to another counts the same samples.
+    stretch = times.take(rows).astype(np.int64) * STRETCHES // max(names.end_ns, 1)
+    return np.clip(stretch, 0, STRETCHES - 1)
 
 
 def _coarsened(finest: _Finest, doubled: int, halved: int) -> SampleCells:
     names, tree = finest.names, finest.tree
     leaf, thread, cpu, cause, portion, stretch = finest.keys
     count, _ = finest.sums
-    shift = _stretch_shift(cpu, count, doubled)
-    frames = len(names.frames)
+    shift = stretch_shift(cpu, count, doubled)
     hits_of_leaf = np.bincount(leaf, count, len(tree.row_of_stack)).astype(np.int64)
-    small = largest(tree, frames, hits_of_leaf, _NODES >> halved)
-    sorted_tree = in_preorder(small, _ranks(names))
+    small = pruned(tree, finest.end, hits_of_leaf, _NODES >> halved)
     merged = _largest_threads(thread, count, _THREADS >> halved, names)
     # Circumstances are numbered first, so that the keys of the cells fit in 64 bits.
     contexts, _ = group_sums((merged, cpu, cause, portion), ())
-    context = _rows_of((merged, cpu, cause, portion), contexts)
+    context = rows_of((merged, cpu, cause, portion), contexts)
     (node, of_cell, time), (count, period) = group_sums(
-        (sorted_tree.row_of_stack.take(leaf), context, stretch >> shift), finest.sums
+        (small.row_of_stack.take(leaf), context, stretch >> shift), finest.sums
     )
     profile = names.samples.profile
     return SampleCells(
-        tree=sorted_tree,
+        tree=small,
         thread=contexts[0],
         cpu=contexts[1],
         cause=contexts[2],
@@ -188,21 +213,23 @@ def _coarsened(finest: _Finest, doubled: int, halved: int) -> SampleCells:
         stretch=time,
         count=count,
         time_ns=nanoseconds(profile, np.full(len(count), finest.event), count, period),
-        stretches=_STRETCHES >> shift,
+        begin_ns=0,
+        end_ns=names.end_ns,
+        stretches=STRETCHES >> shift,
         is_whole=len(small) == len(tree) and bool((merged == thread).all()),
     )
 
 
-def _stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) -> int:
+def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) -> int:
     """Return how often stretches are doubled: a busy CPU should have a few samples in each."""
     most = float(np.bincount(cpu, count).max(initial=0))
     shift = least
-    while (_STRETCHES >> shift) * _SAMPLES_A_STRETCH > most and shift < _MOST_DOUBLINGS:
+    while (STRETCHES >> shift) * _SAMPLES_A_STRETCH > most and shift < _MOST_DOUBLINGS:
         shift += 1
     return shift
 
 
-def _ranks(names: StackNames) -> NDArray[np.int64]:
+def ranks(names: StackNames) -> NDArray[np.int64]:
     """Return i64 the places of all frames by name: of routines, ALL, LEFT_OUT and threads."""
     rest = ["", "\U0010ffff", *names.samples.profile.comms]  # what is left out stands last
     _, rank = np.unique(np.array([*names.labels, *rest], object), return_inverse=True)
@@ -221,10 +248,10 @@ def _largest_threads(
     return new.take(thread)
 
 
-def _rows_of(
-    columns: tuple[NDArray[np.int64], ...], distinct: list[NDArray[np.int64]]
+def rows_of(
+    columns: Sequence[NDArray[np.int64]], distinct: list[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    """Return i64[n]: which of the distinct rows each row is."""
+    """Return i64[n]: which of the distinct rows, in ascending order, each row of columns is."""
     sizes = [int(column.max(initial=0)) + 1 for column in distinct]
 
     def packed(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -1,8 +1,9 @@
-"""Columns of whole numbers → bytes that a browser takes as typed arrays without a loop.
+"""Columns of numbers → bytes that a browser takes as typed arrays without a loop.
 
 Comes in: named columns and values that JSON has. Goes out: a block of bytes: the length of its
 header, u32; the header, JSON in UTF-8; then the columns, each from a multiple of 8 bytes on, in the
-smallest of u8, u16 and u32 that holds it, or f64; all little-endian. `assets/unpack.js` reads it.
+smallest of u8, u16 and u32 that holds it, or f64; fractions in f32; all little-endian.
+`assets/unpack.js` reads it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ class ColumnBlock:
         """Take a column and return where it stands, as the header has it.
 
         Args:
-            column: [n] no negative numbers.
+            column: [n] whole numbers that are not negative, or floating-point numbers.
         """
-        kind = next((name for end, name in _SMALL if column.max(initial=0) < end), "f8")
+        kind = "f4"
+        if column.dtype.kind != "f":
+            kind = next((name for end, name in _SMALL if column.max(initial=0) < end), "f8")
         data = column.astype("<" + kind).tobytes()
         place = {"type": kind, "at": self._size, "length": len(column)}
         data += bytes(-len(data) % _ALIGNMENT)

@@ -1,25 +1,19 @@
 """The report as one HTML file: a flame graph, a heat map over time, and sortable tables.
 
-Comes in: a `ReportView`. Goes out: an HTML document that needs nothing from elsewhere. Its markup
-is the same for every recording: what was recorded stands in two data blocks, gzip in base64, which
-the page's script unpacks and shows as text only. Its content security policy runs that one script
-and loads nothing. The figures are those of the JSON report, which is one of the blocks.
-Source: HTML Standard, 4.12.1 (data blocks); Content Security Policy Level 3, 2.3.1 (hashes).
+Comes in: a `ReportView`. Goes out: an HTML document, as `document` makes it. The figures are those
+of the JSON report, which is one of its data blocks.
 """
 
 from __future__ import annotations
 
-import gzip
-from base64 import b64encode
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib.resources import files
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.profile.stack_weights import stack_samples
 from prospect.profile.view import report_view
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.code import code_fields
+from prospect.render.html.document import document
 from prospect.render.html.stacks import stack_block
 from prospect.render.json.report import JsonRenderer
 from prospect.render.renderer import write_pieces
@@ -29,20 +23,29 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from prospect.profile.model import Profile
+    from prospect.profile.stack_weights import StackSamples
     from prospect.profile.view import ReportView
 
-_SCRIPTS = (
+SCRIPTS = (
     "unpack",
     "text",
     "model",
     "routines",
     "view",
+    "filter",
     "flame",
+    "pointing",
+    "look",
     "heat",
     "table",
+    "tabs",
     "panels",
+    "answer",
+    "waiting",
     "details",
     "keys",
+    "page",
+    "parts",
     "main",
 )
 
@@ -77,7 +80,8 @@ class HtmlRenderer(FiguresRenderer):
         """Yield the page of a view, without waits."""
         return self._pieces(view, view.profile)
 
-    def _pieces(self, view: ReportView, profile: Profile) -> Iterator[bytes]:
+    def report_block(self, view: ReportView) -> bytes:
+        """Return the figures of a view, as the page's data block has them."""
         calls = ("totals",) if view.profile.stacks is not None else ()
         report = JsonRenderer(
             view.detail,
@@ -86,39 +90,20 @@ class HtmlRenderer(FiguresRenderer):
             disassemble=self.disassemble,
             calls=calls,
         )
-        samples = stack_samples(profile, "k" if view.detail == "k" else "4")
-        yield from _page(
+        return b"".join(report.pieces(view))
+
+    def _pieces(self, view: ReportView, profile: Profile) -> Iterator[bytes]:
+        yield from document(
+            "report",
+            ("embedded", *SCRIPTS),
             {
-                "report": b"".join(report.pieces(view)),
+                "report": self.report_block(view),
                 "source": code_fields(view.profile),
-                "stacks": stack_block(samples),
-            }
+                "stacks": stack_block(page_samples(view, profile)),
+            },
         )
 
 
-def _page(blocks: dict[str, bytes]) -> Iterator[bytes]:
-    markup = _asset("page.html")
-    style = _asset("page.css")
-    script = '"use strict";\n' + "".join(_asset(f"{name}.js") for name in _SCRIPTS)
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    head, _, rest = markup.partition("<!-- policy and style -->")
-    body, _, foot = rest.partition("<!-- data and script -->")
-    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    yield f"{head}{meta}\n<style>{style}</style>{body}".encode()
-    for name, data in blocks.items():
-        # No time stamp: the same recording gives the same page.
-        packed = b64encode(gzip.compress(data, 9, mtime=0))
-        yield f'<script type="application/gzip" id="data-{name}">'.encode() + packed
-        yield b"</script>\n"
-    yield f"<script>{script}</script>{foot}".encode()
-
-
-def _asset(name: str) -> str:
-    return files(__package__).joinpath("assets", name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+def page_samples(view: ReportView, profile: Profile) -> StackSamples:
+    """Return what the pictures show of a profile: all processes, with `-V k` in the kernel."""
+    return stack_samples(profile, "k" if view.detail == "k" else "4")

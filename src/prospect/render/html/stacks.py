@@ -13,9 +13,9 @@ import numpy as np
 from prospect.profile.causes import CAUSE_KIND_NAMES
 from prospect.profile.frames import frame_annotations
 from prospect.profile.portions import PORTION_NAMES, event_has_time
+from prospect.profile.thread_forest import THREADS
 from prospect.render.html.cells import sample_cells, stack_names
 from prospect.render.html.columns import ColumnBlock
-from prospect.render.html.thread_forest import THREADS
 
 if TYPE_CHECKING:
     from prospect.profile.stack_weights import StackSamples
@@ -28,10 +28,27 @@ _MARKS = ("", "_[k]", "_[i]", "_[j]")
 def stack_block(samples: StackSamples) -> bytes:
     """Return the samples, added up, as one block."""
     names = stack_names(samples)
-    events = np.unique(samples.of_hit(samples.profile.hits.event)).tolist()[:_MOST_EVENTS]
+    return block_of_events(names, {event: sample_cells(names, event) for event in events_of(names)})
+
+
+def events_of(names: StackNames) -> list[int]:
+    """Return the events that a page shows, as rows of `RunInfo.events`."""
+    samples = names.samples
+    events: list[int] = np.unique(samples.of_hit(samples.profile.hits.event)).tolist()
+    return events[:_MOST_EVENTS]
+
+
+def block_of_events(names: StackNames, cells: dict[int, SampleCells]) -> bytes:
+    """Return names, and the cells of events, as one block."""
     block = ColumnBlock()
-    shown = [_event(names, event, block) for event in events]
+    shown = [_event(names, event, found, block) for event, found in cells.items()]
     return block.block({**_names(names, block), "events": shown})
+
+
+def block_of_part(names: StackNames, event: int, cells: SampleCells) -> bytes:
+    """Return cells of one event, whose names the page has already."""
+    block = ColumnBlock()
+    return block.block({"events": [_event(names, event, cells, block)]})
 
 
 def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
@@ -71,12 +88,13 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
     }
 
 
-def _event(names: StackNames, event: int, block: ColumnBlock) -> dict[str, Any]:
+def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock) -> dict[str, Any]:
     info = names.samples.profile.run.events[event]
-    cells = sample_cells(names, event)
     return {
         "name": info.name,
         "has_time": event_has_time(info),
+        "begin_ns": cells.begin_ns,
+        "end_ns": cells.end_ns,
         "stretches": cells.stretches,
         "is_whole": cells.is_whole,
         **_time(cells, block),

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.profile.naming import NameSource
 from prospect.profile.source import FLOW_NAMES, NO_TARGET
-from prospect.render.encoding import encoded
+from prospect.render.encoding import encoded, listed
 from prospect.render.json.fields import event_fields
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import BinaryIO
 
     from prospect.profile.annotated_routine import AnnotatedRoutine
@@ -84,7 +84,7 @@ def _event(view: AnnotationView, event: EventAnnotation) -> Iterator[bytes]:
         for key, value in _routine_fields(view, routine).items():
             yield encoded(key) + b": " + encoded(value) + b",\n"
         yield b'"instructions": ['
-        yield from _listed(_instructions(view, routine))
+        yield from listed(_instructions(view, routine))
         yield b"]}"
     yield b"]"
 
@@ -155,9 +155,3 @@ def _frames(lines: LineTable, row: int) -> Iterator[dict[str, Any]]:
             "file": lines.files[file] if file >= 0 else "",
             "line": int(lines.line[frame]),
         }
-
-
-def _listed(values: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    for number, value in enumerate(values):
-        yield b",\n" if number else b"\n"
-        yield encoded(value)

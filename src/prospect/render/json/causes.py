@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.profile.causes import CAUSE_KIND_NAMES
 from prospect.render.encoding import finite
 from prospect.render.json.bars import bar_fields
+from prospect.render.json.cut_rows import cut_fields
 
 if TYPE_CHECKING:
     from prospect.profile.view import EventView
@@ -20,10 +21,9 @@ def cause_fields(report: EventReport, process: int | None = None) -> dict[str, A
     estimates = report.estimates.causes.of(rows, -1 if process is None else process)
     shown = slice(0, rows.shown)
     columns = (rows.kind, rows.hits, rows.seconds, rows.share)
-    return {
-        "hits": rows.total_hits,
-        "seconds": round(rows.total_seconds, 9),
-        "rows": [
+    return cut_fields(
+        rows,
+        [
             {
                 "kind": CAUSE_KIND_NAMES[kind],
                 "name": name or None,
@@ -36,12 +36,8 @@ def cause_fields(report: EventReport, process: int | None = None) -> dict[str, A
                 zip(rows.name[shown], *(column[shown].tolist() for column in columns), strict=True)
             )
         ],
-        "skipped": {
-            "causes": len(rows) - rows.shown,
-            "hits": rows.skipped_hits,
-            "seconds": round(rows.skipped_seconds, 9),
-        },
-    }
+        "causes",
+    )
 
 
 def syscall_fields(report: EventReport, process: int | None = None) -> list[dict[str, Any]] | None:

@@ -16,6 +16,7 @@ from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.encoding import finite
 from prospect.render.json.bars import bar_fields, row_fields
 from prospect.render.json.causes import cause_fields, syscall_fields
+from prospect.render.json.cut_rows import cut_fields
 from prospect.render.json.disassembly import disassembly_fields
 from prospect.render.json.source_lines import source_line_fields
 
@@ -192,10 +193,9 @@ def _routines(
     shown = slice(0, table.shown)
     bars = row_fields(estimates.rows(shown), late)
     columns = (table.function, table.hits, table.seconds, table.share, table.accumulated)
-    return {
-        "hits": table.total_hits,
-        "seconds": round(table.total_seconds, 9),
-        "rows": [
+    return cut_fields(
+        table,
+        [
             {
                 "share": share,
                 "accumulated": accumulated,
@@ -208,12 +208,8 @@ def _routines(
                 bars, *(column[shown].tolist() for column in columns), strict=True
             )
         ],
-        "skipped": {
-            "routines": len(table) - table.shown,
-            "hits": table.skipped_hits,
-            "seconds": round(table.skipped_seconds, 9),
-        },
-    }
+        "routines",
+    )
 
 
 def _routine(view: ReportView, function: int) -> dict[str, Any]:

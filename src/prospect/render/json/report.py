@@ -15,7 +15,7 @@ from prospect.estimate.books import run_books
 from prospect.estimate.calls import estimate_calls
 from prospect.profile.calls_view import CallsChoice, calls_view
 from prospect.profile.sample_choice import SampleChoice
-from prospect.render.encoding import encoded
+from prospect.render.encoding import encoded, listed
 from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.call_counts import call_count_fields
@@ -150,16 +150,10 @@ def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
     for key, value in head.items():
         yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"processes": ['
-    yield from _listed(process_fields(report, row) for row in kept.tolist())
+    yield from listed(process_fields(report, row) for row in kept.tolist())
     yield b'],\n"details": ['
     if view.detail != "k":
-        yield from _listed(detail_fields(report, row) for row in event.detailed.tolist())
+        yield from listed(detail_fields(report, row) for row in event.detailed.tolist())
     yield b'],\n"kernel_profiles": ['
-    yield from _listed(kernel_fields(report))
+    yield from listed(kernel_fields(report))
     yield b"]"
-
-
-def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    for number, value in enumerate(values):
-        yield b",\n" if number else b"\n"
-        yield encoded(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prospect.render.encoding import rounded
+from prospect.render.json.cut_rows import cut_fields
 
 if TYPE_CHECKING:
     from prospect.profile.source_lines import LinesOfGroup, SourceLine
@@ -15,10 +16,9 @@ def source_line_fields(group: LinesOfGroup) -> dict[str, Any]:
     table = group.table
     shown = slice(0, table.shown)
     columns = (table.hits, table.seconds, table.share, table.accumulated)
-    return {
-        "hits": table.total_hits,
-        "seconds": round(table.total_seconds, 9),
-        "rows": [
+    return cut_fields(
+        table,
+        [
             {
                 "share": share,
                 "accumulated": accumulated,
@@ -30,12 +30,8 @@ def source_line_fields(group: LinesOfGroup) -> dict[str, Any]:
                 group.rows, *(column[shown].tolist() for column in columns), strict=True
             )
         ],
-        "skipped": {
-            "lines": len(table) - table.shown,
-            "hits": table.skipped_hits,
-            "seconds": round(table.skipped_seconds, 9),
-        },
-    }
+        "lines",
+    )
 
 
 def _line(row: SourceLine) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.profile.naming import LABELS, NameSource
+from prospect.profile.processes import DETAIL_WORDS
+from prospect.profile.routine_names import shown_name
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.arrows import ASCII, BOXES
@@ -55,7 +56,8 @@ class TextAnnotation:
         for warning in view.warnings:
             yield style.warning(f"Warning: {escaped(warning)}")
         for event in view.events:
-            yield f"Event: {escaped(event.event.name)}, {_amount(event)} of {_scope(view)}"
+            scope = DETAIL_WORDS[view.detail]
+            yield f"Event: {escaped(event.event.name)}, {_amount(event)} of {scope}"
             if event.skid:
                 yield f"Note: {event.skid}"
             yield ""
@@ -71,22 +73,12 @@ def _amount(event: EventAnnotation) -> str:
     return counted(event.hits, "hit") + seconds
 
 
-def _scope(view: AnnotationView) -> str:
-    return {
-        "2": "the command",
-        "3": "the command and its descendants",
-        "4": "every process",
-        "k": "the kernel",
-    }[view.detail]
-
-
 def _routine_lines(
     options: TextAnnotation, view: AnnotationView, event: EventAnnotation, routine: AnnotatedRoutine
 ) -> Iterator[str]:
     style = Style(options.colour)
     functions, objects = view.profile.functions, view.profile.objects
-    source = NameSource(int(functions.source[routine.function]))
-    name = escaped(functions.name[routine.function]) or f"[{LABELS[source]}]"
+    name = escaped(shown_name(functions, routine.function))
     path = escaped(objects.path[int(functions.object_index[routine.function])])
     figures = Figures(event.hits, event.seconds, has_time=event.has_time)
     start = int(functions.address[routine.function])

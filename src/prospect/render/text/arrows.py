@@ -6,6 +6,7 @@ shortest jumps run closest to the text; of more than fit side by side the longes
 
 from __future__ import annotations
 
+from bisect import bisect
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -52,22 +53,23 @@ def draw_arrows(rows: int, jumps: Sequence[tuple[int, int]], glyphs: Glyphs) -> 
 
 
 def _lanes(jumps: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Give each jump the first lane where it overlaps none; the first lane is the innermost."""
+    """Give each jump the first lane where it shares no row; the first lane is the innermost."""
     lanes: list[list[tuple[int, int]]] = []
+    spans: list[list[tuple[int, int]]] = []  # first and last row of each, ascending
     for jump in jumps:
-        for lane in lanes:
-            if all(_apart(jump, other) for other in lane):
+        span = min(jump), max(jump)
+        for lane, taken in zip(lanes, spans, strict=True):
+            place = bisect(taken, span)
+            after_previous = not place or taken[place - 1][1] < span[0]
+            if after_previous and (place == len(taken) or span[1] < taken[place][0]):
                 lane.append(jump)
+                taken.insert(place, span)
                 break
         else:
             if len(lanes) < _MOST_LANES:
                 lanes.append([jump])
+                spans.append([span])
     return lanes
-
-
-def _apart(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether two jumps share no row, or lead to the same one from the same side or both."""
-    return max(one) < min(other) or max(other) < min(one)
 
 
 def _draw(canvas: list[list[str]], column: int, source: int, target: int, glyphs: Glyphs) -> None:

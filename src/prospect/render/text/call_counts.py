@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prospect.estimate.call_counts import call_figures
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import NO_TIME, counted, percent
+from prospect.render.text.numbers import NO_TIME, counted, microseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +95,8 @@ def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:
         f"{calls:.0f}",
         "?" if math.isnan(half) else f"{half:.0f}",
         "",
-        NO_TIME if is_left_out else _microseconds(float(figures.self_s[row]) / calls),
-        NO_TIME if is_left_out else _microseconds(float(figures.total_s[row]) / calls),
+        NO_TIME if is_left_out else microseconds(float(figures.self_s[row]) / calls),
+        NO_TIME if is_left_out else microseconds(float(figures.total_s[row]) / calls),
         escaped(functions.object_path[index].rpartition("/")[2]),
         escaped(functions.name[index]),
     )
@@ -121,7 +121,3 @@ def _callers(figures: CallFigures, row: int, profile: Profile) -> Iterator[tuple
     if rest:
         others = counted(len(callers) - _MOST_CALLERS, "more caller")
         yield (f"{rest * scale:.0f}", "", percent(rest / whole, 2), "", "", "", f"  <- {others}")
-
-
-def _microseconds(seconds: float) -> str:
-    return NO_TIME if math.isnan(seconds) else f"{seconds * 1e6:.3f}"

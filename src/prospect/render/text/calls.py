@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.estimate.call_counts import CallNumbers, call_numbers
 from prospect.profile.calls_view import TOTALS
+from prospect.profile.processes import DETAIL_WORDS
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
     from prospect.profile.call_graph import Arcs
     from prospect.profile.call_tree import CallTree
     from prospect.profile.calls_view import CallsView, EventCalls
-
-_SCOPES = {
-    "2": "the command",
-    "3": "the command and its descendants",
-    "4": "every process",
-    "k": "the kernel",
-}
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ def _event_lines(
     unit = "microsecond" if event.event.is_waiting else "hit"
     yield (
         f"Event: {escaped(event.event.name)}, {counted(graph.hits, unit)}{seconds}"
-        f" of {_SCOPES[view.detail]}"
+        f" of {DETAIL_WORDS[view.detail]}"
     )
     if event.without_callers:
         share = percent(event.without_callers / graph.hits, percent_digits(graph.hits))

@@ -28,11 +28,24 @@ _ALL_THE_TIME = 0.9995
 
 def counts_text(found: EventCounts) -> str:
     """Return the report on all runs."""
+    lines = [counts_title(found), ""]
+    lines += [f"  {line}" for line in table_lines(*count_cells(found))]
+    lines += ["", *(f"  {line}" for line in time_lines(found))]
+    lines += [escaped(limit) for limit in found.limits]
+    return "\n".join(lines) + "\n"
+
+
+def counts_title(found: EventCounts) -> str:
+    """Return who was counted, and how often."""
+    runs = f", {len(found.runs)} runs" if len(found.runs) > 1 else ""
+    return f"Counts of {escaped(found.target)}{runs}"
+
+
+def count_cells(found: EventCounts) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns of the table of counts and, by column, its cells."""
     means = count_means(found)
     rows = tuple(mean.value if mean else None for mean in means.counts)
     figures = derived_figures(found.events, rows, means.elapsed_s.value)
-    runs = f", {len(found.runs)} runs" if len(found.runs) > 1 else ""
-    lines = [f"Counts of {escaped(found.target)}{runs}", ""]
     columns = [Column("Count"), Column("±"), Column("Event", right=False)]
     cells = [
         [_count(event, mean) for event, mean in zip(found.events, means.counts, strict=True)],
@@ -46,10 +59,7 @@ def counts_text(found: EventCounts) -> str:
         cells.append([f"{100.0 * share:.1f}%" for share in means.running])
     columns.append(Column("", right=False))
     cells.append([_figure(figure) for figure in figures])
-    lines += [f"  {line}" for line in table_lines(columns, cells)]
-    lines += ["", *(f"  {line}" for line in _times(found))]
-    lines += [escaped(limit) for limit in found.limits]
-    return "\n".join(lines) + "\n"
+    return columns, cells
 
 
 def interval_heading() -> str:
@@ -74,7 +84,8 @@ def interval_text(events: tuple[CountedEvent, ...], interval: CountInterval) -> 
     return "\n".join(lines) + "\n"
 
 
-def _times(found: EventCounts) -> Iterator[str]:
+def time_lines(found: EventCounts) -> Iterator[str]:
+    """Yield how long it took, and what the command used."""
     means = count_means(found)
     for mean, what in (
         (means.elapsed_s, "s elapsed"),

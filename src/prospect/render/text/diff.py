@@ -8,17 +8,18 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from prospect.profile.portions import PORTION_NAMES
+from prospect.render.comparison_words import compared_line, unit_of
 from prospect.render.escape import escaped, shortened
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import counted
 from prospect.render.text.style import Style
-from prospect.render.text.verdict import percent_change, verdict_line
+from prospect.render.verdict import percent_change, verdict_line
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.comparison import ChangeTable, ComparedRecording, Comparison
+    from prospect.render.comparison_words import Unit
 
 _TITLES = {"process": "Process", "object": "Object", "routine": "Routine"}
 _NUMBERS = (
@@ -44,7 +46,6 @@ _NUMBERS = (
 _NAME_WIDTH = 60
 _NO_NAME = "[no name]"
 _MOST_DIGITS = 6
-_UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,11 @@ class TextDiff:
         write_pieces((f"{line}\n".encode(errors="backslashreplace") for line in lines), out)
 
 
-class _Unit(NamedTuple):
-    """What times are shown in: its name, and how many of it a second has."""
-
-    name: str
-    per_second: float
-
-
 def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
-    unit = _unit(float(comparison.total.mean.max(initial=0.0)))
-    yield from _header_lines(comparison, unit, style)
+    unit = unit_of(comparison)
+    yield from _header_lines(comparison, style)
     yield from style.section("Total")
-    yield from _table(_joined(comparison.total, comparison.portions), unit, "")
+    yield from table_lines(*total_cells(comparison, unit))
     yield ""
     for table in (comparison.processes, comparison.objects, comparison.routines):
         yield from style.section(f"By {table.kind}")
@@ -96,12 +90,7 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
         yield style.warning(line) if comparison.verdict.outcome == "met" else line
 
 
-def _unit(seconds: float) -> _Unit:
-    """Return the coarsest unit in which `seconds` is 1 or more."""
-    return _Unit(*next((unit for unit in _UNITS if seconds * unit[1] >= 1.0), _UNITS[-1]))
-
-
-def _header_lines(comparison: Comparison, unit: _Unit, style: Style) -> Iterator[str]:
+def _header_lines(comparison: Comparison, style: Style) -> Iterator[str]:
     options = comparison.options
     yield style.title("Difference: B less A")
     yield ""
@@ -109,7 +98,7 @@ def _header_lines(comparison: Comparison, unit: _Unit, style: Style) -> Iterator
     for side, recordings in (("A", comparison.before), ("B", comparison.after)):
         for recording in recordings:
             yield f"{side}: {_recording(recording, comparison)}"
-    yield f"Compared: CPU time of {_scope(comparison)}, in {unit.name} {_per(comparison)}"
+    yield compared_line(comparison)
     yield "Intervals: 95%"
     yield (
         f"Significant: rows with a *; of {counted(comparison.tested, 'row')} tested, at most "
@@ -120,22 +109,6 @@ def _header_lines(comparison: Comparison, unit: _Unit, style: Style) -> Iterator
     for warning in comparison.warnings:
         yield style.warning(f"Warning: {escaped(warning)}")
     yield ""
-
-
-def _scope(comparison: Comparison) -> str:
-    scope = comparison.options.scope
-    words = {
-        "2": "the command",
-        "3": "the command and its descendants",
-        "4": "every process but Prospect and idle CPUs",
-        "k": "the kernel but idle CPUs",
-    }
-    return f"{words[scope]} (-V {scope})"
-
-
-def _per(comparison: Comparison) -> str:
-    words = {"run": "per run", "second": "per second of wall time"}
-    return words.get(comparison.work.kind) or f"for each of the {escaped(comparison.work.unit)}"
 
 
 def _recording(recording: ComparedRecording, comparison: Comparison) -> str:
@@ -159,12 +132,12 @@ def _joined(first: ChangeTable, second: ChangeTable) -> ChangeTable:
     return type(first)(kind="total", name=names, object=[""] * len(names), **columns)
 
 
-def _rows_lines(table: ChangeTable, rows: int, unit: _Unit, style: Style) -> Iterator[str]:
+def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iterator[str]:
     shown = table.shown(rows)
     found = int(np.count_nonzero(table.significant))
     yield f"{counted(found, 'significant change')} in {counted(len(table), 'row')}."
     if shown:
-        yield from _table(table, unit, _TITLES[table.kind], slice(0, shown))
+        yield from table_lines(*change_cells(table, unit, _TITLES[table.kind], slice(0, shown)))
     if shown < len(table):
         before, after = (table.mean[shown:].sum(axis=0) * unit.per_second).tolist()
         yield style.cut(
@@ -173,9 +146,22 @@ def _rows_lines(table: ChangeTable, rows: int, unit: _Unit, style: Style) -> Ite
         )
 
 
-def _table(
-    table: ChangeTable, unit: _Unit, title: str, shown: slice = slice(None)
-) -> Iterator[str]:
+def total_cells(comparison: Comparison, unit: Unit) -> tuple[list[Column], list[Sequence[str]]]:
+    """Return the columns and, by column, the cells of what all rows add up to."""
+    return change_cells(_joined(comparison.total, comparison.portions), unit, "", slice(None))
+
+
+def change_cells(
+    table: ChangeTable, unit: Unit, title: str, shown: slice
+) -> tuple[list[Column], list[Sequence[str]]]:
+    """Return the columns of a table of changes and, by column, the cells of some of its rows.
+
+    Args:
+        table: the changes.
+        unit: what times are shown in.
+        title: what its rows are.
+        shown: which of them.
+    """
     scale = unit.per_second
     half_width = table.half_width[shown] * scale
     digits = _digits(half_width)
@@ -199,7 +185,7 @@ def _table(
     if table.kind == "routine":
         columns.append(Column("Object", right=False))
         cells.append([escaped(name) for name in table.object[shown]])
-    yield from table_lines(columns, cells)
+    return columns, cells
 
 
 def _digits(half_width: NDArray[np.float64]) -> int:

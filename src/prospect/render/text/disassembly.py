@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.annotated_routine import skid
-from prospect.profile.naming import LABELS, NameSource
+from prospect.profile.routine_names import shown_name
 from prospect.render.escape import display_width, escaped, padded, shortened
 from prospect.render.text.listing import closing_lines, in_columns, near_hits
 from prospect.render.text.numbers import counted, percent, percent_column, percent_digits
@@ -80,11 +80,10 @@ def _block(page: Page, routine: AnnotatedRoutine) -> Iterator[str]:
     code = page.code.code if page.code else None
     assert code is not None  # noqa: S101 - routines come from it
     functions, objects = page.view.profile.functions, page.view.profile.objects
-    source = NameSource(int(functions.source[routine.function]))
-    name = escaped(functions.name[routine.function])
+    name = escaped(shown_name(functions, routine.function))
     path = escaped(objects.path[int(functions.object_index[routine.function])])
     start = int(functions.address[routine.function])
-    yield page.style.title(f"{name or f'[{LABELS[source]}]'}  0x{start:08x}  {path}")
+    yield page.style.title(f"{name}  0x{start:08x}  {path}")
     yield _total(page, routine)
     title, figures = _figures(page, routine)
     shown = np.flatnonzero(near_hits(routine.counted, _CONTEXT))

@@ -121,6 +121,11 @@ def rank_column(estimates: RowEstimates) -> list[str]:
     ]
 
 
+def microseconds(seconds: float) -> str:
+    """Return a time in µs, where it is known."""
+    return NO_TIME if math.isnan(seconds) else f"{seconds * 1e6:.3f}"
+
+
 def percent(share: float, digits: int) -> str:
     """Return a share of 0 to 1 as a percentage."""
     return f"{share * 100.0:.{digits}f}%"

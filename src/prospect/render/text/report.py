@@ -112,7 +112,7 @@ def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterato
 
 
 def _pages(reports: list[EventReport], style: Style) -> list[Page]:
-    return [Page(*report, _figures(report.event), style) for report in reports]
+    return [Page(**vars(report), figures=_figures(report.event), style=style) for report in reports]
 
 
 def _figures(event: EventView) -> Figures:

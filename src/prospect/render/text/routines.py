@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.naming import LABELS, NameSource
+from prospect.profile.naming import NameSource
+from prospect.profile.routine_names import shown_name
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import (
@@ -148,10 +149,9 @@ class RoutineFormatter:
         functions = self._profile.functions
         address = f"0x{int(functions.address[function]):08x}"
         path = self._paths[int(functions.object_index[function])]
-        name = escaped(functions.name[function])
-        if not name:
-            reason = LABELS[NameSource(int(functions.source[function]))]
-            return _Cells(address, f"[{reason}]", "-", "-", path)
+        name = escaped(shown_name(functions, function))
+        if not functions.name[function]:
+            return _Cells(address, name, "-", "-", path)
         bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
         is_bracket = int(functions.source[function]) in _BRACKETS
         short = _shortened_bracket(name) if is_bracket else shortened(name, _NAME_WIDTH)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.profile.portions import ROUNDING_S
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import NO_TIME, counted, percent_column, percent_digits
+from prospect.render.text.numbers import counted, microseconds, percent_column, percent_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _SAMPLED = (Column("Pcnt"), Column("Hits"), Column("Secs"))
 _COUNTED = (Column("Calls"), Column("Secs inside"), Column("Mean usec"))
 _CALL = Column("System call", right=False)
-# As in `profile.routines`: a product with 1e-9 may fall short of a threshold by a rounding error.
-_ROUNDING_S = 1e-12
 # What estimates call the whole system instead of the row of a process.
 _SYSTEM = -1
 
@@ -64,7 +62,7 @@ def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterato
 
 def _shown(rows: SyscallRows, threshold_s: float, event: EventView) -> NDArray[np.bool_]:
     """Return bool[c]: calls whose time, sampled or inside, reaches the threshold."""
-    least_s = threshold_s - _ROUNDING_S
+    least_s = threshold_s - ROUNDING_S
     if not event.has_time:
         return np.ones(len(rows), np.bool_)
     return (rows.sampled_s >= least_s) | (rows.time_s >= least_s)
@@ -90,10 +88,6 @@ def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64
         cells += [
             [str(calls) for calls in rows.calls.take(chosen).tolist()],
             [f"{seconds:.6f}" for seconds in rows.time_s.take(chosen).tolist()],
-            [_microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()],
+            [microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()],
         ]
     yield from table_lines([*columns, _CALL], [*cells, [escaped(name) for name in names]])
-
-
-def _microseconds(seconds: float) -> str:
-    return NO_TIME if math.isnan(seconds) else f"{seconds * 1e6:.3f}"

@@ -21,7 +21,7 @@ function fillRoutine() {
     ...(view.block.has_stacks ? [make("div.pair", {},
       arcTable("Called by", callersOf(view.event, view.sums, frame)),
       arcTable("Calls", calleesOf(view.event, view.sums, frame)))] : []),
-    ...codeOfFrame(label, object),
+    ...codeOfFrame(frame),
   );
 }
 
@@ -31,7 +31,7 @@ function arcTable(title, arcs) {
     ...roughBar(arc.total, arc.hits), share: arc.total / (view.sums.total[0] || 1),
   })).sort((a, b) => b.value - a.value);
   const columns = [text("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)")];
-  return sortableTable(title, columns, rows, chooseRow);
+  return sortableTable(title, columns, rows, chooseRow, CALLS_AT_FIRST);
 }
 
 /** Disassembled routines of the report under the filter. */
@@ -51,21 +51,36 @@ function codePanel() {
     const title = make("summary", {}, make("b", {}, shown(labelOf(routine))), ` ${timeText(routine.seconds, routine.error_s, view.digits)} s, ${shown(routine.process)}`);
     const box = make("details", { open: nth === 0 }, title);
     // Made when it is opened: there may be thousands of instructions.
-    const fill = () => box.open && box.children.length === 1 && box.append(codeTable(routine));
+    const fill = () => box.open && box.children.length === 1 && box.append(codeTable(routine, view.source));
     box.addEventListener("toggle", fill);
     fill();
     return box;
   });
 }
 
-function codeOfFrame(label, object) {
+function codeOfFrame(frame) {
+  const { label, object } = frameNames(view.block, frame);
   const routine = codeRoutines().find((one) => labelOf(one) === label && one.object === object);
-  return routine ? [make("h3", {}, "Instructions with hits"), codeTable(routine)] : [];
+  if (routine) return [make("h3", {}, "Instructions with hits"), codeTable(routine, view.source)];
+  return codeOf && frame < view.block.labels.length ? [codeOnDemand(frame)] : [];
 }
 
-function codeTable(routine) {
+/** A place for instructions that are asked for now. */
+function codeOnDemand(frame) {
+  const box = make("div.code", {}, make("p.quiet", { role: "status" }, "Reading its instructions …"));
+  codeOf(view.base.index, frame).then(
+    ({ routines, source, reason }) => box.replaceChildren(
+      make("h3", {}, "Instructions with hits, of all processes and the whole interval"),
+      ...(reason ? [make("p.quiet", {}, shown(reason))] : []),
+      ...routines.map((routine) => codeTable(routine, source))),
+    (error) => box.replaceChildren(make("p.warning", {}, error.message)),
+  );
+  return box;
+}
+
+function codeTable(routine, source) {
   if (routine.no_instructions_because) return make("p.quiet", {}, shown(routine.no_instructions_because));
-  const lines = sourceOf(routine);
+  const lines = sourceOf(routine, source);
   const rows = routine.instructions.map((row) => ({
     ...row, value: row.seconds, half: row.error_s, low: null, high: null,
     line: lines.get(row.address), at: hexadecimal(row.address),
@@ -82,8 +97,7 @@ function codeTable(routine) {
 
 const hexadecimal = (address) => BigInt(address).toString(16);
 
-function sourceOf(routine) {
-  const { files, routines } = view.source;
+function sourceOf(routine, { files, routines }) {
   const found = routines.find((one) => one.address === String(routine.address) && one.name === routine.name);
   return new Map((found ? found.lines : []).map(([address, file, line, source]) =>
     [address, { place: `${fileName(files[file])}:${line}`, source }]));
@@ -112,7 +126,7 @@ function factsPanel() {
   return [
     factList("Run", facts),
     sentences("Notes", [...notes, ...view.figures.remarks_on_errors]),
-    factList("Statistics", Object.entries(statistics).map(([name, value]) => [name, countText(value)])),
+    factList("Statistics", Object.entries(statistics).map(([name, value]) => [name.replaceAll("_", " "), countText(value)])),
     agreementTable(),
     sortableTable("Where names came from", [text("Source", (row) => row.label), ...timeColumns(quality), text("Remedy", (row) => row.remedy)], quality, null),
   ];
@@ -120,9 +134,6 @@ function factsPanel() {
 
 const factList = (title, pairs) => make("div", {}, make("h3", {}, title),
   make("dl.facts", {}, ...pairs.flatMap(([name, value]) => [make("dt", {}, shown(name)), make("dd", {}, shown(value))])));
-
-const sentences = (title, lines) => make("div", {}, make("h3", {}, title),
-  make("ul", {}, ...lines.map((line) => make("li", {}, shown(line)))));
 
 /** Sampled time beside the kernel's own accounting. */
 function agreementTable() {

@@ -23,7 +23,7 @@ function startHeat() {
 }
 
 function drawHeat() {
-  if (!view.event || !view.block.has_times) return;
+  if (!view.base || !view.block.has_times) return;
   heat.lanes = sortedLanes().slice(0, MOST_LANES);
   heat.width = byId("time").clientWidth;
   heat.label = Math.min(Math.max(heat.width * 0.16, 64), 150);
@@ -34,17 +34,26 @@ function drawHeat() {
   heat.lanes.forEach((row, nth) => drawLane(draw, row, nth * LANE, most));
   drawAxis(draw, heat.lanes.length * LANE);
   if (view.filter.span) drawSpan(draw, view.filter.span);
+  describeHeat(most);
+}
+
+/** The map in words, for those who do not see it. */
+function describeHeat(most) {
+  const whole = most * view.base.data.stretches || 1;
+  const rows = heat.lanes.slice(0, 8).map((row) => `${shown(laneName(row.lane)).trim()} ${Math.round((100 * row.sum) / whole)} %`);
+  const span = view.filter.span ? `, ${spanText(view.filter.span)} selected` : "";
+  heat.canvas.setAttribute("aria-label", `Samples by time${span}. How busy: ${rows.join(", ")}. Arrow keys select a stretch.`);
 }
 
 function sortedLanes() {
-  const lanes = laneWeights(view.event, view.filter, view.lanes);
+  const lanes = laneWeights(view.base, view.filter, view.lanes);
   return lanes.sort(view.lanes === "cpu" ? (a, b) => a.lane - b.lane : (a, b) => b.sum - a.sum);
 }
 
 /** What a lane can weigh in one stretch: all of its time; without time, the most there is. */
 function fullWeight() {
-  const { data, block } = view.event;
-  if (data.has_time) return block.end_ns / 1e9 / data.stretches;
+  const { data } = view.base;
+  if (data.has_time) return (data.end_ns - data.begin_ns) / 1e9 / data.stretches;
   return heat.lanes.reduce((most, row) => row.weights.reduce((a, b) => Math.max(a, b), most), 0) || 1;
 }
 
@@ -56,7 +65,7 @@ function laneName(lane) {
   return `${comms[threads.comm[lane]]} ${tid <= 4194304 ? tid : ""}`;
 }
 
-const stretchWidth = () => (heat.width - heat.label) / view.event.data.stretches;
+const stretchWidth = () => (heat.width - heat.label) / view.base.data.stretches;
 
 function drawLane(draw, row, y, most) {
   const isChosen = view.filter.lane && view.filter.lane.row === row.lane;
@@ -77,12 +86,12 @@ function drawLane(draw, row, y, most) {
 }
 
 function drawAxis(draw, y) {
-  const seconds = view.block.end_ns / 1e9;
+  const [begin, seconds] = [view.base.data.begin_ns / 1e9, (view.base.data.end_ns - view.base.data.begin_ns) / 1e9];
   const step = axisStep(seconds / Math.max((heat.width - heat.label) / 80, 1));
   draw.fillStyle = colour("--quiet");
-  for (let at = 0; at <= seconds; at += step) {
+  for (let at = Math.ceil(begin / step) * step; at <= begin + seconds; at += step) {
     const text = `${+at.toFixed(6)} s`;
-    const x = heat.label + (at / seconds) * (heat.width - heat.label);
+    const x = heat.label + ((at - begin) / seconds) * (heat.width - heat.label);
     if (x + draw.measureText(text).width > heat.width) break;
     draw.fillRect(x, y, 1, 4);
     draw.fillText(text, x + 3, y + AXIS / 2 + 1);
@@ -111,7 +120,7 @@ function drawSpan(draw, [first, last]) {
 function stretchAt(pointer) {
   const x = pointer.clientX - heat.canvas.getBoundingClientRect().left;
   if (x < heat.label) return -1;
-  return Math.min(Math.floor((x - heat.label) / stretchWidth()), view.event.data.stretches - 1);
+  return Math.min(Math.floor((x - heat.label) / stretchWidth()), view.base.data.stretches - 1);
 }
 
 function beginSpan(pointer) {
@@ -149,13 +158,20 @@ function moveSpan(event) {
   if (!step) return;
   event.preventDefault();
   event.stopPropagation();
-  const most = view.event.data.stretches - 1;
+  const most = view.base.data.stretches - 1;
   const [first, last] = view.filter.span || [0, Math.floor(most / 8)];
   if (event.shiftKey) refilter({ span: [first, Math.min(Math.max(last + step, first), most)] });
   else if (first + step >= 0 && last + step <= most) refilter({ span: [first + step, last + step] });
 }
 
-function spanText([first, last]) {
-  const each = view.block.end_ns / 1e9 / view.event.data.stretches;
-  return `${(first * each).toFixed(3)} s to ${((last + 1) * each).toFixed(3)} s`;
+function spanText(span) {
+  const { begin_ns: begin, end_ns: end } = spanTimes(span);
+  return `${(begin / 1e9).toFixed(3)} s to ${(end / 1e9).toFixed(3)} s`;
+}
+
+/** The times in which samples of some stretches were taken, the end excluded. */
+function spanTimes([first, last]) {
+  const { begin_ns: begin, end_ns: end, stretches } = view.base.data;
+  const at = (stretch) => begin + Math.ceil((stretch * (end - begin)) / stretches);
+  return { begin_ns: at(first), end_ns: at(last + 1) };
 }

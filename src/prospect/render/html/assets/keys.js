@@ -1,13 +1,17 @@
 // The keyboard: / searches, arrows move, Enter zooms, Escape goes back, ? helps.
 
-function startKeys() {
+const keyboard = { clear: null };
+
+/** Listen to the keyboard. @param {function} clear gives up the last selection there is */
+function startKeys(clear) {
+  keyboard.clear = clear;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
     if (event.target === byId("search")) return keyInSearch(event);
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     const isControl = /^(BUTTON|SUMMARY|TR)$/.test(event.target.tagName);
     if (isControl && event.key === "Enter") return;
-    const act = KEYS[event.key];
+    const act = KEYS[event.key] || (view.event && PICTURE_KEYS[event.key]);
     if (act) {
       event.preventDefault();
       act();
@@ -16,9 +20,13 @@ function startKeys() {
 }
 
 const KEYS = {
-  "/": () => byId("search").select(),
   "?": () => byId("help").showModal(),
   t: () => changeTheme(),
+};
+
+/** What needs a picture. */
+const PICTURE_KEYS = {
+  "/": () => byId("search").select(),
   Escape: () => goBack(),
   Enter: () => {
     chooseFrame(view.event.frame[view.row]);
@@ -32,12 +40,8 @@ const KEYS = {
 
 /** To the widest of what the row calls. */
 function moveDown() {
-  const { event, sums, row } = view;
-  let best = -1;
-  for (let i = row + 1; i < event.end[row]; i = event.end[i]) {
-    if (sums.total[i] > (best < 0 ? 0 : sums.total[best])) best = i;
-  }
-  if (best >= 0) moveTo(best);
+  const [widest] = calledRows(view.row);
+  if (widest !== undefined) moveTo(widest);
 }
 
 /** To the next on one side that has time and the same depth. */
@@ -50,10 +54,10 @@ function moveAside(step) {
 
 /** Back by one step: out of the zoom, then of the routine, then of the selection. */
 function goBack() {
-  const { event, focus, filter } = view;
+  const { event, focus } = view;
   if (focus > 0) focusOn(event.parent[focus]);
   else if (view.frame >= 0) chooseFrame(-1);
-  else if (filter.span || filter.lane) refilter({ span: null, lane: null });
+  else keyboard.clear();
 }
 
 function keyInSearch(event) {

@@ -1,18 +1,18 @@
-// Unpacks the data, fills the controls and starts the parts of the page.
+// The report's page: fills its controls and starts its parts.
 
-async function startPage() {
-  setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  const [report, source, stacks] = await Promise.all(["report", "source", "stacks"].map(unpacked));
+openPage(["report", "source", "stacks"], (report, source, stacks) => {
   view.report = documentOf(report);
   view.source = documentOf(source);
   view.block = columnsOf(stacks);
-  fillHead();
-  fillWarnings();
+  const { run, warnings } = view.report;
+  startHead(run.command.join(" ") || run.origin, warnings);
+  showRun(run);
   fillControls();
-  startFlame();
+  startFlame(reportLook);
   startHeat();
   startPanels();
-  startKeys();
+  startKeys(clearSelection);
+  startParts();
   on("sums", showSelection);
   const hasSamples = view.block.events.length > 0;
   byId("stacks").hidden = byId("tables").hidden = !hasSamples;
@@ -20,26 +20,14 @@ async function startPage() {
   byId("state").hidden = hasSamples;
   byId("state").textContent = "No samples.";
   if (hasSamples) showEvent(0);
-  byId("main").setAttribute("aria-busy", "false");
-  requestAnimationFrame(() => performance.mark("opened"));
-}
+});
 
-function fillHead() {
-  const { run } = view.report;
-  const title = shown(run.command.join(" ") || run.origin);
-  document.title = `${title} - Prospect`;
-  byId("title").textContent = title;
+function showRun(run) {
   const started = run.started_at ? new Date(run.started_at * 1000).toLocaleString() : "";
   byId("run").textContent = [
     `${run.wall_seconds.toFixed(3)} s`, run.hostname, `${run.cpus} CPUs`, run.cpu_description, started,
     run.recorder,
   ].filter(Boolean).map(shown).join(" · ");
-}
-
-function fillWarnings() {
-  const { warnings } = view.report;
-  byId("warnings").hidden = !warnings.length;
-  byId("warnings").replaceChildren(...warnings.map((line) => make("p.warning", {}, shown(line))));
 }
 
 function fillControls() {
@@ -55,12 +43,10 @@ function fillControls() {
   view.filter.scope = wanted in scopes ? wanted : "all";
   byId("scope").value = view.filter.scope;
   byId("scope").addEventListener("change", (event) => setScope(event.target.value, -1));
-  byId("search").addEventListener("input", (event) => search(event.target.value));
-  byId("theme").addEventListener("click", changeTheme);
-  byId("help-open").addEventListener("click", () => byId("help").showModal());
   byId("selection-clear").addEventListener("click", () => {
     const scope = view.filter.scope === "process" ? "all" : view.filter.scope;
-    refilter({ span: null, lane: null });
+    Object.assign(view.filter, { span: null, lane: null });
+    if (isCloser()) showEvent(view.base.index);
     setScope(scope, -1);
   });
 }
@@ -81,25 +67,10 @@ function setScope(scope, process) {
 function showSelection() {
   const { span, lane } = view.filter;
   const parts = [
-    span && spanText(span), lane && shown(laneName(lane.row)),
+    span ? spanText(span) : isCloser() && spanText([0, view.base.data.stretches - 1]), lane && shown(laneName(lane.row)),
     view.filter.scope === "process" && shown(view.block.processes[view.filter.process].slice(0, 2).join(" ")),
   ].filter(Boolean);
   byId("selection").hidden = !parts.length;
   byId("selection-text").textContent =
     `Only ${parts.join(", ")}: ${weightText(view.sums.total[0], view.sums.totalHits[0])}`;
 }
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  tell("theme");
-}
-
-const changeTheme = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-
-startPage().catch((error) => {
-  byId("state").hidden = false;
-  byId("state").textContent = typeof DecompressionStream === "undefined"
-    ? "This browser cannot unpack the page: it needs DecompressionStream (Chromium 80, Firefox 113, Safari 16.4)."
-    : `This page could not be shown: ${error.message}`;
-  throw error;
-});

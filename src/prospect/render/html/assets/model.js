@@ -6,6 +6,15 @@
 /** Prepare one event of the block: what filters and sums need. */
 function openEvent(block, index) {
   const data = block.events[index];
+  const cells = data.cells;
+  const node = new Uint32Array(cells.count.length);
+  for (let i = 0, at = 0; i < node.length; i++) node[i] = at += cells.node_step[i];
+  const weight = data.has_time ? timesOf(data) : Float64Array.from(cells.count);
+  return { ...openTree(block, data), index, cells, node, weight };
+}
+
+/** Find the caller of each row of a tree, and the end of its subtree. */
+function openTree(block, data) {
   const { frame, depth } = data;
   const size = frame.length;
   const parent = new Int32Array(size).fill(-1);
@@ -16,11 +25,7 @@ function openEvent(block, index) {
     if (open.length) parent[i] = open[open.length - 1];
     open.push(i);
   }
-  const cells = data.cells;
-  const node = new Uint32Array(cells.count.length);
-  for (let i = 0, at = 0; i < node.length; i++) node[i] = at += cells.node_step[i];
-  const weight = data.has_time ? timesOf(data) : Float64Array.from(cells.count);
-  return { block, index, data, frame, depth, parent, end, size, cells, node, weight };
+  return { block, data, frame, depth, parent, end, size };
 }
 
 /** The seconds of each cell. */
@@ -71,12 +76,36 @@ function selected(event, filter) {
     contextWeight[context[i]] += event.weight[i];
     contextHits[context[i]] += count[i];
   }
-  const [total, totalHits] = [own.slice(), ownHits.slice()];
+  return { ...withTotals(event, own, ownHits), contextWeight, contextHits };
+}
+
+/** Weights and hits of rows of a tree, alone and with all that they call. */
+function withTotals(event, own, ownHits) {
+  const [total, totalHits] = [Float64Array.from(own), Float64Array.from(ownHits)];
   for (let i = event.size - 1; i > 0; i--) {
     total[event.parent[i]] += total[i];
     totalHits[event.parent[i]] += totalHits[i];
   }
-  return { own, ownHits, total, totalHits, contextWeight, contextHits };
+  return { own, ownHits, total, totalHits };
+}
+
+/** The frames from the outermost, which is a thread's name, to a row's own. */
+function pathOf(event, row) {
+  const path = [];
+  for (let i = row; i > 0; i = event.parent[i]) path.unshift(event.frame[i]);
+  return path;
+}
+
+/** Follow a path as far as it leads. */
+function rowAtPath(event, path) {
+  let row = 0;
+  for (const frame of path) {
+    let next = row + 1;
+    while (next < event.end[row] && event.frame[next] !== frame) next = event.end[next];
+    if (next >= event.end[row]) break;
+    row = next;
+  }
+  return row;
 }
 
 /** Where each row of the tree begins, siblings beside each other. @returns {Float64Array} */

@@ -1,4 +1,4 @@
-// What stands beside the pictures: the answer in short, tables, the chosen routine and its code.
+// The tables below the pictures.
 
 const TABS = {
   routines: ["Routines", routinesPanel],
@@ -6,6 +6,7 @@ const TABS = {
   causes: ["Kernel causes", causesPanel],
   calls: ["System calls", syscallsPanel],
   totals: ["With callees", totalsPanel],
+  waiting: ["Waiting", waitingPanel],
   code: ["Code", codePanel],
   facts: ["Facts", factsPanel],
 };
@@ -21,23 +22,14 @@ function startPanels() {
 }
 
 function fillPanel() {
-  const tabs = Object.entries(TABS).filter(([name]) => hasPanel(name));
-  byId("tabs").replaceChildren(...tabs.map(([name, [title]]) =>
-    make("button", {
-      type: "button", role: "tab", "aria-selected": String(name === panels.shown), id: `tab-${name}`,
-      onclick: () => showPanel(name),
-    }, title)));
+  const shownTabs = Object.entries(TABS).filter(([name]) => hasPanel(name));
+  fillTabs(shownTabs.map(([name, [title]]) => [name, title]), panels, fillPanel);
   byId("panel").replaceChildren(...[TABS[panels.shown][1]()].flat());
-}
-
-function showPanel(name) {
-  panels.shown = name;
-  fillPanel();
-  byId(`tab-${name}`).focus();
 }
 
 function hasPanel(name) {
   if (name === "calls") return Boolean(view.figures.system_calls);
+  if (name === "waiting") return Boolean(view.report.waiting);
   if (name === "totals") return Boolean(view.report.calls && view.report.calls.length);
   if (name === "code") return codeRoutines().length > 0;
   return true;
@@ -52,9 +44,6 @@ function originNote() {
       : "Waits, each measured from its beginning to its end, added up on this page.";
   return make("p.quiet", {}, text);
 }
-
-const text = (title, value, hint) => ({ title, value, cell: (row) => shown(String(value(row) ?? "")), hint });
-const number = (title, value, cell, hint) => ({ title, value, cell, hint, isNumber: true });
 
 /** Columns of time and hits that most tables share. */
 function timeColumns(rows, title = "Time (s)", shareHint = "") {
@@ -79,7 +68,7 @@ function routinesPanel() {
     { ...text("Routine", (row) => row.label), cell: (row) => make("b", {}, shown(row.label)) },
     ...timeColumns(rows, "Self (s)", "of this part of this process"),
     ...(isWhole() ? [text("In", (row) => row.portion), text("Process", (row) => row.process)] : []),
-    text("Object", (row) => row.object),
+    path("Object", (row) => row.object),
   ];
   const left = rows.length ? "" : "No routine passes the thresholds. ";
   return [originNote(), make("p.quiet", {}, left), sortableTable("Routines by their own time", columns, rows, chooseRow)];
@@ -166,78 +155,8 @@ function totalsPanel() {
   const columns = [
     text("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)"),
     number("Self (s)", (row) => row.self.value, (row) => timeText(row.self.value, row.self.half, view.digits)),
-    text("Object", (row) => row.object),
+    path("Object", (row) => row.object),
   ];
   return [make("p.quiet", {}, "Routines with all that they call, of the whole interval: the figures of prospect calls."),
     sortableTable("Routines with what they call", columns, rows, chooseRow)];
-}
-
-/** The answer in short: the hottest routine, who calls it, what the kernel did, and how sure that is. */
-function fillAnswer() {
-  const rows = currentRoutines();
-  const lines = [hottestLine(rows), callersLine(rows[0]), view.isReported ? kernelLine() : null, ...waitingLines()].filter(Boolean);
-  byId("answer").replaceChildren(make("h2", {}, "In short"), make("ul", {}, ...lines));
-  byId("answer").hidden = false;
-}
-
-function hottestLine(rows) {
-  const [first, second] = rows;
-  if (!first) return make("li", {}, "No routine passes the thresholds.");
-  const name = make("button.link", { type: "button", onclick: () => chooseRow(first) }, shown(first.label));
-  const time = view.event.data.has_time ? `${timeText(first.value, first.half, view.digits)} s` : `${countText(first.hits)} hits`;
-  const place = first.process ? `, in ${shown(first.process.trim())}` : "";
-  return make("li", {}, `${view.isReported ? "Hottest routine" : "Most in"}: `, name, ` with ${time} of its own${place} (${shown(fileName(first.object))}). `, surety(first, second));
-}
-
-/** How sure the first place is. */
-function surety(first, second) {
-  if (!second) return "";
-  if (first.low === null || second.high === null) return "";
-  // Rows of one table have been compared by the report; others only have their intervals.
-  const isOneTable = !first.isRough && first.process === second.process && first.portion === second.portion;
-  const isClose = isOneTable ? second.above === first.label : second.high > first.low;
-  const bars = first.isRough ? "rough bars" : "95 %";
-  return isClose
-    ? `It cannot be told from the next, ${shown(second.label)}, at ${bars}.`
-    : `It leads the next, ${shown(second.label)}, by more than chance at ${bars}.`;
-}
-
-function callersLine(first) {
-  const frame = first ? first.frame ?? frameOf(first) : -1;
-  if (frame < 0 || !view.block.has_stacks) return null;
-  const rows = callersOf(view.event, view.sums, frame).sort((a, b) => b.total - a.total).slice(0, 3);
-  const all = rows.reduce((sum, row) => Math.max(sum, row.total), 0) ? weightThrough(view.event, view.sums, (f) => f === frame) : 0;
-  if (!all) return null;
-  const parts = rows.map((row) => `${shown(frameNames(view.block, row.key).label)} (${shareText(row.total / all, row.hits)})`);
-  return make("li", {}, `It is called by ${parts.join(", ")}.`);
-}
-
-function kernelLine() {
-  const rows = isWhole() ? reportCauses(view.figures, view.block, view.filter) : selectedCauses(view.event, view.sums);
-  const busy = rows.filter((row) => row.kind !== "idle").sort((a, b) => b.hits - a.hits).slice(0, 3);
-  if (!busy.length) return null;
-  const parts = busy.map((row) => `${shown(row.label)} ${view.event.data.has_time ? `${timeText(row.value, row.half, view.digits)} s` : countText(row.hits)}`);
-  return make("li", {}, `In the kernel mostly: ${parts.join(", ")}.`);
-}
-
-/** What threads waited for: off the CPU, where that was recorded, and inside system calls. */
-function waitingLines() {
-  return [...view.block.events.keys()].map(offCpuLine).concat(insideLine());
-}
-
-/** Of an event of waits, the system calls that blocked. */
-function offCpuLine(index) {
-  const { name } = view.block.events[index];
-  if (view.report.events.some((event) => event.name === name) || index === view.event.index) return null;
-  const event = openEvent(view.block, index);
-  const sums = selected(event, { ...view.filter, span: null, lane: null });
-  const rows = selectedCauses(event, sums).sort((a, b) => b.value - a.value).slice(0, 3);
-  const parts = rows.map((row) => `${shown(row.label)} ${row.value.toFixed(view.digits)} s`);
-  return parts.length ? make("li", {}, `Off the CPU (${shown(name)}): ${parts.join(", ")}. Choose it as event to see where.`) : null;
-}
-
-function insideLine() {
-  const rows = (view.figures.system_calls || []).filter((row) => row.inside_s).sort((a, b) => b.inside_s - a.inside_s).slice(0, 3);
-  if (!rows.length) return null;
-  return make("li", {}, `Time inside system calls, waiting included, of the whole system: ${rows.map((row) => `${shown(row.name)} ${row.inside_s.toFixed(3)} s in ${countText(row.calls)} calls`).join(", ")}.`);
 }

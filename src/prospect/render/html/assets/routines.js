@@ -3,7 +3,7 @@
 const MOST_LIKELY_Z = 1.96; // of the normal distribution: 95 %
 
 /** Whether figures are those of the report: the whole interval of every CPU and thread. */
-const isWhole = () => view.isReported && !view.filter.span && !view.filter.lane;
+const isWhole = () => view.isReported && !view.filter.span && !view.filter.lane && !isCloser();
 
 /** A rough error bar: as if samples fell at random. Waits are measured one by one and have none. */
 const roughHalf = (weight, hits) => (hits > 0 && view.isReported ? (MOST_LIKELY_Z * weight) / Math.sqrt(hits) : null);

@@ -1,6 +1,11 @@
 // Sortable tables whose times have error bars drawn as whiskers.
 
 const ROWS_AT_FIRST = 60;
+const CALLS_AT_FIRST = 12;
+
+const text = (title, value, hint) => ({ title, value, cell: (row) => shown(String(value(row) ?? "")), hint });
+const path = (title, value) => ({ ...text(title, value), isPath: true });
+const number = (title, value, cell, hint) => ({ title, value, cell, hint, isNumber: true });
 
 /**
  * Make a table.
@@ -8,9 +13,10 @@ const ROWS_AT_FIRST = 60;
  * @param {object[]} columns: `title`; `value(row)` sorts, `cell(row)` is shown; `isNumber`
  * @param {object[]} rows in the order of the report
  * @param {function} choose called with the row that is clicked or entered, or null
+ * @param {number} most rows that are shown at first
  */
-function sortableTable(caption, columns, rows, choose) {
-  const state = { sorted: null, isDescending: true, most: ROWS_AT_FIRST };
+function sortableTable(caption, columns, rows, choose, most = ROWS_AT_FIRST) {
+  const state = { sorted: null, isDescending: true, most };
   const body = make("tbody");
   const more = make("button.more", { type: "button" });
   const heads = columns.map((column) => headOf(column, () => sortBy(column)));
@@ -61,7 +67,7 @@ function sortedRows(rows, column, isDescending) {
 function rowElement(row, columns, choose) {
   const cells = columns.map((column) => {
     const shownCell = column.cell ? column.cell(row) : column.value(row);
-    return make(column.isNumber ? "td.number" : "td", {}, shownCell ?? "");
+    return make(column.isNumber ? "td.number" : column.isPath ? "td.path" : "td", {}, shownCell ?? "");
   });
   const element = make("tr", { tabIndex: choose ? 0 : -1 }, ...cells);
   if (choose) {
@@ -117,3 +123,6 @@ function markCell(row) {
   }
   return make("span", {}, ...marks);
 }
+
+const sentences = (title, lines) => make("div", {}, make("h3", {}, title),
+  make("ul", {}, ...lines.map((line) => make("li", {}, shown(line)))));

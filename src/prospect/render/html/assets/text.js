@@ -13,6 +13,16 @@ function shown(name) {
 
 const fileName = (path) => path.slice(path.lastIndexOf("/") + 1) || path;
 
+/** A number with so many digits behind the point; what lies halfway goes to the even digit. */
+function fixed(value, digits) {
+  // Only a whole number of so many halvings lies halfway between two such numbers.
+  const halves = value * 2 ** (digits + 1);
+  const doubled = value * 2 * 10 ** digits;
+  if (!Number.isInteger(halves) || !Number.isInteger(doubled) || doubled % 2 === 0) return value.toFixed(digits);
+  const even = 2 * Math.round(Math.abs(doubled) / 4);
+  return (value < 0 ? "-" : "") + (even / 10 ** digits).toFixed(digits);
+}
+
 /** How many digits an error bar leaves behind the point: two of its own up to 3.5, else one. */
 function barDigits(half) {
   if (!(half > 0) || !isFinite(half)) return 6;
@@ -29,14 +39,14 @@ function hitDigits(hits, seconds) {
 
 /** A time with its error bar: "1.23 ± 0.04", in seconds. */
 function timeText(seconds, half, digits) {
-  if (half === null || half === undefined || !(seconds > 0)) return seconds.toFixed(digits);
+  if (half === null || half === undefined || !(seconds > 0)) return fixed(seconds, digits);
   const fewer = Math.min(barDigits(half), digits);
-  return `${seconds.toFixed(fewer)} ± ${half.toFixed(fewer)}`;
+  return `${fixed(seconds, fewer)} ± ${fixed(half, fewer)}`;
 }
 
 /** A share with the digits that its number of hits supports. */
 function shareText(share, hits) {
-  return `${(share * 100).toFixed((hits >= 1e3) + (hits >= 1e6))} %`;
+  return `${fixed(share * 100, (hits >= 1e3) + (hits >= 1e6))} %`;
 }
 
 const countText = (number) => number.toLocaleString("en");

@@ -1,15 +1,4 @@
-// The data blocks of the page → objects and typed arrays.
-
-/** Unpack one data block. @returns {Promise<ArrayBuffer>} */
-async function unpacked(name) {
-  const element = document.getElementById(`data-${name}`);
-  const text = atob(element.textContent);
-  element.remove();
-  const packed = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
-  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(plain).arrayBuffer();
-}
+// Bytes of the page's data → objects and typed arrays.
 
 /**
  * Parse a JSON document. Numbers of 64 bits do not fit in a JavaScript number: those of addresses
@@ -21,7 +10,9 @@ function documentOf(buffer) {
   return JSON.parse(text.replace(new RegExp(`("(?:${names})": )(\\d+)`, "g"), '$1"$2"'));
 }
 
-const COLUMN_TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
+const COLUMN_TYPES = {
+  u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array, f8: Float64Array,
+};
 
 /** Read a block of columns: its header, with typed arrays in place of the places of columns. */
 function columnsOf(buffer) {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.call_forest import levels, subtree_ranges, subtree_sums
+from prospect.profile.call_forest import subtree_ranges
 from prospect.profile.frames import NamedForest
 
 if TYPE_CHECKING:
@@ -56,44 +56,6 @@ def thread_forest(
         ),
         depth=np.append(0, depth),
         row_of_stack=np.searchsorted(key, leaves) + 1,
-    )
-
-
-def largest(tree: NamedForest, frames: int, hits: NDArray[np.int64], most: int) -> NamedForest:
-    """Return a tree of about `most` rows; stacks of smaller ones end in rows of LEFT_OUT.
-
-    Args:
-        tree: as from `thread_forest`.
-        frames: how many frames there are.
-        hits: i64[l] of each stack.
-        most: how many rows are kept, at most.
-    """
-    if len(tree) <= most:
-        return tree
-    sums = subtree_sums(tree, np.bincount(tree.row_of_stack, hits, len(tree)).astype(np.int64))
-    least = np.partition(sums, len(sums) - most)[len(sums) - most]
-    # No row has more than its caller: what is kept is kept with all its callers.
-    is_kept = sums > least
-    is_kept[0] = True
-    home = np.arange(len(tree))
-    for rows in levels(tree.depth)[1:]:
-        home[rows] = np.where(is_kept[rows], rows, home.take(tree.caller_index[rows]))
-    kept = np.flatnonzero(is_kept)
-    new_row = np.cumsum(is_kept) - 1
-    ends_above = ~is_kept.take(tree.row_of_stack)
-    rest, place = np.unique(home.take(tree.row_of_stack[ends_above]), return_inverse=True)
-    row_of_stack = new_row.take(home.take(tree.row_of_stack))
-    row_of_stack[ends_above] = len(kept) + place
-    caller = tree.caller_index.take(kept)
-    return NamedForest(
-        caller_index=np.concatenate(
-            (np.where(caller < 0, -1, new_row.take(caller)), new_row.take(rest))
-        ),
-        frame_index=np.append(
-            tree.frame_index.take(kept), np.full(len(rest), frames + LEFT_OUT, np.int64)
-        ),
-        depth=np.append(tree.depth.take(kept), tree.depth.take(rest) + 1),
-        row_of_stack=row_of_stack,
     )
 
 

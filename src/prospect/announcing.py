@@ -1,0 +1,27 @@
+"""What a stage says while it works, to whoever waits for it.
+
+A stage is given an `Announce` and tells it, in a few words and at most some times a second, what it
+is doing and how far it is: ``naming 14 of 62 objects: /usr/lib/libz.so.1``. It is told once for an
+object or for some 10,000 samples, never for each of them. Names in it are as they were found:
+whoever shows them makes them safe for a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Announce = Callable[[str], None]
+
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def silent(_news: str) -> None:
+    """Tell nobody."""
+
+
+def bytes_of(done: int, whole: int) -> str:
+    """Return how far it is, as ``1.2 of 3.3 GB``; without the end where that is 0 for unknown."""
+    scale, unit = next((one for one in _UNITS if max(done, whole) >= one[0]), (1.0, "bytes"))
+    if whole < done:
+        return f"{done / scale:.1f} {unit}"
+    return f"{done / scale:.1f} of {whole / scale:.1f} {unit}"

@@ -1,0 +1,72 @@
+"""``prospect top``: where the CPUs' time goes, live, in a terminal.
+
+Nothing here is on the way to a command's exec: numpy and all stages may be imported.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from prospect.cli.analysis import get_ready
+from prospect.cli.progress import Progress
+from prospect.cli.terminal import takes_escapes
+from prospect.errors import ProspectError, UsageError
+
+if TYPE_CHECKING:
+    from prospect.cli.option_table import Settings
+    from prospect.live.session import LiveSession
+
+_STANDARD_FILES = (0, 1, 2)
+# Without copies of stacks, which would cost more than all the rest.
+_CALL_GRAPH = "fp"
+_SIGNALLED = 128  # as a shell reports a signal
+
+
+def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) -> int:
+    """Sample the whole system and show it until a person ends it.
+
+    Raises:
+        ProspectError: there is no terminal, textual is not installed, or the system cannot be
+            sampled; before anything is shown.
+    """
+    if not all(map(takes_escapes, _STANDARD_FILES)):
+        raise UsageError(
+            "top needs a terminal for its input and its output; to profile everything for 10 s"
+            " into a file: prospect -V4 -f FILE sleep 10"
+        )
+    get_ready()
+    try:
+        from prospect.tui.app import TopApp
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(("textual", "rich")):
+            raise
+        raise ProspectError(
+            "prospect top needs textual: pip install 'prospect-profiler[tui]'"
+        ) from None
+    with closing(_session(settings, command_line)) as session:
+        # What is imported by now stays until the end: nothing of it has to be looked through.
+        gc.freeze()
+        gc.enable()
+        app = TopApp(session, use_cache=settings.use_cache)
+        app.run()
+    if app.failure:
+        raise app.failure
+    return _SIGNALLED + app.ended_by if app.ended_by else app.return_code or 0
+
+
+def _session(settings: Settings, command_line: tuple[str, ...]) -> LiveSession:
+    from prospect.live.session import LiveSession
+    from prospect.recording_events import RecordOptions
+
+    options = RecordOptions(
+        command=(),
+        frequency_hz=settings.frequency_hz,
+        clocks=settings.clocks,
+        command_line=command_line,
+        use_cache=settings.use_cache,
+        call_graph=settings.call_graph or _CALL_GRAPH,
+    )
+    with Progress("looking at what runs here"):
+        return LiveSession(options)

@@ -1,0 +1,113 @@
+"""``prospect view``: a recording as a page that a browser on this machine asks for.
+
+Nothing here is on the way to a command's exec: numpy and all stages may be imported.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from prospect.cli.analysis import get_ready, naming
+from prospect.cli.progress import Progress
+from prospect.cli.recordings import readable
+from prospect.cli.terminal import say
+from prospect.errors import ProspectError, UsageError
+
+if TYPE_CHECKING:
+    from prospect.assembly.later_code import LaterCode
+    from prospect.cli.option_table import Settings
+    from prospect.web.recording import ServedRecording
+    from prospect.web.server import LoopbackServer
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+    """Serve the recording that is named, a file or "-" for a pipe on stdin, until a signal ends it.
+
+    Raises:
+        ProspectError: the recording cannot be read, or the port not be had.
+    """
+    recording = readable(words[0] if words else "", "view")
+    if settings.opens_browser and os.geteuid() == 0:
+        raise UsageError("--open: not as root; open the address in your own browser")
+    served = _prepared(recording, settings)
+    gc.enable()
+    # Garbage goes first, lest it keep files mapped that others want to write to. What was read
+    # stays until the end: nothing of it has to be looked through again.
+    gc.collect()
+    gc.freeze()
+    _serve(served, settings)
+    return 0
+
+
+def _prepared(recording: str, settings: Settings) -> ServedRecording:
+    get_ready()
+    from dataclasses import replace
+
+    from prospect import api
+    from prospect.assembly.code import code_of_report
+    from prospect.render.html import HtmlRenderer
+    from prospect.web.recording import CodeFinder, serve_profile
+
+    choice = code_of_report(settings.syntax, settings.disassembler, settings.gdb_processes)
+    found: list[LaterCode] = []
+    with Progress("reading the recording") as progress:
+        choices = replace(
+            naming(settings, progress),
+            lines=settings.inline,
+            stacks=True,
+            waits=True,
+            keep_code=found.append,
+        )
+        profile = api.read(recording, choices)
+        progress.tell("preparing the page")
+        renderer = HtmlRenderer(
+            settings.detail,  # type: ignore[arg-type]  # checked by the options' table
+            settings.user_threshold_s,
+            settings.kernel_threshold_s,
+        )
+        finder = CodeFinder(found[0] if found else None, choice)
+        return serve_profile(profile, renderer, finder)
+
+
+def _serve(served: ServedRecording, settings: Settings) -> None:
+    import secrets
+
+    from prospect.web.server import LoopbackServer
+    from prospect.web.site import Site
+
+    token = secrets.token_urlsafe()
+    try:
+        server = LoopbackServer(Site(served, token), settings.port)
+    except OSError as error:
+        raise ProspectError(f"--port {settings.port}: {error.strerror}") from error
+    address = f"http://127.0.0.1:{server.server_port}/{token}/"
+    with server, ExitStack() as stack:
+        if settings.opens_browser:
+            from prospect.web.browser import opened_in_browser
+
+            stack.enter_context(opened_in_browser(address))
+        _until_signalled(server, f"look at {address} (Ctrl-C ends it)")
+
+
+def _until_signalled(server: LoopbackServer, message: str) -> None:
+    """Serve until a signal comes that ends programs, unless it was ignored before."""
+    import threading
+
+    ending = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    # Blocked in this thread and in all that it starts, a signal waits until it is asked for.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        thread = threading.Thread(target=server.serve_forever, name="server")
+        thread.start()
+        say(message)
+        signal.sigwait(ending)
+        server.shutdown()
+        thread.join()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,1 @@
+"""A profile that goes on: records of the running kernel → a `Profile` of all that was seen."""

@@ -1,0 +1,92 @@
+"""Drained records, part by part → the profile of all that is remembered.
+
+Comes in: the bytes that were drained since the last part, and what a recording of just these would
+say of itself. Goes out: the part's profile, and that of all parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi.block import RecordBlock
+from prospect.assembly.clocks import clock_of_id
+from prospect.events.decode import decode
+from prospect.live.tasks import LiveTasks, pids_of
+from prospect.pipeline import PipelineOptions, profile_of_events
+from prospect.profile.joined import JoinedProfile
+from prospect.profile.model import BIRTH_PREEXISTING
+from prospect.symbols.kept_names import KeptNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.live.tasks import Birth
+    from prospect.profile.model import ProcessTable, Profile
+
+# What is forgotten when the memory is full.
+_FORGOTTEN_SHARE = 0.25
+
+
+class GrowingProfile:
+    """The profile of a session.
+
+    Attributes:
+        tasks: who runs, as of the last part.
+    """
+
+    def __init__(self, most_samples: int, *, stacks: bool, use_cache: bool) -> None:
+        self._most_samples = most_samples
+        self._options = PipelineOptions(
+            stacks=stacks, use_cache=use_cache, hints=False, debuginfod_s=0
+        )
+        self._names = KeptNames()
+        self._joined = JoinedProfile()
+        self.tasks = LiveTasks()
+
+    def add(self, data: bytes, info_of: Callable[[set[int] | None], RecordingInfo]) -> Profile:
+        """Take in a part; return its own profile.
+
+        Args:
+            data: whole records.
+            info_of: returns what a recording of these records says of itself, given of which
+                processes it has to tell.
+        """
+        info = info_of(set())
+        events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
+        pids = pids_of(events)
+        births = self.tasks.births(pids)
+        carried = self.tasks.carried(events, pids)
+        part = profile_of_events(carried, info_of(pids), self._options, self._names)
+        part = replace(part, processes=_with_births(part.processes, births))
+        self.tasks.take_in(events)
+        self._joined.add(part)
+        if len(self._joined) > self._most_samples:
+            self._forget()
+        return part
+
+    def profile(self) -> Profile:
+        """Return the profile of all that is remembered; at least one part was added."""
+        return self._joined.profile()
+
+    def clear(self) -> None:
+        """Forget all parts; who runs is still known."""
+        self._joined = JoinedProfile()
+
+    def _forget(self) -> None:
+        times = np.sort(self._joined.profile().samples.time_ns)
+        self._joined.forget_before(int(times[int(len(times) * _FORGOTTEN_SHARE)]))
+
+
+def _with_births(processes: ProcessTable, births: Mapping[int, Birth]) -> ProcessTable:
+    """Say of processes that ran before the part when and how their programs began."""
+    birth, start_ns = processes.birth.copy(), processes.start_ns.copy()
+    is_older = (birth == BIRTH_PREEXISTING) & (start_ns == 0)
+    for row in np.flatnonzero(is_older).tolist():
+        known = births.get(int(processes.pid[row]))
+        if known:
+            birth[row], start_ns[row] = known
+    return replace(processes, birth=birth, start_ns=start_ns)

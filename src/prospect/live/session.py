@@ -1,0 +1,333 @@
+"""A session of sampling that goes on until it is closed, and its profile so far, at any time.
+
+Comes in: the running kernel. Goes out: with each `advance` the profile of everything since the
+session, or its memory, began; and recordings of it. What was drained since the last call is a
+recording of its own for the pipeline: what stood before comes from `LiveTasks`, the profiles are
+joined by `profile.joined`. So the cost of a call depends on what happened since, not on how long
+the session lasts.
+
+CPUs are drained one after the other: of what happens in the tens of microseconds that this takes, a
+fork on one CPU may be drained after a sample of the child on another. Such a sample goes by its
+number in place of a name. The saved recording is sorted by time, and has none.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import select
+import threading
+import time
+from collections import deque
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prospect.capture.cpus import CpuWatch
+from prospect.capture.event_choice import SCOPE_SYSTEM
+from prospect.capture.machine import read_cpu_times
+from prospect.capture.procfs import read_setting
+from prospect.capture.ring_drain import RingDrain
+from prospect.capture.surroundings import describe_surroundings
+from prospect.capture.synthesis import FINISHED_ROUND
+from prospect.errors import CaptureError, ProspectError, RecordingError
+from prospect.live.growing import GrowingProfile
+from prospect.live.spool import Mark, Spool, copy_extents
+from prospect.outputs import RecordingFile
+from prospect.perfdata.writer import RecordingWriter
+from prospect.recording_document import Interval, describe_interval, recording_info
+from prospect.recording_events import open_events, with_rate
+from prospect.sampling_cost import sample_cost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.capture.cpu_events import EventSet
+    from prospect.profile.model import Profile
+    from prospect.recording_events import RecordOptions
+
+# The profile's memory: figures of many more samples change no more while one looks.
+_MOST_SAMPLES = 100_000
+_SPOOL_BYTES = 1 << 29
+# Over how many calls the session's own cost is measured.
+_COSTS = 6
+_NS = 1e-9
+_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """What is known at one moment.
+
+    Attributes:
+        profile: everything that is remembered, with samples, clocks, causes and stacks.
+        own_cpu_percent: what this process takes of one CPU, over the last calls.
+        sampling_cpu_percent: what taking samples takes of one CPU, of the processes that are
+            sampled; 0 where that cannot be measured.
+        kept_s: how long the time is that the profile is of.
+        lost: samples that the kernel could not deliver in that time.
+        limits: a sentence for each thing that cannot be seen and how to get it.
+    """
+
+    profile: Profile
+    own_cpu_percent: float
+    sampling_cpu_percent: float
+    kept_s: float
+    lost: int
+    limits: tuple[str, ...] = ()
+
+
+class _Drained:
+    """A sink that hands on what it takes: to the spool, and to whoever decodes it next.
+
+    Attributes:
+        pieces: what was drained since the last `take`.
+    """
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.pieces: list[bytes] = []
+
+    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+        self._spool.append(buffers)
+        self.pieces += map(bytes, buffers)
+
+    def take(self) -> bytes:
+        """Return what was drained since the last call."""
+        taken = b"".join(self.pieces)
+        self.pieces = []
+        return taken
+
+
+def _mark(lost: dict[int, int]) -> Mark:
+    return Mark(time.monotonic_ns(), time.time(), read_cpu_times(), lost)
+
+
+class LiveSession:
+    """Samples all CPUs from its making until `close`; one thread at a time may call it.
+
+    Attributes:
+        began_ns: when, in CLOCK_MONOTONIC.
+    """
+
+    def __init__(
+        self,
+        options: RecordOptions,
+        *,
+        most_samples: int = _MOST_SAMPLES,
+        spool_bytes: int = _SPOOL_BYTES,
+    ) -> None:
+        """Begin.
+
+        Args:
+            options: rate, clocks and call graph; there is no command.
+            most_samples: how many the profile remembers.
+            spool_bytes: how much `save` can write, at most.
+
+        Raises:
+            UsageError: an option that this kernel cannot follow.
+            CaptureError: the whole system may not be sampled; says what to do.
+            RecordingError: there is no place for the spool.
+        """
+        self._options = with_rate(options)
+        self._lock = threading.Lock()
+        self._growing = GrowingProfile(
+            most_samples, stacks=bool(options.call_graph), use_cache=options.use_cache
+        )
+        self._costs: deque[tuple[float, float]] = deque(maxlen=_COSTS)
+        self._poll = select.poll()
+        with ExitStack() as opened:
+            watch = opened.enter_context(closing(CpuWatch()))
+            self._events = opened.enter_context(
+                closing(open_events(self._options, os.getpid(), watch.online))
+            )
+            _check_scope(self._events)
+            cost = sample_cost(self._events.plan, use_cache=options.use_cache)
+            self._sample_cost_ns = cost.user_ns if cost else 0.0
+            self._mark = _mark({})
+            self.began_ns = self._mark.time_ns
+            self._spool = opened.enter_context(closing(Spool(self._mark, spool_bytes)))
+            self._drained = _Drained(self._spool)
+            self._drain = RingDrain(self._events, watch, self._drained, self._poll)
+            self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
+            opened.callback(os.close, self._stop_fd)
+            for fd in (self._stop_fd, *self._events.poll_fds()):
+                self._poll.register(fd, select.POLLIN)
+            self._events.enable()
+            self._background = describe_surroundings(
+                _Beginning(self._drain, self._drained), self._events.plan
+            )
+            self._thread = threading.Thread(target=self._watch_rings, name="rings", daemon=True)
+            self._thread.start()
+            opened.callback(self._end_thread)
+            self._opened = opened.pop_all()
+
+    def advance(self) -> LiveState:
+        """Take in what was recorded since the last call; return all that is remembered.
+
+        Raises:
+            CaptureError: the rings cannot be read any more.
+        """
+        with self._lock:
+            before, data, now = self._mark, self._drain_all(), self._next_mark()
+        part = self._growing.add(data, functools.partial(self._info, before, now))
+        if self._spool.is_full:
+            with self._lock:
+                records = self._growing.tasks.records()
+                self._spool.turn(self._mark, records, self._drained.pieces)
+        profile = self._growing.profile()
+        self._costs.append((time.monotonic(), time.process_time()))
+        return LiveState(
+            profile=profile,
+            own_cpu_percent=_percent(self._costs),
+            sampling_cpu_percent=100.0 * self._sample_cost_ns * _rate(part),
+            kept_s=profile.run.wall_seconds,
+            lost=int(profile.losses.lost.sum()),
+            limits=profile.run.limits,
+        )
+
+    def save(self, path: str) -> str:
+        """Write all that the spool keeps as a perf.data file; return a sentence that says so.
+
+        Raises:
+            RecordingError: it cannot be written; an earlier file of that name is as it was.
+        """
+        file = RecordingFile(path)
+        try:
+            return self._save(file)
+        except OSError as error:
+            file.withdraw()
+            raise RecordingError(f"cannot record to '{path}': {error.strerror}") from error
+        except ProspectError:
+            file.withdraw()
+            raise
+        finally:
+            file.close()
+
+    def clear(self) -> None:
+        """Forget what was seen: the next `advance` begins anew.
+
+        Raises:
+            ProspectError: as `advance`; or there is no place for the spool.
+        """
+        self.advance()
+        self._growing.clear()
+        with self._lock:
+            records = self._growing.tasks.records()
+            self._spool.restart(self._mark, records, self._drained.pieces)
+
+    def close(self) -> None:
+        """End the session, and leave nothing behind."""
+        self._opened.close()
+
+    def _save(self, file: RecordingFile) -> str:
+        writer = RecordingWriter(file.descriptor, self._events.descriptions())
+        with self._lock:
+            # Only what `advance` has seen: the profile on the screen is the one that is saved.
+            start, extents = self._spool.start, self._spool.extents()
+        copied = copy_extents(extents, file.descriptor)
+        writer.finish(self._info(start, self._mark), self._events.descriptions())
+        seconds = (self._mark.time_ns - start.time_ns) * _NS
+        return f"{copied / 1e6:.1f} MB, the last {seconds:.0f} s, are in {file.path}"
+
+    def _end_thread(self) -> None:
+        os.eventfd_write(self._stop_fd, 1)
+        self._thread.join()
+
+    def _watch_rings(self) -> None:
+        """Empty rings that are half full before anybody asks for the profile."""
+        while True:
+            ready = self._poll.poll()
+            with self._lock:
+                for fd, what in ready:
+                    if fd == self._stop_fd:
+                        return
+                    if what & ~select.POLLIN:
+                        self._poll.unregister(fd)  # its CPU went off line
+                try:
+                    self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+                except (OSError, ProspectError):
+                    return  # `advance` meets it too, and says so
+
+    def _drain_all(self) -> bytes:
+        try:
+            self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+        except OSError as error:
+            raise CaptureError(f"the kernel's buffers cannot be read: {error.strerror}") from error
+        self._spool.seal()
+        return self._drained.take()
+
+    def _next_mark(self) -> Mark:
+        self._mark = _mark(self._events.read_lost())
+        return self._mark
+
+    def _info(self, begin: Mark, end: Mark, pids: set[int] | None = None) -> RecordingInfo:
+        """Return what a recording from one mark to the other says of itself.
+
+        Args:
+            begin: where it begins.
+            end: where it ends.
+            pids: of whom it tells what the first look at the system saw; None for all.
+        """
+        lost = {key: count - begin.lost.get(key, 0) for key, count in end.lost.items()}
+        interval = Interval(
+            begin.time_ns, end.time_ns, (begin.cpu_times, end.cpu_times), self._drain.cpu_changes
+        )
+        extras = describe_interval(self._options, self._events, interval, self._background, lost)
+        seen = extras["processes"]
+        if pids is not None:
+            extras["processes"] = {pid: seen[pid] for pid in pids & seen.keys()}
+        spool = (self._spool.refusal,) if self._spool.refusal else ()
+        extras["limits"] = [
+            *self._events.plan.limits,
+            *self._background.limits,
+            *self._drain.limits,
+            *spool,
+        ]
+        extras["started_at"] = begin.at
+        # As a file would give it: the numbers that are keys become text.
+        extras = json.loads(json.dumps(extras))
+        return recording_info(self._options, self._events, self._background, extras)
+
+
+class _Beginning:
+    """The loop in which the first look at the system is taken; see `describe_surroundings`."""
+
+    done = False
+
+    def __init__(self, drain: RingDrain, sink: _Drained) -> None:
+        self._drain = drain
+        self._sink = sink
+
+    def write(self, records: bytes) -> None:
+        if records:
+            self._sink.append([records])
+
+    def step(self, *, wait: bool) -> None:
+        del wait  # nothing is waited for
+        self._drain.drain(b"", follows_cpus=True)
+
+    def begin_rounds(self) -> None:
+        """Nothing changes: `FINISHED_ROUND` is written from the first `advance` on."""
+
+
+def _check_scope(events: EventSet) -> None:
+    if events.plan.scope != SCOPE_SYSTEM:
+        raise CaptureError(
+            "the whole system cannot be sampled: run as root, give CAP_PERFMON, or run: sysctl"
+            f" kernel.perf_event_paranoid=0 (it is {read_setting(_PARANOID)})"
+        )
+
+
+def _percent(costs: Sequence[tuple[float, float]]) -> float:
+    """Return what this process took of one CPU between the first and the last call, in percent."""
+    (begin, began_cpu), (end, ended_cpu) = costs[0], costs[-1]
+    return 100.0 * (ended_cpu - began_cpu) / (end - begin) if end > begin else 0.0
+
+
+def _rate(part: Profile) -> float:
+    """Return the samples a nanosecond, on all CPUs."""
+    length_ns = part.run.end_ns - part.run.begin_ns
+    return len(part.samples) / length_ns if length_ns > 0 else 0.0

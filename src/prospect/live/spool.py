@@ -1,0 +1,158 @@
+"""The latest records of a live session, in files without a name, ready to be saved.
+
+Comes in: records as they are drained, and what stood when a file began. Goes out: a recording of
+the last half to whole of what the spool may hold. There are two files: when the newer one is half
+of all, it becomes the older one, and what was older goes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.capture.sink import RecordSink
+from prospect.outputs import RecordingFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prospect.recording_document import CpuTimes
+
+_PIECE_BYTES = 1 << 24
+
+
+class Mark(NamedTuple):
+    """A moment of the session, and what the kernel had counted by then.
+
+    Attributes:
+        time_ns: in CLOCK_MONOTONIC.
+        at: the same, in seconds since 1970.
+        cpu_times: /proc/stat.
+        lost: id → samples that could not be delivered.
+    """
+
+    time_ns: int
+    at: float
+    cpu_times: CpuTimes
+    lost: Mapping[int, int]
+
+
+class _Part:
+    """One file: records that tell what stood, and behind them those that were drained."""
+
+    def __init__(self, start: Mark, records: bytes) -> None:
+        self.start = start
+        self._file = RecordingFile("")
+        self.sink = RecordSink(self._file.descriptor)
+        self.descriptor = self._file.descriptor
+        if records:
+            self.sink.append([records])
+        self.drained_from = self.sealed = self.sink.bytes_written
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Spool:
+    """Keeps what was drained last.
+
+    Attributes:
+        refusal: why it keeps nothing more, "" while it does.
+    """
+
+    def __init__(self, start: Mark, most_bytes: int) -> None:
+        """Begin with an empty file.
+
+        Raises:
+            RecordingError: there is no place for one.
+        """
+        self._half_bytes = most_bytes // 2
+        self._parts = [_Part(start, b"")]
+        self.refusal = ""
+
+    @property
+    def start(self) -> Mark:
+        """What stood before the first record that is kept."""
+        return self._parts[0].start
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time for `turn`."""
+        return self._parts[-1].sink.bytes_written >= self._half_bytes
+
+    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+        """Keep whole records, unless the disk was full before."""
+        if self.refusal or not buffers:
+            return
+        try:
+            self._parts[-1].sink.append(buffers)
+        except OSError as error:
+            self.refusal = f"records cannot be kept any more: {error.strerror}"
+
+    def seal(self) -> None:
+        """Let what was kept until now be what `extents` names."""
+        part = self._parts[-1]
+        part.sealed = part.sink.bytes_written
+
+    def turn(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
+        """Go on in a new file, and let the older of two go.
+
+        Args:
+            start: what stood when the file was sealed.
+            records: the processes and mappings that stood then.
+            behind: what was kept since.
+
+        Raises:
+            RecordingError: there is no place for another file.
+        """
+        part = _Part(start, records)
+        while len(self._parts) > 1:
+            self._parts.pop(0).close()
+        self._parts.append(part)
+        self.append(behind)
+
+    def restart(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
+        """Forget all that was kept until the file was sealed; as `turn`."""
+        self.refusal = ""
+        self.turn(start, records, behind)
+        self._parts.pop(0).close()
+
+    def extents(self) -> list[tuple[int, int, int]]:
+        """Return what was kept until sealed: descriptors to be closed, each with begin and end."""
+        return [
+            (
+                os.dup(part.descriptor),
+                part.drained_from if turn else 0,
+                min(part.sealed, part.sink.bytes_written),
+            )
+            for turn, part in enumerate(self._parts)
+        ]
+
+    def close(self) -> None:
+        """Let all files go."""
+        for part in self._parts:
+            part.close()
+
+
+def copy_extents(extents: Sequence[tuple[int, int, int]], output_fd: int) -> int:
+    """Write what `Spool.extents` names to a file, and close its descriptors; return the bytes.
+
+    Raises:
+        OSError: the file cannot grow.
+    """
+    try:
+        for descriptor, begin, end in extents:
+            at = begin
+            while at < end:
+                piece = os.pread(descriptor, min(end - at, _PIECE_BYTES), at)
+                if not piece:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                at += len(piece)
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(output_fd, rest) :]
+    finally:
+        for descriptor, _, _ in extents:
+            os.close(descriptor)
+    return sum(end - begin for _, begin, end in extents)

@@ -1,0 +1,341 @@
+"""Who runs and what code each process has mapped, carried from one part of a session to the next.
+
+Comes in: the side records of each part, in turn. Goes out: the records, at time 0, that a snapshot
+of /proc would have given as the next part begins, but only of the processes that it is about:
+what stands at an address costs the next part no more than the few processes that were sampled.
+
+Source: ``kernel/events/core.c`` (Linux 6.18), perf_event_task(), perf_event_comm() and
+perf_event_mmap_event(); there is no record of an unmapping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from prospect.capture.synthesis import (
+    Map,
+    comm_record,
+    fork_record,
+    kernel_map_record,
+    user_map_record,
+    with_build_id,
+)
+from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
+from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
+from prospect.profile.table_rows import appended
+from prospect.spaces.mappings import is_of_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Events
+
+_Table = TypeVar("_Table", Tasks, Mmaps)
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+_KERNEL_PID = -1
+# A JIT may map new code for ever, and no record tells what it unmapped.
+_MOST_MAPS = 4096
+
+
+class _Map(NamedTuple):
+    """A mapping, as its record describes it."""
+
+    start: int
+    length: int
+    pgoff: int
+    name: bytes
+    build_id: bytes
+    major: int
+    minor: int
+    inode: int
+    prot: int
+    mode: int
+
+
+@dataclass
+class _Process:
+    """A process as it is now; `maps` may be those of the process that forked it, until it changes.
+
+    `threads` has the names of all its threads, its own among them; None where not known.
+    """
+
+    parent_pid: int
+    birth: int
+    start_ns: int
+    threads: dict[int, bytes | None]
+    maps: list[_Map] = field(default_factory=list)
+    shares_maps: bool = False
+
+
+class Birth(NamedTuple):
+    """How and when a process's program came to run; time 0 for before the session."""
+
+    birth: int
+    start_ns: int
+
+
+class LiveTasks:
+    """All processes that run."""
+
+    def __init__(self) -> None:
+        self._processes: dict[int, _Process] = {}
+        self._kernel_maps: list[_Map] = []
+
+    def __len__(self) -> int:
+        """Return how many processes are known."""
+        return len(self._processes)
+
+    def births(self, pids: Iterable[int]) -> dict[int, Birth]:
+        """Return of those processes that are known how their programs began."""
+        known = ((pid, self._processes.get(pid)) for pid in pids)
+        return {pid: Birth(one.birth, one.start_ns) for pid, one in known if one}
+
+    def take_in(self, events: Events) -> None:
+        """Follow the side records of a part; processes that ended are forgotten."""
+        tasks, mmaps = events.tasks, events.mmaps
+        order = np.argsort(np.concatenate((tasks.order, mmaps.order)), kind="stable")
+        rows = _task_rows(tasks, events.names)
+        maps = list(_maps(mmaps, events))
+        ended = set()
+        for place in order.tolist():
+            if place >= len(rows):
+                self._mmap(*maps[place - len(rows)])
+                continue
+            kind, pid, tid, parents, time_ns, name = rows[place]
+            if kind == TASK_FORK:
+                self._fork(pid, tid, parents, time_ns)
+                ended.discard(pid)
+            elif kind == TASK_EXIT:
+                if self._exit(pid, tid):
+                    ended.add(pid)
+            else:
+                self._name(pid, tid, name, time_ns, is_exec=kind == TASK_EXEC)
+        for pid in ended:
+            self._processes.pop(pid, None)
+
+    def carried(self, events: Events, pids: set[int]) -> Events:
+        """Return the records of a part with what stood before it in front, at time 0.
+
+        Args:
+            events: of the part.
+            pids: whose state is needed, see `pids_of`.
+        """
+        names = _Strings(events.names)
+        build_ids = _Strings(events.build_ids)
+        known = [(pid, self._processes[pid]) for pid in sorted(pids & self._processes.keys())]
+        tasks = _carried_tasks(known, names)
+        mapped = [
+            (pid, each)
+            for pid, process in ((_KERNEL_PID, None), *known)
+            for each in (process.maps if process else self._kernel_maps)
+        ]
+        mmaps = _carried_mmaps(mapped, names, build_ids)
+        first = len(tasks.order) + len(mmaps.order)
+        mmaps.order[:] += len(tasks.order)
+        return replace(
+            events,
+            tasks=_behind(tasks, events.tasks, first),
+            mmaps=_behind(mmaps, events.mmaps, first),
+            names=names.strings,
+            build_ids=build_ids.strings,
+        )
+
+    def records(self) -> bytes:
+        """Return the records, at time 0, of the kernel and of all processes that run."""
+        pieces = [
+            kernel_map_record(each.start, each.length, each.pgoff, each.name)
+            for each in self._kernel_maps
+        ]
+        for pid, process in self._processes.items():
+            if process.parent_pid >= 0:
+                pieces.append(fork_record(pid, process.parent_pid))
+            pieces += [
+                comm_record(pid, tid, name)
+                for tid, name in process.threads.items()
+                if name is not None
+            ]
+            pieces += [_map_record(pid, each) for each in process.maps]
+        return b"".join(pieces)
+
+    def _process(self, pid: int) -> _Process:
+        found = self._processes.get(pid)
+        if found is None:
+            found = self._processes[pid] = _Process(-1, BIRTH_PREEXISTING, 0, {pid: None})
+        return found
+
+    def _fork(self, pid: int, tid: int, parents: tuple[int, int], time_ns: int) -> None:
+        parent_pid, parent_tid = parents
+        if not time_ns:
+            # A snapshot says who the parent is now, not that anybody was born.
+            self._process(pid).parent_pid = parent_pid
+            return
+        parent = self._process(parent_pid)
+        name = parent.threads.get(parent_tid) or parent.threads.get(parent_pid)
+        if pid == parent_pid:
+            parent.threads[tid] = name
+            return
+        parent.shares_maps = True
+        self._processes[pid] = _Process(
+            parent_pid, BIRTH_FORK, time_ns, {tid: name}, parent.maps, shares_maps=True
+        )
+
+    def _exit(self, pid: int, tid: int) -> bool:
+        """Take a thread away; return whether its process has none left."""
+        process = self._process(pid)
+        process.threads.pop(tid, None)
+        return not process.threads
+
+    def _name(self, pid: int, tid: int, name: bytes, time_ns: int, *, is_exec: bool) -> None:
+        process = self._process(pid)
+        if is_exec and time_ns:
+            # Of several threads, only the one that executes lives on, with the process's number.
+            self._processes[pid] = _Process(process.parent_pid, BIRTH_EXEC, time_ns, {pid: name})
+            return
+        process.threads[tid] = name
+
+    def _mmap(self, pid: int, is_kernel: bool, new: _Map) -> None:  # noqa: FBT001 - a column
+        if is_kernel:
+            self._kernel_maps = [*(old for old in self._kernel_maps if not _covers(new, old)), new]
+            return
+        process = self._process(pid)
+        if process.shares_maps:
+            process.maps, process.shares_maps = list(process.maps), False
+        process.maps[:] = [old for old in process.maps if not _covers(new, old)]
+        process.maps.append(new)
+        if len(process.maps) > _MOST_MAPS:
+            del process.maps[0]
+
+
+def _map_record(pid: int, mapping: _Map) -> bytes:
+    record = user_map_record(
+        pid,
+        Map(
+            start=mapping.start,
+            length=mapping.length,
+            pgoff=mapping.pgoff,
+            major=mapping.major,
+            minor=mapping.minor,
+            inode=mapping.inode,
+            prot=mapping.prot,
+            flags=0,
+            name=mapping.name,
+        ),
+    )
+    return with_build_id(record, mapping.build_id) if mapping.build_id else record
+
+
+def _covers(new: _Map, old: _Map) -> bool:
+    return new.start <= old.start and old.start + old.length <= new.start + new.length
+
+
+class _Strings:
+    """Byte strings, each once."""
+
+    def __init__(self, strings: Sequence[bytes]) -> None:
+        self.strings = list(strings)
+        self._row = {string: row for row, string in enumerate(self.strings)}
+
+    def row(self, string: bytes) -> int:
+        """Return the row of a string, -1 for an empty one."""
+        if not string:
+            return -1
+        row = self._row.setdefault(string, len(self.strings))
+        if row == len(self.strings):
+            self.strings.append(string)
+        return row
+
+
+def pids_of(events: Events) -> set[int]:
+    """Return the processes that a part is about: sampled, or with records of their own."""
+    sampled = np.unique(events.samples.task).astype(np.uint32).view(np.int32)
+    columns = (sampled, events.tasks.pid, events.tasks.parent_pid, events.mmaps.pid)
+    return set(np.concatenate(columns).tolist())
+
+
+def _task_rows(
+    tasks: Tasks, names: Sequence[bytes]
+) -> list[tuple[int, int, int, tuple[int, int], int, bytes]]:
+    parents = zip(tasks.parent_pid.tolist(), tasks.parent_tid.tolist(), strict=True)
+    texts = (names[name] if name >= 0 else b"" for name in tasks.name.tolist())
+    columns = (tasks.kind.tolist(), tasks.pid.tolist(), tasks.tid.tolist())
+    return list(zip(*columns, parents, tasks.time_ns.tolist(), texts, strict=True))
+
+
+def _maps(mmaps: Mmaps, events: Events) -> Iterable[tuple[int, bool, _Map]]:
+    columns = (
+        mmaps.pid,
+        is_of_kernel(mmaps),
+        mmaps.start,
+        mmaps.length,
+        mmaps.pgoff,
+        mmaps.name,
+        mmaps.build_id,
+        mmaps.major,
+        mmaps.minor,
+        mmaps.inode,
+        mmaps.prot,
+        mmaps.mode,
+    )
+    for pid, is_kernel, start, length, pgoff, name, build_id, *rest in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        own_id = events.build_ids[build_id] if build_id >= 0 else b""
+        own_name = events.names[name] if name >= 0 else b""
+        yield pid, is_kernel, _Map(start, length, pgoff, own_name, own_id, *rest)
+
+
+def _carried_tasks(known: list[tuple[int, _Process]], names: _Strings) -> Tasks:
+    rows = [(TASK_FORK, pid, pid, one.parent_pid, -1) for pid, one in known]
+    rows += [
+        (TASK_COMM, pid, tid, -1, names.row(name))
+        for pid, one in known
+        for tid, name in one.threads.items()
+        if name is not None
+    ]
+    columns = np.array(rows, np.int64).reshape(len(rows), 5).T
+    kind, pid, tid, parent_pid, name = (column.astype(np.int32) for column in columns)
+    return Tasks(
+        order=np.arange(len(rows)),
+        time_ns=np.zeros(len(rows), np.uint64),
+        kind=kind.astype(np.uint8),
+        pid=pid,
+        tid=tid,
+        parent_pid=parent_pid,
+        parent_tid=parent_pid,
+        name=name,
+    )
+
+
+def _carried_mmaps(mapped: list[tuple[int, _Map]], names: _Strings, build_ids: _Strings) -> Mmaps:
+    rows = len(mapped)
+
+    def column(values: Iterable[int], dtype: type[_Scalar]) -> NDArray[_Scalar]:
+        return np.fromiter(values, dtype, rows)
+
+    pid = column((pid for pid, _ in mapped), np.int32)
+    return Mmaps(
+        order=np.arange(rows),
+        time_ns=np.zeros(rows, np.uint64),
+        pid=pid,
+        tid=pid,
+        start=column((each.start for _, each in mapped), np.uint64),
+        length=column((each.length for _, each in mapped), np.uint64),
+        pgoff=column((each.pgoff for _, each in mapped), np.uint64),
+        name=column((names.row(each.name) for _, each in mapped), np.int32),
+        build_id=column((build_ids.row(each.build_id) for _, each in mapped), np.int32),
+        major=column((each.major for _, each in mapped), np.uint32),
+        minor=column((each.minor for _, each in mapped), np.uint32),
+        inode=column((each.inode for _, each in mapped), np.uint64),
+        prot=column((each.prot for _, each in mapped), np.uint32),
+        mode=column((each.mode for _, each in mapped), np.uint8),
+    )
+
+
+def _behind(carried: _Table, table: _Table, first: int) -> _Table:
+    """Return what is carried with a part's own records behind it, whose order begins at `first`."""
+    return appended(carried, replace(table, order=table.order + first), np.arange(len(table.order)))

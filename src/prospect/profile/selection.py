@@ -1,0 +1,145 @@
+"""A profile with some of its samples, and only with what these hit.
+
+Comes in: a profile and which samples are wanted. Goes out: a profile whose tables have no rows that
+nothing refers to, but in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.profile.table_rows import taken
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import HitTable, Profile, SampleTable, StackTable
+
+
+class _Kept(NamedTuple):
+    """Rows that stay, and of all rows the new numbers: -1 for none, and behind all for -1."""
+
+    rows: NDArray[np.intp]
+    number: NDArray[np.int32]
+
+
+def only_used(profile: Profile, is_wanted: NDArray[np.bool_] | None = None) -> Profile:
+    """Return the profile of some samples.
+
+    Processes stay that have hits or forked one that has. Left out are mappings, lines, code, what
+    was counted exactly, and the times of threads.
+
+    Args:
+        profile: with samples, and where some are left out, with their periods.
+        is_wanted: bool[n] of its samples; None for all.
+    """
+    samples, hits = profile.samples, profile.hits
+    if is_wanted is not None:
+        samples = taken(samples, np.flatnonzero(is_wanted))
+        hits = _recounted(hits, samples)
+    hit = _kept(hits.count > 0)
+    stacks, stack = _used_stacks(profile.stacks, samples)
+    location = _kept(
+        _used(len(profile.locations), hits.location_index[hit.rows], *_locations_of(stacks))
+    )
+    function_index = profile.locations.function_index[location.rows]
+    function = _kept(_used(len(profile.functions), function_index))
+    object_index = profile.functions.object_index[function.rows]
+    of_object = _kept(_used(len(profile.objects), object_index))
+    process = _kept(_with_parents(profile, hits.process_index[hit.rows]))
+    comm = _kept(_used(len(profile.comms), hits.comm_index[hit.rows]))
+    cause = _kept(_used(len(profile.causes), hits.cause_index[hit.rows], np.zeros(1, np.int32)))
+    processes = taken(profile.processes, process.rows)
+    return replace(
+        profile,
+        comms=[profile.comms[row] for row in comm.rows.tolist()],
+        processes=replace(processes, parent_index=process.number[processes.parent_index]),
+        objects=taken(profile.objects, of_object.rows),
+        functions=replace(
+            taken(profile.functions, function.rows), object_index=of_object.number[object_index]
+        ),
+        locations=replace(
+            taken(profile.locations, location.rows), function_index=function.number[function_index]
+        ),
+        causes=taken(profile.causes, cause.rows),
+        mappings=taken(profile.mappings, np.empty(0, np.intp)),
+        hits=replace(
+            taken(hits, hit.rows),
+            process_index=process.number[hits.process_index[hit.rows]],
+            comm_index=comm.number[hits.comm_index[hit.rows]],
+            location_index=location.number[hits.location_index[hit.rows]],
+            cause_index=cause.number[hits.cause_index[hit.rows]],
+        ),
+        samples=replace(
+            samples,
+            hit_index=hit.number[samples.hit_index],
+            stack_index=None
+            if stacks is None or samples.stack_index is None
+            else stack.number[samples.stack_index],
+        ),
+        stacks=stacks and replace(stacks, location_index=location.number[stacks.location_index]),
+        stack_quality=None,
+        lines=None,
+        code=None,
+        syscalls=None,
+        call_counts=None,
+        threads=None,
+    )
+
+
+def _kept(is_kept: NDArray[np.bool_]) -> _Kept:
+    number = np.full(len(is_kept) + 1, -1, np.int32)
+    rows = np.flatnonzero(is_kept)
+    number[rows] = np.arange(len(rows), dtype=np.int32)
+    return _Kept(rows, number)
+
+
+def _used(rows: int, *indexes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Mark the rows that one of the index columns refers to."""
+    marked = np.zeros(rows + 1, np.bool_)
+    for index in indexes:
+        marked[index] = True
+    return marked[:-1]
+
+
+def _with_parents(profile: Profile, process_index: NDArray[np.int32]) -> NDArray[np.bool_]:
+    marked = _used(len(profile.processes), process_index)
+    parent = profile.processes.parent_index
+    new = parent[marked]
+    while len(new):
+        new = np.unique(new[new >= 0])
+        new = new[~marked[new]]
+        marked[new] = True
+        new = parent[new]
+    return marked
+
+
+def _used_stacks(
+    stacks: StackTable | None, samples: SampleTable
+) -> tuple[StackTable | None, _Kept]:
+    """Return the frames of the samples' stacks; locations are as they were."""
+    if stacks is None or samples.stack_index is None:
+        return None, _kept(np.zeros(0, np.bool_))
+    marked = _used(len(stacks), samples.stack_index)
+    # Callers stand before what they call, and one less deep.
+    for depth in range(int(stacks.depth.max(initial=0)), 0, -1):
+        marked[stacks.caller_index[marked & (stacks.depth == depth)]] = True
+    kept = _kept(marked)
+    found = taken(stacks, kept.rows)
+    return replace(found, caller_index=kept.number[found.caller_index]), kept
+
+
+def _locations_of(stacks: StackTable | None) -> tuple[NDArray[np.int32], ...]:
+    return () if stacks is None else (stacks.location_index,)
+
+
+def _recounted(hits: HitTable, samples: SampleTable) -> HitTable:
+    """Return the hits with what these samples alone make of them."""
+    count = np.bincount(samples.hit_index, minlength=len(hits)).astype(np.int64)
+    period = np.zeros(len(hits), np.int64)
+    if samples.period is not None:
+        np.add.at(period, samples.hit_index, samples.period.astype(np.int64))
+    return replace(hits, count=count, period=period)

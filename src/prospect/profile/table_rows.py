@@ -1,0 +1,51 @@
+"""Rows of any of a profile's tables: some of them, and some behind those of another."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_Table = TypeVar("_Table")
+
+
+def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
+    """Return these rows of a table, in this order."""
+    listed = rows.tolist()
+
+    def column(values: Any) -> Any:
+        if isinstance(values, list):
+            return [values[row] for row in listed]
+        return None if values is None else values.take(rows)
+
+    return _with_columns(table, {name: column(values) for name, values in _columns(table)})
+
+
+def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
+    """Return a table with these rows of another one behind its own; all columns are new ones.
+
+    A column that either lacks is None.
+    """
+    more = dict(_columns(taken(other, rows)))
+
+    def column(values: Any, behind: Any) -> Any:
+        if isinstance(values, list):
+            return [*values, *behind]
+        return None if values is None or behind is None else np.concatenate((values, behind))
+
+    return _with_columns(
+        table, {name: column(values, more[name]) for name, values in _columns(table)}
+    )
+
+
+def _columns(table: Any) -> list[tuple[str, Any]]:
+    return [(column.name, getattr(table, column.name)) for column in fields(table)]
+
+
+def _with_columns(table: _Table, columns: dict[str, Any]) -> _Table:
+    changed: _Table = replace(table, **columns)  # type: ignore[type-var]  # all are dataclasses
+    return changed

@@ -1,0 +1,172 @@
+// The tables of a comparison: the figures of its text, each change with its interval drawn.
+
+const TABLES = {
+  routines: ["Routines", "Routine"],
+  objects: ["Objects", "Object"],
+  processes: ["Processes", "Process"],
+  total: ["Total", ""],
+  recordings: ["Recordings", ""],
+};
+const tables = { shown: "routines" };
+
+function startTables() {
+  fillTable();
+  on("frame sums", fillChosen);
+}
+
+function fillTable() {
+  fillTabs(Object.entries(TABLES).map(([name, [title]]) => [name, title]), tables, fillTable);
+  const parts = tables.shown === "recordings" ? recordingsPanel()
+    : tables.shown === "total" ? totalPanel() : changesPanel(tables.shown);
+  byId("panel").replaceChildren(...parts);
+}
+
+/** The rows of a table of the comparison, in its unit. */
+function changeRows(rows) {
+  return rows.map((row) => ({
+    ...row, label: row.name || "[no name]", objectName: row.object || "",
+    a: scaled(row.a), b: scaled(row.b), change: scaled(row.change),
+    low: scaled(row.low), high: scaled(row.high), half: scaled(row.high - row.low) / 2,
+  }));
+}
+
+function changesPanel(name) {
+  const table = view.report[name];
+  const [, title] = TABLES[name];
+  const marked = countText(table.significant) + (table.significant === 1 ? " significant change" : " significant changes");
+  const all = table.rows.length + table.skipped.rows;
+  const choose = name === "routines" && view.event ? chooseChanged : null;
+  return [
+    make("p.quiet", {}, `${marked} in ${countText(all)} ${all === 1 ? "row" : "rows"}. ${sides.words.compared}.`),
+    sortableTable(`Changes by ${title.toLowerCase()}: significant ones first`, changeColumns(changeRows(table.rows), title), changeRows(table.rows), choose),
+    skippedNote(table.skipped),
+  ];
+}
+
+function skippedNote({ rows, a, b }) {
+  if (!rows) return "";
+  const part = (value) => Number(scaled(value).toPrecision(3));
+  return make("p.quiet", {}, `${countText(rows)} more ${rows === 1 ? "row" : "rows"} not significant or of few hits: A ${part(a)}, B ${part(b)}, change ${part(b - a)} (--rows).`);
+}
+
+function totalPanel() {
+  const rows = totalRows();
+  return [make("p.quiet", {}, `${sides.words.compared}.`),
+    sortableTable("All together, and by mode", changeColumns(rows, ""), rows, null)];
+}
+
+/** The rows of the total, all of it first. */
+const totalRows = () => changeRows([
+  ...view.report.total.rows.map((row) => ({ ...row, name: "Total" })),
+  ...view.report.modes.rows.map((row) => ({ ...row, name: row.mode })),
+]);
+
+function changeColumns(rows, title) {
+  const digits = changeDigits(rows.map((row) => row.half));
+  const most = rows.reduce((far, row) => Math.max(far, Math.abs(row.low), Math.abs(row.high)), 0);
+  const { unit } = sides.words;
+  const amount = (name, key) => number(name, (row) => row[key], (row) => fixed(row[key], digits));
+  const bound = (name, key) => number(name, (row) => row[key], (row) => boundText(row[key]) ?? "");
+  return [
+    { title: "*", value: (row) => (row.significant ? 1 : 0), cell: significanceCell, hint: "significant", isNumber: true },
+    { ...text(title || "Part", (row) => row.label), cell: (row) => make("b", {}, shown(row.label)) },
+    { title: "95 % interval", value: (row) => Math.abs(row.change), cell: (row) => changeBar(row, most), hint: "sorts by the size of the change", isNumber: true },
+    number(`Change (${unit})`, (row) => row.change, (row) => signed(row.change, digits)),
+    amount("±", "half"), amount(`A (${unit})`, "a"), amount(`B (${unit})`, "b"),
+    number("Relative", (row) => row.relative, (row) => relativeText(row.relative, row.hits_a, row.hits_b)),
+    bound("95 % from", "relative_low"), bound("to", "relative_high"),
+    ...(title ? [text("Mode", (row) => row.mode)] : []),
+    ...(title === "Routine" ? [path("Object", (row) => row.objectName)] : []),
+  ];
+}
+
+/** An end of an interval of a relative change; none where it has no bound, or everything may be gone. */
+const boundText = (share) => (share === null || share <= -1 ? null : percentText(share));
+
+function significanceCell(row) {
+  if (!row.significant) return "";
+  const title = `significant: q = ${row.q_value.toPrecision(2)}`;
+  return make("abbr.like", { title, "aria-label": title }, "*");
+}
+
+/** A bar from nothing, in the middle, to the change, with its interval. */
+function changeBar(row, most) {
+  const place = (value) => 50 + (50 * value) / (most || 1);
+  const fill = make(`span.fill.${row.significant ? (row.change > 0 ? "grew" : "shrank") : "same"}`);
+  fill.style.left = `${Math.min(place(row.change), 50)}%`;
+  fill.style.width = `${Math.abs(place(row.change) - 50)}%`;
+  const whisker = make("span.whisker");
+  whisker.style.left = `${place(row.low)}%`;
+  whisker.style.width = `${place(row.high) - place(row.low)}%`;
+  return make("span.bar.around", {}, fill, make("span.zero"), whisker);
+}
+
+/** Choose the routine of a row, and move to where it has most time. */
+function chooseChanged(row) {
+  if (!view.event) return;
+  const { labels, objects, frame_object: object } = view.block;
+  const label = row.name || null;
+  const frame = labels.findIndex((name, i) =>
+    objects[object[i]] === row.objectName && (label === null ? name.startsWith("[") : name === label));
+  if (frame < 0) return;
+  const widest = widestRow(view.event, view.sums, (other) => other === frame);
+  if (widest >= 0) moveTo(widest);
+  chooseFrame(frame);
+  byId("routine").scrollIntoView({ block: "nearest" });
+}
+
+/** The chosen routine: its own change, and the times of its calls. */
+function fillChosen() {
+  const box = byId("routine");
+  const { frame, event, block } = view;
+  box.hidden = frame < 0;
+  if (frame < 0) return;
+  const { label, object } = frameNames(block, frame);
+  const rows = changeRows(view.report.routines.rows.filter((row) => row.name === label && row.object === object));
+  const zoom = () => focusOn(Math.max(widestRow(event, view.sums, (other) => other === frame), 0));
+  box.replaceChildren(
+    make("h2", {}, shown(label), " ", make("small", {}, shown(object))),
+    make("p", {}, make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ",
+      make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this routine" }, "Close")),
+    ...(rows.length ? [sortableTable("In itself", changeColumns(rows, "Routine"), rows, null)] : []),
+    ...(block.has_stacks ? [make("div.pair", {},
+      callTable("Called by", (sums) => callersOf(event, sums, frame)),
+      callTable("Calls", (sums) => calleesOf(event, sums, frame)))] : []),
+  );
+}
+
+/** Times of calls on both sides; they are not tested. */
+function callTable(title, callsOf) {
+  const rows = new Map();
+  for (const side of ["a", "b"]) {
+    for (const arc of callsOf(sides[side])) {
+      if (!rows.has(arc.key)) rows.set(arc.key, { ...frameNames(view.block, arc.key), frame: arc.key, a: 0, b: 0 });
+      rows.get(arc.key)[side] = scaled(arc.total);
+    }
+  }
+  const found = [...rows.values()].sort((one, other) => Math.max(other.a, other.b) - Math.max(one.a, one.b));
+  const amount = (name, value) => number(name, value, (row) => fixed(value(row), view.digits));
+  const columns = [
+    text("Routine", (row) => row.label),
+    amount(`A (${sides.words.unit})`, (row) => row.a), amount("B", (row) => row.b),
+    number("Change", (row) => row.b - row.a, (row) => signed(row.b - row.a, view.digits)),
+  ];
+  return sortableTable(`${title}, with what it calls; not tested`, columns, found, (row) => chooseFrame(row.frame), CALLS_AT_FIRST);
+}
+
+/** What was compared, with the remarks of the text. */
+function recordingsPanel() {
+  const { a, b, notes, options, tested, per } = view.report;
+  const rows = [...a.map((row) => ({ ...row, side: "A" })), ...b.map((row) => ({ ...row, side: "B" }))];
+  const columns = [
+    text("Side", (row) => row.side), path("Recording", (row) => row.origin),
+    path("Command", (row) => row.command.join(" ") || "system"),
+    number("Length (s)", (row) => row.wall_seconds, (row) => (row.wall_seconds === null ? "-" : row.wall_seconds.toFixed(3))),
+    number("Hits", (row) => row.hits, (row) => countText(row.hits)),
+    ...(per.kind === "count" ? [number(shown(per.unit), (row) => row.work, (row) => String(row.work))] : []),
+    text("Host", (row) => row.hostname),
+  ];
+  const rule = `Significant: of ${countText(tested)} rows tested, at most ${+(options.fdr * 100).toPrecision(6)} % of those marked are expected to be wrong (--fdr).`;
+  const graph = view.event ? [`Of the flame graph, ${countText(view.block.tested)} rows are tested together in the same way; its grey ones are not significant, or have too few hits to be tested.`] : [];
+  return [sortableTable("Recordings", columns, rows, null), sentences("Notes", [rule, ...graph, ...notes])];
+}

@@ -1,0 +1,55 @@
+// What the report's page looks at: an event, and which of its samples.
+
+/** Show another event of the recording. */
+function showEvent(index) {
+  view.base = openEvent(view.block, index);
+  const { name } = view.base.data;
+  const reported = view.report.events.find((event) => event.name === name);
+  view.isReported = reported !== undefined;
+  view.figures = reported || view.report.events[0];
+  const { hits, seconds } = wholeOf(view.figures);
+  view.digits = hitDigits(hits, seconds);
+  view.filter = { ...view.filter, span: null, lane: null };
+  refilter();
+}
+
+/** Whether the map of time shows less than the whole interval. */
+const isCloser = () => view.base.data.begin_ns > 0 || view.base.data.end_ns < view.block.end_ns;
+
+/** Hits and seconds of a row of portions. */
+function wholeOf(portions) {
+  const rows = ["user", "kernel", "interrupt", "other"].map((name) => (portions.total || portions)[name]);
+  return {
+    hits: rows.reduce((sum, row) => sum + row.hits, 0),
+    seconds: rows.reduce((sum, row) => sum + row.seconds, 0),
+  };
+}
+
+/** Change the filter and add up anew. */
+function refilter(change = {}) {
+  Object.assign(view.filter, change);
+  showTree(view.base, selected(view.base, view.filter));
+}
+
+/** Show a tree. What is zoomed to, and the cursor, stay as far as it has their frames. */
+function showTree(event, sums) {
+  if (view.event && event !== view.event) {
+    const [focus, row] = [view.focus, view.row].map((at) => rowAtPath(event, pathOf(view.event, at)));
+    Object.assign(view, { focus, row });
+  }
+  view.event = event;
+  weigh(sums);
+}
+
+/** Back by one step: to all of the map of time, then to the whole interval. */
+function clearSelection() {
+  const { span, lane } = view.filter;
+  if (span || lane) refilter({ span: null, lane: null });
+  else if (isCloser()) showEvent(view.base.index);
+}
+
+/** A weight as text: seconds with its rough bar, or samples. */
+function weightText(weight, hits) {
+  if (!view.event.data.has_time) return `${countText(hits)} samples`;
+  return `${timeText(weight, null, view.digits)} s`;
+}

@@ -1,0 +1,26 @@
+// Where the data of a page come from that a server has: the same as `embedded.js`, and more on demand.
+
+/** Ask the server. Addresses are relative to the page's own, which has the token. */
+async function asked(address) {
+  const answer = await fetch(address, { cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" })
+    .catch(() => {
+      throw new Error("prospect view does not answer any more: has it ended?");
+    });
+  if (!answer.ok) throw new Error(`prospect view answers ${answer.status}`);
+  return answer.arrayBuffer();
+}
+
+/** Get one of the page's blocks. @returns {Promise<ArrayBuffer>} */
+const unpacked = (name) => asked(`data/${name}`);
+
+/** Get the samples of a selection, told apart as finely as fits. */
+const partOf = async (wanted) => columnsOf(await asked(`part?${new URLSearchParams(wanted)}`));
+
+const codes = new Map();
+
+/** Get the instructions of a routine and their source lines; once. */
+function codeOf(event, frame) {
+  const address = `code?${new URLSearchParams({ event, frame })}`;
+  if (!codes.has(address)) codes.set(address, asked(address).then(documentOf));
+  return codes.get(address);
+}

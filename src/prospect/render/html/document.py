@@ -1,0 +1,70 @@
+"""One HTML file of markup, style, scripts and data that needs nothing from elsewhere.
+
+Comes in: which page, and its data blocks. Goes out: an HTML document. Its markup is the same for
+every recording: what was recorded stands in data blocks, gzip in base64, which the page's script
+unpacks and shows as text only. Its content security policy runs that one script and loads nothing.
+Source: HTML Standard, 4.12.1 (data blocks); Content Security Policy Level 3, 2.3.1 (hashes).
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_SLOT = re.compile(r"<!-- ([\w ]+) -->\n")
+_POLICY = "default-src 'none'; {}base-uri 'none'; form-action 'none'"
+_ASKS_ITS_SERVER = "connect-src 'self'; "
+
+
+def document(
+    parts: str, scripts: Sequence[str], blocks: Mapping[str, bytes], *, is_served: bool = False
+) -> Iterator[bytes]:
+    """Yield the document.
+
+    Args:
+        parts: the asset that fills the slots of ``page.html``.
+        scripts: assets of its script, in order.
+        blocks: data by name, as ``embedded.js`` asks for it.
+        is_served: whether its script may ask the server that it came from.
+    """
+    style = asset("page.css")
+    script = '"use strict";\n' + "".join(asset(f"{name}.js") for name in scripts)
+    sources = f"script-src {_hash(script)}; style-src {_hash(style)}; "
+    policy = _POLICY.format(sources + _ASKS_ITS_SERVER * is_served)
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    _, *named = _SLOT.split(asset(f"{parts}.html"))
+    slots = dict(zip(named[::2], named[1::2], strict=True))
+    slots["policy and style"] = f"{meta}<style>{style}</style>\n"
+    first, *rest = _SLOT.split(asset("page.html"))
+    yield first.encode()
+    for name, text in zip(rest[::2], rest[1::2], strict=True):
+        if name == "data and script":
+            yield from _data(blocks)
+            yield f"<script>{script}</script>\n".encode()
+        else:
+            yield slots[name].encode()
+        yield text.encode()
+
+
+def asset(name: str) -> str:
+    """Return the text of a file beside this module."""
+    return files(__package__).joinpath("assets", name).read_text("utf-8")
+
+
+def _data(blocks: Mapping[str, bytes]) -> Iterator[bytes]:
+    for name, data in blocks.items():
+        # No time stamp: the same recording gives the same page.
+        packed = b64encode(gzip.compress(data, 9, mtime=0))
+        yield f'<script type="application/gzip" id="data-{name}">'.encode() + packed
+        yield b"</script>\n"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

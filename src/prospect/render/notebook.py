@@ -1,0 +1,206 @@
+"""Output cells of a notebook: a profile, a comparison or counts as HTML.
+
+Comes in: what is shown. Goes out: HTML that reads well wherever notebooks are shown. There is no
+script, no link, no class, no id and no style sheet, so nothing of it meets another cell's. Tags,
+attributes and colours are those that JupyterLab keeps in notebooks it does not trust; a site that
+drops all styling shows tables, and flame graphs as nested lists. Figures are written as in the text
+report. Source: JupyterLab, packages/apputils/src/sanitizer.ts.
+"""
+
+from __future__ import annotations
+
+import html
+import shlex
+from typing import TYPE_CHECKING
+
+from prospect.estimate.hottest import HottestRoutines, hottest_routines
+from prospect.profile.counters import run_counters
+from prospect.profile.portions import PORTION_NAMES
+from prospect.profile.processes import DETAIL_WORDS
+from prospect.profile.remarks import run_notes, run_warnings
+from prospect.profile.routine_names import shown_name
+from prospect.profile.stack_weights import stack_samples
+from prospect.render.comparison_words import compared_line, unit_of
+from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.flame_boxes import flame_graph
+from prospect.render.icicle import icicle
+from prospect.render.text.columns import Column
+from prospect.render.text.counts import count_cells, counts_title, time_lines
+from prospect.render.text.diff import change_cells, total_cells
+from prospect.render.text.numbers import Figures, counted, percent_column, percent_digits
+from prospect.render.verdict import verdict_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prospect.estimate.comparison import Comparison
+    from prospect.profile.event_counts import EventCounts
+    from prospect.profile.model import Profile
+    from prospect.profile.processes import Detail
+
+_ROWS = 15
+_DETAIL: Detail = "3"
+_NAME_WIDTH = 56
+_LONGEST_HINT = 240
+_FIGURE_SPACE = "\N{FIGURE SPACE}"
+_LEFT = "text-align:left;white-space:nowrap"
+_RIGHT = "text-align:right;white-space:nowrap"
+_BAR = "rgba(240,140,60,0.35)"
+_CLEAR = "rgba(0,0,0,0)"
+
+
+def profile_cell(profile: Profile) -> str:
+    """Return a profile: its hottest routines, its flame graph, and what must be said of it."""
+    hottest = hottest_routines(profile, _DETAIL, _ROWS)
+    graph = flame_graph(stack_samples(profile, hottest.detail), inlined=profile.lines is not None)
+    run = hottest.profile.run
+    notes = run_notes(hottest.profile, [hottest.event], asked=_DETAIL, shown=hottest.detail)
+    if profile.stacks is None and len(profile.hits):
+        notes += ("Callers are not shown: they come with stacks=True of open and record.",)
+    what = shortened(escaped(shlex.join(run.command) or run.origin or "profile"), _LONGEST_HINT)
+    return _cell(
+        f"<b>{_text(what)}</b><br>{_text(_facts(profile))}<br>{_text(_scope(hottest))}",
+        _warnings(run_warnings(hottest.profile, run_counters(hottest.profile))),
+        _routines(hottest),
+        icicle(graph),
+        _notes(notes),
+    )
+
+
+def comparison_cell(comparison: Comparison) -> str:
+    """Return a comparison: the total, and the routines that changed most."""
+    unit, routines = unit_of(comparison), comparison.routines
+    shown = routines.shown(_ROWS)
+    condition = ""
+    if comparison.verdict is not None:
+        condition = f"<p>{_text(verdict_line(comparison.verdict))}</p>"
+    return _cell(
+        f"<b>Difference: B less A</b><br>{_text(compared_line(comparison))}",
+        _warnings(comparison.warnings),
+        condition,
+        _table(*total_cells(comparison, unit)),
+        _table(*change_cells(routines, unit, "Routine", slice(0, shown))),
+        _left_out(len(routines) - shown),
+        _notes(comparison.notes),
+    )
+
+
+def counts_cell(found: EventCounts) -> str:
+    """Return counts of events."""
+    times = "<br>".join(map(_text, time_lines(found)))
+    return _cell(
+        f"<b>{_text(counts_title(found))}</b>",
+        _table(*count_cells(found)),
+        f"<p>{times}</p>",
+        _notes(found.limits),
+    )
+
+
+def _cell(head: str, *parts: str) -> str:
+    return f'<div style="max-width:1100px"><p>{head}</p>{"".join(parts)}</div>'
+
+
+def _facts(profile: Profile) -> str:
+    run = profile.run
+    parts = [counted(int(profile.hits.count.sum()), "hit")]
+    if run.wall_seconds > 0:
+        parts.append(f"in {run.wall_seconds:.3f} s")
+    if run.cpus > 0:
+        parts.append(f"on {counted(run.cpus, 'CPU')}")
+    return " ".join(parts)
+
+
+def _scope(hottest: HottestRoutines) -> str:
+    of = f"{DETAIL_WORDS[hottest.detail]}: {counted(hottest.total_hits, 'hit')}"
+    if not hottest.has_time:
+        return f"{shortened(escaped(hottest.event.name), _NAME_WIDTH)} of {of}"
+    time = _figures(hottest).with_bar(hottest.total_s, hottest.total_half_s)
+    return f"CPU time of {of} = {time} s"
+
+
+def _figures(hottest: HottestRoutines) -> Figures:
+    return Figures(hottest.total_hits, hottest.total_s, has_time=hottest.has_time)
+
+
+def _routines(hottest: HottestRoutines) -> str:
+    if not len(hottest):
+        return ""
+    profile, functions = hottest.profile, hottest.profile.functions
+    columns = [Column("Pcnt"), Column("Hits")]
+    cells: list[Sequence[str]] = [
+        percent_column(hottest.share.tolist(), percent_digits(hottest.total_hits)),
+        [str(hits) for hits in hottest.hits.tolist()],
+    ]
+    if hottest.has_time:
+        columns += [Column("Secs"), Column("±")]
+        cells += _figures(hottest).timed_columns(hottest.seconds.tolist(), hottest.half_width_s)
+    columns += [Column(title, right=False) for title in ("Mode", "Routine", "Filename")]
+    rows = hottest.function.tolist()
+    cells += [
+        [PORTION_NAMES[portion] for portion in hottest.portion.tolist()],
+        [escaped(shown_name(functions, row)) for row in rows],
+        [escaped(profile.objects.path[int(functions.object_index[row])]) for row in rows],
+    ]
+    return _table(columns, cells, hottest.share.tolist()) + _left_out(hottest.left_out)
+
+
+def _table(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], shares: Sequence[float] = ()
+) -> str:
+    """Return a table of cells by column; with shares, bars behind the first show them."""
+    bars = _bars(shares) if shares else [""] * len(cells[0])
+    head = "".join(
+        f'<th style="{_RIGHT if column.right else _LEFT}">{_text(column.title)}</th>'
+        for column in columns
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(
+            _cell_of(text, column, bar if place == 0 else "")
+            for place, (text, column) in enumerate(zip(row, columns, strict=True))
+        )
+        + "</tr>"
+        for bar, row in zip(bars, zip(*cells, strict=True), strict=True)
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div style="overflow:auto">{table}</div>'
+
+
+def _cell_of(text: str, column: Column, bar: str) -> str:
+    hint = ""
+    if not column.right and display_width(text) > _NAME_WIDTH:
+        hint = f' title="{_text(shortened(text, _LONGEST_HINT))}"'
+        text = shortened(text, _NAME_WIDTH)
+    elif column.right:
+        text = text.replace(" ", _FIGURE_SPACE)
+    style = _RIGHT if column.right else _LEFT
+    return f'<td style="{style}{bar}"{hint}>{_text(text)}</td>'
+
+
+def _bars(shares: Sequence[float]) -> list[str]:
+    """Return the style of a bar for each share, as long as its cell for the largest."""
+    ends = (f"{100 * share / (max(shares) or 1.0):.1f}%" for share in shares)
+    return [
+        f";background-image:linear-gradient(to right, {_BAR} {end}, {_CLEAR} {end})" for end in ends
+    ]
+
+
+def _left_out(rows: int) -> str:
+    return f"<p>… and {counted(rows, 'more routine')}</p>" if rows > 0 else ""
+
+
+def _warnings(sentences: Iterable[str]) -> str:
+    return "".join(f"<p><b>Warning:</b> {_text(escaped(said))}</p>" for said in sentences)
+
+
+def _notes(sentences: Sequence[str]) -> str:
+    if not sentences:
+        return ""
+    items = "".join(f"<li>{_text(escaped(said))}</li>" for said in sentences)
+    return (
+        f"<details><summary>{counted(len(sentences), 'note')}</summary><ul>{items}</ul></details>"
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(text)

@@ -1,0 +1,132 @@
+"""Names that stay in memory between the parts of a recording that goes on.
+
+Comes in: what `Symbolizer` is asked, part after part. Goes out: the same answers. An address of an
+image that was named before is not looked up again, and its file not opened: what is kept are names,
+not images, because who writes to the file of a mapped image has to wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.symbols.resolution import joined
+from prospect.symbols.symbolizer import KeptKernel, Symbolizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.builder import NamedAddresses
+    from prospect.symbols.objects import ObjectKey
+    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.resolution import Resolution
+
+# Of all objects together; beyond it all are forgotten. A busy system has some ten thousand.
+_MOST_ADDRESSES = 1 << 19
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was resolved of an object: `asked` u64[n] ascending, `row` i64[n] of the answer."""
+
+    asked: NDArray[np.uint64]
+    row: NDArray[np.int64]
+    answer: Resolution
+
+
+@dataclass
+class KeptNames:
+    """The names that were needed so far.
+
+    Attributes:
+        kernel: those of the running kernel.
+        known: those of images.
+        addresses: how many addresses of images are known.
+    """
+
+    kernel: KeptKernel = field(default_factory=KeptKernel)
+    known: dict[ObjectKey, _Known] = field(default_factory=dict)
+    addresses: int = 0
+
+
+class KeepingSymbolizer(Symbolizer):
+    """Names addresses, and remembers them for the symbolizer of the next part."""
+
+    def __init__(self, kept: KeptNames, options: SymbolOptions) -> None:
+        super().__init__(options, kernel=kept.kernel)
+        self._kept = kept
+
+    def resolve(
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> Resolution:
+        """Name addresses as `Symbolizer` does."""
+        if key.kind not in {KIND_ELF, KIND_VDSO}:
+            return super().resolve(key, pids, address)
+        known = self._kept.known.get(key)
+        place = np.zeros(0, np.intp)
+        is_new = np.ones(len(address), np.bool_)
+        if known is not None:
+            place = _places(known.asked, address)
+            is_new = known.asked.take(place) != address
+        if is_new.any():
+            new = address[is_new]
+            known = _with_answer(known, new, super().resolve(key, pids, new))
+            self._keep(key, known, len(new))
+            place = _places(known.asked, address)
+        if known is None:  # nothing was asked for
+            return super().resolve(key, pids, address)
+        rows = known.row.take(place)
+        return replace(known.answer, named=_selected(known.answer.named, rows))
+
+    def _keep(self, key: ObjectKey, known: _Known, new: int) -> None:
+        if self._kept.addresses + new > _MOST_ADDRESSES:
+            self._kept.known.clear()
+            self._kept.addresses = 0
+        self._kept.known[key] = known
+        self._kept.addresses += new
+
+
+def _places(asked: NDArray[np.uint64], address: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return where each address stands, or would stand: the last place at most."""
+    return np.minimum(np.searchsorted(asked, address), len(asked) - 1)
+
+
+def _with_answer(known: _Known | None, new: NDArray[np.uint64], answer: Resolution) -> _Known:
+    if known is not None:
+        before = len(known.asked)
+        is_second = np.arange(before + len(new)) >= before
+        names = joined(known.answer.named, answer.named, is_second)
+        by_row = np.empty(before, np.uint64)
+        by_row[known.row] = known.asked
+        new = np.concatenate((by_row, new))
+        answer = replace(answer, named=names)
+    order = np.argsort(new, kind="stable")
+    return _Known(new.take(order), order, answer)
+
+
+def _selected(named: NamedAddresses, rows: NDArray[np.int64]) -> NamedAddresses:
+    """Return the names of some of the addresses, with the functions that these are in."""
+    function = named.function.take(rows)
+    used, rank = np.unique(function, return_inverse=True)
+    nameless = int(len(used) > 0 and used[0] < 0)
+    used = used[nameless:]
+    listed = used.tolist()
+    return replace(
+        named,
+        address=named.address.take(rows),
+        function=(rank - nameless).astype(np.int32),
+        reason=named.reason.take(rows),
+        name=[named.name[row] for row in listed],
+        raw_name=[named.raw_name[row] for row in listed],
+        aliases=[named.aliases[row] for row in listed],
+        function_address=named.function_address.take(used),
+        function_size=named.function_size.take(used),
+        is_global=named.is_global.take(used),
+        source=named.source.take(used),
+        object_path=[named.object_path[row] for row in listed],
+    )

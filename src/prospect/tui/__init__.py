@@ -1,0 +1,1 @@
+"""The terminal screen of ``prospect top``. The only room that imports textual."""

@@ -1,0 +1,132 @@
+"""Who called a routine, and what it called: the pages that Enter on a routine leads to.
+
+Comes in: `LiveFigures` and a `Place` with a routine. Goes out: a `Page` with a tree, whose times
+and error bars are those of ``prospect calls`` on the same profile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.calls import tree_half_widths
+from prospect.profile.call_graph import call_graph
+from prospect.profile.call_tree import callees_of_tree, self_callers_tree
+from prospect.profile.frames import is_kernel_frame
+from prospect.profile.stack_weights import stack_samples
+from prospect.tui.groups import functions_of, in_scope, place_label, routine_of
+from prospect.tui.places import CALLERS, Place
+from prospect.tui.rows import KERNEL, USER, Page, Row
+
+if TYPE_CHECKING:
+    from prospect.profile.call_graph import CallGraph
+    from prospect.profile.call_tree import CallTree
+    from prospect.tui.figures import LiveFigures
+    from prospect.tui.places import Routine
+    from prospect.tui.rows import Key
+
+_SHARE = 0.01
+_MOST_ROWS = 400
+NO_STACKS = "No callers were recorded: start it with --call-graph auto."
+_NO_CALLERS = "Who called it is mostly not known: --call-graph auto finds out, if anybody did."
+_MOST = 0.5
+_NO_HITS = "This routine has no hits here yet."
+
+
+def calls_page(figures: LiveFigures, place: Place, routine: Routine) -> Page:
+    """Return the tree of a routine's callers or callees.
+
+    Args:
+        figures: of a state.
+        place: whose hits count, and which tree.
+        routine: at the root.
+    """
+    if figures.profile.stacks is None:
+        return Page((), note=NO_STACKS)
+    samples = stack_samples(figures.profile, "4")
+    chosen = (figures.is_shown & in_scope(figures, place)).take(samples.hit_index)
+    graph = call_graph(samples, chosen, figures.event_index)
+    functions = functions_of(samples.profile, routine)
+    frames = np.flatnonzero(np.isin(graph.frames.function_index, functions))
+    grow = self_callers_tree if place.page == CALLERS else callees_of_tree
+    tree = grow(graph, frames, _SHARE)
+    if not len(tree):
+        return Page((), note=_NO_HITS)
+    rows = _rows(graph, tree, place)
+    ended = float(tree.ended_s[0])
+    is_unknown = place.page == CALLERS and ended > _MOST * float(tree.total_s[0])
+    return Page(
+        note=_NO_CALLERS if is_unknown and figures.profile.stack_quality is None else "",
+        rows=rows[:_MOST_ROWS],
+        more=max(len(rows) - _MOST_ROWS, 0),
+        total_s=float(tree.total_s[tree.depth == 0].sum()),
+    )
+
+
+def _rows(graph: CallGraph, tree: CallTree, place: Place) -> tuple[Row, ...]:
+    halves = tree_half_widths(graph, tree).tolist()
+    is_kernel = is_kernel_frame(graph.profile, graph.frames).tolist()
+    functions: list[int] = graph.frames.function_index.tolist()
+    keys: list[Key] = []
+    rows = []
+    columns = zip(
+        tree.parent.tolist(),
+        tree.frame.tolist(),
+        tree.hits.tolist(),
+        tree.total_s.tolist(),
+        strict=True,
+    )
+    leads = _leads(tree, "←" if place.page == CALLERS else "→")
+    for (parent, frame, hits, seconds), half, lead in zip(columns, halves, leads, strict=True):
+        keys.append(((keys[parent] if parent >= 0 else ()), frame_key(graph, frame)))
+        target = None
+        if functions[frame] >= 0 and parent >= 0:
+            routine = routine_of(graph.profile, functions[frame])
+            target = replace(place, routine=routine)
+        rows.append(
+            Row(
+                key=keys[-1],
+                name=tree.labels[frame],
+                place=place_label(graph.object_path(frame)),
+                paint=KERNEL if is_kernel[frame] else USER,
+                lead=lead,
+                hits=hits,
+                seconds=seconds,
+                half_s=half,
+                target=target,
+            )
+        )
+    return tuple(rows)
+
+
+def frame_key(graph: CallGraph, frame: int) -> Key:
+    """Return what a frame is, whatever row it has next time."""
+    return (graph.labels[frame], graph.object_path(frame))
+
+
+def _leads(tree: CallTree, arrow: str) -> list[str]:
+    """Return what is drawn before each row's name: lines where ways part, else an arrow.
+
+    Most of a tree is one way, which would leave the screen if each step were a step to the right.
+    """
+    parents: list[int] = tree.parent.tolist()
+    last = {parent: row for row, parent in enumerate(parents)}
+    only = {row for row, number in Counter(parents).items() if number == 1}
+    leads: list[str] = []
+    below: list[str] = []
+    for row, parent in enumerate(parents):
+        before = below[parent] if parent >= 0 else ""
+        if parent < 0:
+            leads.append("")
+            below.append("")
+        elif parent in only:
+            leads.append(f"{before}{arrow} ")
+            below.append(before)
+        else:
+            is_last = last[parent] == row
+            leads.append(f"{before}{'└' if is_last else '├'}{arrow} ")
+            below.append(before + ("  " if is_last else "│ "))
+    return leads

@@ -1,0 +1,211 @@
+"""Rows of a page → lines: which columns fit, and what stands in them.
+
+The narrower the terminal, the less a row says: who it is and what it takes, with its error bar,
+stays longest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.estimate.digits import decimals
+from prospect.tui.lines import Span, fitted
+from prospect.tui.places import CALLEES, CALLERS, CAUSES, PROCESSES, ROUTINES, THREADS
+from prospect.tui.sparkline import BLOCKS, sparkline
+from prospect.tui.styles import CURSOR, FAINT, HISTORY, OF_PAINT, PLAIN, TITLE
+from prospect.tui.tables import BY_NAME, BY_RECENT, BY_TIME, RECENT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.tui.rows import Row
+
+_RANK = "rank"
+_SHARE = "% CPU"
+_BAR = "±"
+_RECENT = "last 10 s"
+_HISTORY = "history"
+_SECONDS = "seconds"
+_PROCESS = "process"
+_NAME = "name"
+_PLACE = "place"
+
+_NAME_TITLES = {
+    ROUTINES: "Routine",
+    PROCESSES: "Process",
+    CAUSES: "Program, or the kernel and why",
+    THREADS: "Thread",
+    CALLERS: "Routine, and who called it",
+    CALLEES: "Routine, and what it called",
+}
+_MOST_DECIMALS = 2
+_UNKNOWN_HALF = 0.5
+_LEAST_NAME = 16
+_NEVER = 10_000
+_WIDE, _WIDER, _WIDEST = 110, 120, 150
+
+
+class _Column(NamedTuple):
+    """A column: what it shows, its title and width, and from which width of the screen it is."""
+
+    what: str
+    title: str
+    width: int
+    from_width: int
+
+
+class Layout(NamedTuple):
+    """The columns of a page at a width; that of the name takes what is left."""
+
+    columns: tuple[_Column, ...]
+    width: int
+
+
+class Scale(NamedTuple):
+    """What figures are of: `span_s` is the time that 100 % of a CPU is."""
+
+    span_s: float
+    ramp: str = BLOCKS
+
+
+def layout(page: str, width: int, order: str = "") -> Layout:
+    """Choose the columns of a page.
+
+    Args:
+        page: of a `Place`.
+        width: of the screen.
+        order: what rows are ordered by; its column is shown wherever it fits at all.
+    """
+    is_table = page in (ROUTINES, PROCESSES, CAUSES, THREADS)
+    has_process = page in (ROUTINES, THREADS)
+    recent = 50 if order == BY_RECENT else 90
+    history = 30 if width >= _WIDEST else 15 if width >= _WIDER else 10
+    wanted = (
+        _Column(_RANK, "", 4, 50 if is_table else _NEVER),
+        _Column(_SHARE, "% CPU", 7, 0),
+        _Column(_BAR, "±", 5, 0),
+        _Column(_RECENT, "10 s", 6, recent if is_table else _NEVER),
+        _Column(
+            _HISTORY,
+            "last minute" if history > 10 else "minute",
+            history,
+            70 if is_table else _NEVER,
+        ),
+        _Column(_SECONDS, "Secs", 8, 130),
+        _Column(_PROCESS, "Process", 16, 60 if has_process else _NEVER),
+        _Column(_NAME, _NAME_TITLES.get(page, ""), 0, 0),
+        _Column(_PLACE, *_place_column(page, width)),
+    )
+    shown = tuple(column for column in wanted if width >= column.from_width)
+    rest = width - sum(column.width + 1 for column in shown if column.width) - 1
+    return Layout(
+        tuple(
+            column._replace(width=max(rest, _LEAST_NAME)) if column.what == _NAME else column
+            for column in shown
+        ),
+        width,
+    )
+
+
+def _place_column(page: str, width: int) -> tuple[str, int, int]:
+    if page == PROCESSES:
+        return "Pid", 16, 60
+    if page in (CAUSES, THREADS):
+        return "", 1, _NEVER
+    return "Object", 30 if width >= _WIDEST else 18, _WIDE
+
+
+def title_line(form: Layout, order: str) -> list[Span]:
+    """Return the titles of columns; the one that rows are ordered by is marked."""
+    marked = {BY_TIME: _SHARE, BY_RECENT: _RECENT, BY_NAME: _NAME}.get(order)
+    spans = []
+    for column in form.columns:
+        right = column.what in (_SHARE, _BAR, _RECENT, _SECONDS)
+        style = TITLE if column.what == marked else FAINT
+        title = fitted(column.title, column.width, right=right)
+        spans += [Span(title, style), Span(" ")]
+    return spans
+
+
+def row_lines(
+    rows: Sequence[Row], first: int, form: Layout, scale: Scale, cursor: int
+) -> list[list[Span]]:
+    """Return rows as lines of spans.
+
+    Args:
+        rows: what to show.
+        first: the place of the first one on the page, from 0.
+        form: of the page.
+        scale: of their figures.
+        cursor: the place of the row that keys act on.
+    """
+    percent = 100.0 / scale.span_s
+    digits = _digits(np.array([row.half_s for row in rows]) * percent)
+    lines = []
+    for place, (row, points) in enumerate(zip(rows, digits, strict=True), start=first):
+        cells = [_cell(column, row, place, points, scale) for column in form.columns]
+        if place == cursor:
+            cells = [Span(text, CURSOR) for text, _ in cells]
+        lines.append(cells)
+    return lines
+
+
+def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> Span:  # noqa: PLR0911 - a column each
+    """Return what stands in a column, with the space behind it."""
+    what, _, width, _ = column
+    if what == _NAME:
+        return Span(fitted(row.lead + row.name, width) + " ", OF_PAINT[row.paint])
+    if what == _SHARE:
+        return Span(_pointed(row.seconds * 100.0 / scale.span_s, digits).rjust(width) + " ")
+    if what == _BAR:
+        half = row.half_s * 100.0 / scale.span_s
+        text = "" if math.isnan(half) else _pointed(half, digits)
+        return Span(text.rjust(width) + " ", FAINT)
+    if what == _HISTORY:
+        return Span(sparkline(row.history, width, scale.ramp) + " ", HISTORY)
+    if what == _PROCESS:
+        return Span(fitted(row.process, width) + " ")
+    if what == _PLACE:
+        return Span(fitted(row.place, width) + " ", FAINT)
+    if what == _RECENT:
+        share = row.recent_s * 100.0 / RECENT_S
+        return Span(("" if math.isnan(share) else f"{share:.1f}").rjust(width) + " ")
+    if what == _SECONDS:
+        return Span(f"{row.seconds:.2f}".rjust(width) + " ")
+    return Span(f"{place + 1}{'=' if row.is_like_above else ' '}".rjust(width) + " ", FAINT)
+
+
+def _digits(half_percent: NDArray[np.float64]) -> list[int]:
+    """Return how many digits behind the point the error bars support."""
+    usable = np.where(np.isnan(half_percent), _UNKNOWN_HALF, half_percent)
+    digits: list[int] = np.minimum(decimals(usable), _MOST_DECIMALS).tolist()
+    return digits
+
+
+def _pointed(value: float, digits: int) -> str:
+    """Return a number whose point stands below others, whatever digits these have."""
+    return f"{value:.{digits}f}" + " " * (_MOST_DECIMALS - digits + (digits == 0))
+
+
+def interval_words(row: Row, scale: Scale) -> str:
+    """Say a row's time and how sure it is, in words."""
+    percent = 100.0 / scale.span_s
+    (digits,) = _digits(np.array([row.half_s * percent]))
+    share = f"{row.seconds * percent:.{digits}f} % of a CPU"
+    if math.isnan(row.half_s):
+        return share
+    low, high = (max(row.seconds + sign * row.half_s, 0.0) * percent for sign in (-1, 1))
+    return f"{share}, surely {low:.{digits}f} to {high:.{digits}f}"
+
+
+def text_lines(rows: Sequence[Row], width: int) -> list[list[Span]]:
+    """Return rows that are lines to be read."""
+    return [
+        [Span(fitted(row.name, width), FAINT if row.name.lstrip().startswith("- ") else PLAIN)]
+        for row in rows
+    ]

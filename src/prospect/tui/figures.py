@@ -1,0 +1,153 @@
+"""A state as columns of hits: what every page of the screen groups and adds up.
+
+Comes in: a `LiveState`. Goes out: `LiveFigures`, of the completed profile, and its totals. Time,
+portions and error bars are those of the report on the same profile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.design import sampling_design
+from prospect.estimate.error_bars import error_bars
+from prospect.profile.complete import complete
+from prospect.profile.model import CAUSE_IDLE
+from prospect.profile.portions import (
+    PORTION_COUNT,
+    PORTION_INTERRUPT,
+    event_has_time,
+    hit_portions,
+)
+from prospect.profile.waits import without_waits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.design import Design
+    from prospect.estimate.error_bars import ErrorBars
+    from prospect.live.session import LiveState
+    from prospect.profile.model import Profile
+
+BUCKET_S = 2
+BUCKETS = 30
+"""How many stretches of `BUCKET_S` a row's history has: the last minute."""
+
+
+@dataclass(frozen=True)
+class LiveFigures:
+    """One state, completed; columns are of its hits [h].
+
+    Attributes:
+        state: as it came.
+        profile: completed, and without waits.
+        event_index: the event that is shown: the first with time and a hit.
+        portion: i64[h] PORTION_*.
+        function: i64[h] rows of the profile's functions.
+        is_idle: bool[h] the CPU had nothing to do.
+        is_shown: bool[h] hits of the event that are not idle.
+    """
+
+    state: LiveState
+    profile: Profile
+    event_index: int
+    portion: NDArray[np.int64]
+    function: NDArray[np.int64]
+    is_idle: NDArray[np.bool_]
+    is_shown: NDArray[np.bool_]
+
+    @cached_property
+    def design(self) -> Design:
+        """How the samples were taken."""
+        return sampling_design(self.profile, self.event_index)
+
+    @property
+    def span_s(self) -> float:
+        """How long the time is that the figures are of; never 0."""
+        return max(self.profile.run.wall_seconds or self.state.kept_s, 1e-9)
+
+    @property
+    def is_interrupt(self) -> NDArray[np.bool_]:
+        """Which hits interrupted their process, bool[h], and are not its doing."""
+        interrupts: NDArray[np.bool_] = self.portion == PORTION_INTERRUPT
+        return interrupts
+
+    def bars(
+        self,
+        row_of_hit: NDArray[np.int32],
+        rows: int,
+        above: NDArray[np.int64] | None = None,
+    ) -> ErrorBars:
+        """Estimate the error of rows, as the report does."""
+        return error_bars(self.design, row_of_hit, rows, above)
+
+    @property
+    def seconds_by_portion(self) -> NDArray[np.float64]:
+        """Return the time of each portion without idle, f64[PORTION_COUNT]."""
+        shown = self.is_shown
+        sums = np.bincount(self.portion[shown], self.seconds[shown], PORTION_COUNT)
+        return sums.astype(np.float64)
+
+    @cached_property
+    def seconds(self) -> NDArray[np.float64]:
+        """The time of each hit, f64[h]."""
+        return self.design.seconds
+
+    @cached_property
+    def seconds_per_sample(self) -> float:
+        """What one sample is worth."""
+        return float(self.design.seconds.sum()) / max(int(self.design.hits.sum()), 1)
+
+    @cached_property
+    def recent(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """The hit and the bucket of each sample of the last minute, i64[n], and where it begins.
+
+        Buckets stand still in time, so that a history does not flicker; the one that is not over
+        yet is left out. Buckets before the last number have not been seen.
+        """
+        samples = self.profile.samples
+        nothing = np.empty(0, np.int64)
+        if not len(samples):
+            return nothing, nothing, BUCKETS
+        bucket_ns = BUCKET_S * 1_000_000_000
+        last = int(max(samples.time_ns.max(), self.profile.run.end_ns))
+        first = last // bucket_ns - BUCKETS
+        at = np.flatnonzero(samples.time_ns >= np.uint64(max(first, 0) * bucket_ns))
+        bucket = (samples.time_ns.take(at) // np.uint64(bucket_ns)).astype(np.int64) - first
+        is_over = bucket < BUCKETS
+        begin = self.profile.run.begin_ns or int(samples.time_ns.min())
+        unseen = max(-(-begin // bucket_ns) - first, 0)
+        return samples.hit_index.take(at[is_over]).astype(np.int64), bucket[is_over], unseen
+
+    def history(self, row_of_hit: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
+        """Return i64[rows, BUCKETS] hits of the last minute, -1 for what was not seen."""
+        hit, bucket, unseen = self.recent
+        row = row_of_hit.take(hit).astype(np.int64)
+        member = row >= 0
+        table = np.bincount(
+            row[member] * BUCKETS + bucket[member], minlength=rows * BUCKETS
+        ).reshape(rows, BUCKETS)
+        table[:, : min(unseen, BUCKETS)] = -1
+        return table.astype(np.int64)
+
+
+def live_figures(state: LiveState) -> LiveFigures:
+    """Complete a state's profile and find what each of its hits is."""
+    profile = without_waits(complete(state.profile))
+    hits = profile.hits
+    present = np.unique(hits.event).tolist()
+    timed = [row for row in present if event_has_time(profile.run.events[row])]
+    event_index = (timed or present or [0])[0]
+    is_idle = profile.causes.kind.take(hits.cause_index) == CAUSE_IDLE
+    return LiveFigures(
+        state=state,
+        profile=profile,
+        event_index=event_index,
+        portion=hit_portions(profile),
+        function=profile.locations.function_index.take(hits.location_index).astype(np.int64),
+        is_idle=is_idle,
+        is_shown=(hits.event == event_index) & ~is_idle,
+    )

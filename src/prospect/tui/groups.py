@@ -1,0 +1,266 @@
+"""What the rows of each table stand for: which of them a hit is in, what it is called, what fits.
+
+Comes in: `LiveFigures`. Goes out: `Group`, for `tables` to add up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.profile.causes import CAUSE_KIND_NAMES
+from prospect.profile.frames import KERNEL_KINDS, object_label
+from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ
+from prospect.profile.portions import is_kernel_portion
+from prospect.tui.places import (
+    CALLERS,
+    CAUSES,
+    PROCESSES,
+    ROUTINES,
+    THREADS,
+    Cause,
+    Place,
+    Routine,
+)
+from prospect.tui.rows import INTERRUPT, KERNEL, USER, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+    from prospect.tui.figures import LiveFigures
+
+KERNEL_PATH = "[kernel.kallsyms]"
+INTERRUPTS = "[all interrupts]"
+"""Whose time interrupts are. No process has this name: the kernel's names end at 15 characters."""
+
+
+class Group(NamedTuple):
+    """A way to group hits.
+
+    Attributes:
+        of_hit: i64[h] the group's number, 0 and more.
+        bound: above all numbers.
+        row: gives the row of a number, without figures.
+    """
+
+    of_hit: NDArray[np.int64]
+    bound: int
+    row: Callable[[int], Row]
+
+
+class _Names(NamedTuple):
+    """Distinct names, and which one each of something has, i64[n]."""
+
+    distinct: list[str]
+    number: NDArray[np.int64]
+
+
+def _names(names: Sequence[str]) -> _Names:
+    numbers: dict[str, int] = {}
+    number = [numbers.setdefault(name, len(numbers)) for name in names]
+    return _Names(list(numbers), np.array(number, np.int64))
+
+
+def _owners(figures: LiveFigures) -> tuple[_Names, NDArray[np.int64]]:
+    """Return names of processes, interrupts behind them, and the one that each hit counts for."""
+    names = _names([*figures.profile.processes.name, INTERRUPTS])
+    owner = names.number.take(figures.profile.hits.process_index)
+    return names, np.where(figures.is_interrupt, names.number[-1], owner)
+
+
+def routine_of(profile: Profile, function: int) -> Routine:
+    """Return what a row of the functions is, whatever row it has next time."""
+    functions = profile.functions
+    path = profile.objects.path[int(functions.object_index[function])]
+    name = functions.name[function]
+    return Routine(
+        name=name,
+        object_path=path,
+        address=int(functions.address[function]) if name else 0,
+        source=int(functions.source[function]),
+        label=name or f"[{object_label(path)}]",
+    )
+
+
+def place_label(path: str) -> str:
+    """Return what a routine's object is called in a column."""
+    return "kernel" if path == KERNEL_PATH else object_label(path)
+
+
+def functions_of(profile: Profile, routine: Routine) -> NDArray[np.int64]:
+    """Return the rows that a routine has in this profile, i64; none if it has no hit here."""
+    found = [
+        row
+        for row, name in enumerate(profile.functions.name)
+        if name == routine.name and routine_of(profile, row) == routine
+    ]
+    return np.array(found, np.int64)
+
+
+def _by_routine(figures: LiveFigures, place: Place) -> Group:
+    profile = figures.profile
+    names, owner = _owners(figures)
+    functions = max(len(profile.functions), 1)
+    is_kernel = np.isin(profile.objects.kind, KERNEL_KINDS).take(profile.functions.object_index)
+
+    def row(number: int) -> Row:
+        process, function = names.distinct[number // functions], number % functions
+        routine = routine_of(profile, function)
+        paint = KERNEL if is_kernel[function] else USER
+        return Row(
+            key=(process, routine),
+            name=routine.label,
+            process=process,
+            place=place_label(routine.object_path),
+            paint=INTERRUPT if process == INTERRUPTS else paint,
+            target=Place(CALLERS, process, place.thread, place.cause, routine),
+        )
+
+    return Group(owner * functions + figures.function, functions * len(names.distinct), row)
+
+
+def _by_process(figures: LiveFigures, place: Place) -> Group:
+    names, owner = _owners(figures)
+    pids = _pids(figures)
+
+    def row(number: int) -> Row:
+        name = names.distinct[number]
+        return Row(
+            key=(name,),
+            name=name,
+            place="" if name == INTERRUPTS else pids.get(name, ""),
+            paint=INTERRUPT if name == INTERRUPTS else USER,
+            target=Place(ROUTINES, name, place.thread, place.cause),
+        )
+
+    return Group(owner, len(names.distinct), row)
+
+
+def _pids(figures: LiveFigures) -> dict[str, str]:
+    """Return by name the process that took most, and how many more have its name."""
+    processes = figures.profile.processes
+    index = figures.profile.hits.process_index[figures.is_shown]
+    hits = np.bincount(index, figures.design.hits[figures.is_shown], len(processes))
+    numbers: dict[str, list[int]] = {}
+    for row in np.argsort(-hits, kind="stable")[: np.count_nonzero(hits)].tolist():
+        pids = numbers.setdefault(processes.name[row], [])
+        if int(processes.pid[row]) not in pids[:1]:
+            pids.append(int(processes.pid[row]))
+    return {
+        name: f"pid {first}" + (f" + {len(set(more))}" if more else "")
+        for name, (first, *more) in numbers.items()
+    }
+
+
+def _by_thread(figures: LiveFigures, place: Place) -> Group:
+    profile = figures.profile
+    threads = _names([*profile.comms, INTERRUPTS])
+    names, owner = _owners(figures)
+    thread = threads.number.take(profile.hits.comm_index)
+    thread = np.where(figures.is_interrupt, threads.number[-1], thread)
+    owners = len(names.distinct)
+
+    def row(number: int) -> Row:
+        name, process = threads.distinct[number // owners], names.distinct[number % owners]
+        is_interrupt = process == INTERRUPTS
+        return Row(
+            key=(name, process),
+            name=name,
+            process="" if is_interrupt else process,
+            paint=INTERRUPT if is_interrupt else USER,
+            target=Place(ROUTINES, process, "" if is_interrupt else name, place.cause),
+        )
+
+    return Group(thread * owners + owner, len(threads.distinct) * owners, row)
+
+
+def _by_cause(figures: LiveFigures, place: Place) -> Group:
+    """Group kernel time by cause; time in user mode is one row, so that all adds up."""
+    causes = figures.profile.causes
+    labels = [
+        cause_label(int(kind), name)
+        for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+    ]
+    in_kernel = is_kernel_portion(figures.portion)
+    user = len(causes)
+
+    def row(number: int) -> Row:
+        if number == user:
+            return Row(key=("user",), name="the programs themselves (user mode)", paint=USER)
+        kind = int(causes.kind[number])
+        cause = Cause(kind, causes.name[number], labels[number])
+        is_interrupt = kind in (CAUSE_INTERRUPT, CAUSE_SOFTIRQ)
+        return Row(
+            key=tuple(cause),
+            name=cause.label,
+            paint=INTERRUPT if is_interrupt else KERNEL,
+            target=Place(ROUTINES, place.process, place.thread, cause),
+        )
+
+    of_hit = np.where(in_kernel, figures.profile.hits.cause_index.astype(np.int64), user)
+    return Group(of_hit, user + 1, row)
+
+
+def cause_label(kind: int, name: str) -> str:
+    """Return a cause in words: its kind, and which of its kind."""
+    return f"{CAUSE_KIND_NAMES[kind]} {name}".rstrip()
+
+
+GROUPS: dict[str, Callable[[LiveFigures, Place], Group]] = {
+    ROUTINES: _by_routine,
+    PROCESSES: _by_process,
+    CAUSES: _by_cause,
+    THREADS: _by_thread,
+}
+
+
+def in_scope(figures: LiveFigures, place: Place) -> NDArray[np.bool_]:
+    """Return bool[h]: the hits that a place is about."""
+    profile, hits = figures.profile, figures.profile.hits
+    chosen = np.ones(len(hits), np.bool_)
+    if place.process == INTERRUPTS:
+        chosen &= figures.is_interrupt
+    elif place.process:
+        chosen &= _equal(profile.processes.name, place.process).take(hits.process_index)
+        chosen &= ~figures.is_interrupt
+    if place.thread:
+        chosen &= _equal(profile.comms, place.thread).take(hits.comm_index)
+    if place.cause:
+        is_cause = profile.causes.kind == place.cause.kind
+        is_cause &= _equal(profile.causes.name, place.cause.name)
+        chosen &= is_cause.take(hits.cause_index) & is_kernel_portion(figures.portion)
+    return chosen
+
+
+def _equal(names: Sequence[str], wanted: str) -> NDArray[np.bool_]:
+    return np.array([name == wanted for name in names], np.bool_)
+
+
+def fitting(figures: LiveFigures, page: str, words: str) -> NDArray[np.bool_]:
+    """Return bool[h]: the hits in rows with `words` in a name that their page shows."""
+    profile, hits = figures.profile, figures.profile.hits
+    words = words.casefold()
+
+    def has(names: Sequence[str]) -> NDArray[np.bool_]:
+        return np.array([words in name.casefold() for name in names], np.bool_)
+
+    if page == CAUSES:
+        kinds = profile.causes.kind.tolist()
+        labels = [
+            cause_label(kind, name) for kind, name in zip(kinds, profile.causes.name, strict=True)
+        ]
+        return has(labels).take(hits.cause_index) & is_kernel_portion(figures.portion)
+    of_process = has(profile.processes.name).take(hits.process_index)
+    chosen = np.where(figures.is_interrupt, words in INTERRUPTS, of_process)
+    if page == THREADS:
+        chosen |= has(profile.comms).take(hits.comm_index) & ~figures.is_interrupt
+    if page == ROUTINES:
+        of_object = has([object_label(path) for path in profile.objects.path])
+        of_function = has(profile.functions.name)
+        of_function |= of_object.take(profile.functions.object_index)
+        chosen |= of_function.take(figures.function)
+    return chosen

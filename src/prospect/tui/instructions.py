@@ -1,0 +1,119 @@
+"""The instructions of a routine with its hits: what ``prospect annotate`` shows, of this moment.
+
+Comes in: `LiveFigures` and a routine. Goes out: a `Page` of lines. The code is read once, from the
+image that is mapped on this machine or from the running kernel's memory; hits are new each time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.assembly.code import CodeChoice, describe_code
+from prospect.assembly.recorded_objects import RecordedObjects
+from prospect.estimate.half_widths import half_widths
+from prospect.lines.finder import LineFinder
+from prospect.profile.annotation import annotation_view
+from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.profile.routine_choice import RoutineChoice
+from prospect.render.text.arrows import BOXES
+from prospect.render.text.listing import Form, Listing
+from prospect.render.text.numbers import Figures
+from prospect.render.text.style import Style
+from prospect.symbols.cache import SymbolCache
+from prospect.symbols.objects import ObjectKey
+from prospect.symbols.options import SymbolOptions
+from prospect.symbols.symbolizer import Symbolizer
+from prospect.tui.groups import functions_of
+from prospect.tui.rows import Page, Row
+
+if TYPE_CHECKING:
+    from prospect.profile.model import Profile
+    from prospect.profile.source import CodeTable
+    from prospect.tui.figures import LiveFigures
+    from prospect.tui.places import Routine
+
+_NO_HITS = "This routine has no hits here yet."
+_MOST_LINES = 2000
+_SKID = "A hit stands at the instruction behind the one that took the time."
+
+
+def routine_code(profile: Profile, function: int, *, use_cache: bool = True) -> CodeTable:
+    """Disassemble a routine of a profile that was made on this machine a moment ago.
+
+    Args:
+        profile: completed.
+        function: a row of its functions.
+        use_cache: whether symbol tables are kept on disk between runs.
+    """
+    row = int(profile.functions.object_index[function])
+    objects = profile.objects
+    kind = int(objects.kind[row])
+    here = SymbolOptions(
+        recorded_until=time.time(), kernel_release=os.uname().release, use_cache=use_cache
+    )
+    keys = {}
+    if kind in (KIND_ELF, KIND_VDSO):
+        path = objects.path[row].encode("utf-8", "surrogateescape")
+        keys[row] = ObjectKey(path, bytes.fromhex(objects.build_id[row]), kind=kind)
+    recorded = RecordedObjects(
+        keys=keys,
+        pids={row: _pids(profile, function)},
+        options=here,
+        symbolizer=Symbolizer(here),
+        lines=LineFinder(SymbolCache.of_user() if use_cache else None),
+    )
+    choice = CodeChoice(lambda _: np.array([function], np.int64))
+    return describe_code(profile, recorded, choice)
+
+
+def _pids(profile: Profile, function: int) -> list[int]:
+    """Return the processes that hit a routine."""
+    of_hit = profile.locations.function_index.take(profile.hits.location_index) == function
+    processes = np.unique(profile.hits.process_index[of_hit])
+    pids = profile.processes.pid.take(processes)
+    found: list[int] = np.unique(pids[pids > 0]).tolist()
+    return found
+
+
+@dataclass
+class CodeMemory:
+    """The code of routines that were looked at; code does not change from refresh to refresh."""
+
+    use_cache: bool = True
+    _known: dict[Routine, CodeTable] = field(default_factory=dict)
+
+    def page(self, figures: LiveFigures, routine: Routine) -> Page:
+        """Return the instructions of a routine, with the hits of all its processes."""
+        functions = functions_of(figures.profile, routine)
+        if not len(functions):
+            return Page((), is_text=True, note=_NO_HITS)
+        code = self._known.get(routine)
+        if code is None or (code.reason[0] and len(functions)):
+            code = routine_code(figures.profile, int(functions[0]), use_cache=self.use_cache)
+            self._known[routine] = code
+        code = replace(code, function_index=functions[:1].astype(np.int32))
+        return _listing(replace(figures.profile, code=code), code, figures.event_index)
+
+
+def _listing(profile: Profile, code: CodeTable, event_index: int) -> Page:
+    if code.reason[0]:
+        return Page((), is_text=True, note=f"No instructions: {code.reason[0]}.")
+    view = annotation_view(profile, RoutineChoice(detail="4"), half_widths)
+    event_name = profile.run.events[event_index].name
+    found = [event for event in view.events if event.event.name == event_name]
+    if not found:
+        return Page((), is_text=True, note=_NO_HITS)
+    event = found[0]
+    numbers = Figures(event.hits, event.seconds, has_time=event.has_time)
+    start = int(view.profile.functions.address[event.routines[0].function])
+    form = Form(whole=False, glyphs=BOXES, figures=numbers, style=Style(colour=False))
+    lines = list(Listing(code, event.routines[0], start, form).lines())
+    rows = tuple(Row(key=(number,), name=line) for number, line in enumerate(lines[:_MOST_LINES]))
+    return Page(
+        rows, more=max(len(lines) - _MOST_LINES, 0), is_text=True, note=_SKID if event.skid else ""
+    )

@@ -1,0 +1,54 @@
+"""Spans of text → lines of a fixed width, with whatever others chose made inert.
+
+Nothing here is markup: a name such as ``[red]`` is eight columns of text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from textual.strip import Strip
+
+from prospect.render.escape import escaped, shortened
+from prospect.tui.styles import PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.style import Style
+
+
+class Span(NamedTuple):
+    """A piece of a line. Its text is printable."""
+
+    text: str
+    style: Style = PLAIN
+
+
+def fitted(text: str, width: int, *, right: bool = False) -> str:
+    """Return any text as exactly `width` columns, cut or filled."""
+    text = shortened(escaped(text), width) if width > 3 else escaped(text)
+    if text.isascii():
+        return text[:width].rjust(width) if right else text[:width].ljust(width)
+    missing = width - cell_len(text)
+    if right and missing > 0:
+        return " " * missing + text
+    return set_cell_size(text, width)
+
+
+def strip(spans: Iterable[Span], width: int) -> Strip:
+    """Return a line of exactly `width` columns."""
+    segments = [Segment(text, style) for text, style in spans if text]
+    length = sum(len(text) if text.isascii() else cell_len(text) for text, _, _ in segments)
+    return Strip(segments, length).adjust_cell_length(width, PLAIN)
+
+
+def ends_apart(left: list[Span], right: list[Span], width: int) -> list[Span]:
+    """Put spans at both ends of a line; the right end gives way where there is no room."""
+    used = sum(cell_len(span.text) for span in left)
+    needed = sum(cell_len(span.text) for span in right)
+    if used + needed + 1 > width:
+        return left
+    return [*left, Span(" " * (width - used - needed)), *right]

@@ -1,0 +1,82 @@
+"""What the screen shows at one moment: where a person stands, and the page seen from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from prospect.tui.calls import calls_page
+from prospect.tui.cursor import Cursor
+from prospect.tui.places import INSTRUCTIONS, Place
+from prospect.tui.tables import BY_TIME, ORDERS, View, table_page
+
+if TYPE_CHECKING:
+    from prospect.tui.figures import LiveFigures
+    from prospect.tui.instructions import CodeMemory
+    from prospect.tui.rows import Key, Page
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A place, and how it is looked at.
+
+    Attributes:
+        place: the page.
+        words: the filter of a table.
+        order: of `tables.ORDERS`.
+        cursor: the chosen row.
+    """
+
+    place: Place = field(default_factory=Place)
+    words: str = ""
+    order: str = BY_TIME
+    cursor: Cursor = field(default_factory=Cursor)
+
+    @property
+    def view(self) -> tuple[Place, str, str]:
+        """What decides which rows there are; not the cursor."""
+        return self.place, self.words, self.order
+
+    def reordered(self) -> Stand:
+        """Return the next order of rows, from the first row on."""
+        order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        return replace(self, order=order, cursor=Cursor())
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Figures and the page that was made of them, for one view.
+
+    Attributes:
+        view: of the stand that it was made for.
+        figures: of the state that it shows.
+        page: its rows.
+        ranks: the place of each row.
+    """
+
+    view: tuple[Place, str, str]
+    figures: LiveFigures
+    page: Page
+    ranks: dict[Key, int]
+
+
+def take_picture(
+    figures: LiveFigures, stand: Stand, before: Picture | None, code: CodeMemory
+) -> Picture:
+    """Compute a page.
+
+    Args:
+        figures: of a state.
+        stand: what is looked at.
+        before: the last picture, whose order of rows stands as far as it can.
+        code: the instructions that were read so far.
+    """
+    place = stand.place
+    ranks = before.ranks if before and before.view == stand.view else {}
+    if place.routine is None:
+        page = table_page(figures, place, View(stand.words, stand.order, ranks))
+    elif place.page == INSTRUCTIONS:
+        page = code.page(figures, place.routine)
+    else:
+        page = calls_page(figures, place, place.routine)
+    return Picture(stand.view, figures, page, {row.key: rank for rank, row in enumerate(page.rows)})

@@ -1,0 +1,117 @@
+"""A question on the last line of the screen, and what becomes of its answer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input
+
+from prospect.tui.lines import Span, fitted
+from prospect.tui.styles import BOLD
+from prospect.tui.widgets import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual import events
+    from textual.app import ComposeResult
+
+
+class Question(NamedTuple):
+    """What is asked.
+
+    Attributes:
+        text: shown before the answer.
+        answer: what is proposed.
+        done: called with the answer.
+        changed: called with each change of it, None if nobody wants to know.
+        dropped: called when a person takes the question back.
+    """
+
+    text: str
+    answer: str
+    done: Callable[[str], None]
+    changed: Callable[[str], None] | None = None
+    dropped: Callable[[], None] | None = None
+
+
+def save_question(done: Callable[[str], None]) -> Question:
+    """Ask for the name of a recording; one that tells when it was made is proposed."""
+    name = time.strftime("prospect-%Y%m%d-%H%M%S.data")
+    return Question("Save the recording as: ", name, done)
+
+
+def overwrite_question(path: str, done: Callable[[], None]) -> Question:
+    """Ask before a file that is there is replaced."""
+
+    def answered(word: str) -> None:
+        if word.strip().casefold() in ("y", "yes"):
+            done()
+
+    return Question(f"{path} is there already. Replace it? (y or n) ", "", answered)
+
+
+class PromptLine(Horizontal):
+    """The line on which questions are asked; hidden while there is none."""
+
+    DEFAULT_CSS = """
+    PromptLine { display: none; height: 1; width: 100%; }
+    PromptLine Input { width: 1fr; background: ansi_default; color: ansi_default; }
+    """
+
+    class Closed(Message):
+        """No question is open any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._question: Question | None = None
+
+    def compose(self) -> ComposeResult:
+        """Make the question's text and the answer's."""
+        yield Lines(id="question")
+        answer = Input(compact=True, select_on_focus=False)
+        answer.cursor_blink = False
+        yield answer
+
+    def ask(self, question: Question) -> None:
+        """Open a question in place of the one that is open."""
+        self._question = question
+        answer = self.query_one(Input)
+        with self.prevent(Input.Changed):
+            answer.value = question.answer
+        answer.cursor_position = len(question.answer)
+        self.display = True
+        text = fitted(question.text, min(len(question.text), max(self.app.size.width - 12, 1)))
+        label = self.query_one(Lines)
+        label.styles.width = len(text)
+        self.call_after_refresh(label.show, [[Span(text, BOLD)]])
+        answer.focus()
+
+    def _close(self) -> Question | None:
+        question, self._question = self._question, None
+        self.display = False
+        self.screen.set_focus(None)
+        self.post_message(self.Closed())
+        return question
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Tell each change to a question that wants to know."""
+        event.stop()
+        if self._question and self._question.changed:
+            self._question.changed(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take the answer."""
+        event.stop()
+        if question := self._close():
+            question.done(event.value)
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the question back with Esc."""
+        if event.key == "escape":
+            event.prevent_default().stop()
+            if (question := self._close()) and question.dropped:
+                question.dropped()

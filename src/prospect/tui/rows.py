@@ -1,0 +1,70 @@
+"""What a page shows: rows, each with an identity that outlives refreshes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USER = "user"
+KERNEL = "kernel"
+INTERRUPT = "interrupt"
+
+Key = tuple[object, ...]
+
+
+class Row(NamedTuple):
+    """A row of a page; a tuple, as hundreds are made with each refresh.
+
+    Attributes:
+        key: who it is, from one refresh to the next.
+        name: what stands in its widest column; hostile, as all that follows.
+        process: whose time it is, "" where the page has no such column.
+        place: the object of a routine, the processes of a name.
+        paint: `USER`, `KERNEL`, `INTERRUPT`, or "" for no colour.
+        lead: what a tree draws before the name.
+        hits: samples.
+        seconds: their time.
+        half_s: half of its 95 % interval; NaN where it is not known.
+        recent_s: the time of the last ten seconds, NaN where they were not seen.
+        history: hits of each stretch of the last minute, -1 where it was not seen.
+        is_like_above: cannot be told from the row above.
+        target: what Enter leads to, None for nothing.
+    """
+
+    key: Key
+    name: str
+    process: str = ""
+    place: str = ""
+    paint: str = ""
+    lead: str = ""
+    hits: int = 0
+    seconds: float = 0.0
+    half_s: float = float("nan")
+    recent_s: float = float("nan")
+    history: Sequence[int] = ()
+    is_like_above: bool = False
+    target: object = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """The rows of a page.
+
+    Attributes:
+        rows: those that are shown.
+        more: how many rows there are beside these.
+        more_s: their time.
+        total_s: of all rows.
+        is_text: rows are lines to be read, without figures of their own.
+        note: what is to be said of the page, "" for nothing.
+    """
+
+    rows: tuple[Row, ...]
+    more: int = 0
+    more_s: float = 0.0
+    total_s: float = 0.0
+    is_text: bool = False
+    note: str = ""

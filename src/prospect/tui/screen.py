@@ -1,0 +1,206 @@
+"""The parts of the screen of ``prospect top``, and the loop that asks for new figures.
+
+One loop does all that takes time, in a thread and never two things at once: it takes in what was
+recorded, computes the page that is looked at, saves and clears. Keys that only move the cursor are
+drawn from the page that is there. How often new figures are asked for depends on what they cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from prospect.errors import ProspectError
+from prospect.tui.drawing import (
+    HEAD_LINES,
+    Screen,
+    draw_foot,
+    draw_head,
+    draw_help,
+    draw_message,
+    draw_rows,
+    draw_status,
+)
+from prospect.tui.prompt import PromptLine
+from prospect.tui.sparkline import ASCII, BLOCKS
+from prospect.tui.trail import Trail
+from prospect.tui.watch import Watch
+from prospect.tui.widgets import Lines, RowLines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.app import ComposeResult
+
+    from prospect.tui.lines import Span
+    from prospect.tui.pictures import Picture, Stand
+    from prospect.tui.source import LiveSource
+
+_FOOT_LINES = 2
+_MESSAGE_S = 10.0
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+HELP_CLOSED = -1
+
+
+class TopScreen(App[None]):
+    """What is shown; what keys do is in `app`.
+
+    Attributes:
+        failure: why it ended by itself, None if it did not.
+        ended_by: the signal that ended it, 0 for none.
+        trail: where a person is.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
+    CSS = """
+    Screen, Lines { background: ansi_default; color: ansi_default; }
+    Lines { width: 100%; height: 1; }
+    #head { height: 4; }
+    #rows { height: 1fr; }
+    """
+
+    def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
+        """Show what `source` sees.
+
+        Args:
+            source: asked from a thread, never two things at once.
+            use_cache: whether symbol tables are kept on disk between runs.
+        """
+        super().__init__(ansi_color=True)
+        self.animation_level = "none"
+        self.failure: ProspectError | None = None
+        self.ended_by = 0
+        self.trail = Trail()
+        self._watch = Watch(source, use_cache=use_cache)
+        self._help_top = HELP_CLOSED
+        self._message = ""
+        self._is_warning = False
+        self._message_until = 0.0
+        self._jobs: list[Callable[[], str]] = []
+        self._wake = asyncio.Event()
+        self._ramp = ASCII if os.environ.get("TERM") == "linux" else BLOCKS
+
+    def compose(self) -> ComposeResult:
+        """Make the parts of the screen, from the top."""
+        yield Lines(id="head")
+        yield RowLines(id="rows")
+        yield Lines(id="status")
+        yield Lines(id="foot")
+        yield PromptLine()
+
+    def on_mount(self) -> None:
+        """Begin to watch; end in good order where a signal asks for it."""
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, self._end_by, number)
+        self.app_resume_signal.subscribe(self, self._draw_all)
+        self.run_worker(self._go_on())
+
+    def on_resize(self) -> None:
+        """Draw for the new size, once the parts have theirs."""
+        self.call_after_refresh(self._draw)
+
+    def _draw_all(self, _app: App[None]) -> None:
+        """Draw the whole screen, which another program may have used meanwhile."""
+        for part in self.query(Lines):
+            part.refresh()
+        self.screen.refresh()
+
+    def _end_by(self, number: int) -> None:
+        self.ended_by = number
+        self.exit()
+
+    async def _go_on(self) -> None:
+        """Take in, compute and draw, until the screen is closed."""
+        due_s = 0.0
+        try:
+            while True:
+                self._wake.clear()
+                if time.monotonic() >= due_s:
+                    await asyncio.to_thread(self._watch.advance)
+                    await self._look()
+                    due_s = time.monotonic() + self._watch.next_pause_s()
+                else:
+                    await self._do_jobs()
+                    await self._look()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), max(due_s - time.monotonic(), 0.0))
+        except ProspectError as error:
+            self.failure = error
+            self.exit()
+
+    async def _do_jobs(self) -> None:
+        """Do what takes long and was asked for by a key."""
+        while self._jobs:
+            try:
+                self._say(await asyncio.to_thread(self._jobs.pop(0)))
+            except ProspectError as error:
+                self._say(str(error), is_warning=True)
+
+    async def _look(self) -> None:
+        """Compute the page of where a person is by now, and draw it."""
+        stand = self.trail.here
+        picture = await asyncio.to_thread(self._watch.look, stand)
+        begin_s = time.thread_time()
+        here = self.trail.here
+        if here.view != stand.view:
+            self._wake.set()
+            return
+        if not picture.page.is_text:
+            followed = here.cursor.followed(picture.page.rows, self._height)
+            self.trail = self.trail.with_cursor(followed)
+        self._draw()
+        self._watch.spend(time.thread_time() - begin_s)
+
+    @property
+    def _height(self) -> int:
+        """How many rows fit."""
+        return max(self.size.height - HEAD_LINES - _FOOT_LINES, 1)
+
+    @property
+    def _seen(self) -> tuple[Picture, Stand] | None:
+        """The page that is looked at, None while it is being computed, and from where."""
+        picture, stand = self._watch.picture, self.trail.here
+        return (picture, stand) if picture and picture.view == stand.view else None
+
+    def _draw(self) -> None:
+        """Show what is known; only lines that changed reach the terminal."""
+        seen = self._seen
+        if seen is None or not self.is_running:
+            return
+        picture, stand = seen
+        screen = Screen(self.size.width, self._height, self._ramp)
+        lines = {part: self.query_one(f"#{part}", Lines) for part in ("head", "rows", "status")}
+        lines["head"].show(draw_head(picture, stand, screen, is_frozen=self._watch.is_frozen))
+        if self._help_top == HELP_CLOSED:
+            lines["rows"].show(draw_rows(picture, stand, screen))
+        else:
+            limits = picture.figures.state.limits
+            lines["rows"].show(draw_help(limits, screen, self._help_top))
+        lines["status"].show([self._status(picture, stand, screen.width)])
+        foot = draw_foot(picture, stand, screen.width)
+        self.query_one("#foot", Lines).show([foot])
+
+    def _status(self, picture: Picture, stand: Stand, width: int) -> list[Span]:
+        if time.monotonic() < self._message_until:
+            return draw_message(self._message, width, is_warning=self._is_warning)
+        if self._help_top != HELP_CLOSED:
+            return draw_message("Esc or ? closes the help.", width, is_warning=False)
+        return draw_status(picture, stand, width)
+
+    def _say(self, message: str, *, is_warning: bool = False) -> None:
+        self._message, self._is_warning = message, is_warning
+        self._message_until = time.monotonic() + _MESSAGE_S
+
+    def _go(self, trail: Trail) -> None:
+        """Go somewhere else, and draw it as soon as it is computed."""
+        self._message_until = 0.0
+        self.trail = trail
+        self._wake.set()

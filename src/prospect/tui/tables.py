@@ -1,0 +1,124 @@
+"""Figures → the rows of the pages with tables: routines, processes, causes, threads.
+
+Comes in: `LiveFigures`, a `Place` and a filter. Goes out: a `Page`. Each hit is in one row at most,
+so that rows add up, and their error bars are those of the report. What interrupted a process is
+not its doing: interrupts are a row of their own beside the processes, as in the report.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.estimate.ranks import alike
+from prospect.profile.grouping import distinct_keys
+from prospect.tui.figures import BUCKET_S
+from prospect.tui.groups import GROUPS, fitting, in_scope
+from prospect.tui.order import steady_order
+from prospect.tui.rows import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from prospect.tui.figures import LiveFigures
+    from prospect.tui.groups import Group
+    from prospect.tui.places import Place
+    from prospect.tui.rows import Key, Row
+
+BY_TIME = "time"
+BY_RECENT = "recent"
+BY_NAME = "name"
+ORDERS = (BY_TIME, BY_RECENT, BY_NAME)
+RECENT_S = 10
+_RECENT_BUCKETS = RECENT_S // BUCKET_S
+_MOST_ROWS = 150
+
+
+class View(NamedTuple):
+    """How a table is looked at: `words` is the filter, `before` the ranks that rows had."""
+
+    words: str = ""
+    order: str = BY_TIME
+    before: Mapping[Key, int] = {}
+
+
+def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
+    """Return the rows of a table, the heaviest at the top."""
+    group = GROUPS[place.page](figures, place)
+    chosen = figures.is_shown & in_scope(figures, place)
+    if view.words:
+        chosen &= fitting(figures, place.page, view.words)
+    at = np.flatnonzero(chosen)
+    numbers, row = distinct_keys(group.of_hit.take(at), group.bound)
+    row_of_hit = np.full(len(chosen), -1, np.int32)
+    row_of_hit[at] = row
+    hits = np.bincount(row, figures.design.hits.take(at), len(numbers)).astype(np.int64)
+    seconds = np.bincount(row, figures.seconds.take(at), len(numbers))
+    history = figures.history(row_of_hit, len(numbers))
+    shown, rows = _chosen(group, numbers, _weights(view.order, hits, history), view)
+    rank = np.full(len(numbers) + 1, -1, np.int32)
+    rank[shown] = np.arange(len(shown))
+    return Page(
+        rows=_with_figures(figures, rows, rank.take(row_of_hit), hits[shown], history[shown]),
+        more=len(numbers) - len(shown),
+        more_s=float(seconds.sum() - seconds[shown].sum()),
+        total_s=float(seconds.sum()),
+    )
+
+
+def _weights(order: str, hits: NDArray[np.int64], history: NDArray[np.int64]) -> NDArray[np.int64]:
+    if order != BY_RECENT:
+        return hits
+    recent: NDArray[np.int64] = np.maximum(history[:, -_RECENT_BUCKETS:], 0).sum(axis=1)
+    return recent
+
+
+def _chosen(
+    group: Group, numbers: NDArray[np.int64], weight: NDArray[np.int64], view: View
+) -> tuple[NDArray[np.int64], list[Row]]:
+    """Return which rows are shown, the first one first, and these rows without figures."""
+    heaviest = np.argsort(-weight, kind="stable")[:_MOST_ROWS]
+    rows = [group.row(number) for number in numbers.take(heaviest).tolist()]
+    if view.order == BY_NAME:
+        order = sorted(range(len(rows)), key=lambda one: (rows[one].name, rows[one].process))
+    else:
+        order = steady_order([row.key for row in rows], weight.take(heaviest), view.before)
+    return heaviest.take(np.array(order, np.int64)), [rows[at] for at in order]
+
+
+def _with_figures(
+    figures: LiveFigures,
+    rows: list[Row],
+    row_of_hit: NDArray[np.int32],
+    hits: NDArray[np.int64],
+    history: NDArray[np.int64],
+) -> tuple[Row, ...]:
+    """Give rows their times and error bars."""
+    if not rows:
+        return ()
+    above = np.arange(-1, len(rows) - 1)
+    bars = figures.bars(row_of_hit, len(rows), above)
+    recent = history[:, -_RECENT_BUCKETS:]
+    recent_s = np.where((recent >= 0).all(axis=1), recent.sum(axis=1), np.nan)
+    columns = (
+        hits.tolist(),
+        bars.seconds.tolist(),
+        bars.half_width_s.tolist(),
+        (recent_s * figures.seconds_per_sample).tolist(),
+        history.tolist(),
+        alike(bars.seconds, above, bars.difference_half_s).tolist(),
+    )
+    return tuple(
+        row._replace(
+            hits=count,
+            seconds=seconds,
+            half_s=half,
+            recent_s=late,
+            history=past,
+            is_like_above=like,
+        )
+        for row, count, seconds, half, late, past, like in zip(rows, *columns, strict=True)
+    )

@@ -1,0 +1,93 @@
+"""What is known and shown: asks the source, computes the page that is looked at.
+
+Its methods take long and run in a thread, one after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from prospect.tui.figures import live_figures
+from prospect.tui.instructions import CodeMemory
+from prospect.tui.pictures import Picture, take_picture
+
+if TYPE_CHECKING:
+    from prospect.tui.figures import LiveFigures
+    from prospect.tui.pictures import Stand
+    from prospect.tui.source import LiveSource
+
+# New figures every so often, more seldom where they would cost more than this part of a CPU.
+_PAUSE_S = 2.0
+_FIRST_PAUSE_S = 1.0
+_FIRST_S = 8.0
+_LONGEST_PAUSE_S = 30.0
+_BUDGET = 0.012
+
+
+class Watch:
+    """Figures, the page that was made of them, and what that cost.
+
+    Attributes:
+        is_frozen: new figures are taken in and not shown.
+        picture: the last page, None before the first.
+    """
+
+    def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
+        self.is_frozen = False
+        self.picture: Picture | None = None
+        self._source = source
+        self._code = CodeMemory(use_cache)
+        self._latest: LiveFigures | None = None
+        self._shown: LiveFigures | None = None
+        self._spent_s = 0.0
+        self._pause_s = _FIRST_PAUSE_S
+
+    def advance(self) -> None:
+        """Take in what was recorded.
+
+        Raises:
+            ProspectError: nothing can be recorded any more.
+        """
+        begin_s = time.thread_time()
+        self._latest = live_figures(self._source.advance())
+        if not self.is_frozen or self._shown is None:
+            self._shown = self._latest
+        self._spent_s += time.thread_time() - begin_s
+
+    def look(self, stand: Stand) -> Picture:
+        """Compute the page that `stand` sees; `advance` was called before."""
+        begin_s = time.thread_time()
+        if not self.is_frozen or self._shown is None:
+            self._shown = self._latest
+        if self._shown is None:
+            raise ValueError("nothing was taken in yet")
+        self.picture = take_picture(self._shown, stand, self.picture, self._code)
+        self._spent_s += time.thread_time() - begin_s
+        return self.picture
+
+    def save(self, path: str) -> str:
+        """Write all that is kept; see `LiveSource`."""
+        return self._source.save(path)
+
+    def clear(self) -> str:
+        """Forget all, also what is frozen."""
+        self._source.clear()
+        self.is_frozen = False
+        self.picture = self._shown = None
+        self.advance()
+        return "Cleared: figures are of what comes from now on."
+
+    def spend(self, seconds: float) -> None:
+        """Add what drawing took."""
+        self._spent_s += seconds
+
+    def next_pause_s(self) -> float:
+        """Return how long to wait for new figures, after what the last ones cost."""
+        spent_s, self._spent_s = self._spent_s, 0.0
+        is_first = self._latest is not None and self._latest.span_s < _FIRST_S
+        least = _FIRST_PAUSE_S if is_first else _PAUSE_S
+        # What is read for the first time, such as code, costs once: the pause grows slowly.
+        longest = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
+        self._pause_s = max(least, min(spent_s / _BUDGET, longest))
+        return self._pause_s

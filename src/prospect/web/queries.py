@@ -1,0 +1,86 @@
+"""What a page asks, as it stands behind the ``?`` of an address → what is looked at.
+
+Comes in: text that anybody who has the token may have written. Goes out: numbers within bounds.
+`assets/parts.js` writes it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from prospect.render.html.parts import SCOPES, Selection
+
+_MOST_FIELDS = 16
+_MOST_FRAMES = 4096
+_MOST_DIGITS = 18
+_LONGEST_SEARCH = 256
+
+
+class QueryError(ValueError):
+    """It is no query of the page."""
+
+
+class CodeQuery(NamedTuple):
+    """Which routine, and of which event; numbers of the page."""
+
+    event: int
+    frame: int
+
+
+def part_query(query: str) -> tuple[int, Selection]:
+    """Read which part of an event is wanted.
+
+    Returns:
+        The number of the event on the page, and the selection.
+
+    Raises:
+        QueryError: it says something else.
+    """
+    fields = _fields(query)
+    scope = fields.pop("scope", "all")
+    path = fields.pop("path", "")
+    search = fields.pop("search", "")
+    numbers = {name: _number(text) for name, text in fields.items()}
+    frames = tuple(map(_number, path.split("."))) if path else ()
+    if scope not in SCOPES or len(frames) > _MOST_FRAMES or len(search) > _LONGEST_SEARCH:
+        raise QueryError
+    if set(numbers) - {"event", "begin_ns", "end_ns", "process", "cpu", "thread", "by_time"}:
+        raise QueryError
+    selection = Selection(
+        begin_ns=numbers.get("begin_ns", 0),
+        end_ns=numbers.get("end_ns"),
+        scope=scope,
+        process=numbers.get("process", -1),
+        cpu=numbers.get("cpu"),
+        thread=numbers.get("thread"),
+        is_by_time=bool(numbers.get("by_time", 0)),
+        path=frames,
+        search=search,
+    )
+    return numbers.get("event", 0), selection
+
+
+def code_query(query: str) -> CodeQuery:
+    """Read which routine is wanted.
+
+    Raises:
+        QueryError: it says something else.
+    """
+    fields = _fields(query)
+    if set(fields) != {"event", "frame"}:
+        raise QueryError
+    return CodeQuery(_number(fields["event"]), _number(fields["frame"]))
+
+
+def _fields(query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise QueryError from error
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise QueryError
+    return int(text)

@@ -1,0 +1,154 @@
+"""A profile → the answers to what a page asks: its blocks, cells of a selection, code of a routine.
+
+Comes in: a profile with its stacks, and what finds the code behind it. Goes out: bytes as the
+page's script reads them. The profile stays in memory; nothing is asked of the recording again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.errors import ProspectError
+from prospect.estimate.half_widths import half_widths
+from prospect.profile.annotation import annotation_view
+from prospect.profile.routine_choice import RoutineChoice
+from prospect.profile.view import report_view
+from prospect.render.encoding import encoded
+from prospect.render.html.cells import stack_names
+from prospect.render.html.code import code_fields
+from prospect.render.html.document import document
+from prospect.render.html.page import SCRIPTS, page_samples
+from prospect.render.html.parts import Selection, event_parts
+from prospect.render.html.stacks import block_of_events, block_of_part, events_of
+from prospect.render.json.disassembly import disassembly_fields
+
+if TYPE_CHECKING:
+    from prospect.assembly.code import CodeChoice
+    from prospect.assembly.later_code import LaterCode
+    from prospect.profile.model import Profile
+    from prospect.profile.processes import Detail
+    from prospect.profile.source import CodeTable
+    from prospect.render.html.cells import StackNames
+    from prospect.render.html.page import HtmlRenderer
+    from prospect.render.html.parts import EventParts
+
+_INLINED = "inlined: its instructions stand in the routines that it was inlined into"
+_NO_ROUTINE = "no routine is known at these addresses"
+_NO_CODE = "this is another tool's profile, which does not say where its code is"
+
+
+@dataclass(frozen=True)
+class CodeFinder:
+    """Finds the instructions of a profile's routines.
+
+    Attributes:
+        later: goes back to the files behind the profile; None where it has none.
+        choice: how instructions are written; whose is asked each time.
+    """
+
+    later: LaterCode | None
+    choice: CodeChoice
+
+    def find(self, profile: Profile, function: int) -> CodeTable | str:
+        """Return the instructions of one routine, or why there are none."""
+        if self.later is None:
+            return _NO_CODE
+        only = np.array([function], np.int64)
+        choice = replace(self.choice, choose=lambda _: only, with_lines=True)
+        try:
+            return self.later.describe(profile, choice)
+        except ProspectError as error:
+            return str(error)
+
+
+@dataclass(frozen=True)
+class ServedRecording:
+    """A recording that is looked at.
+
+    Attributes:
+        profile: as it was read, with its waits.
+        detail: the `-V` of its report.
+        names: of the samples.
+        parts: the samples, by the number of the event on the page.
+        blocks: the page's data by name.
+        finder: of instructions.
+    """
+
+    profile: Profile
+    detail: Detail
+    names: StackNames
+    parts: list[EventParts]
+    blocks: dict[str, bytes]
+    finder: CodeFinder
+
+    def part(self, event: int, selection: Selection) -> bytes:
+        """Return the cells of a selection.
+
+        Raises:
+            IndexError: the page has no such event.
+        """
+        parts = self.parts[event]
+        return block_of_part(self.names, parts.event, parts.cells(selection))
+
+    def code(self, event: int, frame: int) -> bytes:
+        """Return the instructions of a routine with hits, and their source, as JSON.
+
+        Args:
+            event: number on the page.
+            frame: row of the names' frames.
+
+        Raises:
+            IndexError: the page has no such event or frame.
+        """
+        row = self.parts[event].event
+        function = int(self.names.frames.function_index[frame])
+        if not 0 <= function < len(self.profile.functions):
+            return _no_code(_INLINED if function < 0 else _NO_ROUTINE)
+        code = self.finder.find(self.profile, function)
+        if isinstance(code, str):
+            return _no_code(code)
+        choice = RoutineChoice(detail="k" if self.detail == "k" else "4")
+        view = annotation_view(replace(self.profile, code=code), choice, half_widths)
+        info = view.profile.run.events[row]
+        routines = [one for found in view.events if found.event is info for one in found.routines]
+        shown = disassembly_fields(view.profile, code, routines)
+        reason = "" if shown else "no hits in this routine itself"
+        head = encoded({"routines": shown, "reason": reason})
+        return head[:-1] + b', "source": ' + code_fields(view.profile) + b"}"
+
+
+def _no_code(reason: str) -> bytes:
+    return encoded({"routines": [], "reason": reason, "source": {"files": [], "routines": []}})
+
+
+def serve_profile(profile: Profile, renderer: HtmlRenderer, finder: CodeFinder) -> ServedRecording:
+    """Prepare a profile, so that each answer takes a fraction of a second.
+
+    Args:
+        profile: with stacks, where the recording has any.
+        renderer: the page's options.
+        finder: of instructions.
+
+    Raises:
+        UsageError: an option has no meaning.
+    """
+    view = report_view(
+        profile, renderer.detail, renderer.user_threshold_s, renderer.kernel_threshold_s
+    )
+    names = stack_names(page_samples(view, profile))
+    parts = [event_parts(names, event) for event in events_of(names)]
+    cells = {one.event: one.cells(Selection(is_by_time=True)) for one in parts}
+    blocks = {
+        "report": renderer.report_block(view),
+        "source": code_fields(view.profile),
+        "stacks": block_of_events(names, cells),
+    }
+    return ServedRecording(profile, view.detail, names, parts, blocks, finder)
+
+
+def page() -> bytes:
+    """Return the page itself, which has nothing of any recording."""
+    return b"".join(document("report", ("served", *SCRIPTS), {}, is_served=True))

@@ -1,0 +1,138 @@
+"""A site on a port of the loopback interface, until somebody ends it.
+
+Comes in: a `Site`. Goes out: answers to GET and HEAD. The standard library's server is enough for
+one person's browser; what it leaves open to others on the machine is bounded here: how many may be
+connected at once, how long a request may take to arrive and an answer to be taken, and how large a
+request may be. Source: RFC 9112, 3 (request line) and 9.6 (one request a connection).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socketserver
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from prospect.web.site import HEADERS, Answer
+
+if TYPE_CHECKING:
+    import socket
+
+    from prospect.web.site import Site
+
+_ADDRESS = "127.0.0.1"
+_MOST_CONNECTIONS = 8
+_ARRIVAL_S = 10.0
+_TAKING_S = 60.0
+_LARGEST_HEAD_BYTES = 1 << 15
+_END_OF_HEAD = b"\r\n\r\n"
+_TOO_MANY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """Serves a site to this machine alone.
+
+    Args:
+        site: what is served.
+        port: 0 for any that is free.
+
+    Raises:
+        OSError: the port cannot be had.
+    """
+
+    daemon_threads = True
+    block_on_close = False  # nobody waits for a browser
+
+    def __init__(self, site: Site, port: int) -> None:
+        self.site = site
+        self._free = threading.Semaphore(_MOST_CONNECTIONS)
+        super().__init__((_ADDRESS, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind, without asking a name server for the name of 127.0.0.1 as the base class does."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = _ADDRESS, self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection, if there are not too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        with contextlib.suppress(OSError):
+            request.settimeout(0)
+            request.send(_TOO_MANY)
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that goes away; what else happens is a mistake of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads one request and answers it."""
+
+    server: LoopbackServer
+
+    def version_string(self) -> str:
+        """Name no versions."""
+        return "prospect"
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BytesIO(_head(self.connection))
+        self.connection.settimeout(_TAKING_S)
+
+    def do_GET(self) -> None:
+        self._give(self.server.site.answer(self.path, self.headers), has_body=True)
+
+    def do_HEAD(self) -> None:
+        self._give(self.server.site.answer(self.path, self.headers), has_body=False)
+
+    def _give(self, answer: Answer, *, has_body: bool) -> None:
+        self.send_response(answer.status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", answer.media_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if has_body:
+            self.wfile.write(answer.body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - nothing of a bad request comes back
+        """Answer what is no GET or HEAD request."""
+        self.close_connection = True
+        self._give(Answer(code), has_body=False)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its names
+        """Keep quiet: requests hold the token."""
+
+
+def _head(connection: socket.socket) -> bytes:
+    """Read a request's head; nothing where it is too large, or takes too long."""
+    deadline = time.monotonic() + _ARRIVAL_S
+    head = b""
+    try:
+        while _END_OF_HEAD not in head:
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            piece = connection.recv(_LARGEST_HEAD_BYTES)
+            head += piece
+            if not piece or len(head) > _LARGEST_HEAD_BYTES:
+                if piece:
+                    connection.send(_TOO_LARGE)
+                return b""
+    except OSError:
+        return b""
+    return head

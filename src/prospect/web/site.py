@@ -1,0 +1,119 @@
+"""Requests → answers: who may ask, and what is where. Opens no socket.
+
+Comes in: a request's target and headers. Goes out: an `Answer`. Whoever knows the token may read
+the recording, and nobody else: other users of the machine reach the socket too, and any web page
+can make a browser send requests to it. So the token is part of every address, and only addresses
+of this machine by its own name are answered, and only where no other page asks.
+Source: RFC 9110, 7.2 (Host); Fetch Standard, 3.2 (Origin); Fetch Metadata Request Headers.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prospect.web.queries import QueryError, code_query, part_query
+from prospect.web.recording import page
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+    from prospect.web.recording import ServedRecording
+
+_OWN_NAMES = ("127.0.0.1", "localhost")
+_HTML = "text/html; charset=utf-8"
+_JSON = "application/json"
+_BYTES = "application/octet-stream"
+_MEDIA_TYPES = {"report": _JSON, "source": _JSON, "stacks": _BYTES}
+
+# For every answer. The page's own policy stands in it; this is what only a header can say.
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status, and where it is 200 a body."""
+
+    status: int
+    media_type: str = "text/plain"
+    body: bytes = b""
+
+
+BAD_REQUEST = Answer(400)
+FORBIDDEN = Answer(403)
+NOT_FOUND = Answer(404)
+
+
+class Site:
+    """Answers for one recording.
+
+    Of each kind one question at a time is worked on: each may use much memory. Code may take
+    seconds, which a selection is not to wait for.
+    """
+
+    def __init__(self, recording: ServedRecording, token: str) -> None:
+        self._recording = recording
+        self._token = token.encode()
+        self._page = page()
+        self._part_turn, self._code_turn = threading.Lock(), threading.Lock()
+
+    def answer(self, target: str, headers: Message) -> Answer:
+        """Answer a GET request.
+
+        Args:
+            target: as it stands in the request line.
+            headers: of the request.
+        """
+        if not is_own_page(headers):
+            return FORBIDDEN
+        path, _, query = target.partition("?")
+        token, slash, name = path.removeprefix("/").partition("/")
+        # In the same time whatever the token is like, so that it cannot be guessed bit by bit.
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token) or not slash:
+            return NOT_FOUND
+        try:
+            return self._known(name, query)
+        except (QueryError, IndexError):
+            return BAD_REQUEST
+
+    def _known(self, name: str, query: str) -> Answer:
+        kind, _, block = name.partition("/")
+        if kind == "data" and block in self._recording.blocks:
+            return Answer(200, _MEDIA_TYPES[block], self._recording.blocks[block])
+        if name == "":
+            return Answer(200, _HTML, self._page)
+        if name == "part":
+            event, selection = part_query(query)
+            with self._part_turn:
+                return Answer(200, _BYTES, self._recording.part(event, selection))
+        if name == "code":
+            event, frame = code_query(query)
+            with self._code_turn:
+                return Answer(200, _JSON, self._recording.code(event, frame))
+        return NOT_FOUND
+
+
+def is_own_page(headers: Message) -> bool:
+    """Tell whether a request is for this machine by its own name, and from no other page.
+
+    A name that somebody else's name server gives out for 127.0.0.1 is not ours (DNS rebinding).
+    Any port will do: ``ssh -L`` may lead here from another one.
+    """
+    hosts = headers.get_all("Host", [])
+    if len(hosts) != 1 or hosts[0].lower().rpartition(":")[0] not in _OWN_NAMES:
+        return False
+    if headers.get("Origin", f"http://{hosts[0]}") != f"http://{hosts[0]}":
+        return False
+    # A link or an address that is typed navigates; what a page of others loads does not.
+    is_navigation = headers.get("Sec-Fetch-Mode") == "navigate"
+    return is_navigation or headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")

@@ -1,0 +1,152 @@
+"""A session that goes on: what it shows is what its saved recording says, and it leaves nothing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prospect
+from builders.recordings import hits_by
+from prospect.capture import event_choice
+from prospect.errors import CaptureError, RecordingError
+from prospect.estimate.report import estimate_report
+from prospect.live.session import LiveSession
+from prospect.profile.view import report_view
+from prospect.recording_events import RecordOptions
+
+pytestmark = pytest.mark.live
+
+OPTIONS = RecordOptions(command=(), frequency_hz=400, call_graph="fp")
+# Programs that begin, fork, exec and end in every part of the session.
+LOAD = (
+    "import subprocess, sys, time\n"
+    "end = time.monotonic() + 4\n"
+    "while time.monotonic() < end:\n"
+    "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
+)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """The last state of a session, and the recording that was saved right after it."""
+    file = tmp_path_factory.mktemp("live") / "saved.data"
+    session = LiveSession(OPTIONS)
+    with subprocess.Popen([sys.executable, "-c", LOAD]) as load:
+        states = []
+        while load.poll() is None:
+            time.sleep(0.4)
+            states.append(session.advance())
+        sentence = session.save(str(file))
+    session.close()
+    return states, file, sentence
+
+
+def open_files():
+    """What this process has open, as far as it is still there when one looks."""
+    gc.collect()
+    return {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()}
+
+
+def test_the_figures_are_those_of_the_saved_recording(watched):
+    states, file, sentence = watched
+    shown, saved = states[-1].profile, prospect.open(file, stacks=True)
+    assert str(file) in sentence
+    assert len(shown.samples) == len(saved.samples)
+    assert shown.run.begin_ns == saved.run.begin_ns
+    assert shown.run.end_ns == saved.run.end_ns
+    columns = ("pid", "thread", "portion", "function", "object")
+    live = hits_by(prospect.Profile(**vars(shown)), *columns)
+    whole = hits_by(saved, *columns)
+    # Sorted by time, a recording knows a process from its fork on; see `live.session`.
+    differ = sum(abs(live.get(key, 0) - whole.get(key, 0)) for key in live.keys() | whole.keys())
+    assert differ <= max(4, 0.01 * len(saved.samples))
+    children = {pid for pid, *_ in live if pid > os.getpid()}
+    assert len(children) > 5
+
+
+def test_error_bars_shrink_as_it_runs(watched):
+    def relative_error(state):
+        view = report_view(state.profile, "4")
+        totals = estimate_report(view).events[0].totals
+        return float(np.nansum(totals.half_width_s) / np.nansum(totals.seconds))
+
+    states, *_ = watched
+    assert len(states[-1].profile.clocks) == len(states[0].profile.clocks)
+    assert relative_error(states[-1]) < relative_error(states[1])
+
+
+def test_stacks_reach_from_the_kernel_to_the_program(watched):
+    profile = watched[0][-1].profile
+    assert profile.stacks is not None
+    assert (profile.stacks.caller_index < np.arange(len(profile.stacks))).all()
+    own = profile.stacks.location_index[profile.samples.stack_index]
+    assert np.array_equal(own, profile.hits.location_index[profile.samples.hit_index])
+    assert profile.stacks.depth.max() > 5
+
+
+def test_its_cost_is_known(watched):
+    state = watched[0][-1]
+    assert 0 < state.own_cpu_percent < 100
+    assert 0 < state.sampling_cpu_percent < 50
+    assert state.kept_s == pytest.approx(state.profile.run.wall_seconds)
+
+
+def test_only_the_latest_samples_are_remembered_and_clear_forgets_all(tmp_path):
+    session = LiveSession(OPTIONS, most_samples=200, spool_bytes=1 << 17)
+    try:
+        for _ in range(12):
+            sum(i * i for i in range(1_000_000))
+            time.sleep(0.1)
+            state = session.advance()
+        assert len(state.profile.samples) > 0
+        assert state.profile.run.begin_ns > session.began_ns
+        assert (state.profile.samples.time_ns >= state.profile.run.begin_ns - 10**6).all()
+        session.save(str(tmp_path / "some"))
+        saved = prospect.open(tmp_path / "some")
+        assert saved.run.begin_ns > session.began_ns
+        assert saved.run.damage == ()
+        assert not [name for name in saved.processes.name if name.startswith(":")]
+        session.clear()
+        assert session.advance().kept_s < state.kept_s
+        session.save(str(tmp_path / "cleared"))
+        assert prospect.open(tmp_path / "cleared").run.begin_ns > saved.run.end_ns - 10**9
+    finally:
+        session.close()
+
+
+def test_a_session_leaves_no_thread_and_no_file_open():
+    files, threads = open_files(), threading.active_count()
+    session = LiveSession(OPTIONS)
+    session.advance()
+    session.close()
+    del session  # the kernel's names are mapped as long as it is there
+    assert open_files() <= files
+    assert threading.active_count() == threads
+
+
+def test_a_place_that_cannot_be_written_is_one_line_and_the_session_goes_on():
+    session = LiveSession(OPTIONS)
+    try:
+        session.advance()
+        with pytest.raises(RecordingError, match="no-such-directory"):
+            session.save("/no-such-directory/file")
+        assert session.advance().profile.run.wall_seconds > 0
+    finally:
+        session.close()
+
+
+def test_who_may_not_sample_the_system_is_told_what_to_do(monkeypatch):
+    scopes = event_choice._scopes()
+    monkeypatch.setattr(event_choice, "_scopes", lambda: scopes[1:])
+    before = open_files()
+    with pytest.raises(CaptureError, match="perf_event_paranoid"):
+        LiveSession(OPTIONS)
+    assert open_files() <= before

@@ -1,0 +1,128 @@
+"""`prospect top` in a terminal of its own: it comes up, saves, and leaves all as it was."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from prospect.pipeline import PipelineOptions
+from prospect.reading import read_profile
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="samples the whole system"),
+]
+
+# What xterm's alternate screen and its cursor are left with (xterm control sequences, DECSET).
+_SCREEN_LEFT = (b"\x1b[?1049l", b"\x1b[?25h")
+_PATIENCE_S = 30.0
+
+
+class Terminal:
+    """A terminal that runs `prospect top`."""
+
+    def __init__(self, directory, *options):
+        self.pid, self._fd = pty.fork()
+        if not self.pid:
+            os.chdir(directory)
+            # Not execv: readline, which pytest may load, sets the size of its own terminal in C.
+            environment = {**os.environ, "TERM": "xterm-256color"}
+            words = [sys.executable, "-m", "prospect", "top", *options]
+            os.execve(sys.executable, words, environment)
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.seen = b""
+
+    def press(self, keys):
+        os.write(self._fd, keys.encode())
+
+    def until(self, words):
+        """Read until `words` were shown; fail if they do not come."""
+        begin = time.monotonic()
+        while words not in self.seen:
+            assert time.monotonic() < begin + _PATIENCE_S, (words, self.seen[-2000:])
+            if not self._read():
+                raise AssertionError((words, self.seen[-2000:]))
+
+    def end(self):
+        """Read what is left, and return the exit status."""
+        while self._read():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self):
+        if not select.select([self._fd], [], [], _PATIENCE_S)[0]:
+            return False
+        try:
+            data = os.read(self._fd, 1 << 16)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += data
+        return bool(data)
+
+
+@pytest.fixture(scope="module")
+def spinning(tmp_path_factory):
+    """Run a program of a name of its own that takes a CPU as long as the module's tests last."""
+    path = tmp_path_factory.mktemp("program") / "spins-for-top"
+    shutil.copy("/bin/sh", path)
+    with subprocess.Popen([path, "-c", "while :; do :; done"]) as program:
+        yield program.pid
+        program.kill()
+
+
+def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path):
+    terminal = Terminal(tmp_path, "-H", "100", "--clocks", "2", "--no-cache")
+    terminal.until(b"Routines")
+    terminal.press("2")
+    terminal.until(f"pid {spinning}".encode())
+    terminal.press("s")
+    terminal.until(b"Save the recording as")
+    terminal.press("\r")
+    terminal.until(b"are in prospect-")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert all(part in terminal.seen for part in _SCREEN_LEFT)
+    (saved,) = tmp_path.iterdir()
+    profile = read_profile(str(saved), PipelineOptions())
+    assert spinning in profile.processes.pid.tolist()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_in_good_order(number, tmp_path):
+    terminal = Terminal(tmp_path)
+    terminal.until(b"Routines")
+    os.kill(terminal.pid, number)
+    assert terminal.end() == 128 + number
+    assert all(part in terminal.seen for part in _SCREEN_LEFT)
+    assert b"Traceback" not in terminal.seen
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_stopped_and_goes_on(tmp_path):
+    terminal = Terminal(tmp_path)
+    terminal.until(b"Routines")
+    terminal.press("\x1a")
+    assert os.WIFSTOPPED(os.waitpid(terminal.pid, os.WUNTRACED)[1])
+    terminal.seen = b""
+    os.kill(terminal.pid, signal.SIGCONT)
+    terminal.until(b"Routines")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_what_cannot_be_recorded_is_said_before_a_screen_opens(tmp_path):
+    terminal = Terminal(tmp_path, "-H", "999999999")
+    assert terminal.end() == 2
+    assert b"kernel.perf_event_max_sample_rate" in terminal.seen
+    assert b"\x1b[?1049h" not in terminal.seen

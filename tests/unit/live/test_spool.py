@@ -1,0 +1,115 @@
+"""The spool keeps the latest records, between half and all of what it may hold."""
+
+import errno
+import os
+
+import pytest
+
+from prospect.live.spool import Mark, Spool, copy_extents
+from prospect.outputs import RecordingFile
+
+RECORD = bytes(range(16)) * 4
+STATE = b"state..." * 2
+
+
+def mark(time_ns=0):
+    return Mark(time_ns, 0.0, {}, {})
+
+
+@pytest.fixture
+def spool(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    spool = Spool(mark(), 1024)
+    yield spool
+    spool.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def kept(spool, tmp_path):
+    path = tmp_path / "copy"
+    with path.open("wb") as out:
+        assert copy_extents(spool.extents(), out.fileno()) == out.seek(0, os.SEEK_CUR)
+    found = path.read_bytes()
+    path.unlink()
+    return found
+
+
+def test_what_was_kept_since_the_seal_is_not_copied_yet(spool, tmp_path):
+    spool.append([RECORD, RECORD])
+    assert kept(spool, tmp_path) == b""
+    spool.seal()
+    spool.append([RECORD])
+    assert kept(spool, tmp_path) == 2 * RECORD
+
+
+def test_turning_keeps_the_older_file_and_what_came_since_the_seal_once(spool, tmp_path):
+    spool.append([RECORD])
+    spool.seal()
+    spool.append([b"behind.."])
+    spool.turn(mark(5), STATE, [b"behind.."])
+    spool.seal()
+    assert kept(spool, tmp_path) == RECORD + b"behind.."
+    assert spool.start == mark()
+    spool.turn(mark(6), STATE, [])
+    spool.append([b"third..."])
+    spool.seal()
+    # What was the older file is gone; the file that is now the older one tells what stood.
+    assert kept(spool, tmp_path) == STATE + b"behind.." + b"third..."
+    assert spool.start == mark(5)
+
+
+def test_it_is_full_when_half_is_used_so_that_two_files_fit(spool, tmp_path):
+    most = 0
+    for turn in range(100):
+        spool.append([RECORD])
+        spool.seal()
+        most = max(most, len(kept(spool, tmp_path)))
+        if spool.is_full:
+            spool.turn(mark(turn), STATE, [])
+            assert len(kept(spool, tmp_path)) >= 512
+    assert 512 <= most <= 1024 + len(STATE)
+
+
+def test_restarting_forgets_what_was_sealed(spool, tmp_path):
+    spool.append([RECORD])
+    spool.seal()
+    spool.restart(mark(7), STATE, [b"behind.."])
+    spool.seal()
+    assert kept(spool, tmp_path) == STATE + b"behind.."
+    assert spool.start == mark(7)
+
+
+def test_a_full_disk_keeps_what_there_is_and_is_said_once(spool, tmp_path, monkeypatch):
+    for _ in range(8):
+        spool.append([RECORD])
+    spool.seal()
+
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "writev", no_space)
+    spool.append([RECORD])
+    monkeypatch.undo()
+    assert "No space left" in spool.refusal
+    spool.append([RECORD])
+    assert 0 < len(kept(spool, tmp_path)) <= 8 * len(RECORD)
+    assert len(kept(spool, tmp_path)) % len(RECORD) == 0
+    spool.restart(mark(), STATE, [RECORD])
+    assert not spool.refusal
+
+
+def test_an_output_that_cannot_grow_is_an_error_and_leaves_no_descriptor(spool):
+    spool.append([RECORD])
+    spool.seal()
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
+    out = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(OSError, match="No space left"):
+        copy_extents(spool.extents(), out)
+    os.close(out)
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_its_files_have_no_name(spool, tmp_path):
+    spool.append([RECORD])
+    assert list(tmp_path.iterdir()) == []
+    assert isinstance(spool._parts[0]._file, RecordingFile)

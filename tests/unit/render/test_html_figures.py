@@ -1,0 +1,203 @@
+"""Every figure of every table of the page is the report's, at each level of detail."""
+
+import io
+import json
+import re
+
+import pytest
+
+from builders.profile import qsort_profile
+from builders.sources import CLOCK
+from builders.stacks import stacks_profile
+from builders.switches import SWITCH, switched_profile
+from prospect.render.registry import make_renderer
+
+pytest.importorskip("selenium")
+
+from selenium.webdriver.common.by import By
+
+PROFILES = {"qsort": qsort_profile, "stacks": stacks_profile}
+PORTIONS = ("user", "kernel", "interrupt", "other")
+TABLE = """
+for (const more of document.querySelectorAll("#panel .more:not([hidden])")) more.click();
+return [...document.querySelectorAll("#panel table")].map((table) => {
+  const cells = (row) => [...row.children].map((cell) =>
+    (cell.querySelector(".figure") || cell).textContent.trim());
+  const heads = cells(table.tHead.rows[0]);
+  return [...table.tBodies[0].rows].map((row) =>
+    Object.fromEntries(cells(row).map((cell, i) => [heads[i], cell])));
+});
+"""
+
+
+def rendered(profile, name, detail, **options):
+    out = io.BytesIO()
+    settings = {"detail": detail, "user_threshold_s": 0.01, "kernel_threshold_s": 0.0, **options}
+    make_renderer(name, **settings).render(profile, out)
+    return out.getvalue()
+
+
+def tables_of(browser, tab):
+    browser.find_element(By.ID, f"tab-{tab}").click()
+    return browser.execute_script(TABLE)
+
+
+def is_rounded(text, value):
+    """Whether a number is what its text says, to the last of its digits."""
+    number = text.replace(",", "")
+    digits = len(number.partition(".")[2])
+    return abs(float(number) - value) <= 0.5 * 10.0**-digits * (1 + 1e-9)
+
+
+def is_time(text, seconds, half):
+    """Whether "1.23 ± 0.04" is a time with its error bar."""
+    figure, _, bar = text.partition(" ± ")
+    if bar:
+        return is_rounded(figure, seconds) and is_rounded(bar, half)
+    return is_rounded(figure, seconds) and (half is None or seconds == 0)
+
+
+def is_share(text, share):
+    return is_rounded(text.removesuffix(" %"), 100 * share)
+
+
+def check(found, expected, time="Time (s)"):
+    """Compare rows that have the report's fields with those of a table, in any order."""
+    assert found.keys() == expected.keys()
+    for key, row in expected.items():
+        assert is_time(found[key][time], row["seconds"], row["error_s"]), (found[key], row)
+        assert int(found[key]["Hits"].replace(",", "")) == row["hits"]
+        if "Share" in found[key] and "share" in row:
+            assert is_share(found[key]["Share"], row["share"])
+
+
+@pytest.fixture(params=[(name, detail) for name in PROFILES for detail in ("2", "3", "4")])
+def page(request, open_page):
+    name, detail = request.param
+    profile = PROFILES[name]()
+    totals = {"calls": ("totals",)} if profile.stacks is not None else {}
+    report = json.loads(rendered(profile, "json", detail, **totals))
+    return open_page(rendered(profile, "html", detail)), report
+
+
+def labelled(row):
+    return row["name"] or f"[{re.sub(r'^.*/', '', row['object']).strip('[]')}]"
+
+
+def test_the_tables_are_the_reports(page):
+    browser, report = page
+    event = report["events"][0]
+    (routines,) = tables_of(browser, "routines")
+    check(
+        {(row["Routine"], row["In"], row["Process"], row["Object"]): row for row in routines},
+        {
+            (labelled(row), portion, f"{process['name']} {process['pid']}", row["object"]): row
+            for process in event["details"]
+            for portion, table in process["routines"].items()
+            for row in table["rows"]
+        },
+        "Self (s)",
+    )
+    (processes,) = tables_of(browser, "processes")
+    found = {(row["Process"], row["PID"]): row for row in processes}
+    shown = [row for row in event["processes"] if (row["name"], str(row["pid"])) in found]
+    assert len(shown) == len(found) > 0
+    for row in shown:
+        cells = found[row["name"], str(row["pid"])]
+        for title, portion in (("User", "user"), ("Kernel", "kernel"), ("Interrupt", "interrupt")):
+            part = row[portion]
+            assert is_time(cells[f"{title} (s)"], part["seconds"], part["error_s"])
+        assert int(cells["Hits"]) == sum(row[portion]["hits"] for portion in PORTIONS)
+
+
+def test_kernel_causes_system_calls_and_totals_are_the_reports(page):
+    browser, report = page
+    event = report["events"][0]
+    if report["options"]["detail"] == "4":
+        causes = {
+            ("", row["name"] or row["kind"]): row
+            for row in (event["kernel_causes"] or {}).get("rows", [])
+        }
+    else:
+        causes = {
+            (f"{process['name']} {process['pid']}", row["name"] or row["kind"]): row
+            for process in event["details"]
+            for row in (process["kernel_causes"] or {"rows": []})["rows"]
+        }
+    tables = tables_of(browser, "causes")
+    found = {(row.get("Process", ""), row["Cause"]): row for table in tables for row in table}
+    check(found, causes)
+    if event["system_calls"]:
+        (calls,) = tables_of(browser, "calls")
+        check(
+            {row["System call"]: row for row in calls},
+            {row["name"]: row for row in event["system_calls"]},
+            "CPU (s)",
+        )
+    if report.get("calls"):
+        (totals,) = tables_of(browser, "totals")
+        expected = report["calls"][0]["routines"]
+        assert [row["Routine"] for row in totals] == [row["name"] for row in expected]
+        for cells, row in zip(totals, expected, strict=True):
+            assert is_time(cells["Total (s)"], row["total_s"], row["total_half_width_s"])
+            assert is_time(cells["Self (s)"], row["self_s"], row["self_half_width_s"])
+            assert int(cells["Hits"]) == row["total_hits"]
+
+
+def test_the_facts_are_the_reports(page):
+    browser, report = page
+    tables = tables_of(browser, "facts")
+    sources = report["events"][0]["symbol_quality"]["sources"]
+    names = [row for table in tables for row in table if "Remedy" in row]
+    assert [row["Source"] for row in names] == [row["label"] for row in sources]
+    for cells, row in zip(names, sources, strict=True):
+        assert int(cells["Hits"].replace(",", "")) == row["hits"]
+        assert is_share(cells["Share"], row["share"])
+    text = browser.find_element(By.ID, "panel").text
+    for name, value in report["statistics"].items():
+        assert f"{name.replace('_', ' ')}\n{value:,.10g}" in text
+    for note in report["notes"]:
+        assert note in text
+
+
+def test_the_times_of_threads_and_waits_are_the_reports(open_page):
+    profile = switched_profile(CLOCK, SWITCH, stacks=True)
+    waiting = json.loads(rendered(profile, "json", "4"))["waiting"]
+    browser = open_page(rendered(profile, "html", "4"))
+    blockers, threads, stacks = tables_of(browser, "waiting")
+    for found, expected, columns in (
+        (blockers, waiting["blockers"], {"Blocked (s)": "seconds", "Longest (s)": "longest_s"}),
+        (stacks, waiting["stacks"], {"Blocked (s)": "seconds", "Longest (s)": "longest_s"}),
+        (
+            threads,
+            waiting["threads"],
+            {
+                f"{title} (s)": f"{title.replace(' ', '_').lower()}_s"
+                for title in ("Life", "On CPU", "Blocked", "Runnable", "Longest", "User", "System")
+            },
+        ),
+    ):
+        assert len(found) == len(expected) > 0
+        for cells, row in zip(found, expected, strict=True):
+            assert int(cells["Waits"]) == row["waits"]
+            for title, name in columns.items():
+                value = row[name.removeprefix("on_")]
+                assert cells[title] == "-" if value is None else is_rounded(cells[title], value)
+    assert [row["What"] for row in blockers] == [row["name"] for row in waiting["blockers"]]
+
+
+def test_what_was_waited_for_is_said_in_short_and_leads_to_its_picture(open_page):
+    profile = switched_profile(CLOCK, SWITCH, stacks=True)
+    browser = open_page(rendered(profile, "html", "4"))
+    answer = browser.find_element(By.ID, "answer")
+    assert "Waits for: " in answer.text
+    assert "not recorded" not in answer.text
+    answer.find_element(By.XPATH, ".//button[text()='show where']").click()
+    assert browser.execute_script("return view.event.data.name") == "blocked"
+    assert browser.find_element(By.ID, "event").get_attribute("value") == "1"
+
+
+def test_a_report_without_waits_says_how_to_record_them(open_page):
+    browser = open_page(rendered(qsort_profile(), "html", "4"))
+    has_times = browser.execute_script("return view.block.has_times")
+    assert ("--off-cpu" in browser.find_element(By.ID, "answer").text) == has_times

@@ -1,0 +1,98 @@
+"""Names that are kept are those that would be found again."""
+
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prospect.profile.builder import NamedAddresses
+from prospect.profile.model import KIND_ANON, KIND_ELF
+from prospect.profile.naming import NameSource
+from prospect.symbols import kept_names
+from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
+from prospect.symbols.objects import ObjectKey
+from prospect.symbols.options import SymbolOptions
+from prospect.symbols.resolution import Resolution
+from prospect.symbols.symbolizer import Symbolizer
+
+KEYS = [ObjectKey(b"/lib/a", kind=KIND_ELF), ObjectKey(b"/lib/b", kind=KIND_ELF)]
+ASKED = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.lists(st.integers(0, 60), max_size=12, unique=True)),
+    max_size=8,
+)
+
+
+class Counted:
+    """Functions of 10 bytes; every third has no name, because nothing covers it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def resolve(self, key, pids, address):
+        del pids
+        self.asked += [(key, one) for one in address.tolist()]
+        row = address // 10
+        is_covered = row % 3 != 2
+        used, rank = np.unique(row[is_covered], return_inverse=True)
+        function = np.full(len(address), -1, np.int32)
+        function[is_covered] = rank
+        names = [f"{key.path.decode()}:{one}" for one in used.tolist()]
+        named = NamedAddresses(
+            address=address + np.uint64(1000),
+            function=function,
+            reason=np.where(is_covered, NameSource.SYMTAB, NameSource.NO_COVER).astype(np.uint8),
+            name=names,
+            raw_name=names,
+            aliases=[(name + "'",) for name in names],
+            function_address=used * np.uint64(10),
+            function_size=np.full(len(used), 10, np.uint64),
+            is_global=np.ones(len(used), np.bool_),
+            source=np.full(len(used), NameSource.SYMTAB, np.uint8),
+            object_path=[key.path.decode()] * len(used),
+        )
+        return Resolution(named, key.path.decode(), key.kind)
+
+
+def flat(resolution):
+    named = resolution.named
+    return [
+        (address, reason, None)
+        if row < 0
+        else (address, reason, named.name[row], named.aliases[row], named.function_address[row])
+        for address, row, reason in zip(
+            named.address.tolist(), named.function.tolist(), named.reason.tolist(), strict=True
+        )
+    ]
+
+
+@settings(deadline=None)
+@given(ASKED, st.sampled_from([5, 1 << 19]))
+def test_answers_are_the_same_and_nothing_is_asked_for_twice(asked, most):
+    counted, plain = Counted(), Counted()
+    kept = KeptNames()
+    with (
+        patch.object(Symbolizer, "resolve", counted.resolve),
+        patch.object(kept_names, "_MOST_ADDRESSES", most),
+    ):
+        for key, addresses in asked:
+            column = np.array(addresses, np.uint64)
+            found = KeepingSymbolizer(kept, SymbolOptions()).resolve(key, (), column)
+            assert flat(found) == flat(plain.resolve(key, (), column))
+            used = set(found.named.function.tolist()) - {-1}
+            assert used == set(range(len(found.named.name)))
+    if most > 60:
+        assert len(counted.asked) == len(set(counted.asked))
+        assert kept.addresses == len(counted.asked)
+    assert kept.addresses <= max(most, 12)
+
+
+def test_memory_without_a_file_is_asked_each_time():
+    counted = Counted()
+    key, kept = ObjectKey(b"//anon", kind=KIND_ANON), KeptNames()
+    with patch.object(Symbolizer, "resolve", counted.resolve):
+        for _ in range(2):
+            symbolizer = KeepingSymbolizer(kept, SymbolOptions())
+            symbolizer.resolve(key, (), np.array([7], np.uint64))
+    assert len(counted.asked) == 2
+    assert not kept.known

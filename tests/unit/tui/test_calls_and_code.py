@@ -1,0 +1,139 @@
+"""What Enter on a routine leads to: the trees of `prospect calls`, the lines of `annotate`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from builders.live import state_of
+from builders.profile import interrupted_profile
+from builders.stacks import stacks_profile
+from prospect.estimate.calls import estimate_calls
+from prospect.profile.calls_view import CallsChoice, calls_view
+from prospect.profile.sample_choice import SampleChoice
+from prospect.profile.source import NO_TARGET, CodeTable
+from prospect.tui import instructions
+from prospect.tui.calls import NO_STACKS, calls_page
+from prospect.tui.figures import live_figures
+from prospect.tui.instructions import CodeMemory
+from prospect.tui.places import CALLEES, CALLERS, ROUTINES, Place
+from prospect.tui.tables import View, table_page
+
+
+def routine_row(figures, name):
+    rows = table_page(figures, Place(ROUTINES), View()).rows
+    return next(row for row in rows if row.name == name)
+
+
+def tree_of(figures, name, page):
+    target = routine_row(figures, name).target
+    return calls_page(figures, replace(target, page=page), target.routine)
+
+
+def indented(page):
+    return [f"{row.hits} {row.lead}{row.name}" for row in page.rows]
+
+
+@pytest.fixture
+def figures():
+    return live_figures(state_of(stacks_profile()))
+
+
+def test_callers_stand_below_the_routine_that_was_hit(figures):
+    page = tree_of(figures, "vfs_read", CALLERS)
+    assert indented(page) == ["6 vfs_read", "6 ← do_syscall_64", "6 ← read", "6 ← main"]
+
+
+def test_a_routine_whose_callers_are_not_known_says_what_would_tell(figures):
+    profile = figures.profile
+    stacks = replace(
+        profile.stacks,
+        caller_index=np.full(len(profile.stacks), -1, np.int32),
+        depth=np.zeros(len(profile.stacks), np.int32),
+    )
+    alone = live_figures(state_of(replace(profile, stacks=stacks)))
+    assert "--call-graph auto" in tree_of(alone, "vfs_read", CALLERS).note
+    assert tree_of(figures, "vfs_read", CALLERS).note == ""
+
+
+def test_callees_stand_below_the_routine_and_lines_are_drawn_where_ways_part(figures):
+    page = tree_of(figures, "work", CALLEES)
+    assert indented(page) == ["10 work", "2 → a;b <c>&\"' 1"]
+    main = replace(routine_row(figures, "work").target, page=CALLEES)
+    routine = next(row for row in tree_of(figures, "work", CALLERS).rows if row.name == "main")
+    page = calls_page(figures, main, routine.target.routine)
+    assert indented(page) == [
+        "21 main",
+        "10 ├→ work",
+        "2 │ → a;b <c>&\"' 1",
+        "6 ├→ read",
+        "6 │ → do_syscall_64",
+        "6 │ → vfs_read",
+        "4 ├→ jitted",
+        "1 └→ [libc.so.6]",
+    ]
+
+
+def test_times_and_error_bars_of_callers_are_those_of_prospect_calls(figures):
+    choice = CallsChoice(SampleChoice("4"), ("callers",), share=0.0)
+    view = calls_view(stacks_profile(), choice)
+    (event,), (estimates,) = view.events, estimate_calls(view)
+    tree = event.callers
+    labels = [tree.labels[frame] for frame in tree.frame.tolist()]
+    first = labels.index("vfs_read")
+    assert tree.parent[first] == -1
+    page = tree_of(figures, "vfs_read", CALLERS)
+    for at, row in enumerate(page.rows):
+        assert row.name == labels[first + at]
+        assert row.seconds == pytest.approx(tree.total_s[first + at], rel=1e-12)
+        assert row.half_s == pytest.approx(estimates.callers_s[first + at], rel=1e-12)
+
+
+def test_enter_on_a_caller_leads_to_its_own_callers(figures):
+    caller = tree_of(figures, "vfs_read", CALLERS).rows[2]
+    assert caller.target.routine.name == "read"
+    assert caller.target.page == CALLERS
+
+
+def test_without_stacks_it_says_what_would_record_them():
+    figures = live_figures(state_of(interrupted_profile()))
+    assert tree_of(figures, "main", CALLERS).note == NO_STACKS
+
+
+def two_instructions(profile, function, **_options):
+    start = int(profile.functions.address[function])
+    return CodeTable(
+        function_index=np.array([function], np.int32),
+        start=np.array([0, 2]),
+        reason=[""],
+        address=np.array([start, start + 4], np.uint64),
+        size_bytes=np.array([4, 4], np.uint8),
+        text=["nop", "ret"],
+        flow=np.zeros(2, np.uint8),
+        target=np.full(2, NO_TARGET, np.uint64),
+        target_name=["", ""],
+    )
+
+
+def test_instructions_have_the_hits_of_the_moment_and_are_read_once(figures, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        instructions,
+        "routine_code",
+        lambda *words, **options: asked.append(words) or two_instructions(*words, **options),
+    )
+    code = CodeMemory()
+    routine = routine_row(figures, "vfs_read").target.routine
+    lines = [row.name for row in code.page(figures, routine).rows]
+    (hit,) = [line for line in lines if "ret" in line and "<+4>" in line]
+    assert hit.split()[0] == "6"
+    code.page(figures, routine)
+    assert len(asked) == 1
+
+
+def test_a_routine_without_code_says_why(figures):
+    page = CodeMemory(use_cache=False).page(figures, routine_row(figures, "jitted").target.routine)
+    assert page.rows == ()
+    assert page.note.startswith("No instructions: ")

@@ -1,0 +1,166 @@
+"""Lines of the screen: exactly as wide as it is, whatever is in them."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from builders.live import state_of, with_times
+from builders.profile import empty_profile, hostile_profile, interrupted_profile
+from builders.stacks import stacks_profile
+from prospect.tui.columns import Scale, interval_words, layout, row_lines
+from prospect.tui.cursor import Cursor
+from prospect.tui.drawing import Screen, draw_foot, draw_head, draw_help, draw_rows, draw_status
+from prospect.tui.figures import live_figures
+from prospect.tui.instructions import CodeMemory
+from prospect.tui.lines import fitted, strip
+from prospect.tui.pictures import Stand, take_picture
+from prospect.tui.places import CALLERS, TABLES, Place
+from prospect.tui.rows import Row
+from prospect.tui.sparkline import ASCII, sparkline
+
+WIDTHS = (20, 50, 60, 80, 100, 120, 200)
+
+
+def text(spans):
+    return "".join(span.text for span in spans)
+
+
+def picture_of(profile, stand):
+    figures = live_figures(state_of(profile, lost=3, limits=("No \x1b[2J samples.",)))
+    return take_picture(figures, stand, None, CodeMemory(use_cache=False))
+
+
+def lines_of(picture, stand, width):
+    screen = Screen(width, 30)
+    return [
+        *draw_head(picture, stand, screen, is_frozen=True),
+        *draw_rows(picture, stand, screen),
+        draw_status(picture, stand, width),
+        draw_foot(picture, stand, width),
+        *draw_help(("No \x1b[2J samples.",), screen, 0),
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", TABLES)
+@pytest.mark.parametrize("make", [hostile_profile, empty_profile, stacks_profile])
+def test_every_line_is_printable_and_of_the_screens_width(make, page, width):
+    stand = Stand(Place(page), words="\x1b[31m" if make is hostile_profile else "")
+    for wanted in (stand, Stand(Place(page))):
+        picture = picture_of(make(), wanted)
+        for spans in lines_of(picture, wanted, width):
+            assert text(spans).isprintable()
+            assert strip(spans, width).cell_length == width
+            assert cell_len(strip(spans, width).text) == width
+
+
+def test_markup_in_a_name_is_text():
+    row = Row(key=(1,), name="[red]operator[][/red]", process="[b]x", hits=1, seconds=1.0)
+    (line,) = row_lines([row], 0, layout("routines", 120), Scale(10.0), cursor=5)
+    assert "[red]operator[][/red]" in text(line)
+    assert "[b]x" in text(line)
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 9, 30])
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize(
+    "name", ["", "abc", "日本語プロセス名", "e\u0301e\u0301", "x\n\x1b[0my", "\u202eabc"]
+)
+def test_a_name_fills_its_column_exactly(name, width, right):
+    found = fitted(name, width, right=right)
+    assert cell_len(found) == width
+    assert found.isprintable()
+
+
+def test_a_narrow_screen_drops_what_matters_least():
+    titles = {
+        width: [column.title for column in layout("routines", width).columns]
+        for width in (40, 60, 80, 110, 130)
+    }
+    assert titles[40] == ["% CPU", "±", "Routine"]
+    assert titles[60] == ["", "% CPU", "±", "Process", "Routine"]
+    assert titles[80] == ["", "% CPU", "±", "minute", "Process", "Routine"]
+    assert "10 s" in titles[110]
+    assert titles[110][-1] == titles[130][-1] == "Object"
+    assert "Secs" in titles[130]
+    recent = [column.title for column in layout("routines", 80, "recent").columns]
+    assert "10 s" in recent
+
+
+def test_a_share_has_the_digits_that_its_bar_supports():
+    rows = [
+        Row(key=(1,), name="a", hits=9, seconds=1.23456, half_s=0.3),
+        Row(key=(2,), name="b", hits=9, seconds=0.123456, half_s=0.01),
+        Row(key=(3,), name="c", hits=9, seconds=5.0),
+    ]
+    lines = row_lines(rows, 0, layout("routines", 60), Scale(10.0), cursor=0)
+    figures = [text(line).split()[1:3] for line in lines]
+    assert figures == [["12.3", "3.0"], ["1.23", "0.10"], ["50.0", text(lines[2]).split()[2]]]
+    assert interval_words(rows[0], Scale(10.0)) == "12.3 % of a CPU, surely 9.3 to 15.3"
+
+
+def test_the_head_tells_the_run_its_cost_and_its_losses():
+    profile = with_times(interrupted_profile(), 83.0)
+    stand = Stand(Place())
+    picture = picture_of(profile, stand)
+    run, busy, tabs, _ = (
+        text(line) for line in draw_head(picture, stand, Screen(160, 9), is_frozen=False)
+    )
+    for part in (
+        "fctype2",
+        "2 CPUs",
+        "256 Hz",
+        "1:23",
+        "2,000 samples",
+        "3 samples lost",
+        "itself 0.7",
+    ):
+        assert part in run
+    seconds = 500 / 256 / (2 * 83.0) * 100
+    assert f"user {seconds:.1f}" in busy
+    assert "1 Routines" in tabs
+
+
+def test_a_page_without_rows_says_why():
+    for stand, words in (
+        (Stand(words="zzz"), "Nothing here has 'zzz' in its name"),
+        (Stand(), "Waiting for the first samples"),
+    ):
+        profile = interrupted_profile() if stand.words else empty_profile()
+        lines = draw_rows(picture_of(profile, stand), stand, Screen(80, 9))
+        assert words in "".join(map(text, lines))
+
+
+def test_the_status_line_says_in_words_how_sure_the_chosen_row_is():
+    stand = Stand(cursor=Cursor(row=1))
+    picture = picture_of(with_times(interrupted_profile(), 40.0), stand)
+    row = picture.page.rows[1]
+    status = text(draw_status(picture, stand, 120))
+    assert status.startswith(row.name)
+    assert interval_words(row, Scale(40.0)) in status
+
+
+def test_callers_of_a_hostile_name_are_harmless_too():
+    picture = picture_of(hostile_profile(), Stand())
+    for row in picture.page.rows[:3]:
+        stand = Stand(Place(CALLERS, routine=row.target.routine))
+        for spans in lines_of(picture_of(hostile_profile(), stand), stand, 80):
+            assert text(spans).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("history", "width", "line"),
+    [
+        ((0, 8, 16, 4), 4, " ▄█▂"),
+        ((-1, -1, 1, 0), 4, "  ▁ "),
+        ((8, 8, 0, 0), 2, "█ "),
+        ((), 4, ""),
+    ],
+)
+def test_a_history_is_drawn_from_nothing_to_its_peak(history, width, line):
+    assert sparkline(history, width) == line
+
+
+def test_a_history_without_blocks():
+    assert sparkline((0, 8, 16), 3, ASCII) == " =%"

@@ -1,0 +1,62 @@
+"""What a page may ask: numbers within bounds, and nothing else."""
+
+import pytest
+
+from prospect.render.html.parts import Selection
+from prospect.web.queries import QueryError, code_query, part_query
+
+
+def test_a_selection_is_read():
+    query = "event=1&begin_ns=5&end_ns=9&scope=process&process=3&cpu=2&path=7.8.9&search=a%20b"
+    assert part_query(query) == (
+        1,
+        Selection(
+            begin_ns=5,
+            end_ns=9,
+            scope="process",
+            process=3,
+            cpu=2,
+            path=(7, 8, 9),
+            search="a b",
+        ),
+    )
+
+
+def test_nothing_selects_everything():
+    assert part_query("") == (0, Selection())
+    assert part_query("by_time=1&path=&search=")[1] == Selection(is_by_time=True)
+
+
+def test_a_routine_is_read():
+    assert code_query("event=0&frame=12") == (0, 12)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "event=-1",
+        "event=1e3",
+        "event=" + "9" * 19,
+        "event=٣",
+        "begin_ns=0x10",
+        "cpu=",
+        "scope=mine",
+        "path=1..2",
+        "path=" + "1." * 5000 + "1",
+        "search=" + "a" * 257,
+        "colour=red",
+        "colour=1",
+        "&".join(f"event={n}" for n in range(20)),
+    ],
+)
+def test_anything_else_is_refused(query):
+    with pytest.raises(QueryError):
+        part_query(query)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "event=0", "frame=1", "event=0&frame=1&x=1", "event=0&frame=x"]
+)
+def test_half_a_question_for_code_is_refused(query):
+    with pytest.raises(QueryError):
+        code_query(query)
