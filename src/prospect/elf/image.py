@@ -8,7 +8,7 @@ apart: an offset in the file, an SVMA (the address that the image states for its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -114,6 +114,19 @@ class ElfImage:
     def debug_link(self) -> DebugLink | None:
         """What .gnu_debuglink says of the separate debug file, None if nothing readable."""
         return parse_debug_link(bytes(self.section_data(self.find_section(b".gnu_debuglink"))))
+
+    def without_contents(self) -> ElfImage:
+        """Return an image that has its build id and its addresses, and nothing of the file."""
+        nothing = memoryview(b"")
+        kept = replace(
+            self,
+            data=nothing,
+            segments=self.segments.copy(),
+            sections=self.sections[:0].copy(),
+            section_names=nothing,
+        )
+        vars(kept)["build_id"] = self.build_id  # as if it had been read from the file already
+        return kept
 
     def svma_of_offset(self, offset: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Turn offsets in the file into SVMAs.

@@ -1,8 +1,8 @@
 """Names that stay in memory between the parts of a recording that goes on.
 
 Comes in: what `Symbolizer` is asked, part after part. Goes out: the same answers. An address of an
-image that was named before is not looked up again, and its file not opened: what is kept are names,
-not images, because who writes to the file of a mapped image has to wait.
+image that was named before is not looked up again, and no file opened twice. Of images nothing is
+kept but their symbols: who writes to the file of a mapped image has to wait.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.symbols.objects import Missing
+from prospect.symbols.recorded_images import RecordedImages
 from prospect.symbols.resolution import joined
 from prospect.symbols.symbolizer import KeptKernel, Symbolizer
 
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.elf.image import ElfImage
     from prospect.profile.builder import NamedAddresses
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.resolution import Resolution
+    from prospect.symbols.table import SymbolTable
 
 # Of all objects together; beyond it all are forgotten. A busy system has some ten thousand.
 _MOST_ADDRESSES = 1 << 19
@@ -45,11 +49,15 @@ class KeptNames:
 
     Attributes:
         kernel: those of the running kernel.
-        known: those of images.
-        addresses: how many addresses of images are known.
+        images: the symbols of images, and why some have none.
+        others: which paths mean another file here; see `RecordedImages.is_other`.
+        known: names of addresses in images.
+        addresses: how many these are.
     """
 
     kernel: KeptKernel = field(default_factory=KeptKernel)
+    images: dict[ObjectKey, tuple[ElfImage, SymbolTable] | Missing] = field(default_factory=dict)
+    others: dict[ObjectKey, bool] = field(default_factory=dict)
     known: dict[ObjectKey, _Known] = field(default_factory=dict)
     addresses: int = 0
 
@@ -60,6 +68,7 @@ class KeepingSymbolizer(Symbolizer):
     def __init__(self, kept: KeptNames, options: SymbolOptions) -> None:
         super().__init__(options, kernel=kept.kernel)
         self._kept = kept
+        self.images = KeepingImages(kept, options)
 
     def resolve(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -83,12 +92,53 @@ class KeepingSymbolizer(Symbolizer):
         rows = known.row.take(place)
         return replace(known.answer, named=_selected(known.answer.named, rows))
 
+    def _load_image(
+        self, key: ObjectKey, pids: Sequence[int]
+    ) -> tuple[ElfImage, SymbolTable] | Missing:
+        loaded = self._kept.images.get(key)
+        if loaded is None:
+            loaded = super()._load_image(key, pids)
+            if not isinstance(loaded, Missing):
+                loaded = _without_file(*loaded)
+            self._kept.images[key] = loaded
+        return loaded
+
+    @property
+    def _kernel_cache(self) -> None:
+        """No listing from before: it would soon lack something, and be read again meanwhile."""
+        return
+
     def _keep(self, key: ObjectKey, known: _Known, new: int) -> None:
         if self._kept.addresses + new > _MOST_ADDRESSES:
             self._kept.known.clear()
+            self._kept.images.clear()
+            self._kept.others.clear()
             self._kept.addresses = 0
         self._kept.known[key] = known
         self._kept.addresses += new
+
+
+class KeepingImages(RecordedImages):
+    """Finds images, and remembers what paths mean."""
+
+    def __init__(self, kept: KeptNames, options: SymbolOptions) -> None:
+        super().__init__(options)
+        self._kept = kept
+
+    def is_other(self, key: ObjectKey) -> bool:
+        """Tell whether a path means another file here as `RecordedImages` does."""
+        known = self._kept.others.get(key)
+        if known is None:
+            known = self._kept.others[key] = super().is_other(key)
+        return known
+
+
+def _without_file(image: ElfImage, table: SymbolTable) -> tuple[ElfImage, SymbolTable]:
+    """Return an image and its symbols without any of its memory, so that its file is let go."""
+    strings = table.strings
+    if isinstance(strings, memoryview) and strings.obj is image.data.obj:
+        table = replace(table, strings=bytes(strings))
+    return image.without_contents(), table
 
 
 def _places(asked: NDArray[np.uint64], address: NDArray[np.uint64]) -> NDArray[np.intp]:

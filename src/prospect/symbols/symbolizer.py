@@ -151,7 +151,7 @@ class Symbolizer:
 
     def _resolve_kernel(self, path: str, address: NDArray[np.uint64]) -> Resolution:
         if self._kernel.names is None:
-            self._kernel.names = load_kernel(self._options, self._places, self._cache)
+            self._kernel.names = load_kernel(self._options, self._places, self._kernel_cache)
         if isinstance(self._kernel.names, KernelNames) and is_outdated(
             self._kernel.names, self._loaded, address
         ):
@@ -290,6 +290,11 @@ class Symbolizer:
     @cached_property
     def _cache(self) -> SymbolCache | None:
         return SymbolCache.of_user() if self._options.use_cache else None
+
+    @property
+    def _kernel_cache(self) -> SymbolCache | None:
+        """Where the running kernel's listing may come from."""
+        return self._cache
 
     @cached_property
     def _is_here(self) -> bool:
