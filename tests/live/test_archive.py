@@ -210,7 +210,7 @@ def test_python_archives_too(archived):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nowhere.data"], "No such file"),
+        (["nowhere.data"], "no such file; recordings there:"),
         (["sort.c"], "not a perf.data recording"),
         (["run.data.archive"], "archive already"),
         (["-"], "pipe"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -130,6 +131,25 @@ def test_a_session_leaves_no_thread_and_no_file_open():
     del session  # the kernel's names are mapped as long as it is there
     assert open_files() <= files
     assert threading.active_count() == threads
+
+
+def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
+    monkeypatch.setattr("prospect.live.session._MOST_UNASKED_BYTES", 1 << 12)
+    session = LiveSession(OPTIONS._replace(frequency_hz=4000))
+    full = os.eventfd(1)  # as if a ring were half full, always
+    try:
+        session.advance()
+        session._poll.register(full, select.POLLIN)
+        end_s = time.monotonic() + 20
+        while session._drained.size_bytes <= 1 << 12 and time.monotonic() < end_s:
+            sum(i * i for i in range(100_000))
+        most = session._drained.size_bytes
+        sum(i * i for i in range(2_000_000))
+        assert session._drained.size_bytes == most > 1 << 12
+        assert len(session.advance().profile.samples) > 0
+    finally:
+        session.close()
+        os.close(full)
 
 
 def test_a_place_that_cannot_be_written_is_one_line_and_the_session_goes_on():

@@ -121,6 +121,18 @@ def test_it_is_stopped_and_goes_on(tmp_path):
     assert terminal.end() == 0
 
 
+def test_with_switches_it_says_where_a_thread_waits(tmp_path):
+    terminal = Terminal(tmp_path, "-H", "100", "--off-cpu", "--no-cache")
+    terminal.until(b"Routines")
+    terminal.press("5")
+    terminal.until(b"% blocked")
+    terminal.press("\r")
+    terminal.until(b"Where it waits")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert b"Traceback" not in terminal.seen
+
+
 def test_what_cannot_be_recorded_is_said_before_a_screen_opens(tmp_path):
     terminal = Terminal(tmp_path, "-H", "999999999")
     assert terminal.end() == 2

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 # What marks say, in the order of those of one thread and time.
 MARK_BEGIN = 0  # the recording begins
-MARK_FORK = 1
-MARK_IN = 2
-MARK_WAKE = 3
-MARK_SAMPLE = 4  # taken as the thread leaves its CPU
-MARK_OUT = 5  # it waits for something
-MARK_OUT_READY = 6  # it could have gone on
-MARK_EXIT = 7
-_MARK_END = 8
+MARK_STAYS_IN = 1  # as it begins, the thread has a CPU
+MARK_STAYS_OUT = 2  # it waits for something since before
+MARK_STAYS_READY = 3  # it could have gone on since before
+MARK_FORK = 4
+MARK_IN = 5
+MARK_WAKE = 6
+MARK_SAMPLE = 7  # taken as the thread leaves its CPU
+MARK_OUT = 8  # it waits for something
+MARK_OUT_READY = 9  # it could have gone on
+MARK_EXIT = 10
+_MARK_END = 11
 
 CPU, RUNNABLE, BLOCKED, UNKNOWN = range(4)
 
@@ -45,6 +48,9 @@ for _mark, _state, _ends in (
     (MARK_OUT_READY, RUNNABLE, _OFF_CPU_ENDS),
     (MARK_WAKE, RUNNABLE, _OFF_CPU_ENDS),
     (MARK_FORK, RUNNABLE, _OFF_CPU_ENDS),
+    (MARK_STAYS_IN, CPU, _ON_CPU_ENDS),
+    (MARK_STAYS_OUT, BLOCKED, [MARK_WAKE, *_OFF_CPU_ENDS]),
+    (MARK_STAYS_READY, RUNNABLE, _OFF_CPU_ENDS),
     (MARK_BEGIN, CPU, _ON_CPU_ENDS),
     (MARK_BEGIN, BLOCKED, [MARK_WAKE, *_OFF_CPU_ENDS]),
 ):
@@ -58,7 +64,7 @@ class Marks(NamedTuple):
     Attributes:
         tid: i32[m].
         pid: i32[m] of the thread's process.
-        time_ns: u64[m] from the recording's begin to its end.
+        time_ns: u64[m]; 0 for the states in which the recording found threads.
         kind: u8[m] MARK_*.
         sample: i64[m] row of samples for MARK_SAMPLE, -1 for all else.
     """
@@ -120,11 +126,14 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
     """Find the intervals.
 
     Args:
-        marks: of all threads but those of process zero.
+        marks: of all threads but those of process zero; what was told just before the begin or
+            after the end counts as told then, in its order.
         begin_ns: when the recording begins.
         end_ns: when it ends.
     """
-    marks, life = _lives(_with_begins(marks, begin_ns))
+    marks, life = _lives(_with_begins(marks))
+    within = np.clip(marks.time_ns, np.uint64(begin_ns), np.uint64(end_ns))
+    marks = marks._replace(time_ns=within)
     is_sample = marks.kind == MARK_SAMPLE
     # What a sample is of follows it at once: the record of the switch itself.
     sample = np.full(len(life), -1, np.int64)
@@ -161,13 +170,13 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
     )
 
 
-def _with_begins(marks: Marks, begin_ns: int) -> Marks:
+def _with_begins(marks: Marks) -> Marks:
     """Return the marks in order, with exactly one of each thread where the recording begins."""
     tids, first = np.unique(marks.tid, return_index=True)
     begins = Marks(
         tid=tids,
         pid=marks.pid.take(first),
-        time_ns=np.full(len(tids), begin_ns, np.uint64),
+        time_ns=np.zeros(len(tids), np.uint64),
         kind=np.full(len(tids), MARK_BEGIN, np.uint8),
         sample=np.full(len(tids), -1, np.int64),
     )
@@ -198,6 +207,6 @@ def _without_idle_wakes(marks: Marks, life: NDArray[np.int64]) -> tuple[Marks, N
     """Leave out wake-ups of threads that did not wait, and all but the first of those that did."""
     is_wake = marks.kind == MARK_WAKE
     before = np.append(_MARK_END, marks.kind[:-1])[: len(is_wake)]
-    ends_wait = is_wake & ((before == MARK_OUT) | (before == MARK_BEGIN))
+    ends_wait = is_wake & np.isin(before, (MARK_OUT, MARK_STAYS_OUT, MARK_BEGIN))
     kept = ~is_wake | ends_wait
     return marks.take(kept), life[kept]

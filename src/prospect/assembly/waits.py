@@ -67,10 +67,9 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
     begin_ns, end_ns = interval_ns(info, events)
     if events.switches is None or not 0 < end_ns - begin_ns < _MOST_NS or end_ns >= 1 << 63:
         return None
-    row = _switch_event(info)
+    row = switch_event(info)
     of_switch = np.flatnonzero(events.samples.event == row)
     marks = _marks(events, events.switches, of_switch)
-    marks = marks._replace(time_ns=np.clip(marks.time_ns, np.uint64(begin_ns), np.uint64(end_ns)))
     found = states.thread_states(marks, begin_ns, end_ns)
     if row < 0:
         return Waits(events, info, found, -1)
@@ -140,13 +139,14 @@ def describe_threads(waits: Waits, world: World) -> ThreadTimes:
         blocked_ns=summed(is_blocked),
         unknown_ns=summed(found.state == states.UNKNOWN),
         stackless_ns=summed((is_blocked | is_runnable) & (found.sample < 0)),
+        since_before_ns=summed((is_blocked | is_runnable) & (found.mark < states.MARK_FORK)),
         blocks=counted(found.mark == states.MARK_OUT),
         preemptions=counted(found.mark == states.MARK_OUT_READY),
         longest_ns=longest,
     )
 
 
-def _switch_event(info: RecordingInfo) -> int:
+def switch_event(info: RecordingInfo) -> int:
     """Return the row of the event that samples every switch, -1 without."""
     for row, event in enumerate(info.events[: _MOST_EVENTS - 1]):
         attr = event.attr
@@ -170,6 +170,12 @@ def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64]) -> 
         np.where(switches.is_preempted, states.MARK_OUT_READY, states.MARK_OUT),
         states.MARK_IN,
     )
+    stays = np.where(
+        switches.is_out,
+        np.where(switches.is_preempted, states.MARK_STAYS_READY, states.MARK_STAYS_OUT),
+        states.MARK_STAYS_IN,
+    )
+    kind_of_switch = np.where(switches.time_ns == 0, stays, kind_of_switch)
     marks = states.joined_marks(
         [
             _marks_of(switches.task, switches.time_ns, kind_of_switch),

@@ -52,14 +52,21 @@ class RingDrain:
     def leave_rings(self) -> None:
         """Let the poll object forget the rings."""
         for fd in self._events.poll_fds():
-            self._unregister(fd)
+            self.forget(fd)
+
+    def forget(self, fd: int) -> None:
+        """Let the poll object forget a ring, if it has not yet."""
+        try:
+            self._poll.unregister(fd)
+        except KeyError:
+            return  # it hung up before
 
     def _follow_cpus(self) -> None:
         """Open events for CPUs that came on line; keep what those that went left behind."""
         watched, online = set(self._events.cpus()), set(self._watch.online)
         gone = (watched - online) | set(self._events.stopped_cpus())
         for cpu in sorted(gone):
-            self._unregister(self._events.poll_fd(cpu))
+            self.forget(self._events.poll_fd(cpu))
             stopped_ns = self._events.drop_cpu(cpu, self._sink)
             self.cpu_changes.append((stopped_ns, cpu, "offline"))
         for cpu in sorted(online - (watched - gone)):
@@ -73,9 +80,3 @@ class RingDrain:
                 self.cpu_changes.append((time.monotonic_ns(), cpu, "online"))
                 self._events.enable_cpu(cpu)
                 self._poll.register(fd, select.POLLIN)
-
-    def _unregister(self, fd: int) -> None:
-        try:
-            self._poll.unregister(fd)
-        except KeyError:
-            return  # it hung up before

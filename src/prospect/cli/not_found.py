@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from prospect.cli.option_table import SUBCOMMANDS
+from prospect.cli.recordings import looks_like_recording
 from prospect.errors import CommandError
 from prospect.spelling import nearest
 
@@ -27,6 +28,9 @@ _LEAST_LETTERS = 4
 
 def explained(error: CommandError, command: list[str]) -> CommandError:
     """Return the error with what to type instead, where it is that there is no such program."""
+    if looks_like_recording(command[0]) and os.path.isfile(command[0]):
+        hint = f"to look at a recording: prospect report {command[0]}"
+        return CommandError(f"{error}; {hint}", error.exit_status)
     if error.exit_status != _NOT_FOUND:
         return error
     return CommandError(f"{error}; {_hint(command[0])}", error.exit_status)

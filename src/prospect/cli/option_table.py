@@ -327,6 +327,15 @@ OPTIONS = (
         _RECORDS,
     ),
     Option(
+        "off_cpu",
+        "",
+        ("off-cpu",),
+        "",
+        "also record every switch of the scheduler: the page Waiting says how long each thread "
+        "waited, and by which stacks",
+        ("top",),
+    ),
+    Option(
         "output",
         "f",
         ("output",),

@@ -67,6 +67,7 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> LiveSession:
         command_line=command_line,
         use_cache=settings.use_cache,
         call_graph=settings.call_graph or _CALL_GRAPH,
+        off_cpu=settings.off_cpu,
     )
     with Progress("looking at what runs here"):
         return LiveSession(options)

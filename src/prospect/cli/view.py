@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import get_ready, naming
@@ -18,6 +18,9 @@ from prospect.cli.terminal import say
 from prospect.errors import ProspectError, UsageError
 
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
     from prospect.assembly.later_code import LaterCode
     from prospect.cli.option_table import Settings
     from prospect.web.recording import ServedRecording
@@ -87,27 +90,40 @@ def _serve(served: ServedRecording, settings: Settings) -> None:
     except OSError as error:
         raise ProspectError(f"--port {settings.port}: {error.strerror}") from error
     address = f"http://127.0.0.1:{server.server_port}/{token}/"
-    with server, ExitStack() as stack:
+    with server, ExitStack() as stack, _serving(server) as ending:
         if settings.opens_browser:
             from prospect.web.browser import opened_in_browser
 
-            stack.enter_context(opened_in_browser(address))
-        _until_signalled(server, f"look at {address} (Ctrl-C ends it)")
+            try:
+                stack.enter_context(opened_in_browser(address))
+            except OSError as error:
+                raise ProspectError(
+                    f"--open: no file for the browser can be made: {error.strerror}"
+                ) from error
+        say(f"look at {address} (Ctrl-C ends it)")
+        ending.wait()
 
 
-def _until_signalled(server: LoopbackServer, message: str) -> None:
-    """Serve until a signal comes that ends programs, unless it was ignored before."""
+@contextmanager
+def _serving(server: LoopbackServer) -> Iterator[threading.Event]:
+    """Serve while the block runs; the event is set by a signal that ends programs.
+
+    A signal that was ignored before stays so. The browser gets them all as usual: none is blocked.
+    """
     import threading
 
-    ending = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
-    # Blocked in this thread and in all that it starts, a signal waits until it is asked for.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    ended = threading.Event()
+    before = {
+        one: signal.signal(one, lambda *_: ended.set())
+        for one in _ENDING
+        if signal.getsignal(one) is not signal.SIG_IGN
+    }
+    thread = threading.Thread(target=server.serve_forever, name="server")
+    thread.start()
     try:
-        thread = threading.Thread(target=server.serve_forever, name="server")
-        thread.start()
-        say(message)
-        signal.sigwait(ending)
+        yield ended
+    finally:
         server.shutdown()
         thread.join()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)

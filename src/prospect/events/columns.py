@@ -176,7 +176,7 @@ class Switches:
 
     Attributes:
         order: i64[n].
-        time_ns: u64[n].
+        time_ns: u64[n]; 0 for what tasks did last before the recording's begin.
         task: u64[n] who: pid in the low 32 bits, tid in the high 32.
         cpu: i32[n], -1 if unknown.
         is_out: bool[n] it left the CPU.

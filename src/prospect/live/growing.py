@@ -13,7 +13,9 @@ import numpy as np
 
 from prospect.abi.block import RecordBlock
 from prospect.assembly.clocks import clock_of_id
+from prospect.assembly.waits import switch_event
 from prospect.events.decode import decode
+from prospect.live.away import LastSwitches
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.pipeline import PipelineOptions, profile_of_events
 from prospect.profile.joined import JoinedProfile
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 # What is forgotten when the memory is full.
 _FORGOTTEN_SHARE = 0.25
+# Each costs some microseconds a look; a slow rate needs hours for as many samples.
+_MOST_PARTS = 1000
 
 
 class GrowingProfile:
@@ -38,13 +42,24 @@ class GrowingProfile:
         tasks: who runs, as of the last part.
     """
 
-    def __init__(self, most_samples: int, *, stacks: bool, use_cache: bool) -> None:
+    def __init__(
+        self, most_samples: int, *, stacks: bool, use_cache: bool, off_cpu: bool = False
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            most_samples: how many are remembered.
+            stacks: whether call stacks are wanted.
+            use_cache: whether symbol tables are kept on disk.
+            off_cpu: whether switches are recorded, which all threads have part in.
+        """
         self._most_samples = most_samples
         self._options = PipelineOptions(
             stacks=stacks, use_cache=use_cache, hints=False, debuginfod_s=0
         )
         self._names = KeptNames()
         self._joined = JoinedProfile()
+        self._switches = LastSwitches() if off_cpu else None
         self.tasks = LiveTasks()
 
     def add(self, data: bytes, info_of: Callable[[set[int] | None], RecordingInfo]) -> Profile:
@@ -57,14 +72,22 @@ class GrowingProfile:
         """
         info = info_of(set())
         events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
-        pids = pids_of(events)
-        births = self.tasks.births(pids)
-        carried = self.tasks.carried(events, pids)
-        part = profile_of_events(carried, info_of(pids), self._options, self._names)
+        pids, named = pids_of(events), set[int]()
+        if self._switches is not None:
+            named = self.tasks.pids()
+        births = self.tasks.births(pids | named)
+        carried = self.tasks.carried(events, pids, named)
+        if self._switches is not None:
+            carried = self._switches.carried(carried, switch_event(info))
+        # Of a number that was given again, what was seen at the start is not true any more.
+        told = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
+        part = profile_of_events(carried, info_of(told), self._options, self._names)
         part = replace(part, processes=_with_births(part.processes, births))
         self.tasks.take_in(events)
+        if self._switches is not None:
+            self._switches.take_in(events, self.tasks.tids())
         self._joined.add(part)
-        if len(self._joined) > self._most_samples:
+        if len(self._joined) > self._most_samples or self._joined.parts > _MOST_PARTS:
             self._forget()
         return part
 
@@ -78,7 +101,12 @@ class GrowingProfile:
 
     def _forget(self) -> None:
         times = np.sort(self._joined.profile().samples.time_ns)
-        self._joined.forget_before(int(times[int(len(times) * _FORGOTTEN_SHARE)]))
+        # Of what is remembered, not of what is there: one part may have had many times as much.
+        kept = int(self._most_samples * (1 - _FORGOTTEN_SHARE))
+        begin_ns = self._joined.end_of_part(int(self._joined.parts * _FORGOTTEN_SHARE))
+        if len(times) > kept:
+            begin_ns = int(times[len(times) - kept])
+        self._joined.forget_before(begin_ns)
 
 
 def _with_births(processes: ProcessTable, births: Mapping[int, Birth]) -> ProcessTable:

@@ -20,7 +20,7 @@ import select
 import threading
 import time
 from collections import deque
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 # The profile's memory: figures of many more samples change no more while one looks.
 _MOST_SAMPLES = 100_000
 _SPOOL_BYTES = 1 << 29
+# What is drained at most without being asked for.
+_MOST_UNASKED_BYTES = 1 << 28
+_LONGEST_WAIT_MS = 5000
+_WAIT_MS = 200
 # Over how many calls the session's own cost is measured.
 _COSTS = 6
 _NS = 1e-9
@@ -84,20 +88,23 @@ class _Drained:
 
     Attributes:
         pieces: what was drained since the last `take`.
+        size_bytes: how much that is.
     """
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
         self.pieces: list[bytes] = []
+        self.size_bytes = 0
 
     def append(self, buffers: Sequence[memoryview | bytes]) -> None:
         self._spool.append(buffers)
         self.pieces += map(bytes, buffers)
+        self.size_bytes += sum(map(len, buffers))
 
     def take(self) -> bytes:
         """Return what was drained since the last call."""
         taken = b"".join(self.pieces)
-        self.pieces = []
+        self.pieces, self.size_bytes = [], 0
         return taken
 
 
@@ -134,7 +141,10 @@ class LiveSession:
         self._options = with_rate(options)
         self._lock = threading.Lock()
         self._growing = GrowingProfile(
-            most_samples, stacks=bool(options.call_graph), use_cache=options.use_cache
+            most_samples,
+            stacks=bool(options.call_graph),
+            use_cache=options.use_cache,
+            off_cpu=options.off_cpu,
         )
         self._costs: deque[tuple[float, float]] = deque(maxlen=_COSTS)
         self._poll = select.poll()
@@ -174,8 +184,8 @@ class LiveSession:
             before, data, now = self._mark, self._drain_all(), self._next_mark()
         part = self._growing.add(data, functools.partial(self._info, before, now))
         if self._spool.is_full:
+            records = self._growing.tasks.records()
             with self._lock:
-                records = self._growing.tasks.records()
                 self._spool.turn(self._mark, records, self._drained.pieces)
         profile = self._growing.profile()
         self._costs.append((time.monotonic(), time.process_time()))
@@ -197,12 +207,12 @@ class LiveSession:
         file = RecordingFile(path)
         try:
             return self._save(file)
-        except OSError as error:
-            file.withdraw()
+        except (OSError, ProspectError) as error:
+            with suppress(OSError):  # somebody else may have removed it
+                file.withdraw()
+            if isinstance(error, ProspectError):
+                raise
             raise RecordingError(f"cannot record to '{path}': {error.strerror}") from error
-        except ProspectError:
-            file.withdraw()
-            raise
         finally:
             file.close()
 
@@ -213,10 +223,10 @@ class LiveSession:
             ProspectError: as `advance`; or there is no place for the spool.
         """
         self.advance()
-        self._growing.clear()
+        records = self._growing.tasks.records()
         with self._lock:
-            records = self._growing.tasks.records()
             self._spool.restart(self._mark, records, self._drained.pieces)
+        self._growing.clear()
 
     def close(self) -> None:
         """End the session, and leave nothing behind."""
@@ -230,26 +240,42 @@ class LiveSession:
         copied = copy_extents(extents, file.descriptor)
         writer.finish(self._info(start, self._mark), self._events.descriptions())
         seconds = (self._mark.time_ns - start.time_ns) * _NS
-        return f"{copied / 1e6:.1f} MB, the last {seconds:.0f} s, are in {file.path}"
+        refusal = f"; {self._spool.refusal}" if self._spool.refusal else ""
+        return f"{copied / 1e6:.1f} MB, the last {seconds:.0f} s, are in {file.path}{refusal}"
 
     def _end_thread(self) -> None:
         os.eventfd_write(self._stop_fd, 1)
         self._thread.join()
 
     def _watch_rings(self) -> None:
-        """Empty rings that are half full before anybody asks for the profile."""
+        """Empty rings that are half full before anybody asks for the profile.
+
+        Where nobody asks any more, as on a terminal that takes nothing, the kernel counts what is
+        lost: memory and disk are not ours to fill.
+        """
+        stop = select.poll()
+        stop.register(self._stop_fd, select.POLLIN)
         while True:
-            ready = self._poll.poll()
+            while self._drained.size_bytes > _MOST_UNASKED_BYTES:
+                if stop.poll(_WAIT_MS):
+                    return
+            # Not for ever: a CPU that comes on line is not among what is waited for yet.
+            ready = self._poll.poll(_LONGEST_WAIT_MS)
             with self._lock:
                 for fd, what in ready:
                     if fd == self._stop_fd:
                         return
                     if what & ~select.POLLIN:
-                        self._poll.unregister(fd)  # its CPU went off line
+                        # Its CPU went off line; `advance` may have seen it first.
+                        self._drain.forget(fd)
                 try:
                     self._drain.drain(FINISHED_ROUND, follows_cpus=True)
                 except (OSError, ProspectError):
-                    return  # `advance` meets it too, and says so
+                    pass  # `advance` meets it too, and says so
+                else:
+                    continue
+            if stop.poll(_WAIT_MS):
+                return
 
     def _drain_all(self) -> bytes:
         try:
@@ -272,20 +298,21 @@ class LiveSession:
             pids: of whom it tells what the first look at the system saw; None for all.
         """
         lost = {key: count - begin.lost.get(key, 0) for key, count in end.lost.items()}
-        interval = Interval(
-            begin.time_ns, end.time_ns, (begin.cpu_times, end.cpu_times), self._drain.cpu_changes
-        )
-        extras = describe_interval(self._options, self._events, interval, self._background, lost)
+        times = (begin.cpu_times, end.cpu_times)
+        with self._lock:  # a CPU may come on line meanwhile
+            interval = Interval(begin.time_ns, end.time_ns, times, list(self._drain.cpu_changes))
+            extras = describe_interval(
+                self._options, self._events, interval, self._background, lost
+            )
+            extras["limits"] = [
+                *self._events.plan.limits,
+                *self._background.limits,
+                *self._drain.limits,
+                *filter(None, [self._spool.refusal]),
+            ]
         seen = extras["processes"]
         if pids is not None:
             extras["processes"] = {pid: seen[pid] for pid in pids & seen.keys()}
-        spool = (self._spool.refusal,) if self._spool.refusal else ()
-        extras["limits"] = [
-            *self._events.plan.limits,
-            *self._background.limits,
-            *self._drain.limits,
-            *spool,
-        ]
         extras["started_at"] = begin.at
         # As a file would give it: the numbers that are keys become text.
         extras = json.loads(json.dumps(extras))

@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.capture.sink import RecordSink
+from prospect.errors import RecordingError
 from prospect.outputs import RecordingFile
 
 if TYPE_CHECKING:
@@ -46,8 +47,12 @@ class _Part:
         self._file = RecordingFile("")
         self.sink = RecordSink(self._file.descriptor)
         self.descriptor = self._file.descriptor
-        if records:
-            self.sink.append([records])
+        try:
+            if records:
+                self.sink.append([records])
+        except OSError as error:
+            self.close()
+            raise RecordingError(f"cannot keep the recording: {error.strerror}") from error
         self.drained_from = self.sealed = self.sink.bytes_written
 
     def close(self) -> None:
@@ -79,7 +84,7 @@ class Spool:
     @property
     def is_full(self) -> bool:
         """Whether it is time for `turn`."""
-        return self._parts[-1].sink.bytes_written >= self._half_bytes
+        return not self.refusal and self._parts[-1].sink.bytes_written >= self._half_bytes
 
     def append(self, buffers: Sequence[memoryview | bytes]) -> None:
         """Keep whole records, unless the disk was full before."""
@@ -96,26 +101,35 @@ class Spool:
         part.sealed = part.sink.bytes_written
 
     def turn(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
-        """Go on in a new file, and let the older of two go.
+        """Go on in a new file, and let the older of two go; without a place for it, keep no more.
 
         Args:
             start: what stood when the file was sealed.
             records: the processes and mappings that stood then.
             behind: what was kept since.
-
-        Raises:
-            RecordingError: there is no place for another file.
         """
-        part = _Part(start, records)
+        try:
+            part = _Part(start, records)
+        except RecordingError as error:
+            self.refusal = f"records cannot be kept any more: {error}"
+            return
+        self._go_on(part, behind)
+
+    def _go_on(self, part: _Part, behind: Sequence[bytes]) -> None:
         while len(self._parts) > 1:
             self._parts.pop(0).close()
         self._parts.append(part)
         self.append(behind)
 
     def restart(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
-        """Forget all that was kept until the file was sealed; as `turn`."""
+        """Forget all that was kept until the file was sealed; arguments as of `turn`.
+
+        Raises:
+            RecordingError: there is no place for another file.
+        """
+        part = _Part(start, records)
         self.refusal = ""
-        self.turn(start, records, behind)
+        self._go_on(part, behind)
         self._parts.pop(0).close()
 
     def extents(self) -> list[tuple[int, int, int]]:

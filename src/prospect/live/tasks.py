@@ -40,6 +40,8 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 _KERNEL_PID = -1
 # A JIT may map new code for ever, and no record tells what it unmapped.
 _MOST_MAPS = 4096
+# Programs have some dozens: so many are looked through again only when they have doubled.
+_FEW_MAPS = 128
 
 
 class _Map(NamedTuple):
@@ -61,6 +63,8 @@ class _Map(NamedTuple):
 class _Process:
     """A process as it is now; `maps` may be those of the process that forked it, until it changes.
 
+    They are in the order of time, and looked through for covered ones at `most_maps`.
+
     `threads` has the names of all its threads, its own among them; None where not known.
     """
 
@@ -70,6 +74,7 @@ class _Process:
     threads: dict[int, bytes | None]
     maps: list[_Map] = field(default_factory=list)
     shares_maps: bool = False
+    most_maps: int = _FEW_MAPS
 
 
 class Birth(NamedTuple):
@@ -95,6 +100,14 @@ class LiveTasks:
         known = ((pid, self._processes.get(pid)) for pid in pids)
         return {pid: Birth(one.birth, one.start_ns) for pid, one in known if one}
 
+    def pids(self) -> set[int]:
+        """Return the processes that are known."""
+        return set(self._processes)
+
+    def tids(self) -> NDArray[np.int32]:
+        """Return the threads that are known, in no order."""
+        return np.array([tid for one in self._processes.values() for tid in one.threads], np.int32)
+
     def take_in(self, events: Events) -> None:
         """Follow the side records of a part; processes that ended are forgotten."""
         tasks, mmaps = events.tasks, events.mmaps
@@ -118,17 +131,21 @@ class LiveTasks:
         for pid in ended:
             self._processes.pop(pid, None)
 
-    def carried(self, events: Events, pids: set[int]) -> Events:
+    def carried(
+        self, events: Events, pids: set[int], named: set[int] | frozenset[int] = frozenset()
+    ) -> Events:
         """Return the records of a part with what stood before it in front, at time 0.
 
         Args:
             events: of the part.
             pids: whose state is needed, see `pids_of`.
+            named: of whom only the names are needed, and those of their threads.
         """
         names = _Strings(events.names)
         build_ids = _Strings(events.build_ids)
-        known = [(pid, self._processes[pid]) for pid in sorted(pids & self._processes.keys())]
-        tasks = _carried_tasks(known, names)
+        told = sorted((pids | named) & self._processes.keys())
+        tasks = _carried_tasks([(pid, self._processes[pid]) for pid in told], names)
+        known = [(pid, self._processes[pid]) for pid in told if pid in pids]
         mapped = [
             (pid, each)
             for pid, process in ((_KERNEL_PID, None), *known)
@@ -200,15 +217,15 @@ class LiveTasks:
 
     def _mmap(self, pid: int, is_kernel: bool, new: _Map) -> None:  # noqa: FBT001 - a column
         if is_kernel:
-            self._kernel_maps = [*(old for old in self._kernel_maps if not _covers(new, old)), new]
+            self._kernel_maps = _latest([*self._kernel_maps, new])
             return
         process = self._process(pid)
         if process.shares_maps:
             process.maps, process.shares_maps = list(process.maps), False
-        process.maps[:] = [old for old in process.maps if not _covers(new, old)]
         process.maps.append(new)
-        if len(process.maps) > _MOST_MAPS:
-            del process.maps[0]
+        if len(process.maps) >= process.most_maps:
+            process.maps = _latest(process.maps)
+            process.most_maps = max(2 * len(process.maps), _FEW_MAPS)
 
 
 def _map_record(pid: int, mapping: _Map) -> bytes:
@@ -229,8 +246,15 @@ def _map_record(pid: int, mapping: _Map) -> bytes:
     return with_build_id(record, mapping.build_id) if mapping.build_id else record
 
 
-def _covers(new: _Map, old: _Map) -> bool:
-    return new.start <= old.start and old.start + old.length <= new.start + new.length
+def _latest(maps: list[_Map]) -> list[_Map]:
+    """Leave out what later mappings cover from their begin on, and of very many the oldest."""
+    longest: dict[int, int] = {}
+    kept = []
+    for one in reversed(maps):
+        if one.length > longest.get(one.start, 0):
+            longest[one.start] = one.length
+            kept.append(one)
+    return kept[:_MOST_MAPS][::-1]
 
 
 class _Strings:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.joined_runs import join_clocks, join_losses, join_runs
+from prospect.profile.joined_threads import JoinedThreads, part_of_threads
+from prospect.profile.open_waits import OpenWaits, with_merged_waits
 from prospect.profile.selection import only_used
 from prospect.profile.table_rows import appended, taken
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.profile.joined_threads import PartOfThreads, ProcessKey
     from prospect.profile.model import (
         ClockStopTable,
         HitTable,
@@ -41,8 +44,9 @@ _NOTHING = np.empty(0, np.intp)
 class JoinedProfile:
     """What was added so far, as one profile.
 
-    It has what hits, samples and stacks refer to; no mappings, exact counts, lines, code or times
-    of threads: the recording has those.
+    It has what hits, samples, stacks and times of threads refer to; no mappings, exact counts,
+    lines or code: the recording has those. The waits of a thread with one stack are one sample a
+    part; so is a part's piece of a wait that began earlier.
     """
 
     def __init__(self) -> None:
@@ -50,10 +54,22 @@ class JoinedProfile:
         self._losses: deque[LossTable] = deque()
         self._rows = _Rows()
         self._whole: Profile | None = None
+        self._threads: deque[PartOfThreads] = deque()
+        self._lives = JoinedThreads()
+        self._open_waits = OpenWaits()
 
     def __len__(self) -> int:
         """Return how many samples it has."""
         return len(self._whole.samples) if self._whole else 0
+
+    @property
+    def parts(self) -> int:
+        """How many parts it has."""
+        return len(self._runs)
+
+    def end_of_part(self, part: int) -> int:
+        """Return when a part ended, in ns; the oldest is 0."""
+        return self._runs[part].end_ns
 
     def profile(self) -> Profile:
         """Return the profile of all parts.
@@ -63,7 +79,12 @@ class JoinedProfile:
         """
         if self._whole is None:
             raise ValueError("a profile of no parts")
-        return replace(self._whole, run=join_runs(self._runs), losses=join_losses(self._losses))
+        return replace(
+            self._whole,
+            run=join_runs(self._runs),
+            losses=join_losses(self._losses),
+            threads=self._lives.table(self._rows.processes) if self._threads else None,
+        )
 
     def add(self, part: Profile) -> None:
         """Add the profile of an interval that follows the earlier ones.
@@ -74,7 +95,17 @@ class JoinedProfile:
         """
         self._runs.append(part.run)
         self._losses.append(part.losses)
-        self._append(only_used(part))
+        threads = part.threads
+        if threads is None:
+            self._append(only_used(part))
+            return
+        first = len(self)
+        whole = self._append(only_used(with_merged_waits(part), processes=threads.process_index))
+        begin_ns = part.run.begin_ns
+        self._whole, known_ns = self._open_waits.go_on(whole, first, threads, begin_ns)
+        one = part_of_threads(threads, part.processes, part.run, known_ns)
+        self._threads.append(one)
+        self._lives.add(one)
 
     def forget_before(self, time_ns: int) -> None:
         """Drop the parts that ended before `time_ns`, with their samples."""
@@ -84,7 +115,9 @@ class JoinedProfile:
             self._runs.popleft()
             self._losses.popleft()
         whole, begin_ns = self._whole, np.uint64(self._runs[0].begin_ns)
-        kept = only_used(whole, whole.samples.time_ns >= begin_ns)
+        is_kept = whole.samples.time_ns >= begin_ns
+        kept = only_used(whole, is_kept, self._forget_threads(int(begin_ns)))
+        self._open_waits.renumber(is_kept)
         clocks = kept.clocks
         runs_on = np.flatnonzero(clocks.end_ns > begin_ns)
         row = np.full(len(clocks) + 1, -1, np.int32)
@@ -98,7 +131,18 @@ class JoinedProfile:
         self._rows, self._whole = _Rows(), None
         self._append(kept)
 
-    def _append(self, part: Profile) -> None:
+    def _forget_threads(self, begin_ns: int) -> NDArray[np.int32]:
+        """Drop the times of parts before; return the processes of the others, i32."""
+        while self._threads and self._threads[0].begin_ns < begin_ns:
+            self._threads.popleft()
+        self._lives = JoinedThreads()
+        for part in self._threads:
+            self._lives.add(part)
+        if not self._threads:
+            return np.empty(0, np.int32)
+        return self._lives.table(self._rows.processes).process_index
+
+    def _append(self, part: Profile) -> Profile:
         whole = self._whole or _without_rows(part)
         # Nobody can tell whether what has no samples would have had stacks.
         if not len(whole.samples):
@@ -106,6 +150,7 @@ class JoinedProfile:
         elif not len(part.samples):
             part = _with_columns_of(part, whole)
         self._whole = self._rows.joined(whole, part)
+        return self._whole
 
 
 def _with_columns_of(profile: Profile, other: Profile) -> Profile:
@@ -149,6 +194,10 @@ class _Numbers:
     def __init__(self) -> None:
         self._row: dict[object, int] = {}
 
+    def rows(self, keys: Iterable[object]) -> list[int]:
+        """Return the row of each key, -1 for those that were not met."""
+        return [self._row.get(key, -1) for key in keys]
+
     def find(
         self, keys: Iterable[object], rows: list[int] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
@@ -184,6 +233,10 @@ class _Rows:
         self._causes = _Numbers()
         self._stacks = _Numbers()
         self._hits = _Numbers()
+
+    def processes(self, keys: Iterable[ProcessKey | None]) -> list[int]:
+        """Return the rows of processes, -1 for None."""
+        return self._processes.rows(keys)
 
     def joined(self, whole: Profile, part: Profile) -> Profile:
         """Return `whole` with the part behind it."""

@@ -26,7 +26,11 @@ class _Kept(NamedTuple):
     number: NDArray[np.int32]
 
 
-def only_used(profile: Profile, is_wanted: NDArray[np.bool_] | None = None) -> Profile:
+def only_used(
+    profile: Profile,
+    is_wanted: NDArray[np.bool_] | None = None,
+    processes: NDArray[np.int32] | None = None,
+) -> Profile:
     """Return the profile of some samples.
 
     Processes stay that have hits or forked one that has. Left out are mappings, lines, code, what
@@ -35,6 +39,7 @@ def only_used(profile: Profile, is_wanted: NDArray[np.bool_] | None = None) -> P
     Args:
         profile: with samples, and where some are left out, with their periods.
         is_wanted: bool[n] of its samples; None for all.
+        processes: i32 rows of processes that stay too, -1 for none.
     """
     samples, hits = profile.samples, profile.hits
     if is_wanted is not None:
@@ -49,14 +54,17 @@ def only_used(profile: Profile, is_wanted: NDArray[np.bool_] | None = None) -> P
     function = _kept(_used(len(profile.functions), function_index))
     object_index = profile.functions.object_index[function.rows]
     of_object = _kept(_used(len(profile.objects), object_index))
-    process = _kept(_with_parents(profile, hits.process_index[hit.rows]))
+    owners = hits.process_index[hit.rows]
+    if processes is not None:
+        owners = np.append(owners, processes)
+    process = _kept(_with_parents(profile, owners))
     comm = _kept(_used(len(profile.comms), hits.comm_index[hit.rows]))
     cause = _kept(_used(len(profile.causes), hits.cause_index[hit.rows], np.zeros(1, np.int32)))
-    processes = taken(profile.processes, process.rows)
+    left = taken(profile.processes, process.rows)
     return replace(
         profile,
         comms=[profile.comms[row] for row in comm.rows.tolist()],
-        processes=replace(processes, parent_index=process.number[processes.parent_index]),
+        processes=replace(left, parent_index=process.number[left.parent_index]),
         objects=taken(profile.objects, of_object.rows),
         functions=replace(
             taken(profile.functions, function.rows), object_index=of_object.number[object_index]

@@ -32,6 +32,7 @@ class ThreadTimes:
         unknown_ns: i64[t] between switches of which records are missing.
         stackless_ns: i64[t] runnable or blocked, by a stack that is not known: since before the
             interval, new threads until they get a CPU, and where the sample was lost.
+        since_before_ns: i64[t] of these, in the wait that it was in as the interval began.
         blocks, preemptions: i64[t] how often it left a CPU to wait, and although it could go on.
         longest_ns: i64[t] the longest time that it was blocked.
     """
@@ -46,6 +47,7 @@ class ThreadTimes:
     blocked_ns: NDArray[np.int64]
     unknown_ns: NDArray[np.int64]
     stackless_ns: NDArray[np.int64]
+    since_before_ns: NDArray[np.int64]
     blocks: NDArray[np.int64]
     preemptions: NDArray[np.int64]
     longest_ns: NDArray[np.int64]

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from prospect.profile.model import EventInfo, Profile
     from prospect.profile.portions import EventHits
 
+# Who starts others to do the work, as make does, has less of it than this.
+_SMALL_PART = 0.1
+
 
 @dataclass(frozen=True)
 class EventView:
@@ -167,7 +170,10 @@ def report_view(
         detail=shown,
         user_threshold_s=user_threshold_s,
         kernel_threshold_s=kernel_threshold_s,
-        notes=run_notes(profile, [view.event for view in events], asked=detail, shown=shown),
+        notes=(
+            *run_notes(profile, [view.event for view in events], asked=detail, shown=shown),
+            *_descendants_note(profile, events[0], shown),
+        ),
         warnings=run_warnings(profile, counters),
         counters=counters,
         events=events,
@@ -178,6 +184,17 @@ def report_view(
         ended_by_exec=ended_by_exec(profile.processes),
         waiting=waiting(whole, shown),
     )
+
+
+def _descendants_note(profile: Profile, view: EventView, shown: Detail) -> tuple[str, ...]:
+    """Say what shows the processes that COMMAND started, where they did nearly all of the work."""
+    seconds = view.processes.seconds.sum(axis=1)
+    own_s = float(seconds[profile.processes.is_command].sum())
+    whole_s = float(seconds[profile.processes.is_descendant].sum())
+    if shown != "2" or not view.has_time or own_s >= _SMALL_PART * whole_s:
+        return ()
+    times = f"COMMAND itself took {own_s:.2f} s of CPU time, with what it started {whole_s:.2f} s"
+    return (f"{times}: -V 3 details that too.",)
 
 
 def _event_view(

@@ -112,6 +112,21 @@ def waiting(profile: Profile, detail: Detail) -> Waiting | None:
     )
 
 
+def blocked_stacks(
+    profile: Profile, tids: NDArray[np.int32], most: int
+) -> tuple[BlockedStack, ...]:
+    """Return by which stacks some threads were blocked, those with most time first.
+
+    Args:
+        profile: with its waits.
+        tids: i32 the threads.
+        most: how many stacks.
+    """
+    events = profile.run.events
+    found = [row for row, one in enumerate(events) if one.is_waiting and one.name == BLOCKED]
+    return _Blocked.of(profile, "4", found[0]).of_threads(tids).stacks(most) if found else ()
+
+
 def _sampled(
     profile: Profile, threads: ThreadTimes
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -152,12 +167,13 @@ def _seconds_by_hit(profile: Profile) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class _Blocked:
-    """Samples of waits: `stack_index` and `cause` i64[n], `ns` i64[n]."""
+    """Samples of waits: `stack_index` and `cause` i64[n], `ns` i64[n], `tid` i32[n]."""
 
     samples: StackSamples
     stack_index: NDArray[np.int64]
     cause: NDArray[np.int64]
     ns: NDArray[np.int64]
+    tid: NDArray[np.int32]
 
     @classmethod
     def of(cls, profile: Profile, detail: Detail, event: int) -> _Blocked:
@@ -165,7 +181,24 @@ class _Blocked:
         hits = samples.profile.hits
         rows = np.flatnonzero(samples.of_hit(hits.event) == event)
         cause = samples.of_hit(hits.cause_index)
-        return cls(samples, samples.stack_index.take(rows), cause.take(rows), samples.period[rows])
+        return cls(
+            samples,
+            samples.stack_index.take(rows),
+            cause.take(rows),
+            samples.period[rows],
+            samples.tid.take(rows),
+        )
+
+    def of_threads(self, tids: NDArray[np.int32]) -> _Blocked:
+        """Return the waits of these threads alone."""
+        rows = np.flatnonzero(np.isin(self.tid, tids))
+        return _Blocked(
+            self.samples,
+            self.stack_index.take(rows),
+            self.cause.take(rows),
+            self.ns.take(rows),
+            self.tid.take(rows),
+        )
 
     @property
     def count(self) -> int:
@@ -184,10 +217,10 @@ class _Blocked:
             found.append(Blocker(name, waits, seconds, longest_s))
         return tuple(found)
 
-    def stacks(self) -> tuple[BlockedStack, ...]:
+    def stacks(self, most: int = _MOST_STACKS) -> tuple[BlockedStack, ...]:
         """Return the stacks with most time."""
         profile = self.samples.profile
-        top = self._by(self.stack_index)[:_MOST_STACKS]
+        top = self._by(self.stack_index)[:most]
         frames = frame_table(profile)
         labels = frame_labels(profile, frames)
         forest = named_forest(self.samples.stacks, frames)

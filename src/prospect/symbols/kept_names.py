@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from prospect.symbols.resolution import Resolution
     from prospect.symbols.table import SymbolTable
 
-# Of all objects together; beyond it all are forgotten. A busy system has some ten thousand.
+# Of all objects together; beyond any of them all are forgotten. A busy system has some ten thousand
+# addresses; where programs are built and run all day, new images never end.
 _MOST_ADDRESSES = 1 << 19
+_MOST_SYMBOLS = 1 << 22
+_MOST_IMAGES = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class KeptNames:
         others: which paths mean another file here; see `RecordedImages.is_other`.
         known: names of addresses in images.
         addresses: how many these are.
+        symbols: how many the images have.
     """
 
     kernel: KeptKernel = field(default_factory=KeptKernel)
@@ -60,6 +64,24 @@ class KeptNames:
     others: dict[ObjectKey, bool] = field(default_factory=dict)
     known: dict[ObjectKey, _Known] = field(default_factory=dict)
     addresses: int = 0
+    symbols: int = 0
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether it is time to `clear`."""
+        return (
+            self.addresses > _MOST_ADDRESSES
+            or self.symbols > _MOST_SYMBOLS
+            or len(self.images) > _MOST_IMAGES
+            or len(self.others) > _MOST_IMAGES
+        )
+
+    def clear(self) -> None:
+        """Forget all but the kernel's."""
+        self.images.clear()
+        self.others.clear()
+        self.known.clear()
+        self.addresses = self.symbols = 0
 
 
 class KeepingSymbolizer(Symbolizer):
@@ -100,6 +122,7 @@ class KeepingSymbolizer(Symbolizer):
             loaded = super()._load_image(key, pids)
             if not isinstance(loaded, Missing):
                 loaded = _without_file(*loaded)
+                self._kept.symbols += len(loaded[1])
             self._kept.images[key] = loaded
         return loaded
 
@@ -109,13 +132,10 @@ class KeepingSymbolizer(Symbolizer):
         return
 
     def _keep(self, key: ObjectKey, known: _Known, new: int) -> None:
-        if self._kept.addresses + new > _MOST_ADDRESSES:
-            self._kept.known.clear()
-            self._kept.images.clear()
-            self._kept.others.clear()
-            self._kept.addresses = 0
         self._kept.known[key] = known
         self._kept.addresses += new
+        if self._kept.is_too_much:
+            self._kept.clear()
 
 
 class KeepingImages(RecordedImages):

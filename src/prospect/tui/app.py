@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding
 
 from prospect.tui.drawing import help_height
+from prospect.tui.places import PAGES
 from prospect.tui.prompt import PromptLine, Question, overwrite_question, save_question
 from prospect.tui.screen import HELP_CLOSED, TopScreen
 
@@ -40,7 +41,7 @@ class TopApp(TopScreen):
             ("escape,backspace", "leave"),
             ("left,shift+tab", "turn(-1)"),
             ("right,tab", "turn(1)"),
-            *((str(number), f"number({number})") for number in range(1, 5)),
+            *((str(number), f"number({number})") for number in range(1, 6)),
             ("slash", "filter"),
             ("space", "freeze"),
             ("o", "order"),
@@ -133,7 +134,7 @@ class TopApp(TopScreen):
 
     def action_filter(self) -> None:
         """Ask for letters that names must have."""
-        if self.trail.here.place.routine is None:
+        if self.trail.here.place.page in PAGES:
             before = self.trail
 
             def changed(words: str) -> None:

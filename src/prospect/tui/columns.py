@@ -13,7 +13,17 @@ import numpy as np
 
 from prospect.estimate.digits import decimals
 from prospect.tui.lines import Span, fitted
-from prospect.tui.places import CALLEES, CALLERS, CAUSES, PROCESSES, ROUTINES, THREADS
+from prospect.tui.places import (
+    CALLEES,
+    CALLERS,
+    CAUSES,
+    PROCESSES,
+    ROUTINES,
+    TABLES,
+    THREADS,
+    WAIT_STACKS,
+    WAITING,
+)
 from prospect.tui.sparkline import BLOCKS, sparkline
 from prospect.tui.styles import CURSOR, FAINT, HISTORY, OF_PAINT, PLAIN, TITLE
 from prospect.tui.tables import BY_NAME, BY_RECENT, BY_TIME, RECENT_S
@@ -31,6 +41,8 @@ _BAR = "±"
 _RECENT = "last 10 s"
 _HISTORY = "history"
 _SECONDS = "seconds"
+_READY = "ready"
+_BLOCKED = "blocked"
 _PROCESS = "process"
 _NAME = "name"
 _PLACE = "place"
@@ -40,6 +52,8 @@ _NAME_TITLES = {
     PROCESSES: "Process",
     CAUSES: "Program, or the kernel and why",
     THREADS: "Thread",
+    WAITING: "Thread",
+    WAIT_STACKS: "Routine that waited, and who called it",
     CALLERS: "Routine, and who called it",
     CALLEES: "Routine, and what it called",
 }
@@ -81,14 +95,16 @@ def layout(page: str, width: int, order: str = "") -> Layout:
         width: of the screen.
         order: what rows are ordered by; its column is shown wherever it fits at all.
     """
-    is_table = page in (ROUTINES, PROCESSES, CAUSES, THREADS)
-    has_process = page in (ROUTINES, THREADS)
+    is_table, is_waiting = page in TABLES, page in (WAITING, WAIT_STACKS)
+    has_process = page in (ROUTINES, THREADS, WAITING)
     recent = 50 if order == BY_RECENT else 90
     history = 30 if width >= _WIDEST else 15 if width >= _WIDER else 10
     wanted = (
         _Column(_RANK, "", 4, 50 if is_table else _NEVER),
-        _Column(_SHARE, "% CPU", 7, 0),
-        _Column(_BAR, "±", 5, 0),
+        _Column(_SHARE, "% CPU", 7, _NEVER if page == WAIT_STACKS else 0),
+        _Column(_READY, "% ready", 8, 0 if page == WAITING else _NEVER),
+        _Column(_BLOCKED, "% blocked", 9, 0 if is_waiting else _NEVER),
+        _Column(_BAR, "±", 5, _NEVER if is_waiting else 0),
         _Column(_RECENT, "10 s", 6, recent if is_table else _NEVER),
         _Column(
             _HISTORY,
@@ -96,7 +112,7 @@ def layout(page: str, width: int, order: str = "") -> Layout:
             history,
             70 if is_table else _NEVER,
         ),
-        _Column(_SECONDS, "Secs", 8, 130),
+        _Column(_SECONDS, "Secs", 8, _NEVER if is_waiting else 130),
         _Column(_PROCESS, "Process", 16, 60 if has_process else _NEVER),
         _Column(_NAME, _NAME_TITLES.get(page, ""), 0, 0),
         _Column(_PLACE, *_place_column(page, width)),
@@ -115,8 +131,10 @@ def layout(page: str, width: int, order: str = "") -> Layout:
 def _place_column(page: str, width: int) -> tuple[str, int, int]:
     if page == PROCESSES:
         return "Pid", 16, 60
-    if page in (CAUSES, THREADS):
+    if page in (CAUSES, THREADS, WAIT_STACKS):
         return "", 1, _NEVER
+    if page == WAITING:
+        return "", 12, _WIDE
     return "Object", 30 if width >= _WIDEST else 18, _WIDE
 
 
@@ -125,7 +143,7 @@ def title_line(form: Layout, order: str) -> list[Span]:
     marked = {BY_TIME: _SHARE, BY_RECENT: _RECENT, BY_NAME: _NAME}.get(order)
     spans = []
     for column in form.columns:
-        right = column.what in (_SHARE, _BAR, _RECENT, _SECONDS)
+        right = column.what in (_SHARE, _READY, _BLOCKED, _BAR, _RECENT, _SECONDS)
         style = TITLE if column.what == marked else FAINT
         title = fitted(column.title, column.width, right=right)
         spans += [Span(title, style), Span(" ")]
@@ -162,6 +180,9 @@ def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> S
         return Span(fitted(row.lead + row.name, width) + " ", OF_PAINT[row.paint])
     if what == _SHARE:
         return Span(_pointed(row.seconds * 100.0 / scale.span_s, digits).rjust(width) + " ")
+    if what in (_READY, _BLOCKED):
+        share = (row.ready_s if what == _READY else row.blocked_s) * 100.0 / scale.span_s
+        return Span(("" if math.isnan(share) else f"{share:.1f}").rjust(width) + " ")
     if what == _BAR:
         half = row.half_s * 100.0 / scale.span_s
         text = "" if math.isnan(half) else _pointed(half, digits)
@@ -196,11 +217,24 @@ def interval_words(row: Row, scale: Scale) -> str:
     """Say a row's time and how sure it is, in words."""
     percent = 100.0 / scale.span_s
     (digits,) = _digits(np.array([row.half_s * percent]))
+    if not math.isnan(row.blocked_s):
+        return _waiting_words(row, percent)
+    if math.isnan(row.seconds):
+        return "called what stands above"
     share = f"{row.seconds * percent:.{digits}f} % of a CPU"
     if math.isnan(row.half_s):
         return share
     low, high = (max(row.seconds + sign * row.half_s, 0.0) * percent for sign in (-1, 1))
     return f"{share}, surely {low:.{digits}f} to {high:.{digits}f}"
+
+
+def _waiting_words(row: Row, percent: float) -> str:
+    """Say how long a row was blocked and, of threads, what else they did."""
+    blocked = f"blocked {row.blocked_s * percent:.1f} % of the time"
+    if math.isnan(row.seconds):
+        return blocked
+    ran, ready = row.seconds * percent, row.ready_s * percent
+    return f"{blocked}, ran {ran:.1f} %, waited for a CPU {ready:.1f} %"
 
 
 def text_lines(rows: Sequence[Row], width: int) -> list[list[Span]]:

@@ -87,7 +87,7 @@ def draw_status(picture: Picture, stand: Stand, width: int) -> list[Span]:
     row = page.rows[at]
     scale = Scale(picture.figures.span_s)
     words = interval_words(row, scale)
-    if width >= _USUAL_WIDTH:
+    if width >= _USUAL_WIDTH and row.hits:
         words += f" ({row.hits:,} sample{'s' if row.hits != 1 else ''})"
     like = "; not told from the row above" if row.is_like_above else ""
     name = _full_name(row)

@@ -43,7 +43,8 @@ class LiveFigures:
 
     Attributes:
         state: as it came.
-        profile: completed, and without waits.
+        whole: its profile, completed.
+        profile: the same without waits.
         event_index: the event that is shown: the first with time and a hit.
         portion: i64[h] PORTION_*.
         function: i64[h] rows of the profile's functions.
@@ -52,6 +53,7 @@ class LiveFigures:
     """
 
     state: LiveState
+    whole: Profile
     profile: Profile
     event_index: int
     portion: NDArray[np.int64]
@@ -136,7 +138,8 @@ class LiveFigures:
 
 def live_figures(state: LiveState) -> LiveFigures:
     """Complete a state's profile and find what each of its hits is."""
-    profile = without_waits(complete(state.profile))
+    whole = complete(state.profile)
+    profile = without_waits(whole)
     hits = profile.hits
     present = np.unique(hits.event).tolist()
     timed = [row for row in present if event_has_time(profile.run.events[row])]
@@ -144,6 +147,7 @@ def live_figures(state: LiveState) -> LiveFigures:
     is_idle = profile.causes.kind.take(hits.cause_index) == CAUSE_IDLE
     return LiveFigures(
         state=state,
+        whole=whole,
         profile=profile,
         event_index=event_index,
         portion=hit_portions(profile),

@@ -18,9 +18,12 @@ from prospect.tui.places import (
     CALLERS,
     CAUSES,
     INSTRUCTIONS,
+    PAGES,
     PROCESSES,
     ROUTINES,
     THREADS,
+    WAIT_STACKS,
+    WAITING,
 )
 from prospect.tui.styles import BOLD, CHOSEN, FAINT, KEY, OF_PAINT, PLAIN, WARNING
 
@@ -34,11 +37,18 @@ PAGE_TITLES = {
     PROCESSES: "Processes",
     CAUSES: "Causes",
     THREADS: "Threads",
+    WAITING: "Waiting",
+    WAIT_STACKS: "Where it waits",
     CALLERS: "Who calls it",
     CALLEES: "What it calls",
     INSTRUCTIONS: "Instructions",
 }
-_ENTER = {PROCESSES: "its routines", THREADS: "its routines", CAUSES: "its routines"}
+_ENTER = {
+    PROCESSES: "its routines",
+    THREADS: "its routines",
+    CAUSES: "its routines",
+    WAITING: "where it waits",
+}
 _COSTLY_PERCENT = 2.0
 _BEGINNING_S = 30.0
 _GAUGE = 20
@@ -133,13 +143,14 @@ def tab_line(place: Place, mode: Mode, width: int) -> list[Span]:
 def foot_line(page: Page, place: Place, width: int) -> list[Span]:
     """Name the keys; those that matter least go where there is no room."""
     can_enter = any(row.target for row in page.rows)
+    is_table = place.page in PAGES
     keys = [
         ("Enter", _ENTER.get(place.page, "who calls it")) if can_enter else None,
         ("Esc", "back") if place.trail else None,
         ("←→", "page"),
-        ("/", "filter") if place.routine is None else None,
+        ("/", "filter") if is_table else None,
         ("Space", "freeze"),
-        ("o", "order") if place.routine is None else None,
+        ("o", "order") if is_table else None,
         ("s", "save"),
         ("c", "clear"),
         ("?", "help"),
@@ -166,10 +177,11 @@ HELP = (
     "  minute   the last minute, now at the right; full height is the row's own peak",
     "  colours  the kernel is magenta, interrupts are red",
     "",
-    "  1 2 3 4, ← →  routines, processes, causes of kernel time, threads",
+    "  1 2 ... 5, ← →  routines, processes, causes of kernel time, threads, waiting",
     "  ↑ ↓, mouse    choose a row; it stays chosen while others move",
     "  Enter         of a process, thread or cause: its routines; of a routine:",
-    "                who calls it, what it calls, and its instructions",
+    "                who calls it, what it calls, and its instructions; of a thread",
+    "                on the page Waiting: by which stacks it was blocked",
     "  Esc           takes the filter away, or goes back",
     "  /             show only rows with these letters in a name",
     "  Space         freeze: the screen stands still, sampling goes on",

@@ -85,18 +85,23 @@ class CodeMemory:
     """The code of routines that were looked at; code does not change from refresh to refresh."""
 
     use_cache: bool = True
-    _known: dict[Routine, CodeTable] = field(default_factory=dict)
+    _known: dict[tuple[Routine, str], CodeTable] = field(default_factory=dict)
 
     def page(self, figures: LiveFigures, routine: Routine) -> Page:
         """Return the instructions of a routine, with the hits of all its processes."""
         functions = functions_of(figures.profile, routine)
         if not len(functions):
             return Page((), is_text=True, note=_NO_HITS)
-        code = self._known.get(routine)
-        if code is None or (code.reason[0] and len(functions)):
-            code = routine_code(figures.profile, int(functions[0]), use_cache=self.use_cache)
-            self._known[routine] = code
-        code = replace(code, function_index=functions[:1].astype(np.int32))
+        profile = figures.profile
+        # A program that is built anew while one looks is another object of the same path.
+        hits = np.bincount(figures.function, profile.hits.count, len(profile.functions))
+        function = int(functions[hits.take(functions).argmax()])
+        build = routine, profile.objects.build_id[int(profile.functions.object_index[function])]
+        code = self._known.get(build)
+        if code is None or code.reason[0]:
+            code = routine_code(profile, function, use_cache=self.use_cache)
+            self._known[build] = code
+        code = replace(code, function_index=np.array([function], np.int32))
         return _listing(replace(figures.profile, code=code), code, figures.event_index)
 
 

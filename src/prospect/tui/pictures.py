@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from prospect.tui.calls import calls_page
 from prospect.tui.cursor import Cursor
-from prospect.tui.places import INSTRUCTIONS, Place
+from prospect.tui.places import INSTRUCTIONS, WAIT_STACKS, WAITING, Place
 from prospect.tui.tables import BY_TIME, ORDERS, View, table_page
+from prospect.tui.waiting import wait_stacks_page, waiting_page
 
 if TYPE_CHECKING:
     from prospect.tui.figures import LiveFigures
@@ -73,7 +74,11 @@ def take_picture(
     """
     place = stand.place
     ranks = before.ranks if before and before.view == stand.view else {}
-    if place.routine is None:
+    if place.page == WAITING:
+        page = waiting_page(figures, place, View(stand.words, stand.order, ranks))
+    elif place.page == WAIT_STACKS:
+        page = wait_stacks_page(figures, place)
+    elif place.routine is None:
         page = table_page(figures, place, View(stand.words, stand.order, ranks))
     elif place.page == INSTRUCTIONS:
         page = code.page(figures, place.routine)

@@ -10,6 +10,9 @@ PROCESSES = "processes"
 CAUSES = "causes"
 THREADS = "threads"
 TABLES = (ROUTINES, PROCESSES, CAUSES, THREADS)
+WAITING = "waiting"
+PAGES = (*TABLES, WAITING)
+WAIT_STACKS = "wait stacks"
 
 CALLERS = "callers"
 CALLEES = "callees"
@@ -43,7 +46,7 @@ class Place:
     """A page.
 
     Attributes:
-        page: of `TABLES` or, with a routine, of `DETAILS`.
+        page: of `PAGES` or, with a routine, of `DETAILS`; `WAIT_STACKS` of a thread's name.
         process: only what processes of this name did; "" for all.
         thread: only what threads of this name did; "" for all.
         cause: only kernel time for this reason; None for all time.
@@ -59,7 +62,9 @@ class Place:
     @property
     def pages(self) -> tuple[str, ...]:
         """The pages that stand side by side here."""
-        return DETAILS if self.routine else TABLES
+        if self.page == WAIT_STACKS:
+            return (WAIT_STACKS,)
+        return DETAILS if self.routine else PAGES
 
     @property
     def trail(self) -> tuple[str, ...]:

@@ -26,10 +26,12 @@ class Row(NamedTuple):
         paint: `USER`, `KERNEL`, `INTERRUPT`, or "" for no colour.
         lead: what a tree draws before the name.
         hits: samples.
-        seconds: their time.
+        seconds: their time; NaN for none.
         half_s: half of its 95 % interval; NaN where it is not known.
         recent_s: the time of the last ten seconds, NaN where they were not seen.
         history: hits of each stretch of the last minute, -1 where it was not seen.
+        ready_s: time without a CPU, although it could have gone on; NaN where it is not known.
+        blocked_s: time in which it waited for anything else; likewise.
         is_like_above: cannot be told from the row above.
         target: what Enter leads to, None for nothing.
     """
@@ -45,6 +47,8 @@ class Row(NamedTuple):
     half_s: float = float("nan")
     recent_s: float = float("nan")
     history: Sequence[int] = ()
+    ready_s: float = float("nan")
+    blocked_s: float = float("nan")
     is_like_above: bool = False
     target: object = None
 

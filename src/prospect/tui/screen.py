@@ -55,6 +55,7 @@ class TopScreen(App[None]):
         failure: why it ended by itself, None if it did not.
         ended_by: the signal that ended it, 0 for none.
         trail: where a person is.
+        is_idle: whether all that was asked for is done.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -78,6 +79,7 @@ class TopScreen(App[None]):
         self.failure: ProspectError | None = None
         self.ended_by = 0
         self.trail = Trail()
+        self.is_idle = False
         self._watch = Watch(source, use_cache=use_cache)
         self._help_top = HELP_CLOSED
         self._message = ""
@@ -123,15 +125,18 @@ class TopScreen(App[None]):
         try:
             while True:
                 self._wake.clear()
-                if time.monotonic() >= due_s:
+                is_due = time.monotonic() >= due_s
+                if is_due:
                     await asyncio.to_thread(self._watch.advance)
-                    await self._look()
+                # Also where figures are due: the key's wake is forgotten by now.
+                await self._do_jobs()
+                await self._look()
+                if is_due:
                     due_s = time.monotonic() + self._watch.next_pause_s()
-                else:
-                    await self._do_jobs()
-                    await self._look()
+                self.is_idle = not self._wake.is_set()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), max(due_s - time.monotonic(), 0.0))
+                self.is_idle = False
         except ProspectError as error:
             self.failure = error
             self.exit()

@@ -29,11 +29,17 @@ class Lines(Widget):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - the library's name
         super().__init__(id=id)
+        self._lines: Sequence[Sequence[Span]] = ()
         self._strips: list[Strip] = []
+
+    def on_resize(self) -> None:
+        """Fit the lines to the new width; there is none as long as the widget is hidden."""
+        self.show(self._lines)
 
     def show(self, lines: Sequence[Sequence[Span]]) -> None:
         """Show these lines, from the first on; lines that are as they were are not drawn."""
         width = self.size.width
+        self._lines = lines
         strips = [strip(spans, width) for spans in lines]
         before, self._strips = self._strips, strips
         changed = [

@@ -202,21 +202,20 @@ def impatient_command(*arguments, **files):
 
 
 def until_its_end(command, terminal):
-    """Read what a terminal shows until the command has ended, lest it wait for room."""
+    """Read what a terminal shows until the command has ended, lest it wait for room.
+
+    What was written last may reach the other end after the command is gone.
+    """
     shown = b""
     deadline = time.monotonic() + 60
-    while command.poll() is None:
-        assert time.monotonic() < deadline
-        shown += awaited_nothing(terminal)
-        time.sleep(0.01)
-    return shown + awaited_nothing(terminal)
-
-
-def awaited_nothing(terminal):
     try:
-        return seen(terminal)
-    except OSError:  # nobody has the other end any more
-        return b""
+        while time.monotonic() < deadline:
+            shown += seen(terminal)
+            time.sleep(0.01)
+    except OSError:  # nobody has the other end any more, and all was read
+        command.wait(10)
+        return shown
+    pytest.fail(f"the command does not end: {shown!r}")
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import os
 
 import pytest
 
+from prospect.cli.not_found import explained
 from prospect.cli.recordings import readable
-from prospect.errors import RecordingError, UsageError
+from prospect.errors import CommandError, RecordingError, UsageError
 
 
 @pytest.fixture
@@ -71,3 +72,12 @@ def test_what_is_wrong_with_a_name_says_who_opens_it(here):
     (here / "link").symlink_to("nowhere")
     assert readable("link", "report") == "link"
     assert readable("a\0b", "report") == "a\0b"
+
+
+@pytest.mark.parametrize("status", [126, 127])
+def test_a_recording_in_the_place_of_a_command_is_told_from_a_program(here, status):
+    make(here, "perf.data")
+    error = explained(CommandError("perf.data: no", status), ["perf.data", "x"])
+    assert str(error) == "perf.data: no; to look at a recording: prospect report perf.data"
+    assert error.exit_status == status
+    assert "report" not in str(explained(CommandError("b.data: no", status), ["b.data"]))

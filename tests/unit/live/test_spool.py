@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from prospect.errors import RecordingError
 from prospect.live.spool import Mark, Spool, copy_extents
 from prospect.outputs import RecordingFile
 
@@ -95,6 +96,32 @@ def test_a_full_disk_keeps_what_there_is_and_is_said_once(spool, tmp_path, monke
     assert 0 < len(kept(spool, tmp_path)) <= 8 * len(RECORD)
     assert len(kept(spool, tmp_path)) % len(RECORD) == 0
     spool.restart(mark(), STATE, [RECORD])
+    assert not spool.refusal
+
+
+def test_without_room_for_another_file_it_keeps_what_there_is(spool, tmp_path, monkeypatch):
+    for _ in range(8):
+        spool.append([RECORD])
+    spool.seal()
+    assert spool.is_full
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
+
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "writev", no_space)
+        spool.turn(mark(1), STATE, [])
+        with pytest.raises(RecordingError, match="No space left"):
+            spool.restart(mark(1), STATE, [])
+    assert "No space left" in spool.refusal
+    assert not spool.is_full
+    assert spool.start == mark()
+    assert kept(spool, tmp_path) == 8 * RECORD
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    spool.restart(mark(2), STATE, [RECORD])
+    spool.seal()
+    assert kept(spool, tmp_path) == STATE + RECORD
     assert not spool.refusal
 
 

@@ -208,3 +208,11 @@ def test_a_pid_that_is_given_again_is_another_process():
 def test_no_parts_make_no_profile():
     with pytest.raises(ValueError, match="no parts"):
         JoinedProfile().profile()
+
+
+def test_parts_are_counted_and_forgotten_from_the_oldest_on():
+    some = joined(parts_of(whole_profile()))
+    assert some.parts == len(CUTS_NS) - 1
+    assert [some.end_of_part(part) for part in range(some.parts)] == list(CUTS_NS[1:])
+    some.forget_before(some.end_of_part(0))
+    assert some.parts == len(CUTS_NS) - 2

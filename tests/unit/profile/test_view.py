@@ -48,6 +48,22 @@ def test_descendants_under_the_thresholds_are_counted():
     assert view.events[0].detail_skipped == 3
 
 
+def test_where_the_command_only_starts_others_it_is_said_what_shows_them():
+    build = ProfileBuilder()
+    main = build.function("main", build.object("/bin/x"), 0x1000)
+    command = build.process("make", 9, is_command=True)
+    child = build.process("cc", 10, parent_index=command, birth=BIRTH_FORK, is_descendant=True)
+    build.hit(command, main, 10)
+    build.hit(child, main, 990)
+    profile = build.build()
+    (note,) = (note for note in report_view(profile, "2").notes if "-V 3" in note)
+    tick_s = 1 / profile.run.events[0].frequency_hz
+    assert f"itself took {10 * tick_s:.2f} s" in note
+    assert f"with what it started {1000 * tick_s:.2f} s" in note
+    assert not any("-V 3" in note for note in report_view(profile, "3").notes)
+    assert not any("-V 3" in note for note in report_view(qsort_profile(), "2").notes)
+
+
 def test_without_a_known_command_every_process_is_shown_and_that_is_said():
     view = report_view(perf_profile(), "2")
     assert view.detail == "4"

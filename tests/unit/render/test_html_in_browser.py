@@ -6,13 +6,16 @@ Needs Chromium with its driver (Debian: chromium, chromium-driver) and selenium.
 import contextlib
 import io
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from builders.annotated import annotated_loop, hostile_code
 from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.render.registry import make_renderer
+from prospect.render.text.numbers import percent, percent_digits
 
 pytest.importorskip("selenium")
 
@@ -88,6 +91,24 @@ def test_the_figures_are_those_of_the_report(opened):
         assert hits == row["hits"]
         seconds = float(time.split(" ± ")[0])
         assert seconds == pytest.approx(row["seconds"], abs=max(row["error_s"] or 0.001, 0.001))
+
+
+def test_shares_have_the_digits_of_the_text_report(opened):
+    profile = random_stacks_profile(40_000, 400, 6)
+    tables = [
+        table
+        for process in json.loads(rendered(profile, "json"))["events"][0]["details"]
+        for table in process["routines"].values()
+    ]
+    expected = {
+        (f"{row['hits']:,}", percent(row["share"], percent_digits(table["hits"])))
+        for table in tables
+        for row in table["rows"]
+    }
+    shares = {(cells[4], cells[3].replace(" %", "%")) for cells in cells_of(opened(profile))}
+    assert shares
+    assert shares <= expected
+    assert max(table["hits"] for table in tables) >= 1000
 
 
 def test_rows_that_cannot_be_told_apart_are_marked_and_bars_have_whiskers(opened):
@@ -214,6 +235,41 @@ def test_a_lane_and_a_process_can_be_chosen(opened):
     assert name in text_of(browser, "#selection-text")
     hits = browser.execute_script("return view.sums.totalHits[0]")
     assert 0 < hits < 1000
+
+
+def choose_scope(browser, scope):
+    browser.find_element(By.CSS_SELECTOR, f"#scope [value={scope}]").click()
+
+
+def with_a_waiting_command(profile):
+    """Let bash, which has few hits, be the command, and all others its descendants."""
+    processes = profile.processes
+    command = np.arange(len(processes)) == 2
+    everyone = np.ones(len(processes), bool)
+    return replace(
+        profile, processes=replace(processes, is_command=command, is_descendant=everyone)
+    )
+
+
+def test_what_the_report_does_not_detail_is_counted_on_the_page(opened):
+    browser = opened(with_a_waiting_command(qsort_profile()), detail="2")
+    assert browser.execute_script("return view.filter.scope") == "command"
+    assert "text report's figures" in text_of(browser, "#panel")
+    choose_scope(browser, "all")
+    assert "text report's figures" not in text_of(browser, "#panel")
+    listed = browser.execute_script("return currentRoutines().map((row) => row.hits)")
+    assert sum(listed) == browser.execute_script("return view.sums.totalHits[0]") > 0
+    browser.find_element(By.ID, "tab-processes").click()
+    assert "text report's figures" in text_of(browser, "#panel")
+
+
+def test_a_command_that_lets_others_work_says_where_the_time_is(opened):
+    browser = opened(with_a_waiting_command(qsort_profile()), detail="2")
+    assert "The command itself took" in text_of(browser, "#answer")
+    browser.find_element(By.CSS_SELECTOR, "#answer li:first-child button").click()
+    assert browser.execute_script("return view.filter.scope") == "descendants"
+    assert "Hottest routine" in text_of(browser, "#answer li:first-child")
+    assert "The command itself took" not in text_of(opened(qsort_profile(), detail="2"), "#answer")
 
 
 def test_hostile_names_are_inert_and_shown_as_text(opened):

@@ -133,6 +133,24 @@ def test_instructions_have_the_hits_of_the_moment_and_are_read_once(figures, mon
     assert len(asked) == 1
 
 
+def test_a_program_that_is_built_anew_has_other_instructions(figures, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        instructions,
+        "routine_code",
+        lambda *words, **options: asked.append(words) or two_instructions(*words, **options),
+    )
+    code = CodeMemory()
+    routine = routine_row(figures, "vfs_read").target.routine
+    before = [row.name for row in code.page(figures, routine).rows]
+    objects = figures.profile.objects
+    anew = replace(objects, build_id=["ab" * 20] * len(objects))
+    rebuilt = live_figures(state_of(replace(figures.profile, objects=anew)))
+    assert [row.name for row in code.page(rebuilt, routine).rows] == before
+    code.page(figures, routine)
+    assert len(asked) == 2
+
+
 def test_a_routine_without_code_says_why(figures):
     page = CodeMemory(use_cache=False).page(figures, routine_row(figures, "jitted").target.routine)
     assert page.rows == ()

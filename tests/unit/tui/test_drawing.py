@@ -7,7 +7,9 @@ from rich.cells import cell_len
 
 from builders.live import state_of, with_times
 from builders.profile import empty_profile, hostile_profile, interrupted_profile
+from builders.sources import CLOCK
 from builders.stacks import stacks_profile
+from builders.switches import SWITCH, switched_profile
 from prospect.tui.columns import Scale, interval_words, layout, row_lines
 from prospect.tui.cursor import Cursor
 from prospect.tui.drawing import Screen, draw_foot, draw_head, draw_help, draw_rows, draw_status
@@ -15,7 +17,7 @@ from prospect.tui.figures import live_figures
 from prospect.tui.instructions import CodeMemory
 from prospect.tui.lines import fitted, strip
 from prospect.tui.pictures import Stand, take_picture
-from prospect.tui.places import CALLERS, TABLES, Place
+from prospect.tui.places import CALLERS, PAGES, WAIT_STACKS, Place
 from prospect.tui.rows import Row
 from prospect.tui.sparkline import ASCII, sparkline
 
@@ -31,6 +33,10 @@ def picture_of(profile, stand):
     return take_picture(figures, stand, None, CodeMemory(use_cache=False))
 
 
+def switches_profile():
+    return switched_profile(CLOCK, SWITCH, stacks=True)
+
+
 def lines_of(picture, stand, width):
     screen = Screen(width, 30)
     return [
@@ -43,8 +49,8 @@ def lines_of(picture, stand, width):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("page", TABLES)
-@pytest.mark.parametrize("make", [hostile_profile, empty_profile, stacks_profile])
+@pytest.mark.parametrize("page", [*PAGES, WAIT_STACKS])
+@pytest.mark.parametrize("make", [hostile_profile, empty_profile, stacks_profile, switches_profile])
 def test_every_line_is_printable_and_of_the_screens_width(make, page, width):
     stand = Stand(Place(page), words="\x1b[31m" if make is hostile_profile else "")
     for wanted in (stand, Stand(Place(page))):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,7 @@ from builders.live import MadeUpSession, state_of, with_times
 from builders.profile import empty_profile, hostile_profile, interrupted_profile
 from builders.stacks import stacks_profile
 from prospect.errors import CaptureError
+from prospect.tui import screen
 from prospect.tui.app import TopApp
 from prospect.tui.places import CALLEES, CALLERS, CAUSES, PROCESSES, ROUTINES
 
@@ -30,11 +33,28 @@ class Person:
             await self.rest()
 
     async def rest(self):
-        for _ in range(500):
-            await self._pilot.pause(0.01)
-            if self.app._seen and not self.app._wake.is_set() and not self.app._jobs:
-                break
-        await self._pilot.pause()
+        """Wait until nothing is under way: no job, no message, no line that is to be drawn."""
+        calm = 0
+        for _ in range(2000):
+            await self._pilot.pause(0.005)
+            calm = calm + 1 if self._is_calm else 0
+            if calm == 2:
+                return
+        pytest.fail("the screen never comes to rest")
+
+    @property
+    def _is_calm(self):
+        app = self.app
+        if not app.is_running:
+            return True
+        nodes = (app, app.screen, *app.query("*"))
+        return (
+            app._seen
+            and app.is_idle
+            and not app._wake.is_set()
+            and not app.screen._callbacks
+            and not any(node.message_queue_size for node in nodes)
+        )
 
     async def next_figures(self):
         """Have new figures taken in at once."""
@@ -259,6 +279,35 @@ def test_save_proposes_a_name_and_never_overwrites_unasked(interrupted, tmp_path
 
     look(session, act)
     assert [path.name for path in tmp_path.iterdir()] == ["x.d"]
+
+
+def test_keys_are_shown_after_a_question_during_which_figures_came(interrupted):
+    async def act(person):
+        keys = person.lines[-1]
+        await person.press("s")
+        await person.next_figures()
+        await person.press("escape")
+        assert person.lines[-1] == keys
+
+    look(session_of(interrupted), act)
+
+
+def test_what_is_asked_for_as_figures_become_due_is_done_with_them(interrupted, monkeypatch):
+    session = session_of(interrupted)
+
+    async def act(person):
+        watch, asked = person.app._watch, session.asked
+        watch.next_pause_s = lambda: 1000.0
+        person.app._do(lambda: watch.save("x"))
+        later = SimpleNamespace(
+            monotonic=lambda: time.monotonic() + 100.0, thread_time=time.thread_time
+        )
+        monkeypatch.setattr(screen, "time", later)
+        await person.rest()
+        assert session.asked > asked
+        assert session.saved == ["x"]
+
+    look(session, act)
 
 
 def test_what_cannot_be_saved_is_said_and_the_screen_goes_on(interrupted):

@@ -8,6 +8,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from prospect.cli import view
+from prospect.cli.option_table import Settings
+from prospect.errors import ProspectError
 from prospect.web.browser import opened_in_browser
 
 ADDRESS = "http://127.0.0.1:8000/a-token/"
@@ -31,3 +34,10 @@ def test_the_browser_is_given_a_file_that_only_this_user_reads(monkeypatch, tmp_
     finally:
         os.umask(old)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_place_for_the_file_it_is_an_error_that_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
+    settings = Settings(opens_browser=True, port=0)
+    with pytest.raises(ProspectError, match=r"--open: no file .* No such file"):
+        view._serve(None, settings)

@@ -2,9 +2,18 @@
 
 function fillAnswer() {
   const rows = currentRoutines();
-  const lines = [hottestLine(rows), callersLine(rows[0]), view.isReported ? kernelLine() : null, ...waitingLines()].filter(Boolean);
+  const lines = [startedLine(), hottestLine(rows), callersLine(rows[0]), view.isReported ? kernelLine() : null, ...waitingLines()].filter(Boolean);
   byId("answer").replaceChildren(make("h2", {}, "In short"), make("ul", {}, ...lines));
   byId("answer").hidden = false;
+}
+
+/** That not the command but what it started took the time, as with make or a shell. */
+function startedLine() {
+  if (view.filter.scope !== "command" || !view.isReported || !view.event.data.has_time) return null;
+  const [own, all] = ["command", "descendants"].map((scope) => selected(view.event, { ...view.filter, scope }).total[0]);
+  if (all < 2 * own) return null;
+  const look = make("button.link", { type: "button", onclick: () => setScope("descendants", -1) }, "show all of it");
+  return make("li", {}, `The command itself took ${fixed(own, view.digits)} s; with what it started it is ${fixed(all, view.digits)} s (`, look, ").");
 }
 
 function hottestLine(rows) {
@@ -45,7 +54,7 @@ function callersLine(first) {
 }
 
 function kernelLine() {
-  const rows = isWhole() ? reportCauses(view.figures, view.block, view.filter) : selectedCauses(view.event, view.sums);
+  const rows = hasCauses() ? reportCauses(view.figures, view.block, view.filter) : selectedCauses(view.event, view.sums);
   const busy = rows.filter((row) => row.kind !== "idle").sort((a, b) => b.hits - a.hits).slice(0, 3);
   if (!busy.length) return null;
   const parts = busy.map((row) => `${shown(row.label)} ${view.event.data.has_time ? `${timeText(row.value, row.half, view.digits)} s` : countText(row.hits)}`);
@@ -66,7 +75,8 @@ function offCpuLine(index) {
   const event = openEvent(view.block, index);
   const sums = selected(event, { ...view.filter, span: null, lane: null });
   if (!sums.total[0]) return null;
-  const seconds = (value) => `${fixed(value, value < 0.01 ? 6 : 3)} s`;
+  const digits = sums.total[0] < 0.1 ? 6 : 3;
+  const seconds = (value) => `${fixed(value, digits)} s`;
   const look = make("button.link", { type: "button", onclick: () => chooseEvent(index) }, "show where");
   if (name === "runnable") return make("li", {}, `Ready to run, but without a CPU: ${seconds(sums.total[0])} (`, look, ").");
   const rows = selectedCauses(event, sums).sort((a, b) => b.value - a.value).slice(0, 3);

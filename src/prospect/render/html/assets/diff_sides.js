@@ -56,7 +56,7 @@ const scaled = (seconds) => seconds * sides.words.per_second;
 /** The two times of a row of the tree, its change, and how sure that is. */
 function changeText(row) {
   const { is_tested: isTested, is_significant: isSignificant, half_width: half } = view.event.data;
-  const digits = isTested[row] ? changeDigits([scaled(half[row])]) : view.digits;
+  const digits = isTested[row] ? Math.min(barDigits(scaled(half[row])), view.digits) : view.digits;
   const [a, b] = [scaled(sides.a.total[row]), scaled(sides.b.total[row])];
   const bar = isTested[row] ? ` ± ${fixed(scaled(half[row]), digits)}` : "";
   const sure = isSignificant[row] ? "significant" : isTested[row] ? "not significant" : "too few hits to tell";

@@ -36,14 +36,19 @@ function hasPanel(name) {
 }
 
 /** Where the figures of a table come from. */
-function originNote() {
-  const text = isWhole()
-    ? "The text report's figures, with 95 % intervals. = cannot be told from the row above it."
+function originNote(isReport) {
+  const text = isReport
+    ? "The text report's figures, with 95 % intervals."
     : view.isReported
       ? "Of the selection, counted on this page; bars are rough (≈±), as if samples fell at random."
       : "Waits, each measured from its beginning to its end, added up on this page.";
   return make("p.quiet", {}, text);
 }
+
+/** What shares and marks refer to, where rows of several tables of the report stand in one. */
+const ranksNote = () => (isDetailed()
+  ? "In the report, user, kernel and interrupt routines of a process are tables of their own: Share is of that table, = cannot be told from the row above it there."
+  : "");
 
 /** Columns of time and hits that most tables share. */
 function timeColumns(rows, title = "Time (s)", shareHint = "") {
@@ -51,12 +56,12 @@ function timeColumns(rows, title = "Time (s)", shareHint = "") {
   const time = number(title, (row) => row.value, (row) => barCell(row, most), "95 % interval as a whisker");
   const hits = number("Hits", (row) => row.hits, (row) => countText(row.hits));
   const share = number("Share", (row) => row.share, (row) =>
-    (row.share === undefined ? "" : shareText(row.share, row.hits)), shareHint);
+    (row.share === undefined ? "" : shareText(row.share, row.allHits ?? row.hits)), shareHint);
   return view.event.data.has_time ? [time, share, hits] : [share, hits];
 }
 
 function currentRoutines() {
-  return isWhole()
+  return isDetailed()
     ? reportRoutines(view.figures, view.block, view.filter).sort((a, b) => b.value - a.value || b.hits - a.hits)
     : selectedRoutines(view.event, view.sums).sort((a, b) => b.value - a.value);
 }
@@ -67,11 +72,11 @@ function routinesPanel() {
     { title: "", value: (row) => row.above, cell: markCell, hint: "= like the row above, ! in step" },
     { ...text("Routine", (row) => row.label), cell: (row) => make("b", {}, shown(row.label)) },
     ...timeColumns(rows, "Self (s)", "of this part of this process"),
-    ...(isWhole() ? [text("In", (row) => row.portion), text("Process", (row) => row.process)] : []),
+    ...(isDetailed() ? [text("In", (row) => row.portion), text("Process", (row) => row.process)] : []),
     path("Object", (row) => row.object),
   ];
   const left = rows.length ? "" : "No routine passes the thresholds. ";
-  return [originNote(), make("p.quiet", {}, left), sortableTable("Routines by their own time", columns, rows, chooseRow)];
+  return [originNote(isDetailed()), make("p.quiet", {}, left || ranksNote()), sortableTable("Routines by their own time", columns, rows, chooseRow)];
 }
 
 /** Choose the routine of a row, and move to where it has most time. */
@@ -102,7 +107,7 @@ function processesPanel() {
     text("Parent", (row) => row.parent),
   ];
   const choose = (row) => row.row >= 0 && setScope("process", row.row);
-  return [originNote(), sortableTable("Processes; choose one to look at it alone", columns, rows, choose)];
+  return [originNote(isWhole()), sortableTable("Processes; choose one to look at it alone", columns, rows, choose)];
 }
 
 function processRow(row) {
@@ -120,14 +125,14 @@ const portionColumn = (name) => number(
   (row) => timeText(row[name].value, row[name].half, view.digits));
 
 function causesPanel() {
-  const rows = isWhole()
+  const rows = hasCauses()
     ? reportCauses(view.figures, view.block, view.filter)
     : selectedCauses(view.event, view.sums).sort((a, b) => b.value - a.value);
   const columns = [
     text("Cause", (row) => row.label), text("Kind", (row) => row.kind),
     ...timeColumns(rows), ...(rows.some((row) => row.process) ? [text("Process", (row) => row.process)] : []),
   ];
-  return [originNote(), sortableTable("Why the CPU was in the kernel", columns, rows, null)];
+  return [originNote(hasCauses()), sortableTable("Why the CPU was in the kernel", columns, rows, null)];
 }
 
 function syscallsPanel() {

@@ -5,6 +5,19 @@ const MOST_LIKELY_Z = 1.96; // of the normal distribution: 95 %
 /** Whether figures are those of the report: the whole interval of every CPU and thread. */
 const isWhole = () => view.isReported && !view.filter.span && !view.filter.lane && !isCloser();
 
+/** Whether the report lists routines and causes of all processes that are looked at: of those that `-V` chose. */
+function isDetailed() {
+  const { scope, process } = view.filter;
+  const [, , isCommand, isDescendant] = view.block.processes[process] || [];
+  const isChosen = {
+    2: scope === "command" || (scope === "process" && isCommand),
+    3: scope === "command" || scope === "descendants" || (scope === "process" && isDescendant),
+    4: true,
+    k: scope === "all",
+  };
+  return isWhole() && Boolean(isChosen[view.report.options.detail]);
+}
+
 /** A rough error bar: as if samples fell at random. Waits are measured one by one and have none. */
 const roughHalf = (weight, hits) => (hits > 0 && view.isReported ? (MOST_LIKELY_Z * weight) / Math.sqrt(hits) : null);
 
@@ -25,15 +38,15 @@ function reportRoutines(report, block, filter) {
   for (const process of reportProcesses(report.details, block, filter)) {
     for (const [portion, table] of Object.entries(process.routines)) {
       table.rows.forEach((row, rank) => rows.push({
-        ...routineRow(row, portion),
+        ...routineRow(row, portion, table.hits),
         process: `${process.name} ${process.pid ?? ""}`,
         above: row.like_above && rank ? labelOf(table.rows[rank - 1]) : "",
       }));
     }
   }
-  for (const part of rows.length ? [] : report.kernel_profiles) {
+  for (const part of rows.length || filter.scope !== "all" ? [] : report.kernel_profiles) {
     part.rows.forEach((row, rank) => rows.push({
-      ...routineRow(row, "kernel"),
+      ...routineRow(row, "kernel", part.hits),
       process: part.part,
       above: row.like_above && rank ? labelOf(part.rows[rank - 1]) : "",
     }));
@@ -46,9 +59,10 @@ function labelOf(row) {
   return row.name || `[${fileName(row.object).replace(/^\[|\]$/g, "") || row.object}]`;
 }
 
-function routineRow(row, portion) {
+/** A row of a table of so many hits. */
+function routineRow(row, portion, allHits) {
   return {
-    label: labelOf(row), object: row.object, portion, hits: row.hits, value: row.seconds,
+    label: labelOf(row), object: row.object, portion, hits: row.hits, allHits, value: row.seconds,
     half: row.error_s, low: row.low_s, high: row.high_s, share: row.share,
     inStep: row.in_step, address: row.address,
   };
@@ -73,6 +87,9 @@ function roughBar(weight, hits) {
   };
 }
 
+/** Whether the report has kernel time by cause of what is looked at; of the whole system it always has. */
+const hasCauses = () => isDetailed() || (isWhole() && view.filter.scope === "all");
+
 /** Kernel time of the report by cause, of the system or of what the filter lets through. */
 function reportCauses(report, block, filter) {
   if (filter.scope === "all") return causeRows(report.kernel_causes, "");
@@ -82,7 +99,7 @@ function reportCauses(report, block, filter) {
 
 function causeRows(causes, process) {
   return (causes ? causes.rows : []).map((row) => ({
-    label: row.name || row.kind, kind: row.kind, process, hits: row.hits, value: row.seconds,
+    label: row.name || row.kind, kind: row.kind, process, hits: row.hits, allHits: causes.hits, value: row.seconds,
     half: row.error_s, low: row.low_s, high: row.high_s, share: row.share,
   }));
 }

@@ -21,7 +21,7 @@ function blockerColumns(rows) {
   return [
     { ...text("What", (row) => row.name), cell: (row) => make("b", {}, shown(row.name)) },
     waitSeconds("Blocked (s)", "seconds"),
-    number("Share", (row) => row.seconds, (row) => shareText(row.seconds / all, row.waits)),
+    number("Share", (row) => row.seconds, (row) => `${fixed((row.seconds / all) * 100, 1)} %`),
     waitCount("Waits", "waits"), waitSeconds("Longest (s)", "longest_s"),
   ];
 }

@@ -1,0 +1,128 @@
+"""What threads did without a CPU: the page of threads, and that of the stacks of a thread's waits.
+
+Comes in: `LiveFigures` of a session that records switches. Goes out: a `Page`. Times are those of
+the report's section on waiting, added up over threads of one name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.waiting import blocked_stacks
+from prospect.tui.places import WAIT_STACKS, Place
+from prospect.tui.rows import KERNEL, USER, Page, Row
+from prospect.tui.tables import BY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.profile.model import Profile
+    from prospect.profile.thread_times import ThreadTimes
+    from prospect.profile.waiting import BlockedStack
+    from prospect.tui.figures import LiveFigures
+    from prospect.tui.tables import View
+
+_NS = 1e-9
+_MOST_ROWS = 150
+_MOST_STACKS = 20
+NO_SWITCHES = (
+    "No switches were recorded: start it with --off-cpu, and this says who waits for what."
+)
+_NO_WAITS = "No wait with a stack yet: this thread waits since before the start, or not at all."
+_UNKNOWN = "[unknown]"
+
+Name = tuple[str, str]
+
+
+def waiting_page(figures: LiveFigures, place: Place, view: View) -> Page:
+    """Return threads by what they did, those that ran longest first: they are of busy programs."""
+    threads = figures.whole.threads
+    if threads is None:
+        return Page((), note=NO_SWITCHES)
+    rows = _rows(figures.whole, threads, place)
+    words = view.words.casefold()
+    rows = [row for row in rows if words in row.name.casefold() or words in row.process.casefold()]
+    if view.order == BY_NAME:
+        rows.sort(key=lambda row: (row.name, row.process))
+    else:
+        rows.sort(key=lambda row: (-row.seconds, -row.ready_s, -row.blocked_s))
+    shown = tuple(rows[:_MOST_ROWS])
+    return Page(
+        rows=shown,
+        more=len(rows) - len(shown),
+        more_s=sum(row.seconds for row in rows[_MOST_ROWS:]),
+        total_s=sum(row.seconds for row in rows),
+    )
+
+
+def _rows(profile: Profile, threads: ThreadTimes, place: Place) -> list[Row]:
+    members: dict[Name, list[int]] = {}
+    for row, name in enumerate(_names(profile, threads)):
+        if _is_in(name, place):
+            members.setdefault(name, []).append(row)
+    times = np.stack((threads.cpu_ns, threads.runnable_ns, threads.blocked_ns)) * _NS
+    found = []
+    for (thread, process), rows in members.items():
+        ran_s, ready_s, blocked_s = times[:, rows].sum(axis=1).tolist()
+        found.append(
+            Row(
+                key=(thread, process),
+                name=thread,
+                process=process,
+                place=f"{len(rows)} threads" if len(rows) > 1 else "",
+                paint=USER,
+                seconds=ran_s,
+                ready_s=ready_s,
+                blocked_s=blocked_s,
+                target=replace(place, page=WAIT_STACKS, process=process, thread=thread),
+            )
+        )
+    return found
+
+
+def _names(profile: Profile, threads: ThreadTimes) -> list[Name]:
+    """Return the name of each thread, and of its process."""
+    processes = [*profile.processes.name, "?"]
+    index = threads.process_index.tolist()
+    return [(name, processes[process]) for name, process in zip(threads.name, index, strict=True)]
+
+
+def _is_in(name: Name, place: Place) -> bool:
+    thread, process = name
+    return place.process in ("", process) and place.thread in ("", thread)
+
+
+def wait_stacks_page(figures: LiveFigures, place: Place) -> Page:
+    """Return where the threads of a name were blocked: who waited, and below who called it."""
+    profile, threads = figures.whole, figures.whole.threads
+    if threads is None:
+        return Page((), note=NO_SWITCHES)
+    rows = [row for row, name in enumerate(_names(profile, threads)) if _is_in(name, place)]
+    stacks = blocked_stacks(profile, threads.tid.take(rows), _MOST_STACKS)
+    if not stacks:
+        return Page((), note=_NO_WAITS)
+    known_s = sum(stack.seconds for stack in stacks)
+    blocked_s = float(threads.blocked_ns.take(rows).sum()) * _NS
+    return Page(
+        rows=tuple(row for stack in stacks for row in _frames(stack)),
+        total_s=blocked_s,
+        note=f"These stacks are {known_s:.1f} s of {blocked_s:.1f} s that it was blocked.",
+    )
+
+
+def _frames(stack: BlockedStack) -> Iterator[Row]:
+    """Yield the routine that waited, with its time, and its callers."""
+    frames = [(name, KERNEL) for name in stack.kernel] + [(name, USER) for name in stack.user]
+    names = tuple(name for name, _ in frames)
+    for depth, (name, paint) in enumerate(frames or [("", USER)]):
+        yield Row(
+            key=(names, depth),
+            name=name or _UNKNOWN,
+            paint=paint,
+            lead="  ← " if depth else "",
+            seconds=float("nan"),
+            blocked_s=float("nan") if depth else stack.seconds,
+        )

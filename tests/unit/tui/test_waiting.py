@@ -1,0 +1,74 @@
+"""The pages of waiting: times of the report, by thread, and where each waits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from builders.live import state_of
+from builders.sources import CLOCK
+from builders.stacks import stacks_profile
+from builders.switches import SWITCH, switched_profile
+from prospect.profile.complete import complete
+from prospect.profile.waiting import waiting
+from prospect.profile.waits import without_waits
+from prospect.tui.figures import live_figures
+from prospect.tui.places import PAGES, TABLES, WAIT_STACKS, WAITING, Place
+from prospect.tui.tables import BY_NAME, View, table_page
+from prospect.tui.waiting import NO_SWITCHES, wait_stacks_page, waiting_page
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return live_figures(state_of(switched_profile(CLOCK, SWITCH, stacks=True)))
+
+
+def test_times_are_those_of_the_report_added_up_by_name(figures):
+    threads = waiting(complete(figures.state.profile), "4").threads
+    (row,) = waiting_page(figures, Place(WAITING), View()).rows
+    assert (row.name, row.process, row.place) == ("prog", "prog", "2 threads")
+    assert row.seconds == pytest.approx(threads.cpu_ns.sum() * 1e-9)
+    assert row.ready_s == pytest.approx(threads.runnable_ns.sum() * 1e-9)
+    assert row.blocked_s == pytest.approx(threads.blocked_ns.sum() * 1e-9)
+    assert row.target == Place(WAIT_STACKS, "prog", "prog")
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [(Place(WAITING, process="other"), ""), (Place(WAITING), "nobody has this name")],
+)
+def test_a_place_and_a_filter_leave_others_out(figures, place, words):
+    assert waiting_page(figures, place, View(words, BY_NAME)).rows == ()
+
+
+def test_a_thread_leads_to_the_stacks_of_its_waits(figures):
+    (row,) = waiting_page(figures, Place(WAITING), View()).rows
+    page = wait_stacks_page(figures, row.target)
+    stacks = waiting(complete(figures.state.profile), "4").stacks
+    assert [row.blocked_s for row in page.rows if not row.lead] == [
+        stack.seconds for stack in stacks
+    ]
+    assert page.total_s == pytest.approx(row.blocked_s)
+    assert wait_stacks_page(figures, Place(WAIT_STACKS, "other", "prog")).rows == ()
+
+
+@pytest.mark.parametrize("page", TABLES)
+def test_waits_are_in_no_other_page(figures, page):
+    without = live_figures(state_of(without_waits(complete(figures.state.profile))))
+    ours, theirs = (table_page(one, Place(page), View()) for one in (figures, without))
+    assert [row.key for row in ours.rows] == [row.key for row in theirs.rows]
+    assert ours.total_s == theirs.total_s
+    bars = [[row.half_s for row in found.rows] for found in (ours, theirs)]
+    assert np.array_equal(*bars, equal_nan=True)
+
+
+def test_without_switches_the_page_says_how_to_get_them():
+    figures = live_figures(state_of(stacks_profile()))
+    assert waiting_page(figures, Place(WAITING), View()).note == NO_SWITCHES
+    assert wait_stacks_page(figures, Place(WAIT_STACKS)).note == NO_SWITCHES
+
+
+def test_the_page_stands_beside_the_tables_and_that_of_stacks_alone():
+    assert Place().turned(-1).page == WAITING
+    assert Place().pages == PAGES
+    assert Place(WAIT_STACKS).turned(1) == Place(WAIT_STACKS)
