@@ -16,8 +16,8 @@ from prospect.abi.recording import RecordingInfo
 from prospect.live.growing import GrowingProfile
 from prospect.pipeline import PipelineOptions, build_profile
 from prospect.profile.complete import complete
-from prospect.profile.table_rows import taken
 from prospect.profile.waits import without_waits
+from prospect.table_rows import taken
 
 BEGIN = 1_000
 PID = 5
@@ -100,7 +100,7 @@ def in_parts(told, end, cuts, most_samples=10**6):
         first = begin if begin > BEGIN else 0
         last = until if until < end else end + 1
         data = b"".join(record for time, record in told if first <= time < last)
-        growing.add(data, lambda _, begin=begin, until=until: info_of(begin, until))
+        growing.add(data, info_of(begin, until), {})
     return growing.profile()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.events.buffers import segments
+from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,16 +26,9 @@ def kept_samples(samples: Samples, is_kept: NDArray[np.bool_]) -> Samples:
         length = np.diff(chain_start).take(rows)
         chain = chain.take(segments(chain_start.take(rows), length))
         chain_start = np.append(0, np.cumsum(length))
+    columns = replace(samples, chain_start=None, chain=None, user=None, calls=None)
     return replace(
-        samples,
-        ip=samples.ip.take(rows),
-        task=samples.task.take(rows),
-        time_ns=samples.time_ns.take(rows),
-        mode=samples.mode.take(rows),
-        cpu=samples.cpu.take(rows),
-        period=samples.period.take(rows),
-        event=samples.event.take(rows),
-        clock=samples.clock.take(rows),
+        taken(columns, rows),
         chain_start=chain_start,
         chain=chain,
         user=samples.user and _kept_states(samples.user, is_kept),

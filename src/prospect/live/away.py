@@ -17,8 +17,8 @@ import numpy as np
 
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Switches
 from prospect.events.selection import kept_samples
-from prospect.profile.table_rows import appended, taken
 from prospect.spaces.runs import task_tid
+from prospect.table_rows import appended, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

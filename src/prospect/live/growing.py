@@ -23,7 +23,7 @@ from prospect.profile.model import BIRTH_PREEXISTING
 from prospect.symbols.kept_names import KeptNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from prospect.abi.recording import RecordingInfo
     from prospect.live.tasks import Birth
@@ -62,15 +62,14 @@ class GrowingProfile:
         self._switches = LastSwitches() if off_cpu else None
         self.tasks = LiveTasks()
 
-    def add(self, data: bytes, info_of: Callable[[set[int] | None], RecordingInfo]) -> Profile:
+    def add(self, data: bytes, info: RecordingInfo, seen: Mapping[int, Sequence[int]]) -> Profile:
         """Take in a part; return its own profile.
 
         Args:
             data: whole records.
-            info_of: returns what a recording of these records says of itself, given of which
-                processes it has to tell.
+            info: what a recording of these records says of itself, but for its processes.
+            seen: by pid, what the first look at the system saw of a process.
         """
-        info = info_of(set())
         events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
         pids, named = pids_of(events), set[int]()
         if self._switches is not None:
@@ -81,7 +80,9 @@ class GrowingProfile:
             carried = self._switches.carried(carried, switch_event(info))
         # Of a number that was given again, what was seen at the start is not true any more.
         told = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
-        part = profile_of_events(carried, info_of(told), self._options, self._names)
+        processes = {str(pid): seen[pid] for pid in told & seen.keys()}
+        info = info._replace(extras=info.extras | {"processes": processes})
+        part = profile_of_events(carried, info, self._options, self._names)
         part = replace(part, processes=_with_births(part.processes, births))
         self.tasks.take_in(events)
         if self._switches is not None:

@@ -13,7 +13,6 @@ number in place of a name. The saved recording is sorted by time, and has none.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import select
@@ -182,7 +181,8 @@ class LiveSession:
         """
         with self._lock:
             before, data, now = self._mark, self._drain_all(), self._next_mark()
-        part = self._growing.add(data, functools.partial(self._info, before, now))
+        seen = self._background.snapshot.processes
+        part = self._growing.add(data, self._info(before, now), seen)
         if self._spool.is_full:
             records = self._growing.tasks.records()
             with self._lock:
@@ -238,7 +238,9 @@ class LiveSession:
             # Only what `advance` has seen: the profile on the screen is the one that is saved.
             start, extents = self._spool.start, self._spool.extents()
         copied = copy_extents(extents, file.descriptor)
-        writer.finish(self._info(start, self._mark), self._events.descriptions())
+        info = self._info(start, self._mark)
+        extras = info.extras | {"processes": self._background.snapshot.processes}
+        writer.finish(info._replace(extras=extras), self._events.descriptions())
         seconds = (self._mark.time_ns - start.time_ns) * _NS
         refusal = f"; {self._spool.refusal}" if self._spool.refusal else ""
         return f"{copied / 1e6:.1f} MB, the last {seconds:.0f} s, are in {file.path}{refusal}"
@@ -289,14 +291,8 @@ class LiveSession:
         self._mark = _mark(self._events.read_lost())
         return self._mark
 
-    def _info(self, begin: Mark, end: Mark, pids: set[int] | None = None) -> RecordingInfo:
-        """Return what a recording from one mark to the other says of itself.
-
-        Args:
-            begin: where it begins.
-            end: where it ends.
-            pids: of whom it tells what the first look at the system saw; None for all.
-        """
+    def _info(self, begin: Mark, end: Mark) -> RecordingInfo:
+        """Return what a recording from one mark to the other says of itself, but for processes."""
         lost = {key: count - begin.lost.get(key, 0) for key, count in end.lost.items()}
         times = (begin.cpu_times, end.cpu_times)
         with self._lock:  # a CPU may come on line meanwhile
@@ -310,9 +306,7 @@ class LiveSession:
                 *self._drain.limits,
                 *filter(None, [self._spool.refusal]),
             ]
-        seen = extras["processes"]
-        if pids is not None:
-            extras["processes"] = {pid: seen[pid] for pid in pids & seen.keys()}
+        del extras["processes"]  # maybe 100,000, of which a part needs a few
         extras["started_at"] = begin.at
         # As a file would give it: the numbers that are keys become text.
         extras = json.loads(json.dumps(extras))

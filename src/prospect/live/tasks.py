@@ -25,8 +25,8 @@ from prospect.capture.synthesis import (
 )
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
-from prospect.profile.table_rows import appended
 from prospect.spaces.mappings import is_of_kernel
+from prospect.table_rows import appended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,6 +19,7 @@ from prospect.profile.call_forest import (
 )
 from prospect.profile.frames import frame_labels, frame_table, named_forest
 from prospect.profile.portions import event_seconds
+from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -184,18 +185,7 @@ def _hits_by_row(
     np.add.at(period, hit_of_sample, samples.period)
     return replace(
         profile,
-        hits=replace(
-            hits,
-            process_index=hits.process_index.take(old),
-            comm_index=hits.comm_index.take(old),
-            location_index=hits.location_index.take(old),
-            mode=hits.mode.take(old),
-            event=hits.event.take(old),
-            cause_index=hits.cause_index.take(old),
-            count=count,
-            period=period,
-            stack_index=None,
-        ),
+        hits=replace(taken(hits, old), count=count, period=period, stack_index=None),
         samples=replace(profile.samples, hit_index=hit_of_sample.astype(np.int32))
         if len(profile.samples)
         else profile.samples,

@@ -18,7 +18,7 @@ from prospect.profile.joined_runs import join_clocks, join_losses, join_runs
 from prospect.profile.joined_threads import JoinedThreads, part_of_threads
 from prospect.profile.open_waits import OpenWaits, with_merged_waits
 from prospect.profile.selection import only_used
-from prospect.profile.table_rows import appended, taken
+from prospect.table_rows import appended, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

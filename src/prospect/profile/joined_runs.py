@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from prospect.profile.model import LossTable
-from prospect.profile.table_rows import appended
+from prospect.table_rows import appended
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

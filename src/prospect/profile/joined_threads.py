@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.table_rows import appended, taken
+from prospect.table_rows import appended, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.table_rows import appended, taken
+from prospect.table_rows import appended, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.table_rows import taken
+from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

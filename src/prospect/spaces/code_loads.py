@@ -16,6 +16,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.events.columns import Mmaps
+from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,15 +151,15 @@ def _cut_around(mmaps: Mmaps, log: CodeLoads, is_anonymous: NDArray[np.bool_]) -
         return mmaps
     kept = np.ones(len(mmaps.start), np.bool_)
     kept[row] = False
-    taken = np.concatenate((np.flatnonzero(kept), np.array(row, np.int64)))
-    columns = {column.name: getattr(mmaps, column.name).take(taken) for column in fields(mmaps)}
+    chosen = np.concatenate((np.flatnonzero(kept), np.array(row, np.int64)))
+    # The columns are new ones: nobody else has them yet.
+    cut = taken(mmaps, chosen)
     bounds = np.array(pieces, np.uint64)
-    fresh = slice(len(taken) - len(row), None)
-    columns["pgoff"][fresh] += bounds[:, 0] - columns["start"][fresh]
-    columns["start"][fresh] = bounds[:, 0]
-    columns["length"][fresh] = bounds[:, 1] - bounds[:, 0]
-    by_order = np.argsort(columns["order"], kind="stable")
-    return replace(mmaps, **{name: column.take(by_order) for name, column in columns.items()})
+    fresh = slice(len(chosen) - len(row), None)
+    cut.pgoff[fresh] += bounds[:, 0] - cut.start[fresh]
+    cut.start[fresh] = bounds[:, 0]
+    cut.length[fresh] = bounds[:, 1] - bounds[:, 0]
+    return taken(cut, np.argsort(cut.order, kind="stable"))
 
 
 def _gaps(first: int, last: int, starts: list[int], ends: list[int]) -> list[tuple[int, int]]:

@@ -6,8 +6,8 @@ later stages the address spaces. Records win over the snapshot that raced with t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from prospect.spaces.runs import task_pid, task_runs, task_tid
 from prospect.spaces.sorting import distinct
 from prospect.spaces.timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
 from prospect.spaces.versions import number_versions
+from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from prospect.spaces.mappings import Mappings
     from prospect.spaces.processes import ProcessRows
 
-_Table = TypeVar("_Table", "Tasks", "Mmaps")
 _NAME_OF_IDLE = b"swapper"
 _NAME_OF_UNKNOWN = b"unknown"
 
@@ -84,7 +84,9 @@ def build_spaces(events: Events) -> World:
         timeline=timeline,
         address_spaces=_freeze_spaces(replay, mappings),
         mappings=replace(mappings, process_row=np.array(replay.mapping_row, np.int32)),
-        kernel_mappings=_as_mappings(_select(mmaps, is_of_kernel(mmaps) & (mmaps.length > 0))),
+        kernel_mappings=_as_mappings(
+            taken(mmaps, np.flatnonzero(is_of_kernel(mmaps) & (mmaps.length > 0)))
+        ),
         names=names.names,
         build_ids=events.build_ids,
     )
@@ -92,13 +94,6 @@ def build_spaces(events: Events) -> World:
 
 def _as_mappings(mmaps: Mmaps) -> Mappings:
     return describe_mappings(mmaps, np.full(len(mmaps.start), -1, np.int32))
-
-
-def _select(table: _Table, is_kept: NDArray[np.bool_]) -> _Table:
-    """Return the rows of a table of side records that are marked."""
-    rows = np.flatnonzero(is_kept)
-    columns = {column.name: getattr(table, column.name).take(rows) for column in fields(table)}
-    return replace(table, **columns)
 
 
 def _sampled_tasks(samples: Samples) -> NDArray[np.uint64]:
@@ -127,7 +122,7 @@ def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks,
     born_live = (first_birth == first_record) & (first_birth != never)
     keep_task &= (tasks.time_ns > 0) | ~born_live.take(task_rank)
     keep_mmap &= (mmaps.time_ns > 0) | ~born_live.take(mmap_rank)
-    return _select(tasks, keep_task), _select(mmaps, keep_mmap)
+    return taken(tasks, np.flatnonzero(keep_task)), taken(mmaps, np.flatnonzero(keep_mmap))
 
 
 def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) -> SideRecords:

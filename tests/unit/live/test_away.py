@@ -25,7 +25,7 @@ def session_of(*parts):
         interval = [number * 1000, number * 1000 + 1000]
         info = RecordingInfo(events=(CLOCK, SWITCH), extras={"interval_ns": interval})
         told = [RECORDS.comm(PID, PID, "prog", time=0)] if number == 1 else []
-        growing.add(b"".join([*told, *records]), lambda _, info=info: info)
+        growing.add(b"".join([*told, *records]), info, {})
     return growing
 
 

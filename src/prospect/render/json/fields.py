@@ -16,7 +16,7 @@ from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.encoding import finite
 from prospect.render.json.bars import bar_fields, row_fields
 from prospect.render.json.causes import cause_fields, syscall_fields
-from prospect.render.json.cut_rows import cut_fields
+from prospect.render.json.cut_rows import cut_fields, shown_figures
 from prospect.render.json.disassembly import disassembly_fields
 from prospect.render.json.source_lines import source_line_fields
 
@@ -192,24 +192,12 @@ def _routines(
 ) -> dict[str, Any]:
     shown = slice(0, table.shown)
     bars = row_fields(estimates.rows(shown), late)
-    columns = (table.function, table.hits, table.seconds, table.share, table.accumulated)
-    return cut_fields(
-        table,
-        [
-            {
-                "share": share,
-                "accumulated": accumulated,
-                "hits": hits,
-                "seconds": round(seconds, 9),
-                **bar,
-                **_routine(view, function),
-            }
-            for bar, function, hits, seconds, share, accumulated in zip(
-                bars, *(column[shown].tolist() for column in columns), strict=True
-            )
-        ],
-        "routines",
-    )
+    figures = shown_figures(table, table.accumulated)
+    rows = [
+        {**of_row, **bar, **_routine(view, function)}
+        for of_row, bar, function in zip(figures, bars, table.function[shown].tolist(), strict=True)
+    ]
+    return cut_fields(table, rows, "routines")
 
 
 def _routine(view: ReportView, function: int) -> dict[str, Any]:

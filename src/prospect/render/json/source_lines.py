@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prospect.render.encoding import rounded
-from prospect.render.json.cut_rows import cut_fields
+from prospect.render.json.cut_rows import cut_fields, shown_figures
 
 if TYPE_CHECKING:
     from prospect.profile.source_lines import LinesOfGroup, SourceLine
@@ -14,24 +14,9 @@ if TYPE_CHECKING:
 def source_line_fields(group: LinesOfGroup) -> dict[str, Any]:
     """Return the lines of one group of hits that pass the threshold, and what the others had."""
     table = group.table
-    shown = slice(0, table.shown)
-    columns = (table.hits, table.seconds, table.share, table.accumulated)
-    return cut_fields(
-        table,
-        [
-            {
-                "share": share,
-                "accumulated": accumulated,
-                "hits": hits,
-                "seconds": round(seconds, 9),
-                **_line(row),
-            }
-            for row, hits, seconds, share, accumulated in zip(
-                group.rows, *(column[shown].tolist() for column in columns), strict=True
-            )
-        ],
-        "lines",
-    )
+    figures = shown_figures(table, table.accumulated)
+    rows = [{**of_row, **_line(row)} for of_row, row in zip(figures, group.rows, strict=True)]
+    return cut_fields(table, rows, "lines")
 
 
 def _line(row: SourceLine) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Rows of any of a profile's tables: some of them, and some behind those of another."""
+"""Rows of any table of columns: some of them, and some behind those of another.
+
+A table is a dataclass whose fields are columns, numpy arrays or lists, or None.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,10 @@ _Table = TypeVar("_Table")
 
 def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
     """Return these rows of a table, in this order."""
-    listed = rows.tolist()
 
     def column(values: Any) -> Any:
         if isinstance(values, list):
-            return [values[row] for row in listed]
+            return [values[row] for row in rows.tolist()]
         return None if values is None else values.take(rows)
 
     return _with_columns(table, {name: column(values) for name, values in _columns(table)})
