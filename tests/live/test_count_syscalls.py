@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import prospect
-from builders.recordings import PROSPECT, build_program
+from builders.recordings import PROSPECT, build_program, run_as_another_user
 from prospect.abi import bpf as abi
 from prospect.abi.syscall_names import NO_SUCH_NAME
 from prospect.capture import syscall_counts
@@ -288,17 +288,7 @@ def test_the_recorders_own_calls_are_told_apart(calls, counted):
 
 
 def test_a_user_who_may_not_count_is_told_so_before_anything_runs(tmp_path):
-    tmp_path.chmod(0o777)
-    line = [*PROSPECT, "record", "-o", "r", "--count-syscalls", "touch", "started"]
-    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if not shutil.which("setpriv"):
-        pytest.skip("setpriv is not installed")
-    readable = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = subprocess.run(
-        [*drop, *line], cwd=tmp_path, env=readable, capture_output=True, text=True, check=False
-    )
-    if "No module named" in ran.stderr or "Permission denied" in ran.stderr:
-        pytest.skip("another user cannot run this installation")
+    ran = run_as_another_user(tmp_path, "record", "-o", "r", "--count-syscalls", "touch", "started")
     assert ran.returncode == 1
     assert ran.stderr.startswith("prospect: ")
     assert ran.stderr.count("\n") == 1

@@ -117,13 +117,21 @@ def two_instructions(profile, function, **_options):
     )
 
 
-def test_instructions_have_the_hits_of_the_moment_and_are_read_once(figures, monkeypatch):
-    asked = []
+@pytest.fixture
+def asked(monkeypatch):
+    """Let every routine have two instructions; give what was asked for."""
+    words_of_each = []
     monkeypatch.setattr(
         instructions,
         "routine_code",
-        lambda *words, **options: asked.append(words) or two_instructions(*words, **options),
+        lambda *words, **options: (
+            words_of_each.append(words) or two_instructions(*words, **options)
+        ),
     )
+    return words_of_each
+
+
+def test_instructions_have_the_hits_of_the_moment_and_are_read_once(figures, asked):
     code = CodeMemory()
     routine = routine_row(figures, "vfs_read").target.routine
     lines = [row.name for row in code.page(figures, routine).rows]
@@ -133,13 +141,7 @@ def test_instructions_have_the_hits_of_the_moment_and_are_read_once(figures, mon
     assert len(asked) == 1
 
 
-def test_a_program_that_is_built_anew_has_other_instructions(figures, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        instructions,
-        "routine_code",
-        lambda *words, **options: asked.append(words) or two_instructions(*words, **options),
-    )
+def test_a_program_that_is_built_anew_has_other_instructions(figures, asked):
     code = CodeMemory()
     routine = routine_row(figures, "vfs_read").target.routine
     before = [row.name for row in code.page(figures, routine).rows]
