@@ -331,7 +331,7 @@ def test_those_that_are_spawned_execute_at_once_or_from_a_thread_are_named(tmp_p
 
 
 BUSY = """
-for i in 1 2 3; do
+for i in 1 2 3 4 5 6 7 8; do
     for j in 1 2 3 4 5 6 7 8 9 10; do /bin/true; (:); done
     echo 'int main(void) { return 0; }' | gcc -O2 -x c -o "$0/out$i" -
     python3 -c 'import json, re; sum(len(json.dumps(list(range(1000)))) for _ in range(400))'

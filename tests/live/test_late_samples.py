@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -51,10 +52,11 @@ def profile(tmp_path_factory):
 
 
 def share_of(profile, chosen):
-    """Return the late share of the hits that are chosen, and how many samples these have."""
+    """Return the late share of the hits that are chosen, its variance, and their samples."""
     row = np.where(chosen, 0, -1)
     (share,) = late_shares(sample_lateness(profile), row, 1)
-    return float(share), int(profile.hits.count[chosen].sum())
+    count = int(profile.hits.count[chosen].sum())
+    return float(share), float(share * (1 - share) / max(count, 1)), count
 
 
 def in_kernel(profile, names):
@@ -64,14 +66,16 @@ def in_kernel(profile, names):
 
 
 def test_place_where_interrupts_come_back_on_is_late_and_a_plain_loop_is_not(profile):
-    unmasking, there = share_of(profile, in_kernel(profile, UNMASKING))
-    filling, here = share_of(profile, in_kernel(profile, FILLING))
+    unmasking, variance, there = share_of(profile, in_kernel(profile, UNMASKING))
+    filling, other_variance, here = share_of(profile, in_kernel(profile, FILLING))
     assert min(there, here) > 40, "the kernel's names of these places have changed"
-    assert unmasking > 2 * filling
+    # The host delays a plain loop too, now and then.
+    assert unmasking > filling + 2.5 * math.sqrt(variance + other_variance)
+    assert unmasking > USUAL_SHARE + 2.5 * math.sqrt(variance)
 
 
 def test_user_mode_is_late_as_often_as_the_base_line_says(profile):
-    share, _ = share_of(profile, profile.hits.mode == MODE_USER)
+    share, _, _ = share_of(profile, profile.hits.mode == MODE_USER)
     assert share == pytest.approx(USUAL_SHARE, abs=0.01)
 
 
