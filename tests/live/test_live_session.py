@@ -20,12 +20,14 @@ from prospect.capture import event_choice
 from prospect.errors import CaptureError, RecordingError
 from prospect.estimate.report import estimate_report
 from prospect.live.session import LiveSession
+from prospect.perfdata.reader import open_recording
 from prospect.profile.model import BIRTH_PREEXISTING
 from prospect.profile.view import report_view
 from prospect.recording_events import RecordOptions
 
 pytestmark = pytest.mark.live
 
+CPU_1 = Path("/sys/devices/system/cpu/cpu1/online")
 OPTIONS = RecordOptions(command=(), frequency_hz=400, call_graph="fp")
 # Programs that begin, fork, exec and end in every part of the session.
 LOAD = (
@@ -122,6 +124,36 @@ def test_only_the_latest_samples_are_remembered_and_clear_forgets_all(tmp_path):
         assert prospect.open(tmp_path / "cleared").run.begin_ns > saved.run.end_ns - 10**9
     finally:
         session.close()
+
+
+@pytest.mark.skipif(not CPU_1.exists(), reason="this machine's CPUs cannot be taken off line")
+def test_a_cpu_that_goes_and_comes_back_is_followed(tmp_path):
+    """CPU 1 has samples before and after, and the figures still are those of what is saved."""
+    session = LiveSession(OPTIONS)
+    burn = "import time\nend = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
+    loads = [subprocess.Popen([sys.executable, "-c", burn]) for _ in range(2)]
+    counts = []
+    try:
+        for is_online in ("1", "0", "1", "1"):  # the first look at it follows it
+            CPU_1.write_text(is_online)
+            time.sleep(0.5)
+            state = session.advance()
+            counts.append(np.bincount(state.profile.samples.cpu, minlength=2).tolist())
+        session.save(str(tmp_path / "saved"))
+    finally:
+        CPU_1.write_text("1")
+        session.close()
+        for load in loads:
+            load.kill()
+            load.wait()
+    (_, there), (first, gone), _, (_, back) = counts
+    assert 0 < there <= gone < back
+    assert first > gone
+    with open_recording(str(tmp_path / "saved")) as recording:
+        changes = recording.info.extras["cpu_changes"]
+    assert [change[1:] for change in changes] == [[1, "offline"], [1, "online"]]
+    saved = prospect.open(tmp_path / "saved")
+    assert np.bincount(saved.samples.cpu, minlength=2).tolist() == counts[-1]
 
 
 def test_a_session_leaves_no_thread_and_no_file_open():

@@ -59,7 +59,7 @@ class TopApp(TopScreen):
             picture, stand = self._seen
             rows, cursor = picture.page.rows, stand.cursor
             if picture.page.is_text:
-                cursor = cursor.scrolled(len(rows), step, self._height)
+                cursor = cursor.scrolled(rows, step, self._height)
             else:
                 cursor = cursor.moved(rows, step, self._height)
             self.trail = self.trail.with_cursor(cursor)

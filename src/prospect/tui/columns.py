@@ -25,7 +25,7 @@ from prospect.tui.places import (
     WAITING,
 )
 from prospect.tui.sparkline import BLOCKS, sparkline
-from prospect.tui.styles import CURSOR, FAINT, HISTORY, OF_PAINT, PLAIN, TITLE
+from prospect.tui.styles import CURSOR, FAINT, HISTORY, OF_PAINT, TITLE
 from prospect.tui.tables import BY_NAME, BY_RECENT, BY_TIME, RECENT_S
 
 if TYPE_CHECKING:
@@ -240,6 +240,10 @@ def _waiting_words(row: Row, percent: float) -> str:
 def text_lines(rows: Sequence[Row], width: int) -> list[list[Span]]:
     """Return rows that are lines to be read."""
     return [
-        [Span(fitted(row.name, width), FAINT if row.name.lstrip().startswith("- ") else PLAIN)]
+        [Span(fitted(row.name, width), FAINT if _is_aside(row.name) else OF_PAINT[row.paint])]
         for row in rows
     ]
+
+
+def _is_aside(line: str) -> bool:
+    return line.lstrip().startswith("- ")

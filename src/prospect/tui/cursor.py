@@ -18,7 +18,7 @@ class Cursor:
     Attributes:
         row: its place among the rows.
         top: the place of the first row on the screen.
-        key: who it is; None until a person has moved it: then it is the first, whoever that is.
+        key: who it is; None until a person has moved it: it is the first, whoever that is.
     """
 
     row: int = 0
@@ -32,10 +32,18 @@ class Cursor:
         row = min(max(self.row + step, 0), len(rows) - 1)
         return replace(self, row=row, key=rows[row].key).within(len(rows), height)
 
-    def scrolled(self, count: int, step: int, height: int) -> Cursor:
+    def scrolled(self, rows: Sequence[Row], step: int, height: int) -> Cursor:
         """Move lines that are read, and have no chosen row, by `step`."""
-        top = min(max(self.top + step, 0), max(count - height, 0))
-        return Cursor(top, top)
+        if not rows:
+            return Cursor()
+        top = min(max(self.top + step, 0), max(len(rows) - height, 0))
+        return Cursor(top, top, rows[top].key)
+
+    def opened(self, rows: Sequence[Row], line: int, height: int) -> Cursor:
+        """Show lines around `line` at first; later the same lines again, whatever came between."""
+        if self.key is None:
+            return Cursor().scrolled(rows, line - height // 3, height)
+        return self.followed(rows, height)
 
     def followed(self, rows: Sequence[Row], height: int) -> Cursor:
         """Find the row again after a refresh, and keep it on its line of the screen."""

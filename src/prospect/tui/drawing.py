@@ -43,7 +43,7 @@ def draw_head(
 
 def _titles(page: Page, stand: Stand, width: int) -> list[Span]:
     if page.is_text:
-        return [Span(fitted(page.note if page.rows else "", width), FAINT)]
+        return [Span(fitted(page.title, width), FAINT)]
     order = stand.order if stand.place.routine is None else ""
     return title_line(layout(stand.place.page, width, order), order)
 
@@ -82,7 +82,9 @@ def _why_empty(picture: Picture, stand: Stand) -> str:
 def draw_status(picture: Picture, stand: Stand, width: int) -> list[Span]:
     """Say in words what the chosen row takes, and how sure that is."""
     page, at = picture.page, stand.cursor.row
-    if page.is_text or at >= len(page.rows):
+    if page.is_text:
+        return [Span(fitted(page.note if page.rows else "", width), FAINT)]
+    if at >= len(page.rows):
         return [Span("")]
     row = page.rows[at]
     scale = Scale(picture.figures.span_s)

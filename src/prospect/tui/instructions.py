@@ -29,7 +29,7 @@ from prospect.symbols.objects import ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 from prospect.tui.groups import functions_of
-from prospect.tui.rows import Page, Row
+from prospect.tui.rows import HOT, Page, Row
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile
@@ -117,8 +117,20 @@ def _listing(profile: Profile, code: CodeTable, event_index: int) -> Page:
     numbers = Figures(event.hits, event.seconds, has_time=event.has_time)
     start = int(view.profile.functions.address[event.routines[0].function])
     form = Form(whole=False, glyphs=BOXES, figures=numbers, style=Style(colour=False))
-    lines = list(Listing(code, event.routines[0], start, form).lines())
-    rows = tuple(Row(key=(number,), name=line) for number, line in enumerate(lines[:_MOST_LINES]))
+    routine = event.routines[0]
+    listing = Listing(code, routine, start, form)
+    lines = list(listing.lines())
+    hottest = next((at for at, line in enumerate(lines) if line[1:3] == (routine.hottest, 0)), 0)
+    begin = max(min(hottest - _MOST_LINES // 2, len(lines) - _MOST_LINES), 0)
+    rows = tuple(
+        Row(key=(line.instruction, line.part), name=line.text, paint=HOT if line.is_hot else "")
+        for line in lines[begin : begin + _MOST_LINES]
+    )
     return Page(
-        rows, more=max(len(lines) - _MOST_LINES, 0), is_text=True, note=_SKID if event.skid else ""
+        rows,
+        more=len(lines) - len(rows),
+        is_text=True,
+        title=listing.title,
+        opens_at=hottest - begin,
+        note=_SKID if event.skid else "",
     )

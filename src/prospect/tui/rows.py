@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 USER = "user"
 KERNEL = "kernel"
 INTERRUPT = "interrupt"
+HOT = "hot"
 
 Key = tuple[object, ...]
 
@@ -23,7 +24,7 @@ class Row(NamedTuple):
         name: what stands in its widest column; hostile, as all that follows.
         process: whose time it is, "" where the page has no such column.
         place: the object of a routine, the processes of a name.
-        paint: `USER`, `KERNEL`, `INTERRUPT`, or "" for no colour.
+        paint: `USER`, `KERNEL`, `INTERRUPT`, `HOT`, or "" for no colour.
         lead: what a tree draws before the name.
         hits: samples.
         seconds: their time; NaN for none.
@@ -63,6 +64,8 @@ class Page:
         more_s: their time.
         total_s: of all rows.
         is_text: rows are lines to be read, without figures of their own.
+        title: what stands above lines of text.
+        opens_at: which line of text is to be seen first, though not at the top.
         note: what is to be said of the page, "" for nothing.
     """
 
@@ -71,4 +74,6 @@ class Page:
     more_s: float = 0.0
     total_s: float = 0.0
     is_text: bool = False
+    title: str = ""
+    opens_at: int = 0
     note: str = ""

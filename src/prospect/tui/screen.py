@@ -158,9 +158,12 @@ class TopScreen(App[None]):
         if here.view != stand.view:
             self._wake.set()
             return
-        if not picture.page.is_text:
-            followed = here.cursor.followed(picture.page.rows, self._height)
-            self.trail = self.trail.with_cursor(followed)
+        page, cursor = picture.page, here.cursor
+        if page.is_text:
+            cursor = cursor.opened(page.rows, page.opens_at, self._height)
+        else:
+            cursor = cursor.followed(page.rows, self._height)
+        self.trail = self.trail.with_cursor(cursor)
         self._draw()
         self._watch.spend(time.thread_time() - begin_s)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from prospect.tui.rows import INTERRUPT, KERNEL, USER
+from prospect.tui.rows import HOT, INTERRUPT, KERNEL, USER
 
 PLAIN = Style()
 BOLD = Style(bold=True)
@@ -21,4 +21,5 @@ OF_PAINT = {
     USER: PLAIN,
     KERNEL: Style(color="magenta"),
     INTERRUPT: Style(color="red"),
+    HOT: BOLD,
 }

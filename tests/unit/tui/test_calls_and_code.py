@@ -134,9 +134,13 @@ def asked(monkeypatch):
 def test_instructions_have_the_hits_of_the_moment_and_are_read_once(figures, asked):
     code = CodeMemory()
     routine = routine_row(figures, "vfs_read").target.routine
-    lines = [row.name for row in code.page(figures, routine).rows]
-    (hit,) = [line for line in lines if "ret" in line and "<+4>" in line]
-    assert hit.split()[0] == "6"
+    page = code.page(figures, routine)
+    (hit,) = [row for row in page.rows if "ret" in row.name and "<+4>" in row.name]
+    assert hit.name.split()[0] == "6"
+    assert page.title.split()[0] == "Hits"
+    assert page.rows[page.opens_at] is hit
+    assert [row.paint for row in page.rows if row.paint] == [hit.paint]
+    assert len({row.key for row in page.rows}) == len(page.rows)
     code.page(figures, routine)
     assert len(asked) == 1
 

@@ -42,6 +42,18 @@ def test_it_never_leaves_the_rows_nor_the_screen():
 
 
 def test_text_is_scrolled_by_lines():
-    assert Cursor().scrolled(100, 3, 10).top == 3
-    assert Cursor(3, 3).scrolled(100, 500, 10).top == 90
-    assert Cursor().scrolled(5, 500, 10).top == 0
+    lines = rows_of(range(100))
+    assert Cursor().scrolled(lines, 3, 10).top == 3
+    assert Cursor(3, 3).scrolled(lines, 500, 10).top == 90
+    assert Cursor().scrolled(lines[:5], 500, 10).top == 0
+    assert Cursor(3, 3).scrolled([], 1, 10) == Cursor()
+
+
+def test_text_opens_where_it_matters_and_then_stays_whatever_comes_between():
+    lines = rows_of(range(100))
+    opened = Cursor().opened(lines, 50, 12)
+    assert opened.top == 46
+    assert opened.opened(lines, 90, 12) == opened
+    longer = [*rows_of("abc"), *lines]
+    assert opened.opened(longer, 0, 12).top == 49
+    assert Cursor().opened([], 0, 12).key is None

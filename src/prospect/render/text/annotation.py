@@ -93,5 +93,7 @@ def _routine_lines(
         yield f"- No instructions: {escaped(routine.reason)}."
     else:
         form = Form(options.whole, BOXES if options.boxes else ASCII, figures, style)
-        yield from Listing(view.code, routine, start, form).lines()
+        listing = Listing(view.code, routine, start, form)
+        yield listing.title
+        yield from (line.text for line in listing.lines())
     yield ""

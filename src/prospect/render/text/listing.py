@@ -40,6 +40,23 @@ class Form(NamedTuple):
     style: Style
 
 
+class ListingLine(NamedTuple):
+    """A line of a listing.
+
+    Attributes:
+        text: printable, with the styles of the form.
+        instruction: the instruction that it shows or stands above, from 0; their number for what
+            closes the listing.
+        part: 0 for the instruction itself, 1 and up for what stands above it, the nearest last.
+        is_hot: it shows an instruction that has a good part of the routine's hits.
+    """
+
+    text: str
+    instruction: int
+    part: int
+    is_hot: bool
+
+
 class Listing:
     """The instructions of one routine as lines."""
 
@@ -60,10 +77,27 @@ class Listing:
         self._labels = [f"0x{one:x} <+{one - start}>:" for one in address]
         self._label_width = max(map(len, self._labels), default=0)
 
-    def lines(self) -> Iterator[str]:
-        """Yield the title line, then instructions with blocks and source lines between them."""
+    @property
+    def title(self) -> str:
+        """What stands above the columns."""
+        return f"{self._title}{_GAP}Address and instruction"
+
+    def lines(self) -> Iterator[ListingLine]:
+        """Yield instructions, with blocks and source lines above them."""
+        hot = (self._routine.instruction_share >= _HOT_SHARE).tolist()
+        for row, parts in self._parts():
+            for part, text in enumerate(parts):
+                is_last = row < len(hot) and part == len(parts) - 1
+                yield ListingLine(
+                    self._form.style.title(text) if is_last and hot[row] else text,
+                    row,
+                    0 if is_last else part + 1,
+                    is_last and hot[row],
+                )
+
+    def _parts(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield each instruction that is shown, and its lines: its own is the last of them."""
         routine = self._routine
-        yield f"{self._title}{_GAP}Address and instruction"
         everything = np.ones(len(routine.counted), np.bool_)
         shown = everything if self._form.whole else near_hits(routine.counted)
         before: object = None
@@ -72,31 +106,27 @@ class Listing:
             if not is_shown:
                 skipped += 1
                 continue
-            if skipped:
-                yield self._skip_line(skipped)
-                skipped = 0
+            parts = [self._skip_line(skipped)] if skipped else []
+            skipped = 0
             hits, share = self._blocks.get(row, (0, 0.0))
             if hits:
-                yield self._block_line(hits, share)
+                parts.append(self._block_line(hits, share))
             place = self._frames(row)
             if place and place != before:
-                yield from self._source_lines(row)
+                parts.extend(self._source_lines(row))
             before = place or before
-            yield self._instruction_line(row)
-        if skipped:
-            yield self._skip_line(skipped)
-        yield from closing_lines(self._code, routine, self._start)
+            yield row, [*parts, self._instruction_line(row)]
+        parts = [self._skip_line(skipped)] if skipped else []
+        yield len(shown), [*parts, *closing_lines(self._code, routine, self._start)]
 
     def _instruction_line(self, row: int) -> str:
-        routine, code, at = self._routine, self._code, self._routine.rows.start + row
+        code, at = self._code, self._routine.rows.start + row
         target = code.target_name[at]
         led = f"  <{shortened(escaped(target), _NAME_WIDTH)}>" if target else ""
-        line = (
+        return (
             f"{self._figures[row]:<{len(self._title)}}{_GAP}{self._arrows[row]}"
             f"{self._labels[row]:<{self._label_width}}{_GAP}{escaped(code.text[at])}{led}"
         )
-        is_hot = routine.instruction_share[row] >= _HOT_SHARE
-        return self._form.style.title(line) if is_hot else line
 
     def _block_line(self, hits: int, share: float) -> str:
         margin = " " * len(self._title + _GAP)
