@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from prospect.cli import help as pages
-from prospect.cli import option_table as cli
+from prospect.cli.commands import COMMANDS, PROFILE, SUBCOMMANDS, Command
+from prospect.cli.option_table import options_of
 from prospect.version import __version__
 
 PAGE = Path(__file__).parent.parent / "docs" / "prospect.1"
@@ -46,11 +47,11 @@ def manual() -> str:
     parts = [
         f'.TH PROSPECT 1 "" "prospect {__version__}" "User Commands"',
         ".SH NAME\nprospect \\- profile a command, or the whole system while it runs",
-        ".SH SYNOPSIS\n" + "\n.br\n".join(_synopsis(command) for command in cli.COMMANDS),
+        ".SH SYNOPSIS\n" + "\n.br\n".join(_synopsis(command) for command in COMMANDS),
         ".SH DESCRIPTION\n" + _text(pages.DESCRIPTION),
-        ".SH OPTIONS\n" + _options(cli.PROFILE),
+        ".SH OPTIONS\n" + _options(PROFILE),
         ".SH SUBCOMMANDS",
-        *(_subcommand(command) for command in cli.SUBCOMMANDS),
+        *(_subcommand(command) for command in SUBCOMMANDS),
         ".SH EXIT STATUS\n" + _terms(pages.EXIT_STATUS),
         ".SH EXAMPLES\n" + _terms((line, question) for question, line in pages.EXAMPLES),
         ".SH FILES\n" + _terms(_FILES),
@@ -60,20 +61,20 @@ def manual() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _subcommand(command: cli.Command) -> str:
+def _subcommand(command: Command) -> str:
     summary = _text(f"{command.summary.capitalize()}.")
     return f".SS {_synopsis(command)[3:]}\n{summary}\n{_options(command)}".rstrip("\n")
 
 
-def _synopsis(command: cli.Command) -> str:
+def _synopsis(command: Command) -> str:
     return ".B " + _text(pages.usage(command).removeprefix("usage: "))
 
 
-def _options(command: cli.Command) -> str:
+def _options(command: Command) -> str:
     return _terms(
         (pages.option_label(option), pages.option_help(option))
-        for option in cli.options_of(command)
-        if command is cli.PROFILE or option.keyword != "help"
+        for option in options_of(command)
+        if command is PROFILE or option.keyword != "help"
     )
 
 

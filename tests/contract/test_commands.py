@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from prospect.cli import help as pages
-from prospect.cli import option_table as cli
+from prospect.cli.commands import COMMANDS, SUBCOMMANDS
+from prospect.cli.option_table import OPTIONS
 
 TESTS = Path(__file__).parent.parent
 TOO_HEAVY_BEFORE_EXEC = {
@@ -171,7 +172,7 @@ def test_without_a_word_it_says_how_it_is_used():
     assert "prospect doctor" in ran.stderr
 
 
-@pytest.mark.parametrize("command", cli.SUBCOMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", SUBCOMMANDS, ids=lambda command: command.name)
 def test_each_subcommand_has_the_same_help_by_both_ways(command):
     ran = prospect(command.name, "--help")
     assert ran.returncode == 0
@@ -180,7 +181,7 @@ def test_each_subcommand_has_the_same_help_by_both_ways(command):
 
 
 def test_help_fits_a_terminal():
-    for command in cli.COMMANDS:
+    for command in COMMANDS:
         for line in pages.help_page(command.name).splitlines():
             assert len(line) < 80, line
 
@@ -190,7 +191,7 @@ def test_the_version_is_one_line():
     assert (ran.returncode, ran.stdout.split()[0], ran.stderr) == (0, "prospect", "")
 
 
-@pytest.mark.parametrize("option", cli.OPTIONS, ids=lambda option: option.spellings[0])
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.spellings[0])
 def test_every_option_is_described_and_reached_by_a_test(option):
     tests = "".join(path.read_text() for path in TESTS.rglob("test_*.py") if path != Path(__file__))
     for name in option.commands:

@@ -13,9 +13,11 @@ import pytest
 
 import prospect
 from prospect.cli import help as pages
-from prospect.cli import option_table as cli
 from prospect.cli import values
+from prospect.cli.commands import PROFILE, RECORD, STAT, SUBCOMMANDS, Command
+from prospect.cli.option_table import OPTIONS
 from prospect.cli.options import parse
+from prospect.cli.settings import Settings
 from prospect.differences import TABLES as DIFFERENCE_TABLES
 from prospect.profile.tables import TABLES
 from prospect.render.registry import RENDERERS
@@ -38,7 +40,7 @@ def test_the_manual_is_current():
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("option", cli.OPTIONS, ids=lambda option: option.spellings[0])
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.spellings[0])
 def test_the_manual_has_every_option(option):
     assert pages.option_label(option) in MANUAL
 
@@ -65,17 +67,17 @@ def test_examples_are_understood(line):
         if options_in(part):
             command, operands = understood(part)
             assert command.most_words is None or len(operands) <= command.most_words
-            assert operands or command is not cli.PROFILE
+            assert operands or command is not PROFILE
             # Behind its operands a subcommand takes no options.
-            ours = cli.SUBCOMMANDS if command not in (cli.PROFILE, cli.RECORD, cli.STAT) else ()
+            ours = SUBCOMMANDS if command not in (PROFILE, RECORD, STAT) else ()
             assert not ours or all(word == "--against" or word[:2] != "--" for word in operands)
 
 
-def understood(line: str) -> tuple[cli.Command, list[str]]:
+def understood(line: str) -> tuple[Command, list[str]]:
     words = options_in(line)
-    named = {command.name: command for command in cli.SUBCOMMANDS}
-    command = named.get(words[0] if words else "", cli.PROFILE)
-    _, operands = parse(command, words if command is cli.PROFILE else words[1:])
+    named = {command.name: command for command in SUBCOMMANDS}
+    command = named.get(words[0] if words else "", PROFILE)
+    _, operands = parse(command, words if command is PROFILE else words[1:])
     return command, operands
 
 
@@ -99,11 +101,11 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
     assert keywords.pop("stacks") is False  # of formats that a command line names beforehand
     assert keywords.pop("code") is False  # what a report with `disassemble` needs
     assert keywords.pop("announce") is None  # what the command line shows by itself
-    defaults = cli.Settings()._asdict()
+    defaults = Settings()._asdict()
     for shown_only in ("help", "version", "clear", "fields", "check", "port", "opens_browser"):
         del defaults[shown_only]
     assert keywords == defaults
-    for option in cli.OPTIONS:
+    for option in OPTIONS:
         if option.keyword in keywords and option.commands != ("doctor",):
             assert f"`{option.keyword}" in text
             assert any(spelling in text for spelling in option.spellings)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from prospect.cli.option_table import Settings
     from prospect.cli.progress import Progress
+    from prospect.cli.settings import Settings
     from prospect.outputs import ReportFile
     from prospect.pipeline import PipelineOptions
 

@@ -17,7 +17,7 @@ from prospect.errors import UsageError
 from prospect.outputs import ReportFile
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
 
 # How perf.data begins, in either byte order.
 _MAGICS = (b"PERFILE2", b"2ELIFREP")

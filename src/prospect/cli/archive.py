@@ -13,7 +13,7 @@ from prospect.cli.recordings import STDIN, readable
 from prospect.cli.terminal import say
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:

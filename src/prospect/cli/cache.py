@@ -17,7 +17,7 @@ from prospect.user_cache import OFF_VARIABLE
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
     from prospect.symbols.cache_directory import KeptFile
 
 _OTHER = "other files"

@@ -14,7 +14,7 @@ from prospect.outputs import ReportFile
 
 if TYPE_CHECKING:
     from prospect.call_report import CallsOptions
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:

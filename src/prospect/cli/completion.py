@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import COMMANDS, DIFF, SUBCOMMANDS, options_of
+from prospect.cli.commands import COMMANDS, DIFF, SUBCOMMANDS
+from prospect.cli.option_table import options_of
 from prospect.cli.terminal import show
 from prospect.errors import UsageError
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Command, Option, Settings
+    from prospect.cli.commands import Command
+    from prospect.cli.option import Option
+    from prospect.cli.settings import Settings
 
 _INDENT = " " * 20
 SHELLS = ("bash", "zsh", "fish")

@@ -15,7 +15,7 @@ from prospect.errors import UsageError
 from prospect.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
 
 CONDITION_MET = 3
 _AGAINST = "--against"

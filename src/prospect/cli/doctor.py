@@ -11,7 +11,7 @@ from prospect.doctor import examine
 from prospect.version import __version__
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
     from prospect.doctor import Diagnosis
 
 

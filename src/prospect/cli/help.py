@@ -7,10 +7,16 @@ of the same paragraphs.
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
-from prospect.cli import option_table as cli
+from prospect.cli.commands import COMMANDS, PROFILE, SUBCOMMANDS, Command
+from prospect.cli.option_table import options_of
+from prospect.cli.settings import Settings
 from prospect.errors import UsageError
 from prospect.spelling import nearest
+
+if TYPE_CHECKING:
+    from prospect.cli.option import Option
 
 WIDTH = 79
 
@@ -73,13 +79,13 @@ EXIT_STATUS = (
 def short_usage() -> str:
     """Return what `prospect` without a word says."""
     return (
-        f"{usage(cli.PROFILE)}\n"
-        + "".join(f"       {_synopsis(command)}\n" for command in cli.SUBCOMMANDS)
+        f"{usage(PROFILE)}\n"
+        + "".join(f"       {_synopsis(command)}\n" for command in SUBCOMMANDS)
         + "\nTry:   prospect -V3 make\nMore:  prospect --help, prospect examples\n"
     )
 
 
-def usage(command: cli.Command) -> str:
+def usage(command: Command) -> str:
     """Return the line that says how a command is typed."""
     return f"usage: {_synopsis(command)}"
 
@@ -90,15 +96,15 @@ def help_page(name: str) -> str:
     Raises:
         UsageError: there is no such subcommand.
     """
-    command = next((c for c in cli.COMMANDS if c.name == name), None)
+    command = next((c for c in COMMANDS if c.name == name), None)
     if command is None:
-        near = nearest(name, [c.name for c in cli.SUBCOMMANDS])
+        near = nearest(name, [c.name for c in SUBCOMMANDS])
         hint = f"did you mean {near}?" if near else "see prospect --help"
         raise UsageError(f"help: no subcommand '{name}'; {hint}")
-    summary = DESCRIPTION if command is cli.PROFILE else f"{command.summary.capitalize()}."
+    summary = DESCRIPTION if command is PROFILE else f"{command.summary.capitalize()}."
     parts = [usage(command), textwrap.fill(summary, WIDTH), "Options:\n" + _options(command)]
-    if command is cli.PROFILE:
-        commands = [(c.name, c.summary) for c in cli.SUBCOMMANDS]
+    if command is PROFILE:
+        commands = [(c.name, c.summary) for c in SUBCOMMANDS]
         parts.append("Subcommands (see prospect help SUBCOMMAND):\n" + _columns(commands, 12))
         parts.append("Exit status:\n" + _columns(EXIT_STATUS, 12))
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
@@ -109,27 +115,27 @@ def examples() -> str:
     return "".join(f"# {question}\n{line}\n\n" for question, line in EXAMPLES).rstrip("\n") + "\n"
 
 
-def option_label(option: cli.Option) -> str:
+def option_label(option: Option) -> str:
     """Return an option's spellings with its value, as in ``-H HZ, --frequency HZ``."""
     value = f" {option.metavar}" if option.metavar else ""
     return ", ".join(spelling + value for spelling in option.spellings)
 
 
-def option_help(option: cli.Option) -> str:
+def option_help(option: Option) -> str:
     """Return an option's help, its default included."""
-    default = cli.Settings._field_defaults[option.keyword]
+    default = Settings._field_defaults[option.keyword]
     if option.check and default not in ("", None):
         return f"{option.help} (default: {default})"
     return option.help
 
 
-def _synopsis(command: cli.Command) -> str:
-    options = "[OPTIONS]" if cli.options_of(command)[:-1] else ""
+def _synopsis(command: Command) -> str:
+    options = "[OPTIONS]" if options_of(command)[:-1] else ""
     return " ".join(filter(None, ("prospect", command.name, options, command.operands)))
 
 
-def _options(command: cli.Command) -> str:
-    rows = [(option_label(o), option_help(o)) for o in cli.options_of(command)]
+def _options(command: Command) -> str:
+    rows = [(option_label(o), option_help(o)) for o in options_of(command)]
     return _columns(rows, 26)
 
 

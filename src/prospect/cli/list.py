@@ -14,7 +14,7 @@ from prospect.render.text.columns import Column, table_lines
 
 if TYPE_CHECKING:
     from prospect.capture.event_listing import CheckedEvent, ListedEvent
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
 
 SCHEMA = "prospect-events/1"
 

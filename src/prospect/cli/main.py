@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from prospect.cli.option_table import HELP, PROFILE, SUBCOMMANDS, Command
+from prospect.cli.commands import HELP, PROFILE, SUBCOMMANDS, Command
 from prospect.cli.options import parse, unexpected
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError

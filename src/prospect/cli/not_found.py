@@ -11,7 +11,7 @@ import shutil
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import SUBCOMMANDS
+from prospect.cli.commands import SUBCOMMANDS
 from prospect.cli.recordings import looks_like_recording
 from prospect.errors import CommandError
 from prospect.spelling import nearest

@@ -9,11 +9,15 @@ from __future__ import annotations
 import getopt
 from typing import TYPE_CHECKING, Any
 
-from prospect.cli.option_table import COMMANDS, Command, Option, Settings, options_of
+from prospect.cli.commands import COMMANDS, Command
+from prospect.cli.option_table import options_of
+from prospect.cli.settings import Settings
 from prospect.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from prospect.cli.option import Option
 
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[str]]:

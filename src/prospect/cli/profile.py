@@ -13,7 +13,7 @@ from prospect.errors import UsageError
 from prospect.outputs import RecordingFile, ReportFile, are_same_file
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:

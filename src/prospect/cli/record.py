@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.option_table import DEFAULT_RECORDING
+from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.cli.terminal import say
 from prospect.errors import CommandError, ProspectError, UsageError
 from prospect.outputs import RecordingFile
@@ -12,7 +12,7 @@ from prospect.recording import record
 from prospect.recording_events import RecordOptions
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
     from prospect.recording import RecordingResult
 
 

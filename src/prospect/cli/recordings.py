@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from prospect.cli.option_table import DEFAULT_RECORDING
+from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.errors import RecordingError, UsageError
 from prospect.outputs import are_same_file
 

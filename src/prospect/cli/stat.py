@@ -13,7 +13,7 @@ from prospect.errors import CommandError
 from prospect.outputs import ReportFile
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
     from prospect.profile.event_counts import CountedEvent, CountInterval, EventCounts
 
 

@@ -15,7 +15,7 @@ from prospect.cli.terminal import takes_escapes
 from prospect.errors import ProspectError, UsageError
 
 if TYPE_CHECKING:
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
     from prospect.live.session import LiveSession
 
 _STANDARD_FILES = (0, 1, 2)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.assembly.later_code import LaterCode
-    from prospect.cli.option_table import Settings
+    from prospect.cli.settings import Settings
     from prospect.web.recording import ServedRecording
     from prospect.web.server import LoopbackServer
 

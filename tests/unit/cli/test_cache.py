@@ -9,8 +9,8 @@ import time
 import pytest
 
 from prospect.cli.cache import run
+from prospect.cli.commands import CACHE
 from prospect.cli.main import main
-from prospect.cli.option_table import CACHE
 from prospect.cli.options import parse
 from prospect.errors import SymbolError
 

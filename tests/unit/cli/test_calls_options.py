@@ -3,8 +3,8 @@
 import pytest
 
 from prospect.cli.calls import _options
+from prospect.cli.commands import CALLS, REPORT
 from prospect.cli.main import main
-from prospect.cli.option_table import CALLS, REPORT
 from prospect.cli.options import parse
 from prospect.errors import UsageError
 

@@ -4,9 +4,10 @@ import subprocess
 
 import pytest
 
+from prospect.cli.commands import COMMANDS, SUBCOMMANDS
 from prospect.cli.completion import bash, fish, zsh
 from prospect.cli.main import main
-from prospect.cli.option_table import COMMANDS, SUBCOMMANDS, options_of
+from prospect.cli.option_table import options_of
 
 
 def completed(*words):

@@ -12,9 +12,10 @@ import pytest
 from builders.runs import run_of
 from prospect import differences
 from prospect.cli import diff
-from prospect.cli import option_table as cli
+from prospect.cli.commands import DIFF
 from prospect.cli.main import main
 from prospect.cli.options import parse
+from prospect.cli.settings import Settings
 from prospect.errors import RecordingError, UsageError
 
 PROFILES = {
@@ -103,8 +104,8 @@ def test_operands_that_cannot_be_meant_are_refused(words, says):
     ],
 )
 def test_each_option_sets_its_field_and_no_other(arguments, field, value):
-    settings, rest = parse(cli.DIFF, [*arguments, "a", "b"])
-    assert settings == cli.Settings()._replace(**{field: value})
+    settings, rest = parse(DIFF, [*arguments, "a", "b"])
+    assert settings == Settings()._replace(**{field: value})
     assert rest == ["a", "b"]
 
 
@@ -127,7 +128,7 @@ def test_each_option_sets_its_field_and_no_other(arguments, field, value):
 )
 def test_an_impossible_option_is_answered_with_what_to_do(arguments, says):
     with pytest.raises(UsageError) as caught:
-        parse(cli.DIFF, [*arguments, "a", "b"])
+        parse(DIFF, [*arguments, "a", "b"])
     assert says in str(caught.value)
 
 

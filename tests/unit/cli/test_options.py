@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.cli import option_table as cli
+from prospect.cli.commands import COMMANDS, PROFILE, RECORD, REPORT
+from prospect.cli.option_table import OPTIONS, options_of
 from prospect.cli.options import parse
+from prospect.cli.settings import Settings
 from prospect.errors import UsageError
 
 
@@ -60,25 +62,25 @@ from prospect.errors import UsageError
     ],
 )
 def test_each_spelling_sets_its_field_and_no_other(arguments, field, value):
-    settings, rest = parse(cli.PROFILE, [*arguments, "true"])
-    assert settings == cli.Settings()._replace(**{field: value})
+    settings, rest = parse(PROFILE, [*arguments, "true"])
+    assert settings == Settings()._replace(**{field: value})
     assert rest == ["true"]
 
 
 def test_options_end_at_the_command_whose_arguments_are_untouched():
-    settings, rest = parse(cli.PROFILE, ["-V3", "make", "-j2", "-V4", "--", "--help"])
+    settings, rest = parse(PROFILE, ["-V3", "make", "-j2", "-V4", "--", "--help"])
     assert settings.detail == "3"
     assert rest == ["make", "-j2", "-V4", "--", "--help"]
 
 
 def test_two_dashes_end_the_options():
-    assert parse(cli.PROFILE, ["-V3", "--", "-odd-name", "x"])[1] == ["-odd-name", "x"]
+    assert parse(PROFILE, ["-V3", "--", "-odd-name", "x"])[1] == ["-odd-name", "x"]
 
 
 def test_record_and_report_spell_their_files_differently():
-    assert parse(cli.RECORD, ["-orun.data", "true"])[0].save == "run.data"
-    assert parse(cli.RECORD, ["--output=run.data", "true"])[0].save == "run.data"
-    assert parse(cli.REPORT, ["-fout.txt", "run.data"])[0].output == "out.txt"
+    assert parse(RECORD, ["-orun.data", "true"])[0].save == "run.data"
+    assert parse(RECORD, ["--output=run.data", "true"])[0].save == "run.data"
+    assert parse(REPORT, ["-fout.txt", "run.data"])[0].output == "out.txt"
 
 
 @pytest.mark.parametrize(
@@ -134,23 +136,23 @@ def test_record_and_report_spell_their_files_differently():
 )
 def test_a_bad_option_is_answered_with_what_to_do(arguments, message):
     with pytest.raises(UsageError) as caught:
-        parse(cli.PROFILE, arguments)
+        parse(PROFILE, arguments)
     assert message in str(caught.value)
 
 
 def test_no_two_options_of_a_command_share_a_spelling():
-    for command in cli.COMMANDS:
-        spellings = [s for option in cli.options_of(command) for s in option.spellings]
+    for command in COMMANDS:
+        spellings = [s for option in options_of(command) for s in option.spellings]
         assert len(spellings) == len(set(spellings)), command.name
 
 
 def test_every_option_sets_a_field_of_the_settings():
-    assert {option.keyword for option in cli.OPTIONS} == set(cli.Settings._fields)
+    assert {option.keyword for option in OPTIONS} == set(Settings._fields)
 
 
 def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    assert parse(cli.REPORT, ["--disassembler=gdb", "x"])[0].disassembler == "gdb"
+    assert parse(REPORT, ["--disassembler=gdb", "x"])[0].disassembler == "gdb"
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(UsageError, match="gdb is not installed"):
-        parse(cli.PROFILE, ["--disassembler=gdb", "true"])
+        parse(PROFILE, ["--disassembler=gdb", "true"])

@@ -9,7 +9,7 @@ import pytest
 
 import prospect
 from builders.stacks import stacks_profile
-from prospect.cli.option_table import REPORT
+from prospect.cli.commands import REPORT
 from prospect.cli.options import parse
 from prospect.cli.values import BINARY_FORMATS, FORMATS, STACK_FORMATS
 from prospect.errors import UsageError

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from prospect.cli import top
-from prospect.cli.option_table import TOP
+from prospect.cli.commands import TOP
 from prospect.cli.options import parse
 from prospect.errors import ProspectError, UsageError
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from prospect.cli import view
-from prospect.cli.option_table import Settings
+from prospect.cli.settings import Settings
 from prospect.errors import ProspectError
 from prospect.web.browser import opened_in_browser
 

@@ -1,0 +1,103 @@
+"""Every command, once: what it is called, takes and does; and which commands take like options."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command: what stands behind its options, and what it does in a sentence.
+
+    `most_words` says how many operands it takes, None for any number. ``prospect.cli`` has a module
+    of its name, whose ``run(settings, words, command_line)`` returns the exit status.
+    """
+
+    name: str
+    operands: str
+    summary: str
+    most_words: int | None = None
+
+
+PROFILE = Command("", "COMMAND [ARGS...]", "profile for as long as COMMAND runs, then report")
+RECORD = Command(
+    "record",
+    "COMMAND [ARGS...]",
+    "only record, to a perf.data file that perf and other tools read too",
+)
+REPORT = Command(
+    "report",
+    "[FILE|-]",
+    "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe",
+    1,
+)
+VIEW = Command(
+    "view",
+    "[FILE|-]",
+    "look at a recording in a browser on this machine: the page of --format html, of any size",
+    1,
+)
+ANNOTATE = Command(
+    "annotate",
+    "[ROUTINE|IMAGE] [FILE|-]",
+    "show the instructions of the hottest or the named routines, with hits and source lines",
+    2,
+)
+CALLS = Command(
+    "calls",
+    "[FILE|-]",
+    "show who called whom: total times, trees of callees and of callers, the call graph",
+    1,
+)
+DIFF = Command(
+    "diff",
+    "A B | A1 A2 ... --against B1 B2 ...",
+    "say what changed from recording A to B, or between two sides of several runs each, and how "
+    "sure that is",
+)
+ARCHIVE = Command(
+    "archive",
+    "[FILE]",
+    "make a recording one file that is reported on elsewhere as it is here",
+    1,
+)
+CACHE = Command("cache", "", "show what Prospect keeps on disk to save time, or remove it", 0)
+STAT = Command(
+    "stat",
+    "[COMMAND [ARGS...]]",
+    "count events while COMMAND runs, of processes, of CPUs or of the whole system",
+)
+LIST = Command("list", "[PATTERN]", "show the events that this machine has, and what they count", 1)
+DOCTOR = Command("doctor", "", "say what can be profiled here, and what would change it", 0)
+HELP = Command("help", "[SUBCOMMAND]", "show how a subcommand is used", 1)
+EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
+COMPLETION = Command(
+    "completion", "bash|zsh|fish", "write what a shell needs to complete commands and options", 1
+)
+TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)
+SUBCOMMANDS = (
+    TOP,
+    RECORD,
+    REPORT,
+    VIEW,
+    ANNOTATE,
+    CALLS,
+    DIFF,
+    ARCHIVE,
+    CACHE,
+    STAT,
+    LIST,
+    DOCTOR,
+    HELP,
+    EXAMPLES,
+    COMPLETION,
+)
+COMMANDS = (PROFILE, *SUBCOMMANDS)
+
+# The names of commands that take the same options, because they do the same things.
+RECORDS = ("", "record")
+SAMPLERS = (*RECORDS, "top")
+REPORTS = ("", "report")
+NAMERS = (*REPORTS, "view", "annotate")
+CHOOSERS = (*NAMERS, "calls")
+READERS = (*REPORTS, "annotate", "calls", "diff")
+FINDERS = (*NAMERS, "calls", "diff", "archive")

@@ -1,0 +1,1 @@
+"""The options by what they are about: each is one row of one table."""

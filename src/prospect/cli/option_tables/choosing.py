@@ -1,0 +1,218 @@
+"""Options of analyses: what of a recording is looked at, and how two are compared."""
+
+from __future__ import annotations
+
+from prospect.cli import values
+from prospect.cli.commands import FINDERS, REPORTS
+from prospect.cli.option import Option
+
+CHOOSING = (
+    Option(
+        "use_cache",
+        "",
+        ("no-cache",),
+        "",
+        "neither read nor write the cache of symbol tables and of what a sample costs",
+        (*FINDERS, "top"),
+        value=False,
+    ),
+    Option(
+        "debuginfod_s",
+        "",
+        ("debuginfod",),
+        "SEC",
+        "wait at most SEC seconds in all for what debug-file servers (DEBUGINFOD_URLS) have of "
+        "objects without symbols; 0 asks none",
+        FINDERS,
+        values.seconds,
+    ),
+    Option(
+        "sections",
+        "",
+        ("show",),
+        "LIST",
+        "show these, separated by commas: totals (each routine with all that it calls), callees "
+        "(a tree from the outermost routine on), callers (a tree from each routine hit outwards), "
+        "graph (a block a routine, as gprof has them)",
+        ("calls",),
+        values.sections,
+    ),
+    Option(
+        "calls",
+        "",
+        ("calls",),
+        "LIST",
+        "show also who called whom: totals, callees, callers or graph, as prospect calls --show; "
+        "with --call-graph totals and callees are shown anyway",
+        REPORTS,
+        values.sections,
+    ),
+    Option(
+        "callers_of",
+        "",
+        ("callers-of",),
+        "ROUTINE",
+        "show the tree of who called ROUTINE, what it called included",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "through",
+        "",
+        ("through",),
+        "ROUTINE",
+        "only samples on whose stack ROUTINE stands",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "cause",
+        "",
+        ("cause",),
+        "CAUSE",
+        "only samples in the kernel for this cause: 'system call', interrupt, ... or one of a "
+        "kind, as read, 'page fault'",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "process",
+        "",
+        ("process",),
+        "NAME|PID",
+        "only samples of processes of this name or number",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "thread",
+        "",
+        ("thread",),
+        "NAME|TID",
+        "only samples of threads of this name or number",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "object",
+        "",
+        ("object",),
+        "IMAGE",
+        "only samples that hit this image",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "routine",
+        "",
+        ("routine",),
+        "ROUTINE",
+        "only samples that hit this routine itself",
+        ("calls",),
+        values.name,
+    ),
+    Option(
+        "cpus",
+        "",
+        ("cpu",),
+        "LIST",
+        "only samples of these CPUs, as 0,2-3",
+        ("calls",),
+        values.cpus,
+    ),
+    Option(
+        "between",
+        "",
+        ("between",),
+        "BEGIN,END",
+        "only samples from BEGIN up to END seconds after the recording began",
+        ("calls",),
+        values.interval,
+    ),
+    Option(
+        "share",
+        "",
+        ("share",),
+        "SHARE",
+        "leave out of trees and of the graph what has less than this share of the hits",
+        ("calls",),
+        values.share,
+    ),
+    Option(
+        "port",
+        "",
+        ("port",),
+        "N",
+        "serve the page on this port of 127.0.0.1; 0 for any that is free",
+        ("view",),
+        values.port,
+    ),
+    Option(
+        "opens_browser",
+        "",
+        ("open",),
+        "",
+        "also open the page in the desktop's browser; not as root",
+        ("view",),
+    ),
+    Option("clear", "", ("clear",), "", "remove all of it", ("cache",)),
+    Option(
+        "scope",
+        "V",
+        (),
+        "2|3|4|k",
+        "compare: 2 the command itself, 3 the command and all its descendants, 4 every process, "
+        "k the kernel",
+        ("diff",),
+        values.details,
+    ),
+    Option(
+        "per",
+        "",
+        ("per",),
+        "WORK",
+        "compare times per run, per second, or per unit of work that was done, as in "
+        "'1000 requests' or 'A=1000,B=1200 requests' (default: per run of a command, else per "
+        "second)",
+        ("diff",),
+        values.work,
+    ),
+    Option(
+        "fdr",
+        "",
+        ("fdr",),
+        "SHARE",
+        "mark rows so that at most this share of the marked ones is expected to be wrong",
+        ("diff",),
+        values.rate,
+    ),
+    Option(
+        "run_variation",
+        "",
+        ("run-variation",),
+        "SHARE",
+        "with one recording a side, take rows to differ by this share of their time from run to "
+        "run (standard deviation); several a side tell it themselves",
+        ("diff",),
+        values.share,
+    ),
+    Option(
+        "rows",
+        "",
+        ("rows",),
+        "N",
+        "show N rows of each table, and all that are significant",
+        ("calls", "diff"),
+        values.count,
+    ),
+    Option(
+        "fail_if",
+        "",
+        ("fail-if",),
+        "CONDITION",
+        "exit with status 3 if it is sure that 'slower by 3%', 'faster by 3% at 99%', or "
+        "'different by 3% at 95% in NAME'",
+        ("diff",),
+        values.condition,
+    ),
+)

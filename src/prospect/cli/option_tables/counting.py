@@ -1,0 +1,94 @@
+"""Options of events: which are sampled or counted, of whom, and what there are."""
+
+from __future__ import annotations
+
+from prospect.cli import values
+from prospect.cli.commands import RECORDS
+from prospect.cli.option import Option
+
+COUNTING = (
+    Option(
+        "events",
+        "",
+        ("event",),
+        "EVENTS",
+        "count these events, separated by commas, groups in braces; may be given several times "
+        "(default: task-clock, switches, migrations, page faults, and cycles, instructions and "
+        "branches where there are counters)",
+        ("stat",),
+        values.events,
+        is_repeated=True,
+    ),
+    Option(
+        "events",
+        "",
+        ("event",),
+        "EVENTS",
+        "sample these events instead of clocks, separated by commas; may be given several times; "
+        "see prospect list",
+        RECORDS,
+        values.events,
+        is_repeated=True,
+    ),
+    Option(
+        "scope",
+        "V",
+        (),
+        "2|3|4",
+        "count: 2 the command itself, 3 the command and all its descendants, 4 the whole system",
+        ("stat",),
+        values.counted,
+    ),
+    Option(
+        "pids",
+        "p",
+        ("pid",),
+        "PID[,PID...]",
+        "count these processes, until they or COMMAND end",
+        ("stat",),
+        values.pids,
+    ),
+    Option(
+        "cpus",
+        "",
+        ("cpu",),
+        "LIST",
+        "count all that runs on these CPUs, as 0,2-3",
+        ("stat",),
+        values.cpus,
+    ),
+    Option(
+        "interval_s",
+        "",
+        ("interval",),
+        "SEC",
+        "give the counts of every SEC seconds as well; 0 for none",
+        ("stat",),
+        values.seconds,
+    ),
+    Option(
+        "repeat",
+        "",
+        ("repeat",),
+        "N",
+        "run COMMAND N times, and give the mean and its 95% interval",
+        ("stat",),
+        values.positive,
+    ),
+    Option(
+        "fields",
+        "",
+        ("fields",),
+        "",
+        "show also the parameters of units and the fields of tracepoints",
+        ("list",),
+    ),
+    Option(
+        "check",
+        "",
+        ("check",),
+        "",
+        "open each event, and say whether it can be counted and sampled here, or why not",
+        ("list",),
+    ),
+)

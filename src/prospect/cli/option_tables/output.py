@@ -1,0 +1,146 @@
+"""Options of what is written: reports, recordings, formats, and which files give names."""
+
+from __future__ import annotations
+
+from prospect.cli import values
+from prospect.cli.commands import FINDERS, NAMERS, READERS, REPORTS
+from prospect.cli.option import Option
+from prospect.cli.settings import DEFAULT_RECORDING
+
+OUTPUT = (
+    Option(
+        "output",
+        "f",
+        ("output",),
+        "FILE",
+        "write the report to FILE (default: standard output)",
+        READERS,
+        values.file_name,
+    ),
+    Option(
+        "user_threshold_s",
+        "m",
+        ("user-threshold",),
+        "SEC",
+        "leave out processes and routines with less user time than SEC",
+        NAMERS,
+        values.seconds,
+    ),
+    Option(
+        "kernel_threshold_s",
+        "k",
+        ("kernel-threshold",),
+        "SEC",
+        "leave out kernel routines with less time than SEC",
+        NAMERS,
+        values.seconds,
+    ),
+    Option(
+        "system_map",
+        "K",
+        ("system-map",),
+        "FILE",
+        "kernel symbols from this System.map (default: the running kernel's own)",
+        FINDERS,
+        values.file_to_read,
+    ),
+    Option(
+        "kernel_image",
+        "L",
+        ("kernel-image",),
+        "FILE",
+        "kernel symbols from this uncompressed vmlinux (default: the running kernel's own)",
+        FINDERS,
+        values.file_to_read,
+    ),
+    Option(
+        "program",
+        "",
+        ("program",),
+        "FILE",
+        "of a gmon.out, the program that wrote it (default: a.out in the same directory)",
+        ("report", "view", "calls"),
+        values.file_to_read,
+    ),
+    Option(
+        "save",
+        "",
+        ("save",),
+        "FILE",
+        "keep the recording in FILE, for prospect report or perf (default: not kept)",
+        ("",),
+        values.file_name,
+    ),
+    Option(
+        "save",
+        "o",
+        ("output",),
+        "FILE",
+        f"record to FILE (default: {DEFAULT_RECORDING}; an existing one becomes FILE.old)",
+        ("record",),
+        values.file_name,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "NAME",
+        "write the report as text, json, csv or html (a page for a browser), as gmon for gprof, or "
+        "its call stacks for another tool: "
+        f"{', '.join(values.STACK_FORMATS)}",
+        REPORTS,
+        values.report_format,
+    ),
+    Option(
+        "inline",
+        "",
+        ("inline",),
+        "",
+        "show inlined functions in call stacks, from the source lines of debug information",
+        (*REPORTS, "view", "calls"),
+    ),
+    Option(
+        "lines",
+        "",
+        ("lines",),
+        "",
+        "show hits also by source line, with the functions that were inlined there",
+        REPORTS,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "text|json",
+        "the answer as text or JSON",
+        ("annotate", "cache", "calls", "doctor", "list"),
+        values.text_or_json,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "text|json|html",
+        "the comparison as text, JSON, or a page for a browser with a differential flame graph",
+        ("diff",),
+        values.comparison_format,
+    ),
+    Option(
+        "format",
+        "",
+        ("format",),
+        "text|json|csv",
+        "the counts as text, JSON or CSV",
+        ("stat",),
+        values.counts_format,
+    ),
+    Option(
+        "output",
+        "f",
+        ("output",),
+        "FILE",
+        "write the counts to FILE (default: standard output)",
+        ("stat",),
+        values.file_name,
+    ),
+)

@@ -1,0 +1,131 @@
+"""Options of what is recorded, and how often: the clocks, what is counted beside, call stacks."""
+
+from __future__ import annotations
+
+from prospect.cli import values
+from prospect.cli.commands import CHOOSERS, RECORDS, SAMPLERS
+from prospect.cli.option import Option
+
+SAMPLING = (
+    Option(
+        "detail",
+        "V",
+        (),
+        "2|3|4|k",
+        "details of: 2 the command itself, 3 the command and all its descendants, "
+        "4 every process active on the system, k the kernel only",
+        CHOOSERS,
+        values.details,
+    ),
+    Option("detail", "", ("child",), "", "the same as -V 2", CHOOSERS, value="2"),
+    Option("detail", "", ("follow-forks",), "", "the same as -V 3", CHOOSERS, value="3"),
+    Option("detail", "", ("system-wide",), "", "the same as -V 4", CHOOSERS, value="4"),
+    Option("detail", "", ("kernel-only",), "", "the same as -V k", CHOOSERS, value="k"),
+    Option(
+        "frequency_hz",
+        "H",
+        ("frequency", "hertz"),
+        "HZ",
+        "samples a second and CPU, from 1 to the kernel's limit",
+        SAMPLERS,
+        values.positive,
+    ),
+    Option(
+        "clocks",
+        "",
+        ("clocks",),
+        "K",
+        "sample by K timers, 1 to 4, that share the rate: a program is never in step with all of "
+        "them, and what they disagree on is the error; 0 samples by a hardware counter where there "
+        "is one, also where interrupts are masked",
+        SAMPLERS,
+        values.clocks,
+    ),
+    Option(
+        "overhead_percent",
+        "",
+        ("overhead",),
+        "PERCENT",
+        "choose the rate so that sampling takes at most this share of each CPU, such as 0.5%; "
+        "instead of -H",
+        RECORDS,
+        values.percent,
+    ),
+    Option(
+        "flush_centiseconds",
+        "M",
+        ("flush",),
+        "N",
+        "empty the kernel's buffers every N hundredths of a second",
+        RECORDS,
+        values.positive,
+    ),
+    Option(
+        "count_syscalls",
+        "",
+        ("count-syscalls",),
+        "",
+        "also count every system call of every process, exactly; the report says what that cost",
+        RECORDS,
+    ),
+    Option(
+        "count_calls",
+        "",
+        ("count-calls",),
+        "[IMAGE:]NAME[,...]",
+        "count the calls of functions whose names fit these patterns, of COMMAND's own image or "
+        "of IMAGE, a path or the name of a library; the report says what that cost",
+        RECORDS,
+        values.count_calls,
+    ),
+    Option(
+        "count_budget_percent",
+        "",
+        ("count-budget",),
+        "PERCENT",
+        "let --count-calls take at most this share of the command's CPU time: calls are counted in "
+        "short windows where all would cost more; 100% counts every call at any cost",
+        RECORDS,
+        values.percent,
+    ),
+    Option(
+        "call_graph",
+        "",
+        ("call-graph",),
+        "MODE[,BYTES]",
+        "record who called: fp by frame pointers, dwarf by copies of BYTES of each stack (8192 "
+        "unless said), auto by both, lbr by the processor's branch stack (default: callers within "
+        "the kernel only)",
+        RECORDS,
+        values.call_graph,
+    ),
+    Option(
+        "call_graph",
+        "",
+        ("call-graph",),
+        "MODE[,BYTES]",
+        "find out who called: fp by frame pointers, dwarf by copies of BYTES of each stack (8192 "
+        "unless said), which costs more, auto by both, lbr by the processor's branch stack "
+        "(default: fp)",
+        ("top",),
+        values.call_graph,
+    ),
+    Option(
+        "off_cpu",
+        "",
+        ("off-cpu",),
+        "",
+        "also record every switch of the scheduler: the report says how long each thread waited, "
+        "for what, and how long for a CPU",
+        RECORDS,
+    ),
+    Option(
+        "off_cpu",
+        "",
+        ("off-cpu",),
+        "",
+        "also record every switch of the scheduler: the page Waiting says how long each thread "
+        "waited, and by which stacks",
+        ("top",),
+    ),
+)

@@ -1,0 +1,80 @@
+"""What the options of the command line amount to, and what holds without them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEFAULT_RECORDING = "perf.data"
+
+
+class Settings(NamedTuple):
+    """What the options amount to; a field is a keyword of the Python interface too.
+
+    An empty `output` is stdout, an empty `save` keeps no recording.
+    """
+
+    detail: str = "2"
+    frequency_hz: int = 200
+    clocks: int = 4
+    overhead_percent: float | None = None
+    flush_centiseconds: int = 200
+    output: str = ""
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+    system_map: str = ""
+    kernel_image: str = ""
+    program: str = ""
+    save: str = ""
+    count_syscalls: bool = False
+    call_graph: str = ""
+    off_cpu: bool = False
+    count_calls: str = ""
+    count_budget_percent: float = 5.0
+    format: str = "text"
+    inline: bool = False
+    lines: bool = False
+    use_cache: bool = True
+    debuginfod_s: float = 30.0
+    clear: bool = False
+    scope: str = "3"
+    per: str = ""
+    fdr: float = 0.05
+    run_variation: float = 0.05
+    rows: int = 20
+    fail_if: str = ""
+    most_routines: int = 5
+    sections: tuple[str, ...] = ("totals", "callees")
+    calls: tuple[str, ...] = ()
+    callers_of: str = ""
+    through: str = ""
+    cause: str = ""
+    process: str = ""
+    thread: str = ""
+    object: str = ""
+    routine: str = ""
+    cpus: tuple[int, ...] | None = None
+    between: tuple[float, float] | None = None
+    share: float = 0.01
+    disassemble: int = 0
+    disassembler: str = "library"
+    gdb_processes: int = 8
+    syntax: str = "att"
+    source: bool = True
+    source_files: bool = False
+    output_dir: str = ""
+    search_dirs: tuple[str, ...] = ()
+    base_dirs: tuple[str, ...] = ()
+    include_files: tuple[str, ...] = ()
+    exclude_files: tuple[str, ...] = ()
+    whole: bool = False
+    whole_images: bool = False
+    events: tuple[str, ...] = ()
+    pids: tuple[int, ...] = ()
+    interval_s: float = 0.0
+    repeat: int = 1
+    fields: bool = False
+    check: bool = False
+    port: int = 0
+    opens_browser: bool = False
+    help: bool = False
+    version: bool = False
