@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from prospect.assembly.sample_causes import SampleCauses
     from prospect.assembly.waits import Waits
     from prospect.events.columns import Events
-    from prospect.profile.model import RunInfo
+    from prospect.profile.run_info import RunInfo
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
     from prospect.symbols.kept_names import KeptNames

@@ -27,7 +27,6 @@ from prospect.profile.model import (
     MODE_USER,
     CauseTable,
     ClockTable,
-    EventInfo,
     FunctionTable,
     HitTable,
     LocationTable,
@@ -36,10 +35,10 @@ from prospect.profile.model import (
     ObjectTable,
     ProcessTable,
     Profile,
-    RunInfo,
     SampleTable,
 )
 from prospect.profile.naming import NameSource
+from prospect.profile.run_info import EventInfo, RunInfo
 
 STILL_RUNNING = 2**64 - 1
 

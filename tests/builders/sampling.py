@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from builders.profile import ProfileBuilder, run_info
-from prospect.profile.model import (
-    ClockTable,
-    EventInfo,
-    HitTable,
-    LocationTable,
-    Profile,
-    SampleTable,
-)
+from prospect.profile.model import ClockTable, HitTable, LocationTable, Profile, SampleTable
+from prospect.profile.run_info import EventInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable

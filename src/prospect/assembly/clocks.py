@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
-    from prospect.profile.model import RunInfo
+    from prospect.profile.run_info import RunInfo
 
 # `Samples.clock` has 8 bits; no recorder of ours has more than a few.
 _MOST_CLOCKS = 64

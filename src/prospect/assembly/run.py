@@ -1,7 +1,7 @@
 """RecordingInfo + record counts → RunInfo: what the report's header says of a run.
 
 Comes in: what the recording says of itself (`abi.recording`) and what was decoded.
-Goes out: `profile.model.RunInfo`. The keys of Prospect's own feature section (`extras`) are
+Goes out: `profile.run_info.RunInfo`. The keys of Prospect's own feature section (`extras`) are
 documented in docs/recording.md; a recording by `perf record` has none of them, and every fact
 is then derived from what perf wrote or left empty.
 """
@@ -24,7 +24,7 @@ from prospect.assembly.extras import (
 )
 from prospect.events.columns import TASK_EXEC, TASK_FORK
 from prospect.events.samples import NO_CPU
-from prospect.profile.model import EventInfo, RunInfo
+from prospect.profile.run_info import EventInfo, RunInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

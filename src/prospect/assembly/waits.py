@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.thread_states import Marks, ThreadStates
     from prospect.events.columns import Events, Switches
-    from prospect.profile.model import RunInfo
+    from prospect.profile.run_info import RunInfo
     from prospect.spaces.world import World
 
 _NS = 1e-9

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from prospect.estimate.variation import Variation
     from prospect.estimate.verdict import Verdict
     from prospect.estimate.work import Work
-    from prospect.profile.model import RunInfo
     from prospect.profile.processes import Detail
+    from prospect.profile.run_info import RunInfo
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from prospect.estimate.clock_sums import Blocks
     from prospect.estimate.ticks import Ticks
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
 
 
 @dataclass(frozen=True)

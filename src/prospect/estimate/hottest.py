@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.design import Design
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
+    from prospect.profile.run_info import EventInfo
 
 
 @dataclass(frozen=True)

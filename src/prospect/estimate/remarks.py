@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from prospect.estimate.compared import ComparedRun
     from prospect.estimate.comparison import ComparedRecording, Comparison
     from prospect.estimate.matching import Labels
-    from prospect.profile.model import RunInfo
     from prospect.profile.processes import Detail
+    from prospect.profile.run_info import RunInfo
 
 _LOAD_TO_TELL = 0.05
 _ALLOWANCE_TO_TELL = 0.005

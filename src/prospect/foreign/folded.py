@@ -16,7 +16,8 @@ from prospect.errors import RecordingError
 from prospect.foreign.stacks import NamedFrames, WeightedStacks, stack_profile
 from prospect.foreign.tables import run_info
 from prospect.profile.frames import object_label
-from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, EventInfo
+from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
+from prospect.profile.run_info import EventInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,8 +23,9 @@ from prospect.foreign.tables import (
 )
 from prospect.profile.builder import NamedAddresses, TableBuilder
 from prospect.profile.call_counts import CallCounts, CountedFunctions
-from prospect.profile.model import KIND_ELF, MODE_USER, EventInfo, HitTable, Profile
+from prospect.profile.model import KIND_ELF, MODE_USER, HitTable, Profile
 from prospect.profile.naming import NameSource
+from prospect.profile.run_info import EventInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

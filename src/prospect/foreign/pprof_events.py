@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import RecordingError
-from prospect.profile.model import EventInfo
+from prospect.profile.run_info import EventInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

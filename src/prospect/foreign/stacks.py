@@ -38,7 +38,8 @@ from prospect.profile.naming import NameSource
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import CauseTable, RunInfo
+    from prospect.profile.model import CauseTable
+    from prospect.profile.run_info import RunInfo
     from prospect.profile.source import LineTable
 
 DEEPEST_STACK = 1 << 13

@@ -14,12 +14,12 @@ from prospect.profile.model import (
     LossTable,
     MappingTable,
     ProcessTable,
-    RunInfo,
     SampleTable,
 )
+from prospect.profile.run_info import RunInfo
 
 if TYPE_CHECKING:
-    from prospect.profile.model import EventInfo
+    from prospect.profile.run_info import EventInfo
 
 _STILL_RUNNING = 2**64 - 1
 

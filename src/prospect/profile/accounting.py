@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
     from prospect.profile.processes import ProcessTotals
+    from prospect.profile.run_info import EventInfo
 
 _STAT = "/proc/stat"
 _RUSAGE = "getrusage"

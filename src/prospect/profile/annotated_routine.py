@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.blocks import Blocks
-    from prospect.profile.model import EventInfo
+    from prospect.profile.run_info import EventInfo
     from prospect.profile.source import CodeTable
 
 _CLOCK_SKID = (
@@ -115,7 +115,7 @@ def annotated_routine(
     rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
     blocks = find_blocks(code, routine)
     hottest = int(parts.hits.argmax()) if parts.hits.any() else -1
-    unmasking = _unmasking(code, rows.start, hottest) if _is_timer(event) else -1
+    unmasking = _unmasking(code, rows.start, hottest) if is_timer(event) else -1
     likely = hottest
     if skid(event):
         likely = -1 if unmasking >= 0 else _instruction_before(code, rows.start, hottest, blocks)
@@ -144,14 +144,34 @@ def skid(event: EventInfo) -> str:
 
     Source: perf-list(1), EVENT MODIFIERS: p asks for precision; of a timer it changes nothing.
     """
-    if _is_timer(event):
+    if is_timer(event):
         return _CLOCK_SKID
     modifiers = event.name.rpartition(":")[2] if ":" in event.name else ""
     return "" if set(modifiers) & {"p", "P"} else _COUNTER_SKID
 
 
-def _is_timer(event: EventInfo) -> bool:
+def is_timer(event: EventInfo) -> bool:
+    """Tell whether a timer took the samples."""
     return event.seconds_per_period > 0
+
+
+def ran_before(code: CodeTable, routine: int, instructions: list[int]) -> list[tuple[int, bool]]:
+    """Say what ran before instructions that have hits: what hits that come late are meant for.
+
+    Args:
+        code: the code table.
+        routine: its row there.
+        instructions: counted from the routine's first.
+
+    Returns:
+        Of each the instruction before, -1 where another may have run; and whether one let a timer's
+        interrupts in there, whose hits then mean no instruction.
+    """
+    start, blocks = int(code.start[routine]), find_blocks(code, routine)
+    return [
+        (_instruction_before(code, start, row, blocks), _unmasking(code, start, row) >= 0)
+        for row in instructions
+    ]
 
 
 def _instruction_before(code: CodeTable, start: int, hottest: int, blocks: Blocks) -> int:

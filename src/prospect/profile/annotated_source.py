@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.annotation import HalfWidths
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
+    from prospect.profile.run_info import EventInfo
     from prospect.profile.source import LineTable
 
 

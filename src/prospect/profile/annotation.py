@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
     from prospect.profile.routine_choice import RoutineChoice
+    from prospect.profile.run_info import EventInfo
     from prospect.profile.source import CodeTable
 
     HalfWidths = Callable[[Profile, int, NDArray[np.int32], int], NDArray[np.float64] | None]

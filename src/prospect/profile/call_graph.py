@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.frames import FrameTable, NamedForest
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
     from prospect.profile.stack_weights import StackSamples
 
 _NS_PER_US = 1000

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from prospect.profile.call_graph import Arcs, CallGraph, FrameTotals
     from prospect.profile.call_tree import CallTree
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
+    from prospect.profile.run_info import EventInfo
     from prospect.profile.stack_weights import StackSamples
 
 TOTALS = "totals"

@@ -29,8 +29,9 @@ from prospect.profile.portions import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import CauseTable, EventInfo, Profile
+    from prospect.profile.model import CauseTable, Profile
     from prospect.profile.processes import ProcessTotals
+    from prospect.profile.run_info import EventInfo
 
 CAUSE_KIND_NAMES = (
     "none",

@@ -15,7 +15,6 @@ import numpy as np
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
     KIND_UNKNOWN,
-    EventInfo,
     FunctionTable,
     LocationTable,
     MappingTable,
@@ -25,6 +24,7 @@ from prospect.profile.model import (
     StackTable,
 )
 from prospect.profile.naming import NameSource
+from prospect.profile.run_info import EventInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
         ObjectTable,
         ProcessTable,
         Profile,
-        RunInfo,
         SampleTable,
         StackTable,
     )
+    from prospect.profile.run_info import RunInfo
 
 _NOTHING = np.empty(0, np.intp)
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.profile.model import ClockTable, RunInfo
+    from prospect.profile.model import ClockTable
+    from prospect.profile.run_info import RunInfo
 
 _Key = TypeVar("_Key", bound="Hashable")
 _NS = 1e-9

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.profile.model import ProcessTable, RunInfo
+    from prospect.profile.model import ProcessTable
+    from prospect.profile.run_info import RunInfo
     from prospect.profile.thread_times import ThreadTimes
 
 ProcessKey = tuple[int, int]

@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.grouping import group_sums
-from prospect.profile.model import (
-    CAUSE_INTERRUPT,
-    CAUSE_SOFTIRQ,
-    MODE_KERNEL,
-    MODE_USER,
-    EventInfo,
-    Profile,
-)
+from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ, MODE_KERNEL, MODE_USER, Profile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.model import ProcessTable
+    from prospect.profile.run_info import EventInfo
 
 PORTION_USER = 0
 PORTION_KERNEL = 1

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
     from prospect.profile.processes import Detail
+    from prospect.profile.run_info import EventInfo
 
 
 def run_notes(

@@ -20,7 +20,8 @@ from prospect.profile.portions import PORTION_KERNEL, event_seconds, hit_portion
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
 
 _NS = 1e-9
 

@@ -40,8 +40,9 @@ from prospect.profile.waits import without_waits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import EventInfo, Profile
+    from prospect.profile.model import Profile
     from prospect.profile.portions import EventHits
+    from prospect.profile.run_info import EventInfo
 
 # Who starts others to do the work, as make does, has less of it than this.
 _SMALL_PART = 0.1

@@ -12,8 +12,9 @@ from builders.runs import run_of
 from prospect.errors import RecordingError, UsageError
 from prospect.estimate.compare import compare
 from prospect.estimate.comparison import CompareOptions
-from prospect.profile.model import EventInfo, LossTable
+from prospect.profile.model import LossTable
 from prospect.profile.naming import NameSource
+from prospect.profile.run_info import EventInfo
 
 
 def rows(table):

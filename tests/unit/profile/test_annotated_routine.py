@@ -5,7 +5,7 @@ import pytest
 
 from builders.annotated import code_table
 from prospect.profile.annotated_routine import InstructionSums, RoutineSums, annotated_routine
-from prospect.profile.model import EventInfo
+from prospect.profile.run_info import EventInfo
 from prospect.profile.source import (
     FLOW_BRANCH,
     FLOW_CALL,

@@ -6,8 +6,8 @@ import pytest
 from builders.annotated import annotated_loop
 from builders.profile import clock_event
 from prospect.profile.annotation import annotation_view
-from prospect.profile.model import EventInfo
 from prospect.profile.routine_choice import RoutineChoice
+from prospect.profile.run_info import EventInfo
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 
 from builders.profile import ProfileBuilder, qsort_profile, rowless_profile, run_info
 from prospect.profile.complete import NO_OBJECT_PATH, NO_PROCESS_NAME, complete
-from prospect.profile.model import EventInfo
 from prospect.profile.naming import NameSource
+from prospect.profile.run_info import EventInfo
 
 
 def test_every_index_becomes_a_row():

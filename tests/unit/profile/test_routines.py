@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from builders.profile import ProfileBuilder, clock_event, run_info
-from prospect.profile.model import EventInfo
 from prospect.profile.portions import event_hits
 from prospect.profile.routines import routine_tables
+from prospect.profile.run_info import EventInfo
 
 
 def _hits(event, rows):

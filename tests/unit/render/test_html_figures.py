@@ -3,7 +3,9 @@
 import io
 import json
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from builders.profile import qsort_profile
@@ -108,6 +110,31 @@ def test_the_tables_are_the_reports(page):
             part = row[portion]
             assert is_time(cells[f"{title} (s)"], part["seconds"], part["error_s"])
         assert int(cells["Hits"]) == sum(row[portion]["hits"] for portion in PORTIONS)
+
+
+def test_events_of_one_name_are_told_apart(open_page):
+    profile = stacks_profile()
+    event = np.arange(len(profile.hits)) % 2
+    twice = replace(
+        profile,
+        run=replace(profile.run, events=profile.run.events[:1] * 2),
+        hits=replace(profile.hits, event=event.astype(np.uint16)),
+    )
+    reported = json.loads(rendered(twice, "json", "4", calls=("totals",)))
+    second, calls = reported["events"][1], reported["calls"][1]
+    browser = open_page(rendered(twice, "html", "4"))
+    browser.execute_script("showEvent(1)")
+    (routines,) = tables_of(browser, "routines")
+    expected = [
+        row["hits"]
+        for process in second["details"]
+        for table in process["routines"].values()
+        for row in table["rows"]
+    ]
+    assert sorted(int(row["Hits"]) for row in routines) == sorted(expected)
+    (totals,) = tables_of(browser, "totals")
+    assert [int(row["Hits"]) for row in totals] == [row["total_hits"] for row in calls["routines"]]
+    assert second != reported["events"][0]
 
 
 def test_kernel_causes_system_calls_and_totals_are_the_reports(page):

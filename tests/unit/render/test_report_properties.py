@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.profile import ProfileBuilder, clock_event, run_info
-from prospect.profile.model import EventInfo
+from prospect.profile.run_info import EventInfo
 from prospect.render.registry import make_renderer
 
 EVENTS = (

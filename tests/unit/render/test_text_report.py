@@ -14,8 +14,9 @@ from builders.profile import (
     rowless_profile,
     run_info,
 )
-from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL, EventInfo
+from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL
 from prospect.profile.naming import NameSource
+from prospect.profile.run_info import EventInfo
 from prospect.render.escape import display_width
 from prospect.render.text.report import TextRenderer
 

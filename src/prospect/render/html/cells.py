@@ -136,7 +136,7 @@ def sample_cells(names: StackNames, event: int) -> SampleCells:
     rows = np.flatnonzero(samples.of_hit(samples.profile.hits.event) == event)
     unsorted, leaf = sample_leaves(names, rows)
     tree = in_preorder(unsorted, ranks(names))
-    keys = [leaf, *sample_contexts(names, rows), _stretches(names, rows)]
+    keys = [leaf, *sample_contexts(names, rows), sample_stretches(names, rows)]
     found, (count, period) = group_sums(keys, (samples.count.take(rows), samples.period.take(rows)))
     finest = _Finest(names, event, tree, subtree_ranges(tree)[1], found, (count, period))
     for doubled, halved in _STEPS:
@@ -178,7 +178,8 @@ def sample_contexts(names: StackNames, rows: NDArray[np.intp]) -> list[NDArray[n
     ]
 
 
-def _stretches(names: StackNames, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+def sample_stretches(names: StackNames, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the shortest stretches of time that samples are in, i64[n]; 0 without times."""
     times = names.samples.time_ns
     if times is None:
         return np.zeros(len(rows), np.int64)

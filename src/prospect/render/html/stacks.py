@@ -18,6 +18,8 @@ from prospect.render.html.cells import sample_cells, stack_names
 from prospect.render.html.columns import ColumnBlock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from prospect.profile.stack_weights import StackSamples
     from prospect.render.html.cells import SampleCells, StackNames
 
@@ -42,7 +44,8 @@ def block_of_events(names: StackNames, cells: dict[int, SampleCells]) -> bytes:
     """Return names, and the cells of events, as one block."""
     block = ColumnBlock()
     shown = [_event(names, event, found, block) for event, found in cells.items()]
-    return block.block({**_names(names, block), "events": shown})
+    reported = _places_in_report(names, cells)
+    return block.block({**_names(names, block), "reported": reported, "events": shown})
 
 
 def block_of_part(names: StackNames, event: int, cells: SampleCells) -> bytes:
@@ -86,6 +89,14 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
         "has_stacks": profile.stacks is not None,
         "first_thread_frame": len(names.frames) + THREADS,
     }
+
+
+def _places_in_report(names: StackNames, events: Iterable[int]) -> list[int]:
+    """Return where the report has each event, -1 for waits; several may have one name."""
+    profile = names.samples.profile
+    present = np.unique(profile.hits.event).tolist()
+    told = [row for row in present if not profile.run.events[row].is_waiting]
+    return [told.index(event) if event in told else -1 for event in events]
 
 
 def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock) -> dict[str, Any]:

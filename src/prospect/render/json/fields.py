@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.row_estimates import RowEstimates
-    from prospect.profile.model import EventInfo
     from prospect.profile.quality import SymbolQuality
     from prospect.profile.routines import RoutineTable
+    from prospect.profile.run_info import EventInfo
     from prospect.profile.stack_quality import StackQuality
     from prospect.profile.view import ReportView
     from prospect.render.event_report import EventReport

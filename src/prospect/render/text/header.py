@@ -14,7 +14,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prospect.profile.model import EventInfo, RunInfo
+    from prospect.profile.run_info import EventInfo, RunInfo
     from prospect.profile.view import ReportView
     from prospect.render.text.style import Style
 

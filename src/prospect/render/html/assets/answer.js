@@ -1,8 +1,12 @@
 // The answer in short: the hottest routine, who calls it, what was waited for, and how sure that is.
 
+const CALLERS = 3; // that are named
+
 function fillAnswer() {
   const rows = currentRoutines();
-  const lines = [startedLine(), hottestLine(rows), callersLine(rows[0]), view.isReported ? kernelLine() : null, ...waitingLines()].filter(Boolean);
+  const lines = (view.isReported
+    ? [startedLine(), hottestLine(rows), callersLine(rows[0]), kernelLine(), ...waitingLines()]
+    : [waitedLine(), ...waitingLines()]).filter(Boolean);
   byId("answer").replaceChildren(make("h2", {}, "In short"), make("ul", {}, ...lines));
   byId("answer").hidden = false;
 }
@@ -19,10 +23,10 @@ function startedLine() {
 function hottestLine(rows) {
   const [first, second] = rows;
   if (!first) return make("li", {}, "No routine passes the thresholds.");
-  const name = make("button.link", { type: "button", onclick: () => chooseRow(first) }, shown(first.label));
+  const name = make("button.link", { type: "button", onclick: () => chooseRow(first) }, brief(first.label));
   const time = view.event.data.has_time ? `${timeText(first.value, first.half, view.digits)} s` : `${countText(first.hits)} hits`;
-  const place = first.process ? `, in ${shown(first.process.trim())}` : "";
-  return make("li", {}, `${view.isReported ? "Hottest routine" : "Most in"}: `, name, ` with ${time} of its own${place} (${shown(fileName(first.object))}). `, surety(first, second));
+  const place = first.process ? `, in ${brief(first.process.trim())}` : "";
+  return make("li", {}, "Hottest routine: ", name, ` with ${time} of its own${place} (${brief(fileName(first.object))}). `, surety(first, second));
 }
 
 /** How sure the first place is. */
@@ -34,8 +38,8 @@ function surety(first, second) {
   const isClose = isOneTable ? second.above === first.label : second.high > first.low;
   const bars = first.isRough ? "rough bars" : "95 %";
   return isClose
-    ? `It cannot be told from the next, ${shown(second.label)}, at ${bars}.`
-    : `It leads the next, ${shown(second.label)}, by more than chance at ${bars}.`;
+    ? `It cannot be told from the next, ${brief(second.label)}, at ${bars}.`
+    : `It leads the next, ${brief(second.label)}, by more than chance at ${bars}.`;
 }
 
 function callersLine(first) {
@@ -43,21 +47,23 @@ function callersLine(first) {
   if (frame < 0 || !view.block.has_stacks) return null;
   const all = weightThrough(view.event, view.sums, (other) => other === frame);
   if (!all) return null;
-  const rows = callersOf(view.event, view.sums, frame).sort((a, b) => b.total - a.total).slice(0, 3);
+  const callers = callersOf(view.event, view.sums, frame).filter((row) => row.hits).sort((a, b) => b.total - a.total);
+  const rows = callers.slice(0, CALLERS);
   // Above the outermost frame stands the thread, which calls nothing.
   const isRoutine = (row) => row.key < view.block.labels.length;
   if (!rows.some(isRoutine)) {
     return make("li", {}, "Who calls it is not known: its call chains have nothing above it. --call-graph dwarf often finds more.");
   }
-  const name = (row) => (isRoutine(row) ? shown(frameNames(view.block, row.key).label) : "callers that are not known");
-  return make("li", {}, `It is called by ${rows.map((row) => `${name(row)} (${shareText(row.total / all, row.hits)})`).join(", ")}.`);
+  const name = (row) => (isRoutine(row) ? brief(frameNames(view.block, row.key).label) : "callers that are not known");
+  const more = callers.length > CALLERS ? `, and ${countText(callers.length - CALLERS)} more` : "";
+  return make("li", {}, `It is called by ${rows.map((row) => `${name(row)} (${shareText(row.total / all, row.hits)} of its time)`).join(", ")}${more}.`);
 }
 
 function kernelLine() {
   const rows = hasCauses() ? reportCauses(view.figures, view.block, view.filter) : selectedCauses(view.event, view.sums);
   const busy = rows.filter((row) => row.kind !== "idle").sort((a, b) => b.hits - a.hits).slice(0, 3);
   if (!busy.length) return null;
-  const parts = busy.map((row) => `${shown(row.label)} ${view.event.data.has_time ? `${timeText(row.value, row.half, view.digits)} s` : countText(row.hits)}`);
+  const parts = busy.map((row) => `${brief(row.label)} ${view.event.data.has_time ? `${timeText(row.value, row.half, view.digits)} s` : countText(row.hits)}`);
   return make("li", {}, `In the kernel mostly: ${parts.join(", ")}.`);
 }
 
@@ -68,20 +74,43 @@ function waitingLines() {
     : [make("li", {}, "What it waited for was not recorded: --off-cpu records that.")];
 }
 
+/** While waits are looked at: what was waited for, and who waited most. */
+function waitedLine() {
+  const most = (rows) => rows.sort((a, b) => b.value - a.value).slice(0, 3).map((row) =>
+    `${brief(row.label)}${row.pid === undefined || row.pid === null ? "" : ` ${row.pid}`} ${fixed(row.value, waitDigits(view.sums.total[0]))} s`).join(", ");
+  const [causes, processes] = [selectedCauses(view.event, view.sums), selectedProcesses(view.event, view.sums)];
+  if (!processes.length) return make("li", {}, "Nobody waited here.");
+  return make("li", {}, `${isRunnable(view.event.data.name) ? "" : `Waits for: ${most(causes)}. `}By process: ${most(processes)}.`);
+}
+
+const waitDigits = (seconds) => (seconds < 0.1 ? 6 : 3);
+const isRunnable = (name) => name === "runnable";
+
 /** Of an event of waits, what was waited for. */
 function offCpuLine(index) {
   const { name } = view.block.events[index];
-  if (view.report.events.some((event) => event.name === name) || index === view.event.index) return null;
+  if (view.block.reported[index] >= 0 || index === view.event.index) return null;
   const event = openEvent(view.block, index);
-  const sums = selected(event, { ...view.filter, span: null, lane: null });
+  const span = spanOfOther(event);
+  const sums = selected(event, { ...view.filter, span });
+  const when = isCut() && !span ? "of the whole interval, " : "";
   if (!sums.total[0]) return null;
-  const digits = sums.total[0] < 0.1 ? 6 : 3;
+  const digits = waitDigits(sums.total[0]);
   const seconds = (value) => `${fixed(value, digits)} s`;
   const look = make("button.link", { type: "button", onclick: () => chooseEvent(index) }, "show where");
-  if (name === "runnable") return make("li", {}, `Ready to run, but without a CPU: ${seconds(sums.total[0])} (`, look, ").");
+  if (isRunnable(name)) return make("li", {}, `Ready to run, but without a CPU: ${seconds(sums.total[0])} (${when}`, look, ").");
   const rows = selectedCauses(event, sums).sort((a, b) => b.value - a.value).slice(0, 3);
-  const parts = rows.map((row) => `${shown(row.label)} ${seconds(row.value)}`);
-  return make("li", {}, `Waits for: ${parts.join(", ")}. ${shown(name[0].toUpperCase() + name.slice(1))} in all ${seconds(sums.total[0])}, threads together (`, look, ").");
+  const parts = rows.map((row) => `${brief(row.label)} ${seconds(row.value)}`);
+  return make("li", {}, `Waits for: ${parts.join(", ")}. ${shown(name[0].toUpperCase() + name.slice(1))} in all ${seconds(sums.total[0])}, threads together (${when}`, look, ").");
+}
+
+/** Whether less than the whole interval is looked at. */
+const isCut = () => Boolean(view.filter.span) || isCloser();
+
+/** The stretches of another event that are the same time; null where it is divided in another way. */
+function spanOfOther(event) {
+  const isAlike = ["begin_ns", "end_ns", "stretches"].every((key) => event.data[key] === view.base.data[key]);
+  return isAlike ? view.filter.span : null;
 }
 
 function chooseEvent(index) {

@@ -3,8 +3,7 @@
 /** Show another event of the recording. */
 function showEvent(index) {
   view.base = openEvent(view.block, index);
-  const { name } = view.base.data;
-  const reported = view.report.events.find((event) => event.name === name);
+  const reported = view.report.events[view.block.reported[index]]; // none for waits
   view.isReported = reported !== undefined;
   view.figures = reported || view.report.events[0];
   const { hits, seconds } = wholeOf(view.figures);

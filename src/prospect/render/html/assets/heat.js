@@ -1,10 +1,11 @@
 // The heat map: how busy each CPU or thread was over time, and the stretch that is looked at.
 
-const LANE = 16;
-const MOST_LANES = 48;
+const MOST_LANES = 48; // of threads
+const [LEAST_HEIGHT, MOST_HEIGHT] = [2, 900]; // of a lane where there are very many; of all of them
+const NAME_HEIGHT = 13;
 const AXIS = 18;
 
-const heat = { canvas: null, lanes: [], label: 0, width: 0, from: -1 };
+const heat = { canvas: null, lanes: [], lane: 0, label: 0, width: 0, from: -1 };
 
 /** Set up the map; without times of samples it stays away. */
 function startHeat() {
@@ -24,25 +25,52 @@ function startHeat() {
 
 function drawHeat() {
   if (!view.base || !view.block.has_times) return;
-  heat.lanes = sortedLanes().slice(0, MOST_LANES);
+  const lanes = sortedLanes();
+  heat.lanes = view.lanes === "cpu" ? lanes : lanes.slice(0, MOST_LANES);
+  heat.lane = laneHeight(heat.lanes.length);
   heat.width = byId("time").clientWidth;
-  heat.label = Math.min(Math.max(heat.width * 0.16, 64), 150);
-  const draw = sizedContext(heat.canvas, heat.width, heat.lanes.length * LANE + AXIS);
+  heat.label = Math.min(Math.max(heat.width * 0.16, view.lanes === "cpu" ? 56 : 120), 150);
+  const draw = sizedContext(heat.canvas, heat.width, heat.lanes.length * heat.lane + AXIS);
   draw.font = "11px system-ui, sans-serif";
   draw.textBaseline = "middle";
   const most = fullWeight();
-  heat.lanes.forEach((row, nth) => drawLane(draw, row, nth * LANE, most));
-  drawAxis(draw, heat.lanes.length * LANE);
+  heat.lanes.forEach((row, nth) => drawLane(draw, row, nth * heat.lane, most));
+  drawNames(draw);
+  drawAxis(draw, heat.lanes.length * heat.lane);
   if (view.filter.span) drawSpan(draw, view.filter.span);
   describeHeat(most);
+  byId("time-note").textContent = [
+    lanes.length > heat.lanes.length && `the busiest ${MOST_LANES} of ${countText(lanes.length)} threads`,
+    !view.isReported && "each wait stands where it began",
+  ].filter(Boolean).join("; ");
 }
+
+/** Few lanes are high enough for a finger, and many still stand on one screen. */
+function laneHeight(lanes) {
+  const room = Math.max(Math.floor(MOST_HEIGHT / (lanes || 1)), LEAST_HEIGHT);
+  return Math.min(room, matchMedia("(pointer: coarse)").matches ? 28 : lanes > 8 ? 16 : 22);
+}
+
+/** Names of lanes, as many as can stand below each other. */
+function drawNames(draw) {
+  const step = Math.ceil(NAME_HEIGHT / heat.lane);
+  const room = Math.floor(heat.label / 6.2);
+  heat.lanes.forEach((row, nth) => {
+    if (nth % step) return;
+    draw.fillStyle = colour(isChosenLane(row) ? "--accent" : "--quiet");
+    const name = shown(laneName(row.lane));
+    draw.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, 2, nth * heat.lane + Math.max(heat.lane, NAME_HEIGHT) / 2);
+  });
+}
+
+const isChosenLane = (row) => Boolean(view.filter.lane) && view.filter.lane.row === row.lane;
 
 /** The map in words, for those who do not see it. */
 function describeHeat(most) {
   const whole = most * view.base.data.stretches || 1;
   const rows = heat.lanes.slice(0, 8).map((row) => `${shown(laneName(row.lane)).trim()} ${Math.round((100 * row.sum) / whole)} %`);
   const span = view.filter.span ? `, ${spanText(view.filter.span)} selected` : "";
-  heat.canvas.setAttribute("aria-label", `Samples by time${span}. How busy: ${rows.join(", ")}. Arrow keys select a stretch.`);
+  heat.canvas.setAttribute("aria-label", `Samples by time${span}. How busy: ${rows.join(", ")}. Left and right select a stretch, up and down a row.`);
 }
 
 function sortedLanes() {
@@ -68,21 +96,20 @@ function laneName(lane) {
 const stretchWidth = () => (heat.width - heat.label) / view.base.data.stretches;
 
 function drawLane(draw, row, y, most) {
-  const isChosen = view.filter.lane && view.filter.lane.row === row.lane;
-  draw.fillStyle = colour(isChosen ? "--accent" : "--quiet");
-  const room = Math.floor(heat.label / 6.2);
-  const name = shown(laneName(row.lane));
-  draw.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, 2, y + LANE / 2);
   const wide = stretchWidth();
+  const high = heat.lane > 4 ? heat.lane - 1 : heat.lane;
   draw.fillStyle = colour("--lane");
-  draw.fillRect(heat.label, y, heat.width - heat.label, LANE - 1);
+  draw.fillRect(heat.label, y, heat.width - heat.label, high);
   draw.fillStyle = colour("--heat");
   row.weights.forEach((weight, stretch) => {
     if (!weight) return;
     draw.globalAlpha = 0.12 + 0.88 * Math.min(weight / most, 1);
-    draw.fillRect(heat.label + stretch * wide, y, wide + 0.3, LANE - 1);
+    draw.fillRect(heat.label + stretch * wide, y, wide + 0.3, high);
   });
   draw.globalAlpha = 1;
+  if (!isChosenLane(row)) return;
+  draw.fillStyle = colour("--accent");
+  draw.fillRect(heat.label - 4, y, 3, high);
 }
 
 function drawAxis(draw, y) {
@@ -106,7 +133,7 @@ function axisStep(least) {
 
 function drawSpan(draw, [first, last]) {
   const wide = stretchWidth();
-  const height = heat.lanes.length * LANE;
+  const height = heat.lanes.length * heat.lane;
   const [x, end] = [heat.label + first * wide, heat.label + (last + 1) * wide];
   draw.fillStyle = colour("--veil");
   draw.fillRect(heat.label, 0, x - heat.label, height);
@@ -131,11 +158,11 @@ function beginSpan(pointer) {
 
 function chooseLane(pointer) {
   const y = pointer.clientY - heat.canvas.getBoundingClientRect().top;
-  const row = heat.lanes[Math.floor(y / LANE)];
-  if (!row) return;
-  const lane = view.filter.lane;
-  refilter({ lane: lane && lane.row === row.lane ? null : { kind: view.lanes, row: row.lane } });
+  const row = heat.lanes[Math.floor(y / heat.lane)];
+  if (row) filterLane(isChosenLane(row) ? null : row);
 }
+
+const filterLane = (row) => refilter({ lane: row && { kind: view.lanes, row: row.lane } });
 
 function widenSpan(pointer) {
   const at = Math.max(stretchAt(pointer), 0);
@@ -152,8 +179,21 @@ function endSpan(pointer) {
   heat.from = -1;
 }
 
-/** Arrows move the stretch, with Shift they move its end. */
+/** The row above or below the chosen one; beyond the first none is chosen. */
+function moveLane(step) {
+  const at = heat.lanes.findIndex(isChosenLane) + step;
+  if (at < heat.lanes.length) filterLane(heat.lanes[at] || null);
+}
+
+/** Arrows move the stretch, with Shift they move its end; up and down choose a row. */
 function moveSpan(event) {
+  const rows = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (rows) {
+    event.preventDefault();
+    event.stopPropagation();
+    moveLane(rows);
+    return;
+  }
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!step) return;
   event.preventDefault();

@@ -2,10 +2,14 @@
 
 const KIND_HUES = [[6, 46], [205, 30], [168, 24], [96, 24]]; // user, kernel, inlined, JIT code
 
+const KIND_NAMES = ["user", "kernel", "inlined", "JIT"];
+const DARK_LIGHTNESS = 27; // of 100, least; at most 6 more: text on it has WCAG's contrast
+
 const reportLook = {
   colours: [],
   renew() {
     this.colours = [];
+    showKinds();
   },
   fill(row) {
     const frame = view.event.frame[row];
@@ -22,13 +26,29 @@ const reportLook = {
   },
 };
 
+/** Say what the colours mean of the kinds of code that there are. */
+function showKinds() {
+  const { frame_kind: kinds, first_thread_frame: threads } = view.block;
+  const shownKinds = new Set();
+  for (let frame = 0; frame < threads - 2; frame++) shownKinds.add(kinds[frame]);
+  const items = [...shownKinds].sort((a, b) => a - b).map((kind) => {
+    const mark = make("i");
+    const [hue, range] = KIND_HUES[kind];
+    const isDark = document.documentElement.dataset.theme === "dark";
+    mark.style.background = hexColour(hue + range / 2, isDark ? 48 : 72, isDark ? DARK_LIGHTNESS + 2 : 75);
+    return make("span", {}, mark, ` ${KIND_NAMES[kind]}`);
+  });
+  const thread = make("i.thread");
+  byId("kinds").replaceChildren(...items, make("span", {}, thread, " thread"));
+}
+
 function frameColour(frame) {
   const { block } = view;
   if (frame >= block.first_thread_frame - 2) return colour("--thread");
   const isDark = document.documentElement.dataset.theme === "dark";
   const [hue, range] = KIND_HUES[block.frame_kind[frame]];
   const seed = hashOf(labelOfFrame(frame));
-  const light = isDark ? 30 + (seed % 9) : 70 + (seed % 11);
+  const light = isDark ? DARK_LIGHTNESS + (seed % 7) : 70 + (seed % 11);
   return hexColour(hue + (seed >>> 8) % range, isDark ? 48 : 72, light);
 }
 

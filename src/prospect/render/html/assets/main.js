@@ -32,7 +32,7 @@ function showRun(run) {
 
 function fillControls() {
   const { events, processes } = view.block;
-  byId("event").replaceChildren(...events.map((event, i) => make("option", { value: String(i) }, shown(event.name))));
+  byId("event").replaceChildren(...events.map((event, i) => make("option", { value: String(i) }, shown(event.name) + (WAITS[event.name] || ""))));
   byId("event-label").hidden = events.length < 2;
   byId("event").addEventListener("change", (event) => showEvent(Number(event.target.value)));
   const scopes = { all: "all processes" };
@@ -63,6 +63,9 @@ function setScope(scope, process) {
   refilter({ scope, process });
 }
 
+/** What events of waits are about. */
+const WAITS = { blocked: " (waiting)", runnable: " (without a CPU)" };
+
 /** Say what is selected, and how much that is. */
 function showSelection() {
   const { span, lane } = view.filter;
@@ -71,6 +74,7 @@ function showSelection() {
     view.filter.scope === "process" && shown(view.block.processes[view.filter.process].slice(0, 2).join(" ")),
   ].filter(Boolean);
   byId("selection").hidden = !parts.length;
+  const kind = !view.event.data.has_time ? "" : view.isReported ? " of CPU time" : " of waits that began then";
   byId("selection-text").textContent =
-    `Only ${parts.join(", ")}: ${weightText(view.sums.total[0], view.sums.totalHits[0])}`;
+    `Only ${parts.join(", ")}: ${weightText(view.sums.total[0], view.sums.totalHits[0])}${kind}`;
 }

@@ -6,6 +6,9 @@
  * @param {function} start called with their bytes, in this order
  */
 async function openPage(names, start) {
+  byId("state").textContent = "Opening …";
+  byId("controls").hidden = false;
+  startPrinting();
   setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   try {
     start(...(await Promise.all(names.map(unpacked))));
@@ -34,6 +37,17 @@ function startHead(title, warnings) {
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   tell("theme");
+}
+
+/** On paper the page is light. */
+function startPrinting() {
+  let before = "light";
+  addEventListener("beforeprint", () => {
+    before = document.documentElement.dataset.theme;
+    setTheme("light");
+    if (view.event) drawFlame();
+  });
+  addEventListener("afterprint", () => setTheme(before));
 }
 
 const changeTheme = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");

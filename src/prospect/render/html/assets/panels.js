@@ -47,13 +47,13 @@ function originNote(isReport) {
 
 /** What shares and marks refer to, where rows of several tables of the report stand in one. */
 const ranksNote = () => (isDetailed()
-  ? "In the report, user, kernel and interrupt routines of a process are tables of their own: Share is of that table, = cannot be told from the row above it there."
+  ? "In the report, user, kernel and interrupt routines of a process are tables of their own: Share there is of that table, = cannot be told from the row above it there."
   : "");
 
 /** Columns of time and hits that most tables share. */
 function timeColumns(rows, title = "Time (s)", shareHint = "") {
   const most = mostOf(rows);
-  const time = number(title, (row) => row.value, (row) => barCell(row, most), "95 % interval as a whisker");
+  const time = { ...number(title, (row) => row.value, (row) => barCell(row, most), "95 % interval as a whisker"), isMain: true };
   const hits = number("Hits", (row) => row.hits, (row) => countText(row.hits));
   const share = number("Share", (row) => row.share, (row) =>
     (row.share === undefined ? "" : shareText(row.share, row.allHits ?? row.hits)), shareHint);
@@ -70,13 +70,20 @@ function routinesPanel() {
   const rows = currentRoutines();
   const columns = [
     { title: "", value: (row) => row.above, cell: markCell, hint: "= like the row above, ! in step" },
-    { ...text("Routine", (row) => row.label), cell: (row) => make("b", {}, shown(row.label)) },
-    ...timeColumns(rows, "Self (s)", "of this part of this process"),
-    ...(isDetailed() ? [text("In", (row) => row.portion), text("Process", (row) => row.process)] : []),
+    { ...text("Routine", (row) => row.label), cell: (row) => make("b", { title: shown(row.label) }, shown(row.label)) },
+    ...(isDetailed() ? partColumns(rows) : timeColumns(rows, "Self (s)")),
     path("Object", (row) => row.object),
   ];
   const left = rows.length ? "" : "No routine passes the thresholds. ";
   return [originNote(isDetailed()), make("p.quiet", {}, left || ranksNote()), sortableTable("Routines by their own time", columns, rows, chooseRow)];
+}
+
+/** Columns of rows whose share is of a part of their process: it stands behind the name of that. */
+function partColumns(rows) {
+  const columns = timeColumns(rows, "Self (s)");
+  const [share] = columns.splice(columns.findIndex((column) => column.title === "Share"), 1);
+  const there = { ...share, title: "Share there", hint: "of the time of this process in this mode" };
+  return [...columns, text("In", (row) => row.portion), text("Process", (row) => row.process), there];
 }
 
 /** Choose the routine of a row, and move to where it has most time. */
@@ -107,7 +114,8 @@ function processesPanel() {
     text("Parent", (row) => row.parent),
   ];
   const choose = (row) => row.row >= 0 && setScope("process", row.row);
-  return [originNote(isWhole()), sortableTable("Processes; choose one to look at it alone", columns, rows, choose)];
+  const shares = isWhole() ? "Share is of all that was sampled, idle CPUs with it." : "";
+  return [originNote(isWhole()), make("p.quiet", {}, shares), sortableTable("Processes; choose one to look at it alone", columns, rows, choose)];
 }
 
 function processRow(row) {
@@ -140,18 +148,21 @@ function syscallsPanel() {
     label: row.name, value: row.seconds, half: row.error_s, low: null, high: null,
     share: row.share, hits: row.hits, calls: row.calls, inside: row.inside_s, mean: row.mean_s,
   }));
-  const optional = (title, key, digits) => number(title, (row) => row[key], (row) =>
-    (row[key] === null ? "-" : digits ? row[key].toFixed(digits) : countText(row[key])));
+  const isCounted = rows.some((row) => row.calls !== null);
+  const optional = (title, key, digits) => (isCounted ? [number(title, (row) => row[key], (row) =>
+    (row[key] === null ? "-" : digits ? row[key].toFixed(digits) : countText(row[key])))] : []);
   const columns = [
     text("System call", (row) => row.label), ...timeColumns(rows, "CPU (s)"),
-    optional("Calls", "calls", 0), optional("Inside, with waiting (s)", "inside", 6), optional("Mean (s)", "mean", 9),
+    ...optional("Calls", "calls", 0), ...optional("Inside, with waiting (s)", "inside", 6), ...optional("Mean (s)", "mean", 9),
   ];
-  return [make("p.quiet", {}, "Of the whole system and the whole interval."),
+  const counted = isCounted ? "" : " Calls were not counted: --count-syscalls counts them, and the time inside.";
+  return [make("p.quiet", {}, `Of the whole system and the whole interval.${counted}`),
     sortableTable("System calls", columns, rows, null)];
 }
 
 function totalsPanel() {
-  const event = view.report.calls.find((calls) => calls.name === view.figures.name);
+  const [found, events] = [view.report.calls, view.report.events].map((all) => all.filter((event) => event.name === view.figures.name));
+  const event = found.length === events.length ? found[events.indexOf(view.figures)] : null; // several may have one name
   const rows = (event ? event.routines : []).map((row) => ({
     label: row.name, object: row.object, hits: row.total_hits, value: row.total_s, share: row.total_hits / event.hits,
     half: row.total_half_width_s, low: row.total_s - row.total_half_width_s, high: row.total_s + row.total_half_width_s,

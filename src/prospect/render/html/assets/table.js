@@ -1,4 +1,7 @@
 // Sortable tables whose times have error bars drawn as whiskers.
+//
+// On a narrow screen `page.css` stacks the cells of a row: its name, its time, and then the others,
+// each with its title. Roles are said, since a table whose display is another loses its own.
 
 const ROWS_AT_FIRST = 60;
 const CALLS_AT_FIRST = 12;
@@ -10,17 +13,19 @@ const number = (title, value, cell, hint) => ({ title, value, cell, hint, isNumb
 /**
  * Make a table.
  * @param {string} caption what it shows
- * @param {object[]} columns: `title`; `value(row)` sorts, `cell(row)` is shown; `isNumber`
+ * @param {object[]} columns: `title`; `value(row)` sorts, `cell(row)` is shown; `isNumber`; `isName`
+ *   says which row it is (else the first with text does), `isMain` comes next to that
  * @param {object[]} rows in the order of the report
  * @param {function} choose called with the row that is clicked or entered, or null
  * @param {number} most rows that are shown at first
  */
 function sortableTable(caption, columns, rows, choose, most = ROWS_AT_FIRST) {
   const state = { sorted: null, isDescending: true, most };
-  const body = make("tbody");
+  const body = make("tbody", { role: "rowgroup" });
   const more = make("button.more", { type: "button" });
   const heads = columns.map((column) => headOf(column, () => sortBy(column)));
-  const table = make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, ...heads)), body);
+  const head = make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, ...heads));
+  const table = make("table", { role: choose ? "grid" : "table", "aria-label": caption }, make("caption", {}, caption), head, body);
   more.onclick = () => {
     state.most = Infinity;
     fill();
@@ -39,6 +44,7 @@ function sortableTable(caption, columns, rows, choose, most = ROWS_AT_FIRST) {
   function fill() {
     const order = state.sorted ? sortedRows(rows, state.sorted, state.isDescending) : rows;
     body.replaceChildren(...order.slice(0, state.most).map((row) => rowElement(row, columns, choose)));
+    if (choose && body.firstChild) body.firstChild.tabIndex = 0;
     more.hidden = order.length <= state.most;
     more.textContent = `Show all ${countText(order.length)} rows`;
   }
@@ -51,7 +57,7 @@ function sortableTable(caption, columns, rows, choose, most = ROWS_AT_FIRST) {
 
 function headOf(column, sort) {
   const button = make("button", { type: "button", onclick: sort, title: column.hint || "" }, column.title);
-  const head = make(column.isNumber ? "th.number" : "th", { scope: "col" }, button);
+  const head = make(column.isNumber ? "th.number" : "th", { scope: "col", role: "columnheader" }, button);
   head.setAttribute("aria-sort", "none");
   return head;
 }
@@ -65,11 +71,16 @@ function sortedRows(rows, column, isDescending) {
 }
 
 function rowElement(row, columns, choose) {
+  const name = columns.find((column) => column.isName) || columns.find((column) => column.title && !column.isNumber);
+  const role = choose ? "gridcell" : "cell";
   const cells = columns.map((column) => {
     const shownCell = column.cell ? column.cell(row) : column.value(row);
-    return make(column.isNumber ? "td.number" : column.isPath ? "td.path" : "td", {}, shownCell ?? "");
+    const kind = column.isNumber ? ".number" : column.isPath ? ".path" : "";
+    const rank = column === name ? ".name" : column.isMain ? ".main" : "";
+    return make(`td${kind}${rank}`, { role, "data-title": column.title }, shownCell ?? "");
   });
-  const element = make("tr", { tabIndex: choose ? 0 : -1 }, ...cells);
+  // One of the rows takes part in Tab's round: arrows lead to the others.
+  const element = choose ? make("tr.choice", { role: "row", tabIndex: -1 }, ...cells) : make("tr", { role: "row" }, ...cells);
   if (choose) {
     element.addEventListener("click", () => choose(row));
     element.addEventListener("keydown", (event) => {
@@ -80,12 +91,20 @@ function rowElement(row, columns, choose) {
 }
 
 function moveInTable(event) {
-  const row = event.target.closest("tr");
-  const next = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
-  if (!row || !next) return;
+  const row = event.target.closest("tr.choice");
+  if (!row) return;
+  const rows = row.parentElement;
+  const next = {
+    ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling,
+    Home: rows.firstElementChild, End: rows.lastElementChild,
+  }[event.key];
+  if (next === undefined) return;
   event.preventDefault();
   event.stopPropagation();
-  row[next]?.focus();
+  if (!next) return;
+  row.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
 }
 
 /** The cell of a time: the figure, its bar as long as its part of the most, and its whisker. */
@@ -121,7 +140,7 @@ function markCell(row) {
     const title = "runs in step with a clock: the time may be off by more";
     marks.push(make("abbr.step", { title, "aria-label": title }, "!"));
   }
-  return make("span", {}, ...marks);
+  return marks.length ? make("span", {}, ...marks) : "";
 }
 
 const sentences = (title, lines) => make("div", {}, make("h3", {}, title),

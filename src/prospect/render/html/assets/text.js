@@ -1,5 +1,7 @@
 // Figures and names → text, as the text report has them.
 
+const LONGEST_BRIEF = 80; // characters
+
 /** Names that others chose, without characters that turn or hide what stands around them. */
 function shown(name) {
   return name.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (char) => {
@@ -9,6 +11,12 @@ function shown(name) {
     if (code < 0x100) return `\\x${code.toString(16).padStart(2, "0")}`;
     return `\\u{${code.toString(16)}}`;
   });
+}
+
+/** A name for a sentence: of a long one its begin and its end. */
+function brief(name) {
+  const whole = shown(name);
+  return whole.length > LONGEST_BRIEF ? `${whole.slice(0, LONGEST_BRIEF - 26)}…${whole.slice(-25)}` : whole;
 }
 
 const fileName = (path) => path.slice(path.lastIndexOf("/") + 1) || path;

@@ -20,7 +20,7 @@ function blockerColumns(rows) {
   const all = rows.reduce((sum, row) => sum + row.seconds, 0) || 1;
   return [
     { ...text("What", (row) => row.name), cell: (row) => make("b", {}, shown(row.name)) },
-    waitSeconds("Blocked (s)", "seconds"),
+    { ...waitSeconds("Blocked (s)", "seconds"), isMain: true },
     number("Share", (row) => row.seconds, (row) => `${fixed((row.seconds / all) * 100, 1)} %`),
     waitCount("Waits", "waits"), waitSeconds("Longest (s)", "longest_s"),
   ];
@@ -39,7 +39,7 @@ function threadColumns(rows) {
 }
 
 const stackColumns = () => [
-  waitSeconds("Blocked (s)", "seconds"), waitCount("Waits", "waits"), waitSeconds("Longest (s)", "longest_s"),
+  { ...waitSeconds("Blocked (s)", "seconds"), isMain: true }, waitCount("Waits", "waits"), waitSeconds("Longest (s)", "longest_s"),
   { ...text("Stack", stackText), cell: (row) => make("span.stack", {}, shown(stackText(row))) },
 ];
 

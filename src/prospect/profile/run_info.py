@@ -1,0 +1,70 @@
+"""What a recording says of itself as a whole: who recorded what, where, when, and which events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class EventInfo:
+    """An event of the run and how its periods become time.
+
+    `clocks` is how many clocks of its bank count the same time: each sample is worth its period
+    divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 where a period is not
+    time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where there is no rate).
+    `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
+    `is_waiting`: each sample is a wait off the CPU, and its period how long that was: exact.
+    """
+
+    name: str
+    seconds_per_period: float
+    seconds_per_hit: float
+    frequency_hz: float
+    excludes_kernel: bool = False
+    clocks: int = 1
+    is_waiting: bool = False
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """The header of a report: who recorded what, where, when and how.
+
+    Attributes:
+        command: COMMAND and its arguments, empty where the recording is not of a command.
+        recorder: "prospect 0.1.0" or "perf 6.1".
+        recorder_command_line: the recorder's own command line.
+        wall_seconds: length of the interval.
+        begin_ns, end_ns: the interval on the samples' clock; 0 where unknown.
+        cpus: CPUs that were sampled.
+        limits: a sentence for each thing that this run could not see and how to get it.
+        statistics: Prospect's counters by name (docs/report.md), as far as they exist.
+        accounting: the kernel's own books of the interval, in seconds, under flat names.
+        cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
+        has_user_callers: whether samples were to tell who called in user space.
+    """
+
+    origin: str
+    command: tuple[str, ...]
+    recorder: str
+    recorder_command_line: tuple[str, ...]
+    hostname: str
+    os_release: str
+    uname: str
+    arch: str
+    cpu_description: str
+    cpu_mhz: float
+    cpus: int
+    started_at: float
+    wall_seconds: float
+    system_wide: bool
+    clock: str
+    events: tuple[EventInfo, ...]
+    begin_ns: int = 0
+    end_ns: int = 0
+    limits: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+    statistics: dict[str, int] = field(default_factory=dict)
+    accounting: dict[str, Any] = field(default_factory=dict)
+    cpu_accounting: dict[int, dict[str, float]] = field(default_factory=dict)
+    has_user_callers: bool = False
