@@ -6,30 +6,23 @@ annotated source files. Documented in docs/python.md and docs/annotate.md.
 
 from __future__ import annotations
 
-import io
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from prospect.annotation import AnnotateOptions
 from prospect.annotation import annotate as annotate_recording
 from prospect.errors import UsageError
 from prospect.lines.source_files import SourcePlaces
-from prospect.outputs import ReportFile
 from prospect.pipeline import PipelineOptions
 from prospect.profile.routine_choice import RoutineChoice
+from prospect.returned_report import as_text, returned_report
 from prospect.source_annotation import SourceOptions, annotate_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import BinaryIO
+    from collections.abc import Sequence
 
     from prospect.announcing import Announce
-
-
-class _Written(Protocol):
-    """Who writes an answer to a file that is open."""
-
-    def __call__(self, out: BinaryIO, /) -> None: ...
+    from prospect.returned_report import Written
 
 
 def annotate(  # noqa: PLR0913 - a keyword for each option of the command line
@@ -120,32 +113,18 @@ def annotate(  # noqa: PLR0913 - a keyword for each option of the command line
             format,
             naming=naming,
         )
-        return _answer(output, lambda: _instructions(os.fsdecode(path), instructions))
+        return as_text(
+            returned_report(output, lambda: _instructions(os.fsdecode(path), instructions))
+        )
     places = SourcePlaces(tuple(search_dirs), tuple(base_dirs))
     patterns = tuple(include_files), tuple(exclude_files)
     options = SourceOptions(what, choice.detail, places, *patterns, whole, format, naming=naming)
     if output_dir:
         return annotate_sources(os.fsdecode(path), options).write_tree(output_dir)
-    return _answer(output, lambda: annotate_sources(os.fsdecode(path), options).render)
+    report = returned_report(output, lambda: annotate_sources(os.fsdecode(path), options).render)
+    return as_text(report)
 
 
-def _instructions(path: str, options: AnnotateOptions) -> _Written:
+def _instructions(path: str, options: AnnotateOptions) -> Written:
     view, renderer = annotate_recording(path, options)
     return lambda out: renderer.render(view, out)
-
-
-def _answer(output: str, make: Callable[[], _Written]) -> str:
-    """Return what is written, and put it in a file as well; "" for none.
-
-    The file is opened first: where that fails, nothing was computed in vain.
-    """
-    target = ReportFile(output) if output else None
-    text = io.BytesIO()
-    try:
-        make()(text)
-        if target:
-            target.put(lambda out: out.write(text.getvalue()))
-    finally:
-        if target:
-            target.close()
-    return text.getvalue().decode(errors="backslashreplace")

@@ -7,11 +7,11 @@ Documented in docs/python.md.
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import sys
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prospect import outputs
@@ -19,6 +19,7 @@ from prospect.errors import ProspectError, UsageError
 from prospect.pipeline import PipelineOptions
 from prospect.profile import model, tables
 from prospect.reading import read_profile
+from prospect.returned_report import as_text, returned_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,28 +90,20 @@ class Profile(model.Profile):
         """
         from prospect.render.registry import make_renderer
 
-        target = outputs.ReportFile(output) if output else None
-        try:
-            renderer = make_renderer(
-                format,
-                detail=str(detail),
-                user_threshold_s=user_threshold_s,
-                kernel_threshold_s=kernel_threshold_s,
-                disassemble=disassemble,
-                inline=inline,
-                lines=lines,
-                calls=tuple(calls),
-            )
-            if renderer.is_binary and not target:
-                raise UsageError(f"{format} is no text: name a file as output")
-            text = io.BytesIO()
-            renderer.render(self, text)
-            if target:
-                target.put(lambda out: out.write(text.getvalue()))
-        finally:
-            if target:
-                target.close()
-        return "" if renderer.is_binary else text.getvalue().decode(errors="backslashreplace")
+        renderer = make_renderer(
+            format,
+            detail=str(detail),
+            user_threshold_s=user_threshold_s,
+            kernel_threshold_s=kernel_threshold_s,
+            disassemble=disassemble,
+            inline=inline,
+            lines=lines,
+            calls=tuple(calls),
+        )
+        if renderer.is_binary and not output:
+            raise UsageError(f"{format} is no text: name a file as output")
+        report = returned_report(output, lambda: partial(renderer.render, self))
+        return "" if renderer.is_binary else as_text(report)
 
     def to_arrow(self, table: str = "hits") -> Any:
         """Return one of the tables as a `pyarrow.Table`.

@@ -6,14 +6,12 @@ the renderer of the chosen format. The command line and the Python interface sha
 
 from __future__ import annotations
 
-import io
 import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
 from prospect.estimate.calls import estimate_calls
-from prospect.outputs import ReportFile
 from prospect.pipeline import PipelineOptions
 from prospect.profile.call_shares import call_shares, has_call_shares
 from prospect.profile.calls_view import SECTIONS, TOTALS, CallsChoice, calls_view
@@ -24,6 +22,7 @@ from prospect.render.json.call_shares import JsonCallShares
 from prospect.render.json.calls import JsonCalls
 from prospect.render.text.call_shares import TextCallShares
 from prospect.render.text.calls import TextCalls
+from prospect.returned_report import as_text, returned_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,15 +176,5 @@ def calls(  # noqa: PLR0913 - a keyword for each option of the command line
         announce=announce,
     )
     choice = CallsChoice(samples, tuple(sections), callers_of, rows, share)
-    target = ReportFile(output) if output else None
-    try:
-        options = CallsOptions(choice, format, naming=naming)
-        write = examine_calls(os.fsdecode(path), options)
-        text = io.BytesIO()
-        write(text)
-        if target:
-            target.put(write)
-        return text.getvalue().decode()
-    finally:
-        if target:
-            target.close()
+    options = CallsOptions(choice, format, naming=naming)
+    return as_text(returned_report(output, lambda: examine_calls(os.fsdecode(path), options)))

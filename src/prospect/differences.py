@@ -5,14 +5,14 @@ Every option of ``prospect diff`` is a keyword here. Documented in docs/python.m
 
 from __future__ import annotations
 
-import io
 import os
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect import api, outputs
+from prospect import api
 from prospect.announcing import silent
 from prospect.errors import UsageError
 from prospect.estimate import comparison as model
@@ -20,6 +20,7 @@ from prospect.estimate.compare import compare
 from prospect.profile.model import Profile
 from prospect.profile.portions import PORTION_NAMES
 from prospect.profile.tables import as_unicode
+from prospect.returned_report import as_text, returned_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,15 +83,8 @@ class Difference(model.Comparison):
         """
         from prospect.render.diff_registry import make_diff_renderer
 
-        text = io.BytesIO()
-        make_diff_renderer(format, rows=rows).render(self, text)
-        if output:
-            target = outputs.ReportFile(output)
-            try:
-                target.put(lambda out: out.write(text.getvalue()))
-            finally:
-                target.close()
-        return text.getvalue().decode(errors="backslashreplace")
+        renderer = make_diff_renderer(format, rows=rows)
+        return as_text(returned_report(output, lambda: partial(renderer.render, self)))
 
     def __repr__(self) -> str:
         before, after = self.total.mean[0].tolist() if len(self.total) else (0.0, 0.0)
