@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
+
+# A shell without job control lets what it starts behind a `&` ignore it, and all that these start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _MAX_SAMPLE_RATE = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 _CPU_TIME_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
