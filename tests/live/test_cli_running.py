@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import prospect as library
+from builders.waiting import wait_for
 from prospect.perfdata.reader import open_recording
 
 pytestmark = pytest.mark.live
@@ -37,13 +38,6 @@ def run(*arguments, **keywords):
 
 def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
-
-
-def wait_for(path: Path, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -108,7 +102,7 @@ def test_a_signal_ends_the_interval_and_the_report_is_there(here, number):
     process = subprocess.Popen(
         [*PROSPECT, "-f", "out", "sh", "-c", "touch started; sleep 60"], start_new_session=True
     )
-    wait_for(here / "started")
+    wait_for((here / "started").exists)
     process.send_signal(number)
     assert process.wait(30) == 128 + number
     assert "Statistics of Run" in (here / "out").read_text()
@@ -119,7 +113,7 @@ def test_control_c_on_a_terminal_ends_the_command_and_gives_the_report(here):
     child, terminal = pty.fork()
     if child == 0:
         os.execv(PROSPECT[0], [*PROSPECT, "-f", "out", "sh", "-c", "touch started; sleep 60"])
-    wait_for(here / "started")
+    wait_for((here / "started").exists)
     os.write(terminal, b"\x03")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
     os.close(terminal)
@@ -129,7 +123,7 @@ def test_control_c_on_a_terminal_ends_the_command_and_gives_the_report(here):
 def test_a_killed_prospect_leaves_a_readable_recording_and_nothing_else(here):
     command = ["sh", "-c", f"echo $$ >pid; touch started; while :; do {BURN}; done"]
     process = subprocess.Popen([*PROSPECT, "-M10", "-f", "out", "--save", "run.data", *command])
-    wait_for(here / "started")
+    wait_for((here / "started").exists)
     time.sleep(1.0)
     process.kill()
     process.wait(30)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 import prospect
 from builders.recordings import PROSPECT, build_program, run_as_another_user
+from builders.waiting import wait_for
 from prospect.estimate.call_counts import call_figures
 from prospect.profile.complete import complete
 
@@ -162,15 +162,6 @@ def test_probes_end_with_a_recorder_that_is_killed(tmp_path, rates):
         recorder.wait()
         if command:
             os.kill(command, signal.SIGKILL)
-
-
-def wait_for(condition):
-    """Return what the condition gives once that is true, within 20 seconds."""
-    for _ in range(2000):
-        if found := condition():
-            return found
-        time.sleep(0.01)
-    raise AssertionError(condition)
 
 
 def child_running(pid, program):

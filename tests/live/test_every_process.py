@@ -14,6 +14,7 @@ import pytest
 
 import prospect
 from builders.recordings import PROGRAMS, PROSPECT, build_program, hits_by, profile_of, record
+from builders.waiting import wait_for
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
 from prospect.symbols.image_files import find_image
@@ -51,13 +52,6 @@ def home(tmp_path, monkeypatch):
     """A home directory of its own: perf may have kept copies of binaries in the usual one."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path / "home"
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def user_hits(profile, process):

@@ -14,6 +14,7 @@ import pytest
 
 import prospect
 from builders.recordings import build_program, hits_by, profile_of, record
+from builders.waiting import wait_for
 
 pytestmark = pytest.mark.live
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -56,12 +57,8 @@ def background(tmp_path):
 
 
 def wait_for_exec(pid, name):
-    for _ in range(1000):
-        if Path(f"/proc/{pid}/comm").read_bytes() == name + b"\n":
-            time.sleep(0.05)  # its libraries
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{name!r} did not start")
+    wait_for(lambda: Path(f"/proc/{pid}/comm").read_bytes() == name + b"\n")
+    time.sleep(0.05)  # its libraries
 
 
 @pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",), ("-no-pie",)])

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.assembly.clocks import clock_of_id
@@ -202,7 +203,8 @@ def record_with_cpu_1_away(path, *options):
     child = subprocess.Popen([*line, "-o", str(path), *busy(2.5)])
     moments = []
     try:
-        time.sleep(0.5)
+        wait_until_it_watches(child.pid)
+        time.sleep(0.3)
         moments.append(time.monotonic_ns())
         ONLINE.write_text("0")
         moments.append(time.monotonic_ns())

@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from builders.waiting import wait_for
 from prospect.errors import CommandError
 from prospect.recording import record
 from prospect.recording_events import RecordOptions
@@ -185,9 +185,14 @@ def test_killed_command_ends_the_recording(tmp_path):
 
 def wait_for_child(parent, comm):
     """Return the pid of the child once it executes `comm`."""
-    for _ in range(1000):
-        for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-            if Path(f"/proc/{pid}/comm").read_text().strip() == comm:
-                return int(pid)
-        time.sleep(0.01)
-    raise AssertionError(f"{comm} did not start")
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    return wait_for(
+        lambda: next(
+            (
+                int(pid)
+                for pid in children.read_text().split()
+                if Path(f"/proc/{pid}/comm").read_text().strip() == comm
+            ),
+            None,
+        )
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.errors import RecordingError, UsageError
 from prospect.events.decode import decode
@@ -183,7 +184,8 @@ def test_stopped_recorder_loses_samples_and_counts_them(tmp_path):
     rate_hz = 20_000
     line = [sys.executable, "-m", "prospect", "record", "-H", str(rate_hz), "--clocks=4", "-o"]
     child = subprocess.Popen([*line, str(tmp_path / "r"), *busy(6.5)])
-    time.sleep(0.7)
+    wait_until_it_watches(child.pid)
+    time.sleep(0.3)
     child.send_signal(signal.SIGSTOP)
     time.sleep(5.0)  # the rings hold about three seconds
     child.send_signal(signal.SIGCONT)

@@ -17,6 +17,7 @@ import pytest
 
 import prospect
 from builders.recordings import PROSPECT, build_program
+from builders.waiting import wait_until_it_watches
 
 pytestmark = pytest.mark.live
 
@@ -183,7 +184,8 @@ sum(range(3000000))
 def test_a_signal_ends_the_watching_of_a_system():
     line = [*PROSPECT, "stat", "-V", "4", "--event", "cs", "--format", "csv"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as ran:
-        time.sleep(1.0)  # a signal before it watches ends it as any program
+        wait_until_it_watches(ran.pid)  # a signal before that ends it as any program
+        time.sleep(0.3)
         ran.send_signal(signal.SIGINT)
         out = ran.stdout.read()
         assert ran.wait(20) == 0

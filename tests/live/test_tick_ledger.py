@@ -17,6 +17,7 @@ import pytest
 
 import prospect
 from builders.recordings import prospect_by_timer
+from builders.waiting import wait_until_it_watches
 from prospect.estimate.agreement import agreements
 from prospect.estimate.ledger import tick_ledger
 from prospect.profile.view import report_view
@@ -93,7 +94,8 @@ def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
     child = recorder(
         tmp_path / "r", *burners(os.cpu_count(), 3.0), rate_hz=2000, ring_bytes=SMALL_RING_BYTES
     )
-    time.sleep(0.7)
+    wait_until_it_watches(child.pid)
+    time.sleep(0.4)
     child.send_signal(signal.SIGSTOP)
     time.sleep(2.0)
     child.send_signal(signal.SIGCONT)
@@ -110,7 +112,8 @@ def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
 def test_books_balance_with_a_cpu_off_line_for_a_while(tmp_path):
     child = recorder(tmp_path / "r", *burners(os.cpu_count(), 2.0))
     try:
-        time.sleep(0.6)
+        wait_until_it_watches(child.pid)
+        time.sleep(0.3)
         ONLINE.write_text("0")
         time.sleep(0.3)
     finally:
@@ -127,7 +130,8 @@ def test_throttled_clocks_are_told_from_missing_ticks(tmp_path):
     rate, percent = MOST_SAMPLES.read_text(), MOST_PERCENT.read_text()
     child = recorder(tmp_path / "r", *burners(os.cpu_count(), 1.6))
     try:
-        time.sleep(0.9)
+        wait_until_it_watches(child.pid)
+        time.sleep(0.5)
         MOST_PERCENT.write_text("25")  # with 0 and 100 the kernel takes no rate
         MOST_SAMPLES.write_text("250")  # one sample a tick is too much, now
         time.sleep(0.3)
