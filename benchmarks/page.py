@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,11 +124,18 @@ def measure_served(driver: webdriver.Chrome) -> None:
         opened_s = open_page(driver, f"http://127.0.0.1:{server.server_port}/token/")
         server.shutdown()
     print(f"served: prepared in {prepared_s:.2f} s, open {opened_s:.2f} s; parts, ms:")
-    for name, selection in selections(recording).items():
+    asked = {
+        name: partial(recording.part, 0, selection)
+        for name, selection in selections(recording).items()
+    }
+    frame = int(recording.parts[0].tree.frame_index[-1])
+    half = Selection(end_ns=recording.names.end_ns // 2)
+    asked["instructions, half"] = partial(recording.hits, 0, frame, half)
+    for name, ask in asked.items():
         times = []
         for _ in range(2):
             start = time.perf_counter()
-            recording.part(0, selection)
+            ask()
             times.append(time.perf_counter() - start)
         print(f"  {name:28}{max(times) * 1e3:8.0f}")
 

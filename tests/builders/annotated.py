@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from builders.profile import ProfileBuilder
-from prospect.profile.model import KIND_JIT, KIND_KERNEL, MODE_KERNEL, Profile
+from builders.stacks import TICK_NS
+from prospect.profile.model import KIND_JIT, KIND_KERNEL, MODE_KERNEL, Profile, SampleTable
 from prospect.profile.source import (
     FLOW_BRANCH,
     FLOW_CALL,
@@ -101,6 +102,58 @@ def annotated_loop() -> Profile:
         SOURCE,
     )
     return replace(build.build(), code=code)
+
+
+def sampled_loop(count: int = 6000, *, period: bool = False) -> Profile:
+    """The loop in two processes and a few routines more, with a time, a CPU and a thread each.
+
+    The second half of the time has other instructions than the first.
+
+    Args:
+        count: of samples.
+        period: whether samples are worth unequal times.
+    """
+    profile = annotated_loop()
+    random = np.random.default_rng(11)
+    hits, rows = profile.hits, len(profile.hits)
+    hits = replace(  # the other process has all that the command has
+        hits,
+        process_index=np.tile(hits.process_index, 2),
+        **{
+            name: np.tile(getattr(hits, name), 2)
+            for name in ("comm_index", "location_index", "mode", "event", "cause_index")
+        },
+    )
+    hits.process_index[rows:] = 1
+    weight = np.tile(profile.hits.count, 2).astype(float)
+    later = np.roll(weight, 1)
+    half = count // 2
+    hit_index = np.concatenate(
+        [
+            random.choice(2 * rows, size, p=part / part.sum())
+            for size, part in ((half, weight), (count - half, later))
+        ]
+    ).astype(np.int32)
+    time_ns = np.sort(random.integers(1, 10**9, count)).astype(np.uint64)
+    each = np.full(count, TICK_NS, np.uint64)
+    if period:
+        each = random.integers(1, 2 * TICK_NS, count).astype(np.uint64)
+    process = hits.process_index.take(hit_index)
+    counts = np.bincount(hit_index, minlength=2 * rows)
+    sums = np.bincount(hit_index, each.astype(np.int64), 2 * rows).astype(np.int64)
+    return replace(
+        profile,
+        run=replace(profile.run, begin_ns=1, end_ns=10**9 + 1, wall_seconds=1.0, cpus=4),
+        hits=replace(hits, count=counts, period=sums),
+        samples=SampleTable(
+            hit_index,
+            time_ns,
+            random.integers(0, 4, count).astype(np.uint16),
+            np.zeros(count, np.uint8),
+            period=each,
+            tid=(100 * process + random.integers(0, 3, count)).astype(np.int32),
+        ),
+    )
 
 
 def hostile_code() -> Profile:

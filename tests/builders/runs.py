@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from builders.profile import ProfileBuilder, clock_event, run_info
+from builders.stacks import with_stacks
 from prospect.profile.model import BIRTH_EXEC, KIND_KERNEL, MODE_KERNEL, MODE_USER
 from prospect.profile.naming import NameSource
 
@@ -44,6 +45,23 @@ def run_of(hits: dict[str, int], **facts: Any) -> Profile:
         if count:
             build.hit(process, function, count, MODE_KERNEL if is_kernel else MODE_USER)
     return build.build()
+
+
+def stacked_run(calls: dict[str, int], command: str = "program") -> Profile:
+    """Return a recording of one program: how many samples each path ("main;f;g") has."""
+    build = ProfileBuilder(
+        run_info(events=(clock_event(RATE_HZ),), command=(command,), wall_seconds=1.0)
+    )
+    process = build.process(command, 100, is_command=True, birth=BIRTH_EXEC)
+    image = build.object(f"/usr/bin/{command}")
+    names = sorted({name for path in calls for name in path.split(";")})
+    rows = {name: build.function(name, image, 64 * n) for n, name in enumerate(names)}
+    paths = [
+        (process, [rows[name] for name in path.split(";")])
+        for path, count in calls.items()
+        for _ in range(count)
+    ]
+    return with_stacks(build, paths)
 
 
 def simulated_run(

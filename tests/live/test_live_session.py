@@ -99,7 +99,7 @@ def test_stacks_reach_from_the_kernel_to_the_program(watched):
 def test_its_cost_is_known(watched):
     state = watched[0][-1]
     assert 0 < state.own_cpu_percent < 100
-    assert 0 < state.sampling_cpu_percent < 50
+    assert 0 < state.sampling_cpu_percent < 50 * (os.cpu_count() or 1)
     assert state.kept_s == pytest.approx(state.profile.run.wall_seconds)
 
 
@@ -119,9 +119,10 @@ def test_only_the_latest_samples_are_remembered_and_clear_forgets_all(tmp_path):
         assert saved.run.damage == ()
         assert not [name for name in saved.processes.name if name.startswith(":")]
         session.clear()
-        assert session.advance().kept_s < state.kept_s
+        cleared = session.advance().profile.run
+        assert cleared.begin_ns >= state.profile.run.end_ns
         session.save(str(tmp_path / "cleared"))
-        assert prospect.open(tmp_path / "cleared").run.begin_ns > saved.run.end_ns - 10**9
+        assert prospect.open(tmp_path / "cleared").run.begin_ns == cleared.begin_ns
     finally:
         session.close()
 

@@ -44,13 +44,14 @@ class Terminal:
         self.seen = b""
 
     def press(self, keys):
-        os.write(self._fd, keys.encode())
+        os.write(self._fd, keys if isinstance(keys, bytes) else keys.encode())
 
-    def until(self, words):
-        """Read until `words` were shown; fail if they do not come."""
+    def until(self, words, keys=""):
+        """Read until `words` were shown; fail if they do not come. Press keys now and then."""
         begin = time.monotonic()
         while words not in self.seen:
             assert time.monotonic() < begin + _PATIENCE_S, (words, self.seen[-2000:])
+            self.press(keys)
             if not self._read():
                 raise AssertionError((words, self.seen[-2000:]))
 
@@ -90,6 +91,9 @@ def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path
     terminal.until(b"Save the recording as")
     terminal.press("\r")
     terminal.until(b"are in prospect-")
+    # Keys of a terminal that is not in UTF-8 do no harm; what is read with them is lost.
+    terminal.press(b"\xe4\xff")
+    terminal.until(b"Program, or the kernel", keys="3")
     terminal.press("q")
     assert terminal.end() == 0
     assert all(part in terminal.seen for part in _SCREEN_LEFT)

@@ -91,6 +91,12 @@ class Viewer:
         assert status == 200
         return json.loads(body)
 
+    def hits(self, name, selection=""):
+        frame = self.block()["labels"].index(name)
+        status, body = self.get(f"hits?event=0&frame={frame}{selection}")
+        assert status == 200
+        return sum(json.loads(body)["hits"])
+
     def end(self, number):
         self.process.send_signal(number)
         rest = self.process.communicate(timeout=60)[1]
@@ -131,9 +137,13 @@ def test_a_recording_is_served_and_its_code_comes_on_demand(recorded):
         (routine,) = code["routines"]
         assert routine["hits"] >= expected["compared"] > 0
         assert sum(row["hits"] for row in routine["instructions"]) > 0
+        assert viewer.hits("compared") == routine["hits"]
+        assert 0 < viewer.hits("compared", "&scope=command") <= routine["hits"]
+        assert viewer.hits("compared", "&end_ns=0") == 0
         (source,) = code["source"]["routines"]
-        assert {line for _, _, line, _ in source["lines"]} <= {4, 5, 6, 7}
-        assert any(text and "x > y" in text for *_, text in source["lines"])
+        lines = [fields[5:] for fields in source["instructions"] if fields and len(fields) > 5]
+        assert {line for _, line, _ in lines} <= {4, 5, 6, 7}
+        assert any(text and "x > y" in text for *_, text in lines)
         _, part = viewer.get("part?event=0&scope=command")
         assert int.from_bytes(part[:4], "little") < len(part)
 

@@ -16,7 +16,7 @@ import numpy as np
 from prospect.errors import UsageError
 from prospect.estimate.change import changes
 from prospect.estimate.compared import compared_run
-from prospect.estimate.compared_stacks import StackTest, compared_stacks
+from prospect.estimate.compared_stacks import compared_stacks
 from prospect.estimate.comparison import (
     ChangeTable,
     ComparedRecording,
@@ -29,6 +29,7 @@ from prospect.estimate.matching import label_runs, matched_rows, named_row
 from prospect.estimate.remarks import comparison_notes, comparison_warnings
 from prospect.estimate.row_times import row_times, seconds_per_hit
 from prospect.estimate.spread import own_spread_of, spread_of
+from prospect.estimate.stack_tests import StackTest
 from prospect.estimate.variation import Rows, side_means, variation_of
 from prospect.estimate.verdict import judge
 from prospect.estimate.work import chosen_work, divisors, parse_work

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.estimate.change import CONFIDENCE, changes
+from prospect.estimate.change import CONFIDENCE
+from prospect.estimate.compared_calls import compared_calls
 from prospect.estimate.false_discovery import adjusted
 from prospect.estimate.matched_stacks import matched_stacks
-from prospect.estimate.row_times import row_times
-from prospect.estimate.spread import spread_of
-from prospect.estimate.variation import Rows, side_means
-from prospect.profile.call_forest import subtree_sums
+from prospect.estimate.stack_tests import DEEPEST_TESTED, SubtreeGroup, tested_parts
+from prospect.estimate.variation import side_means
+from prospect.profile.call_forest import levels, subtree_ranges, subtree_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.compared import ComparedRun
-    from prospect.estimate.comparison import ChangeTable
+    from prospect.estimate.compared_calls import ComparedCalls
     from prospect.estimate.matched_stacks import StackRun
     from prospect.estimate.matching import Labels
-    from prospect.estimate.variation import Variation
+    from prospect.estimate.stack_tests import StackTest
     from prospect.profile.frames import NamedForest
-
-# A pass over all hits for each depth: what lies deeper is shown, and not tested.
-_DEEPEST_TESTED = 512
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,7 @@ class ComparedStacks:
         q_value: f64[t] how likely by chance; NaN for rows with too few hits to be tested.
         significant: bool[t] whether q_value is within the rate of false discoveries; of row 0, all
             samples, which is no row among others, whether its interval leaves out no change.
+        calls: pairs of caller and callee, a family of tests of their own.
         has_callers: whether all recordings have call chains; without, stacks have one frame.
     """
 
@@ -63,33 +61,11 @@ class ComparedStacks:
     half_width: NDArray[np.float64]
     q_value: NDArray[np.float64]
     significant: NDArray[np.bool_]
+    calls: ComparedCalls
     has_callers: bool
 
     def __len__(self) -> int:
         return len(self.tree)
-
-
-@dataclass(frozen=True)
-class StackTest:
-    """How rows are compared: as those of the tables.
-
-    Attributes:
-        before: how many of the recordings are A's.
-        divisor: f64[n] what the times of each recording are divided by.
-        exposure: how many hits a side would have of a row that took one unit of time.
-        variation: how runs differ.
-        least_hits: rows with fewer hits on both sides together are not tested.
-        fdr: how many of the rows that are called significant may be wrong.
-        total: the row of all samples, as it was compared; none without a hit.
-    """
-
-    before: int
-    divisor: NDArray[np.float64]
-    exposure: tuple[float, float]
-    variation: Variation
-    least_hits: int
-    fdr: float
-    total: ChangeTable
 
 
 class _Tested(NamedTuple):
@@ -123,6 +99,7 @@ def compared_stacks(
         own_hits=own_hits,
         own=own,
         **found._asdict(),
+        calls=compared_calls(tree, total_hits, stacks, test),
         has_callers=matched.has_callers,
     )
 
@@ -138,18 +115,14 @@ def _own(
         count = stack.run.profile.hits.count[is_in]
         hits[:, nth] = np.bincount(row, count, rows)
         values[:, nth] = np.bincount(row, stack.run.seconds[is_in], rows) / test.divisor[nth]
-    return _sides(hits, test), side_means(values, test.before)
+    return test.sides(hits), side_means(values, test.before)
 
 
 def _changes(
     tree: NamedForest, stacks: Sequence[StackRun], test: StackTest, is_tested: NDArray[np.bool_]
 ) -> _Tested:
-    half_width, p_value = np.full(len(tree), np.nan), np.full(len(tree), np.nan)
-    for tested, times in _levels(tree, stacks, test, is_tested):
-        mean = side_means(times.values, test.before)
-        spread = spread_of(times, test.before, test.variation)
-        level = changes(mean, spread, _sides(times.hits, test), test.exposure)
-        half_width[tested], p_value[tested] = level.half_width, level.p_value
+    groups = _levels(tree, is_tested)
+    half_width, p_value = tested_parts(groups, len(tree), subtree_ranges(tree)[1], stacks, test)
     q_value = adjusted(p_value)
     significant = q_value <= test.fdr
     if len(test.total):
@@ -158,38 +131,9 @@ def _changes(
     return _Tested(half_width, q_value, significant)
 
 
-def _sides(hits: NDArray[np.int64], test: StackTest) -> NDArray[np.int64]:
-    """Return i64[r, 2]: the hits of each side."""
-    return np.add.reduceat(hits, [0, test.before], axis=1)
-
-
-def _levels(
-    tree: NamedForest, stacks: Sequence[StackRun], test: StackTest, is_tested: NDArray[np.bool_]
-) -> Iterator[tuple[NDArray[np.int64], Rows]]:
-    """Yield the tested rows of each depth but the first with their times.
-
-    Those of one depth have no hit in common.
-    """
-    caller = np.append(tree.caller_index, -1)
-    at = [stack.row_of_hit for stack in stacks]
-    depths = np.append(tree.depth, -1)
-    for depth in range(int(tree.depth.max(initial=0)), 0, -1):
-        tested = np.flatnonzero(is_tested & (tree.depth == depth))
-        if len(tested) and depth < _DEEPEST_TESTED:
-            rank = np.full(len(tree) + 1, -1, np.int64)
-            rank[tested] = np.arange(len(tested))
-            each = [
-                row_times(stack.run, rank.take(row), len(tested))
-                for stack, row in zip(stacks, at, strict=True)
-            ]
-            yield (
-                tested,
-                Rows(
-                    hits=np.stack([times.hits for times in each], axis=1),
-                    values=np.stack([times.seconds for times in each], axis=1) / test.divisor,
-                    sampling=np.stack([t.sampling_variance for t in each], axis=1)
-                    / test.divisor**2,
-                    own=np.stack([times.own_variance for times in each], axis=1) / test.divisor**2,
-                ),
-            )
-        at = [np.where(depths.take(row) == depth, caller.take(row), row) for row in at]
+def _levels(tree: NamedForest, is_tested: NDArray[np.bool_]) -> Iterator[SubtreeGroup]:
+    """Yield the tested rows of each depth but the first: those of one have no hit in common."""
+    for rows in levels(tree.depth)[1:DEEPEST_TESTED]:
+        tested = rows[is_tested.take(rows)]
+        if len(tested):
+            yield SubtreeGroup(tested, tested)

@@ -1,7 +1,8 @@
 """The routines with most time over all processes that are asked for, with their error bars.
 
 Comes in: a Profile. Goes out: `HottestRoutines`, of the first event with hits. Where one process is
-asked for, its rows are those of the report's tables of routines.
+asked for, its rows are those of the report's tables of routines. A CPU with nothing to do is in no
+routine.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from prospect.estimate.design import sampling_design
 from prospect.estimate.error_bars import error_bars
 from prospect.profile.complete import complete
 from prospect.profile.grouping import group_sums
+from prospect.profile.model import CAUSE_IDLE
 from prospect.profile.portions import event_seconds, event_weight, hit_portions
 from prospect.profile.processes import shown_detail
 from prospect.profile.routine_choice import chosen_hits
@@ -71,6 +73,7 @@ def hottest_routines(profile: Profile, detail: Detail, most: int) -> HottestRout
     profile = without_waits(complete(profile))
     hits = profile.hits
     chosen = chosen_hits(profile, detail)
+    chosen &= profile.causes.kind.take(hits.cause_index) != CAUSE_IDLE
     event_index = int(hits.event[chosen].min()) if chosen.any() else 0
     event = profile.run.events[event_index]
     at = np.flatnonzero(chosen & (hits.event == event_index))

@@ -106,7 +106,10 @@ def matched_stacks(runs: Sequence[ComparedRun], labels: Sequence[Labels]) -> Mat
 
 
 def _graph(run: ComparedRun, *, has_callers: bool) -> CallGraph:
-    profile = run.profile if has_callers else replace(run.profile, stacks=None)
+    # Rows are routines: what was inlined into one is its own, and has no label.
+    profile = replace(run.profile, lines=None)
+    if not has_callers:
+        profile = replace(profile, stacks=None)
     samples = stack_samples(profile, "4")
     return call_graph(samples, run.counts.take(samples.hit_index), run.event_index)
 

@@ -16,6 +16,7 @@ from prospect.assembly.clocks import clock_of_id
 from prospect.assembly.waits import switch_event
 from prospect.events.decode import decode
 from prospect.live.away import LastSwitches
+from prospect.live.programs import LoadedPrograms
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.pipeline import PipelineOptions, profile_of_events
 from prospect.profile.joined import JoinedProfile
@@ -60,6 +61,7 @@ class GrowingProfile:
         self._names = KeptNames()
         self._joined = JoinedProfile()
         self._switches = LastSwitches() if off_cpu else None
+        self._programs = LoadedPrograms()
         self.tasks = LiveTasks()
 
     def add(self, data: bytes, info: RecordingInfo, seen: Mapping[int, Sequence[int]]) -> Profile:
@@ -75,7 +77,7 @@ class GrowingProfile:
         if self._switches is not None:
             named = self.tasks.pids()
         births = self.tasks.births(pids | named)
-        carried = self.tasks.carried(events, pids, named)
+        carried = self._programs.carried(self.tasks.carried(events, pids, named))
         if self._switches is not None:
             carried = self._switches.carried(carried, switch_event(info))
         # Of a number that was given again, what was seen at the start is not true any more.
@@ -85,6 +87,7 @@ class GrowingProfile:
         part = profile_of_events(carried, info, self._options, self._names)
         part = replace(part, processes=_with_births(part.processes, births))
         self.tasks.take_in(events)
+        self._programs.take_in(events)
         if self._switches is not None:
             self._switches.take_in(events, self.tasks.tids())
         self._joined.add(part)

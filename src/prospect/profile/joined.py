@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.joined_runs import join_clocks, join_losses, join_runs
+from prospect.profile.joined_runs import join_clocks, join_losses, join_runs, lost_in_parts
 from prospect.profile.joined_threads import JoinedThreads, part_of_threads
 from prospect.profile.open_waits import OpenWaits, with_merged_waits
 from prospect.profile.selection import only_used
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prospect.profile.joined_threads import PartOfThreads, ProcessKey
     from prospect.profile.model import (
         ClockStopTable,
+        ClockTable,
         HitTable,
         LossTable,
         ObjectTable,
@@ -52,6 +53,7 @@ class JoinedProfile:
     def __init__(self) -> None:
         self._runs: deque[RunInfo] = deque()
         self._losses: deque[LossTable] = deque()
+        self._clocks: deque[ClockTable] = deque()
         self._rows = _Rows()
         self._whole: Profile | None = None
         self._threads: deque[PartOfThreads] = deque()
@@ -95,6 +97,7 @@ class JoinedProfile:
         """
         self._runs.append(part.run)
         self._losses.append(part.losses)
+        self._clocks.append(part.clocks)
         threads = part.threads
         if threads is None:
             self._append(only_used(part))
@@ -114,6 +117,7 @@ class JoinedProfile:
         while len(self._runs) > 1 and self._runs[0].end_ns <= time_ns:
             self._runs.popleft()
             self._losses.popleft()
+            self._clocks.popleft()
         whole, begin_ns = self._whole, np.uint64(self._runs[0].begin_ns)
         is_kept = whole.samples.time_ns >= begin_ns
         kept = only_used(whole, is_kept, self._forget_threads(int(begin_ns)))
@@ -123,9 +127,10 @@ class JoinedProfile:
         row = np.full(len(clocks) + 1, -1, np.int32)
         row[runs_on] = np.arange(len(runs_on), dtype=np.int32)
         begun_ns = np.maximum(clocks.begin_ns, begin_ns)
+        clocks = taken(replace(clocks, begin_ns=begun_ns), runs_on)
         kept = replace(
             kept,
-            clocks=taken(replace(clocks, begin_ns=begun_ns), runs_on),
+            clocks=replace(clocks, lost=lost_in_parts(clocks, self._clocks)),
             clock_stops=_stops_since(kept.clock_stops, row, begin_ns),
         )
         self._rows, self._whole = _Rows(), None

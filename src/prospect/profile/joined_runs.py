@@ -93,6 +93,20 @@ def join_clocks(whole: ClockTable, part: ClockTable) -> tuple[ClockTable, NDArra
     return joined, rows
 
 
+def lost_in_parts(clocks: ClockTable, parts: Iterable[ClockTable]) -> NDArray[np.int64]:
+    """Return i64[c] the samples that parts lost; of a clock with several rows, all in the first."""
+    lost: dict[tuple[int, int, int], int] = {}
+    for part in parts:
+        for key, count in zip(_identities(part), part.lost.tolist(), strict=True):
+            lost[key] = lost.get(key, 0) + count
+    return np.array([lost.pop(key, 0) for key in _identities(clocks)], np.int64)
+
+
+def _identities(clocks: ClockTable) -> Iterable[tuple[int, int, int]]:
+    columns = clocks.event.tolist(), clocks.clock.tolist(), clocks.cpu.tolist()
+    return zip(*columns, strict=True)
+
+
 def _clock_keys(clocks: ClockTable, at_ns: NDArray[np.uint64]) -> Iterable[tuple[float, ...]]:
     columns = (clocks.event, clocks.clock, clocks.cpu, clocks.period_ns, at_ns)
     return zip(*(column.tolist() for column in columns), strict=True)

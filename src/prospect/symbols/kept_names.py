@@ -1,8 +1,10 @@
 """Names that stay in memory between the parts of a recording that goes on.
 
 Comes in: what `Symbolizer` is asked, part after part. Goes out: the same answers. An address of an
-image that was named before is not looked up again, and no file opened twice. Of images nothing is
-kept but their symbols: who writes to the file of a mapped image has to wait.
+image that was named before is not looked up again, and no file opened twice. One that could not be
+found is looked for again where other processes have it mapped: a container's files are gone with
+its last process. Of images nothing is kept but their symbols: who writes to the file of a mapped
+image has to wait.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ class KeptNames:
     Attributes:
         kernel: those of the running kernel.
         images: the symbols of images, and why some have none.
+        asked: of those without, the processes that could not show the file: others may.
         others: which paths mean another file here; see `RecordedImages.is_other`.
         known: names of addresses in images.
         addresses: how many these are.
@@ -61,6 +64,7 @@ class KeptNames:
 
     kernel: KeptKernel = field(default_factory=KeptKernel)
     images: dict[ObjectKey, tuple[ElfImage, SymbolTable] | Missing] = field(default_factory=dict)
+    asked: dict[ObjectKey, frozenset[int]] = field(default_factory=dict)
     others: dict[ObjectKey, bool] = field(default_factory=dict)
     known: dict[ObjectKey, _Known] = field(default_factory=dict)
     addresses: int = 0
@@ -79,6 +83,7 @@ class KeptNames:
     def clear(self) -> None:
         """Forget all but the kernel's."""
         self.images.clear()
+        self.asked.clear()
         self.others.clear()
         self.known.clear()
         self.addresses = self.symbols = 0
@@ -90,6 +95,7 @@ class KeepingSymbolizer(Symbolizer):
     def __init__(self, kept: KeptNames, options: SymbolOptions) -> None:
         super().__init__(options, kernel=kept.kernel)
         self._kept = kept
+        self._missing: set[ObjectKey] = set()
         self.images = KeepingImages(kept, options)
 
     def resolve(
@@ -107,7 +113,8 @@ class KeepingSymbolizer(Symbolizer):
         if is_new.any():
             new = address[is_new]
             known = _with_answer(known, new, super().resolve(key, pids, new))
-            self._keep(key, known, len(new))
+            if key not in self._missing:
+                self._keep(key, known, len(new))
             place = _places(known.asked, address)
         if known is None:  # nothing was asked for
             return super().resolve(key, pids, address)
@@ -117,14 +124,27 @@ class KeepingSymbolizer(Symbolizer):
     def _load_image(
         self, key: ObjectKey, pids: Sequence[int]
     ) -> tuple[ElfImage, SymbolTable] | Missing:
-        loaded = self._kept.images.get(key)
-        if loaded is None:
+        kept = self._kept
+        loaded = kept.images.get(key)
+        if loaded is None or not kept.asked.get(key, frozenset(pids)).issuperset(pids):
             loaded = super()._load_image(key, pids)
-            if not isinstance(loaded, Missing):
+            kept.asked.pop(key, None)
+            if isinstance(loaded, Missing):
+                kept.asked[key] = frozenset(pids)
+            else:
                 loaded = _without_file(*loaded)
-                self._kept.symbols += len(loaded[1])
-            self._kept.images[key] = loaded
+                kept.symbols += len(loaded[1])
+            kept.images[key] = loaded
+        if isinstance(loaded, Missing):
+            self._missing.add(key)
         return loaded
+
+    def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
+        """Return the image of a mapping of KIND_VDSO as `Symbolizer` does."""
+        image = super().vdso(key, pids)
+        if isinstance(image, Missing):
+            self._missing.add(key)
+        return image
 
     @property
     def _kernel_cache(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding
@@ -54,7 +55,8 @@ class TopApp(TopScreen):
     def action_move(self, step: int) -> None:
         """Choose another row, or go on reading."""
         if self._help_top != HELP_CLOSED:
-            self._help_top = min(max(self._help_top + step, 0), help_height(self._limits) - 1)
+            last = max(help_height(self._limits) - self._height, 0)
+            self._help_top = min(max(self._help_top + step, 0), last)
         elif self._seen:
             picture, stand = self._seen
             rows, cursor = picture.page.rows, stand.cursor
@@ -125,9 +127,15 @@ class TopApp(TopScreen):
         self._ask(save_question(self._save))
 
     def _save(self, path: str) -> None:
+        # That of Path does not take `~` and the name of nobody.
+        path = os.path.expanduser(path.strip())  # noqa: PTH111
         if not path:
             return
-        if os.path.lexists(path):
+        if Path(path).is_dir():
+            # Nobody wants to be asked whether to replace it.
+            self._say(f"'{path}' is a directory: say which file in it", is_warning=True)
+            self._draw()
+        elif os.path.lexists(path):
             self._ask(overwrite_question(path, partial(self._do, partial(self._watch.save, path))))
         else:
             self._do(partial(self._watch.save, path))

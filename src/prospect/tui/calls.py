@@ -33,6 +33,8 @@ _MOST_ROWS = 400
 NO_STACKS = "No callers were recorded: start it with --call-graph auto."
 _NO_CALLERS = "Who called it is mostly not known: --call-graph auto finds out, if anybody did."
 _MOST = 0.5
+_ENDS_EARLY = "Where it ends too early, --call-graph auto goes on: these are frame pointers."
+_CALLS_NOTHING = "No sample was taken in anything that it calls."
 _NO_HITS = "This routine has no hits here yet."
 
 
@@ -56,14 +58,21 @@ def calls_page(figures: LiveFigures, place: Place, routine: Routine) -> Page:
     if not len(tree):
         return Page((), note=_NO_HITS)
     rows = _rows(graph, tree, place)
-    ended = float(tree.ended_s[0])
-    is_unknown = place.page == CALLERS and ended > _MOST * float(tree.total_s[0])
     return Page(
-        note=_NO_CALLERS if is_unknown and figures.profile.stack_quality is None else "",
+        note=_note(tree, place, by_pointers=figures.profile.stack_quality is None),
         rows=rows[:_MOST_ROWS],
         more=max(len(rows) - _MOST_ROWS, 0),
         total_s=float(tree.total_s[tree.depth == 0].sum()),
     )
+
+
+def _note(tree: CallTree, place: Place, *, by_pointers: bool) -> str:
+    """Say what a tree leaves out."""
+    if place.page != CALLERS:
+        return "" if len(tree) > 1 else _CALLS_NOTHING
+    if not by_pointers:
+        return ""
+    return _NO_CALLERS if float(tree.ended_s[0]) > _MOST * float(tree.total_s[0]) else _ENDS_EARLY
 
 
 def _rows(graph: CallGraph, tree: CallTree, place: Place) -> tuple[Row, ...]:

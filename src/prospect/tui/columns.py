@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.estimate.digits import decimals
-from prospect.tui.lines import Span, fitted
+from prospect.tui.lines import Span, fitted, name_fitted
 from prospect.tui.places import (
     CALLEES,
     CALLERS,
@@ -26,7 +26,7 @@ from prospect.tui.places import (
 )
 from prospect.tui.sparkline import BLOCKS, sparkline
 from prospect.tui.styles import CURSOR, FAINT, HISTORY, OF_PAINT, TITLE
-from prospect.tui.tables import BY_NAME, BY_RECENT, BY_TIME, RECENT_S
+from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_RECENT, BY_TIME, RECENT_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,13 @@ _PROCESS = "process"
 _NAME = "name"
 _PLACE = "place"
 
+_ORDERED_BY = {
+    BY_TIME: _SHARE,
+    BY_RECENT: _RECENT,
+    BY_READY: _READY,
+    BY_BLOCKED: _BLOCKED,
+    BY_NAME: _NAME,
+}
 _NAME_TITLES = {
     ROUTINES: "Routine",
     PROCESSES: "Process",
@@ -140,7 +147,7 @@ def _place_column(page: str, width: int) -> tuple[str, int, int]:
 
 def title_line(form: Layout, order: str) -> list[Span]:
     """Return the titles of columns; the one that rows are ordered by is marked."""
-    marked = {BY_TIME: _SHARE, BY_RECENT: _RECENT, BY_NAME: _NAME}.get(order)
+    marked = _ORDERED_BY.get(order)
     spans = []
     for column in form.columns:
         right = column.what in (_SHARE, _READY, _BLOCKED, _BAR, _RECENT, _SECONDS)
@@ -163,7 +170,7 @@ def row_lines(
         cursor: the place of the row that keys act on.
     """
     percent = 100.0 / scale.span_s
-    digits = _digits(np.array([row.half_s for row in rows]) * percent)
+    digits = bar_digits(np.array([row.half_s for row in rows]) * percent)
     lines = []
     for place, (row, points) in enumerate(zip(rows, digits, strict=True), start=first):
         cells = [_cell(column, row, place, points, scale) for column in form.columns]
@@ -177,7 +184,7 @@ def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> S
     """Return what stands in a column, with the space behind it."""
     what, _, width, _ = column
     if what == _NAME:
-        return Span(fitted(row.lead + row.name, width) + " ", OF_PAINT[row.paint])
+        return Span(name_fitted(row.lead + row.name, width) + " ", OF_PAINT[row.paint])
     if what == _SHARE:
         return Span(_pointed(row.seconds * 100.0 / scale.span_s, digits).rjust(width) + " ")
     if what in (_READY, _BLOCKED):
@@ -201,7 +208,7 @@ def _cell(column: _Column, row: Row, place: int, digits: int, scale: Scale) -> S
     return Span(f"{place + 1}{'=' if row.is_like_above else ' '}".rjust(width) + " ", FAINT)
 
 
-def _digits(half_percent: NDArray[np.float64]) -> list[int]:
+def bar_digits(half_percent: NDArray[np.float64]) -> list[int]:
     """Return how many digits behind the point the error bars support."""
     usable = np.where(np.isnan(half_percent), _UNKNOWN_HALF, half_percent)
     digits: list[int] = np.minimum(decimals(usable), _MOST_DECIMALS).tolist()
@@ -211,30 +218,6 @@ def _digits(half_percent: NDArray[np.float64]) -> list[int]:
 def _pointed(value: float, digits: int) -> str:
     """Return a number whose point stands below others, whatever digits these have."""
     return f"{value:.{digits}f}" + " " * (_MOST_DECIMALS - digits + (digits == 0))
-
-
-def interval_words(row: Row, scale: Scale) -> str:
-    """Say a row's time and how sure it is, in words."""
-    percent = 100.0 / scale.span_s
-    (digits,) = _digits(np.array([row.half_s * percent]))
-    if not math.isnan(row.blocked_s):
-        return _waiting_words(row, percent)
-    if math.isnan(row.seconds):
-        return "called what stands above"
-    share = f"{row.seconds * percent:.{digits}f} % of a CPU"
-    if math.isnan(row.half_s):
-        return share
-    low, high = (max(row.seconds + sign * row.half_s, 0.0) * percent for sign in (-1, 1))
-    return f"{share}, surely {low:.{digits}f} to {high:.{digits}f}"
-
-
-def _waiting_words(row: Row, percent: float) -> str:
-    """Say how long a row was blocked and, of threads, what else they did."""
-    blocked = f"blocked {row.blocked_s * percent:.1f} % of the time"
-    if math.isnan(row.seconds):
-        return blocked
-    ran, ready = row.seconds * percent, row.ready_s * percent
-    return f"{blocked}, ran {ran:.1f} %, waited for a CPU {ready:.1f} %"
 
 
 def text_lines(rows: Sequence[Row], width: int) -> list[list[Span]]:

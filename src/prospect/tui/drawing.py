@@ -5,19 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.render.escape import escaped
-from prospect.tui.columns import Scale, interval_words, layout, row_lines, text_lines, title_line
-from prospect.tui.header import Mode, busy_line, foot_line, help_lines, run_line, tab_line
-from prospect.tui.lines import Span, fitted
+from prospect.tui.columns import Scale, layout, row_lines, text_lines, title_line
+from prospect.tui.header import busy_line, foot_line, run_line, tab_line
+from prospect.tui.help import help_lines
+from prospect.tui.lines import Span, fitted, name_fitted
+from prospect.tui.row_words import interval_words
 from prospect.tui.sparkline import BLOCKS
 from prospect.tui.styles import BOLD, FAINT, WARNING
 
 if TYPE_CHECKING:
+    from prospect.tui.header import Mode
     from prospect.tui.pictures import Picture, Stand
     from prospect.tui.rows import Page, Row
 
 HEAD_LINES = 4
 _USUAL_WIDTH = 80
 _WAITING = "Waiting for the first samples ..."
+_BEGINNING = "  Sampling. The names of routines are being read ..."
+_PATIENCE = "  One moment ..."
+_LEAVE = "  q quits"
 
 
 class Screen(NamedTuple):
@@ -28,11 +34,19 @@ class Screen(NamedTuple):
     ramp: str = BLOCKS
 
 
-def draw_head(
-    picture: Picture, stand: Stand, screen: Screen, *, is_frozen: bool
-) -> list[list[Span]]:
+def draw_beginning(width: int) -> list[list[Span]]:
+    """Return what is shown before the first figures."""
+    return [[], [Span(fitted(_BEGINNING, width))], [], [Span(fitted(_LEAVE, width), FAINT)]]
+
+
+def draw_patience(width: int) -> list[list[Span]]:
+    """Return what is shown in place of rows that take long."""
+    return [[], [Span(fitted(_PATIENCE, width))]]
+
+
+def draw_head(picture: Picture, stand: Stand, screen: Screen, mode: Mode) -> list[list[Span]]:
     """Return the lines above the rows: the run, the CPUs, the pages, the titles of columns."""
-    mode, width = Mode(stand.words, is_frozen), screen.width
+    width = screen.width
     return [
         run_line(picture.figures, mode, width),
         busy_line(picture.figures, width),
@@ -87,8 +101,7 @@ def draw_status(picture: Picture, stand: Stand, width: int) -> list[Span]:
     if at >= len(page.rows):
         return [Span("")]
     row = page.rows[at]
-    scale = Scale(picture.figures.span_s)
-    words = interval_words(row, scale)
+    words = interval_words(row, Scale(picture.figures.span_s), is_short=width < _USUAL_WIDTH)
     if width >= _USUAL_WIDTH and row.hits:
         words += f" ({row.hits:,} sample{'s' if row.hits != 1 else ''})"
     like = "; not told from the row above" if row.is_like_above else ""
@@ -97,7 +110,7 @@ def draw_status(picture: Picture, stand: Stand, width: int) -> list[Span]:
     if room < len(name):
         like, room = "", width - len(words) - 3
     return [
-        Span(fitted(name, min(max(room, 10), len(escaped(name)))), BOLD),
+        Span(name_fitted(name, min(max(room, 10), len(escaped(name)))), BOLD),
         Span(f": {words}"),
         Span(like, FAINT),
     ]
@@ -105,7 +118,8 @@ def draw_status(picture: Picture, stand: Stand, width: int) -> list[Span]:
 
 def _full_name(row: Row) -> str:
     place = f" ({row.place})" if row.place else ""
-    return f"{row.name}{place}" + (f" in {row.process}" if row.process else "")
+    process = f" in {row.process}" if row.process and row.process != row.name else ""
+    return f"{row.name}{place}{process}"
 
 
 def draw_foot(picture: Picture, stand: Stand, width: int) -> list[Span]:
@@ -121,6 +135,12 @@ def draw_message(text: str, width: int, *, is_warning: bool) -> list[Span]:
 def draw_help(limits: tuple[str, ...], screen: Screen, top: int) -> list[list[Span]]:
     """Return the part of the help that fits, from line `top` on."""
     return help_lines(limits)[top : top + screen.rows]
+
+
+def draw_help_status(limits: tuple[str, ...], rows: int, top: int) -> str:
+    """Say how the help is read and closed."""
+    more = "↓ goes on. " if help_height(limits) > top + rows else ""
+    return f"{more}Esc or ? closes the help."
 
 
 def help_height(limits: tuple[str, ...]) -> int:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.tui.figures import LiveFigures
 
+# Of the largest pid, PID_MAX_LIMIT in include/linux/threads.h.
+_DIGITS = 7
 KERNEL_PATH = "[kernel.kallsyms]"
 INTERRUPTS = "[all interrupts]"
 """Whose time interrupts are. No process has this name: the kernel's names end at 15 characters."""
@@ -101,7 +103,7 @@ def functions_of(profile: Profile, routine: Routine) -> NDArray[np.int64]:
     return np.array(found, np.int64)
 
 
-def _by_routine(figures: LiveFigures, place: Place) -> Group:
+def _by_routine(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
     profile = figures.profile
     names, owner = _owners(figures)
     functions = max(len(profile.functions), 1)
@@ -123,9 +125,9 @@ def _by_routine(figures: LiveFigures, place: Place) -> Group:
     return Group(owner * functions + figures.function, functions * len(names.distinct), row)
 
 
-def _by_process(figures: LiveFigures, place: Place) -> Group:
+def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -> Group:
     names, owner = _owners(figures)
-    pids = _pids(figures)
+    pids = _pids(figures, chosen)
 
     def row(number: int) -> Row:
         name = names.distinct[number]
@@ -140,11 +142,11 @@ def _by_process(figures: LiveFigures, place: Place) -> Group:
     return Group(owner, len(names.distinct), row)
 
 
-def _pids(figures: LiveFigures) -> dict[str, str]:
+def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
     """Return by name the process that took most, and how many more have its name."""
     processes = figures.profile.processes
-    index = figures.profile.hits.process_index[figures.is_shown]
-    hits = np.bincount(index, figures.design.hits[figures.is_shown], len(processes))
+    index = figures.profile.hits.process_index[chosen]
+    hits = np.bincount(index, figures.design.hits[chosen], len(processes))
     numbers: dict[str, list[int]] = {}
     for row in np.argsort(-hits, kind="stable")[: np.count_nonzero(hits)].tolist():
         pids = numbers.setdefault(processes.name[row], [])
@@ -156,7 +158,7 @@ def _pids(figures: LiveFigures) -> dict[str, str]:
     }
 
 
-def _by_thread(figures: LiveFigures, place: Place) -> Group:
+def _by_thread(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
     profile = figures.profile
     threads = _names([*profile.comms, INTERRUPTS])
     names, owner = _owners(figures)
@@ -178,7 +180,7 @@ def _by_thread(figures: LiveFigures, place: Place) -> Group:
     return Group(thread * owners + owner, len(threads.distinct) * owners, row)
 
 
-def _by_cause(figures: LiveFigures, place: Place) -> Group:
+def _by_cause(figures: LiveFigures, place: Place, _chosen: NDArray[np.bool_]) -> Group:
     """Group kernel time by cause; time in user mode is one row, so that all adds up."""
     causes = figures.profile.causes
     labels = [
@@ -210,7 +212,7 @@ def cause_label(kind: int, name: str) -> str:
     return f"{CAUSE_KIND_NAMES[kind]} {name}".rstrip()
 
 
-GROUPS: dict[str, Callable[[LiveFigures, Place], Group]] = {
+GROUPS: dict[str, Callable[[LiveFigures, Place, NDArray[np.bool_]], Group]] = {
     ROUTINES: _by_routine,
     PROCESSES: _by_process,
     CAUSES: _by_cause,
@@ -240,10 +242,24 @@ def _equal(names: Sequence[str], wanted: str) -> NDArray[np.bool_]:
     return np.array([name == wanted for name in names], np.bool_)
 
 
+def of_pid(profile: Profile, words: str) -> NDArray[np.bool_]:
+    """Return bool[p]: the processes whose number `words` are; none where they are no number."""
+    pid = profile.processes.pid
+    number = int(words) if words.isdecimal() and words.isascii() and len(words) <= _DIGITS else -1
+    found: NDArray[np.bool_] = (pid == number) & (pid > 0)
+    return found
+
+
 def fitting(figures: LiveFigures, page: str, words: str) -> NDArray[np.bool_]:
-    """Return bool[h]: the hits in rows with `words` in a name that their page shows."""
+    """Return bool[h]: the hits in rows with `words` in a name that their page shows.
+
+    The number of a process that has hits is that process, whatever names have these digits.
+    """
     profile, hits = figures.profile, figures.profile.hits
     words = words.casefold()
+    of_number = of_pid(profile, words)
+    if of_number.any():
+        return of_number.take(hits.process_index) & ~figures.is_interrupt
 
     def has(names: Sequence[str]) -> NDArray[np.bool_]:
         return np.array([words in name.casefold() for name in names], np.bool_)

@@ -25,7 +25,7 @@ from prospect.tui.places import (
     WAIT_STACKS,
     WAITING,
 )
-from prospect.tui.styles import BOLD, CHOSEN, FAINT, KEY, OF_PAINT, PLAIN, WARNING
+from prospect.tui.styles import BOLD, CHOSEN, FAINT, OF_PAINT, PLAIN, WARNING
 
 if TYPE_CHECKING:
     from prospect.tui.figures import LiveFigures
@@ -51,6 +51,7 @@ _ENTER = {
 }
 _COSTLY_PERCENT = 2.0
 _BEGINNING_S = 30.0
+_LONG_PAUSE_S = 4.5
 _GAUGE = 20
 _WIDE = 100
 
@@ -62,10 +63,12 @@ class Mode:
     Attributes:
         words: the filter, "" for none.
         is_frozen: the screen stands still.
+        pause_s: how long figures stand before new ones come.
     """
 
     words: str = ""
     is_frozen: bool = False
+    pause_s: float = 0.0
 
 
 def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
@@ -79,14 +82,10 @@ def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
         _clock(figures.span_s),
         f"{int(figures.design.hits.sum()):,} samples",
     ]
-    taking = f" + sampling {state.sampling_cpu_percent:.1f}" if width >= _WIDE else ""
-    cost = f"cost: itself {state.own_cpu_percent:.1f}{taking} % of a CPU"
-    # Beginning costs more than going on.
-    is_costly = state.own_cpu_percent > _COSTLY_PERCENT and figures.span_s > _BEGINNING_S
-    style = WARNING if is_costly else FAINT
-    right = [Span(cost, style)]
+    right = _cost(figures, mode, width)
     if state.lost:
-        right = [Span(f"{state.lost:,} samples lost", WARNING), Span("  "), *right]
+        what = "samples" if figures.whole.threads is None else "samples and switches"
+        right = [Span(f"{state.lost:,} {what} lost", WARNING), Span("  "), *right]
     if mode.is_frozen:
         right = [Span(" FROZEN, still sampling ", CHOSEN), Span("  "), *right]
     needed = sum(cell_len(span.text) for span in right) + 2
@@ -94,6 +93,22 @@ def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
         del facts[-1 if len(facts) != 3 else 1]
     left = [Span("prospect top ", BOLD), Span(" · ".join([f" {host}", *facts]))]
     return ends_apart(left, right, width)
+
+
+def _cost(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
+    """Say what looking costs, and how seldom figures come where it costs much."""
+    state = figures.state
+    is_known = state.sampling_cpu_percent > 0 and width >= _WIDE
+    taking = f" + sampling {state.sampling_cpu_percent:.1f}" if is_known else ""
+    cost = f"cost: itself {state.own_cpu_percent:.1f}{taking} % of a CPU"
+    is_costly = state.own_cpu_percent > _COSTLY_PERCENT
+    # Beginning costs more than going on.
+    if is_costly and figures.span_s <= _BEGINNING_S:
+        return [Span(f"{cost} to begin", FAINT)]
+    spans = [Span(cost, WARNING if is_costly else FAINT)]
+    if mode.pause_s > _LONG_PAUSE_S:
+        spans.append(Span(f", new every {mode.pause_s:.0f} s", FAINT))
+    return spans
 
 
 def _clock(seconds: float) -> str:
@@ -165,40 +180,3 @@ def foot_line(page: Page, place: Place, width: int) -> list[Span]:
     for key, what in shown:
         spans += [Span(f" {key} ", CHOSEN), Span(f"{what} ", PLAIN)]
     return spans
-
-
-HELP = (
-    "prospect top samples every CPU and shows where its time goes.",
-    "",
-    "  % CPU    time since the start, or since c, in percent of one CPU",
-    "  ±        the truth is this close, in 95 of 100 cases; shrinks as time goes on",
-    "  3=       not told from the row above: their order means nothing yet",
-    "  10 s     % CPU of the last ten seconds alone",
-    "  minute   the last minute, now at the right; full height is the row's own peak",
-    "  colours  the kernel is magenta, interrupts are red",
-    "",
-    "  1 2 ... 5, ← →  routines, processes, causes of kernel time, threads, waiting",
-    "  ↑ ↓, mouse    choose a row; it stays chosen while others move",
-    "  Enter         of a process, thread or cause: its routines; of a routine:",
-    "                who calls it, what it calls, and its instructions; of a thread",
-    "                on the page Waiting: by which stacks it was blocked",
-    "  Esc           takes the filter away, or goes back",
-    "  /             show only rows with these letters in a name",
-    "  Space         freeze: the screen stands still, sampling goes on",
-    "  o             order by time, by the last ten seconds, by name",
-    "  s             save all as a recording, for prospect report and perf report",
-    "  c             clear: forget all and start anew",
-    "  q             quit",
-    "",
-    "Interrupts count for no process: what they interrupted did not ask for them.",
-    "Idle time is in no row. Rows swap only when one clearly exceeds the other.",
-)
-
-
-def help_lines(limits: tuple[str, ...]) -> list[list[Span]]:
-    """Return the page of help, with what cannot be seen here below it."""
-    lines = [[Span(line, KEY if not number else PLAIN)] for number, line in enumerate(HELP)]
-    if limits:
-        lines += [[Span("")], [Span("What cannot be seen here:", KEY)]]
-        lines += [[Span(fitted(f"- {limit}", max(len(limit), 20) + 2))] for limit in limits]
-    return lines

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _NO_HITS = "This routine has no hits here yet."
 _MOST_LINES = 2000
+_OPTION = " with -L"
 _SKID = "A hit stands at the instruction behind the one that took the time."
 
 
@@ -105,9 +106,15 @@ class CodeMemory:
         return _listing(replace(figures.profile, code=code), code, figures.event_index)
 
 
+def _why_no_code(reason: str) -> str:
+    """Say why; the options that help are those of another command."""
+    how = " to prospect annotate, of the recording that s saves" if _OPTION in reason else ""
+    return f"No instructions: {reason}{how}."
+
+
 def _listing(profile: Profile, code: CodeTable, event_index: int) -> Page:
     if code.reason[0]:
-        return Page((), is_text=True, note=f"No instructions: {code.reason[0]}.")
+        return Page((), is_text=True, note=_why_no_code(code.reason[0]))
     view = annotation_view(profile, RoutineChoice(detail="4"), half_widths)
     event_name = profile.run.events[event_index].name
     found = [event for event in view.events if event.event.name == event_name]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rich.style import Style
 
 
+_ONE_OF_SOME = " [fn "
+
+
 class Span(NamedTuple):
     """A piece of a line. Its text is printable."""
 
@@ -36,6 +39,18 @@ def fitted(text: str, width: int, *, right: bool = False) -> str:
     if right and missing > 0:
         return " " * missing + text
     return set_cell_size(text, width)
+
+
+def name_fitted(name: str, width: int) -> str:
+    """Return a name as exactly `width` columns; what tells it from its neighbours is not cut.
+
+    Functions without a symbol are called `first->second [fn 2 of 3]` by the symbols around them.
+    """
+    head, mark, number = name.rpartition(_ONE_OF_SOME)
+    end = mark + number
+    if not head or len(name) <= width or not end.isascii() or len(end) > width // 2:
+        return fitted(name, width)
+    return fitted(head, width - len(end)) + fitted(end, len(end))
 
 
 def strip(spans: Iterable[Span], width: int) -> Strip:

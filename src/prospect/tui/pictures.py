@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prospect.tui.calls import calls_page
 from prospect.tui.cursor import Cursor
 from prospect.tui.places import INSTRUCTIONS, WAIT_STACKS, WAITING, Place
-from prospect.tui.tables import BY_TIME, ORDERS, View, table_page
+from prospect.tui.tables import BY_TIME, View, orders_of, table_page
 from prospect.tui.waiting import wait_stacks_page, waiting_page
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Stand:
     Attributes:
         place: the page.
         words: the filter of a table.
-        order: of `tables.ORDERS`.
+        order: of `tables.orders_of` its page.
         cursor: the chosen row.
     """
 
@@ -40,8 +40,14 @@ class Stand:
 
     def reordered(self) -> Stand:
         """Return the next order of rows, from the first row on."""
-        order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        orders = orders_of(self.place.page)
+        order = orders[(orders.index(self.order) + 1) % len(orders)]
         return replace(self, order=order, cursor=Cursor())
+
+    def at(self, place: Place) -> Stand:
+        """Return another place, in the same order as far as its rows have it."""
+        orders = orders_of(place.page)
+        return Stand(place, order=self.order if self.order in orders else orders[0])
 
 
 @dataclass(frozen=True)

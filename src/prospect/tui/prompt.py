@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input
@@ -16,8 +17,8 @@ from prospect.tui.widgets import Lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from textual import events
     from textual.app import ComposeResult
+    from textual.binding import BindingType
 
 
 class Question(NamedTuple):
@@ -61,6 +62,9 @@ class PromptLine(Horizontal):
     PromptLine { display: none; height: 1; width: 100%; }
     PromptLine Input { width: 1fr; background: ansi_default; color: ansi_default; }
     """
+
+    # Not what ends the program elsewhere, and with it all figures.
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "drop", show=False)]
 
     class Closed(Message):
         """No question is open any more."""
@@ -109,9 +113,7 @@ class PromptLine(Horizontal):
         if question := self._close():
             question.done(event.value)
 
-    def on_key(self, event: events.Key) -> None:
-        """Take the question back with Esc."""
-        if event.key == "escape":
-            event.prevent_default().stop()
-            if (question := self._close()) and question.dropped:
-                question.dropped()
+    def action_drop(self) -> None:
+        """Take the question back."""
+        if (question := self._close()) and question.dropped:
+            question.dropped()

@@ -1,8 +1,10 @@
 """The parts of the screen of ``prospect top``, and the loop that asks for new figures.
 
-One loop does all that takes time, in a thread and never two things at once: it takes in what was
-recorded, computes the page that is looked at, saves and clears. Keys that only move the cursor are
-drawn from the page that is there. How often new figures are asked for depends on what they cost.
+One loop does all that takes time, in threads: it takes in what was recorded, computes the page that
+is looked at, saves and clears, one after the other. Only a page that a key asks for is computed
+while new figures are being taken in, from those before: on a busy machine that may take seconds.
+Keys that only move the cursor are drawn from the page that is there. How often new figures are
+asked for depends on what they cost.
 """
 
 from __future__ import annotations
@@ -20,13 +22,18 @@ from prospect.errors import ProspectError
 from prospect.tui.drawing import (
     HEAD_LINES,
     Screen,
+    draw_beginning,
     draw_foot,
     draw_head,
     draw_help,
+    draw_help_status,
     draw_message,
+    draw_patience,
     draw_rows,
     draw_status,
 )
+from prospect.tui.header import Mode
+from prospect.tui.keyboard import Keyboard
 from prospect.tui.prompt import PromptLine
 from prospect.tui.sparkline import ASCII, BLOCKS
 from prospect.tui.trail import Trail
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
 
 _FOOT_LINES = 2
 _MESSAGE_S = 10.0
+_PATIENCE_S = 0.3
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 HELP_CLOSED = -1
 
@@ -74,7 +82,7 @@ class TopScreen(App[None]):
             source: asked from a thread, never two things at once.
             use_cache: whether symbol tables are kept on disk between runs.
         """
-        super().__init__(ansi_color=True)
+        super().__init__(Keyboard, ansi_color=True)
         self.animation_level = "none"
         self.failure: ProspectError | None = None
         self.ended_by = 0
@@ -107,7 +115,12 @@ class TopScreen(App[None]):
 
     def on_resize(self) -> None:
         """Draw for the new size, once the parts have theirs."""
-        self.call_after_refresh(self._draw)
+        self.call_after_refresh(self._draw if self._watch.picture else self._draw_beginning)
+
+    def _draw_beginning(self) -> None:
+        """Show that it works, before there is a figure: names are read first."""
+        if not self._watch.picture and self.is_running:
+            self.query_one("#rows", Lines).show(draw_beginning(self.size.width))
 
     def _draw_all(self, _app: App[None]) -> None:
         """Draw the whole screen, which another program may have used meanwhile."""
@@ -127,12 +140,13 @@ class TopScreen(App[None]):
                 self._wake.clear()
                 is_due = time.monotonic() >= due_s
                 if is_due:
-                    await asyncio.to_thread(self._watch.advance)
+                    await self._take_in()
                 # Also where figures are due: the key's wake is forgotten by now.
                 await self._do_jobs()
                 await self._look()
                 if is_due:
                     due_s = time.monotonic() + self._watch.next_pause_s()
+                    self._draw()
                 self.is_idle = not self._wake.is_set()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), max(due_s - time.monotonic(), 0.0))
@@ -140,6 +154,21 @@ class TopScreen(App[None]):
         except ProspectError as error:
             self.failure = error
             self.exit()
+
+    async def _take_in(self) -> None:
+        """Take in what was recorded; meanwhile answer keys from the figures that there are."""
+        taking = asyncio.ensure_future(asyncio.to_thread(self._watch.advance))
+        try:
+            while self._watch.picture and not taking.done():
+                waking = asyncio.ensure_future(self._wake.wait())
+                await asyncio.wait((taking, waking), return_when=asyncio.FIRST_COMPLETED)
+                waking.cancel()
+                if self._wake.is_set() and not taking.done():
+                    self._wake.clear()
+                    await self._look()
+            await taking
+        finally:
+            taking.cancel()
 
     async def _do_jobs(self) -> None:
         """Do what takes long and was asked for by a key."""
@@ -173,6 +202,11 @@ class TopScreen(App[None]):
         return max(self.size.height - HEAD_LINES - _FOOT_LINES, 1)
 
     @property
+    def _mode(self) -> Mode:
+        """What a person has set."""
+        return Mode(self.trail.here.words, self._watch.is_frozen, self._watch.pause_s)
+
+    @property
     def _seen(self) -> tuple[Picture, Stand] | None:
         """The page that is looked at, None while it is being computed, and from where."""
         picture, stand = self._watch.picture, self.trail.here
@@ -186,7 +220,7 @@ class TopScreen(App[None]):
         picture, stand = seen
         screen = Screen(self.size.width, self._height, self._ramp)
         lines = {part: self.query_one(f"#{part}", Lines) for part in ("head", "rows", "status")}
-        lines["head"].show(draw_head(picture, stand, screen, is_frozen=self._watch.is_frozen))
+        lines["head"].show(draw_head(picture, stand, screen, self._mode))
         if self._help_top == HELP_CLOSED:
             lines["rows"].show(draw_rows(picture, stand, screen))
         else:
@@ -200,7 +234,8 @@ class TopScreen(App[None]):
         if time.monotonic() < self._message_until:
             return draw_message(self._message, width, is_warning=self._is_warning)
         if self._help_top != HELP_CLOSED:
-            return draw_message("Esc or ? closes the help.", width, is_warning=False)
+            words = draw_help_status(picture.figures.state.limits, self._height, self._help_top)
+            return draw_message(words, width, is_warning=False)
         return draw_status(picture, stand, width)
 
     def _say(self, message: str, *, is_warning: bool = False) -> None:
@@ -212,3 +247,14 @@ class TopScreen(App[None]):
         self._message_until = 0.0
         self.trail = trail
         self._wake.set()
+        if self._seen is None:
+            self.set_timer(_PATIENCE_S, self._draw_patience)
+
+    def _draw_patience(self) -> None:
+        """Show where it goes, where a page takes time."""
+        picture, stand = self._watch.picture, self.trail.here
+        if picture and self._seen is None and self.is_running:
+            head = draw_head(picture, stand, Screen(self.size.width, 0), self._mode)
+            self.query_one("#head", Lines).show(head[:-1])
+            self.query_one("#rows", Lines).show(draw_patience(self.size.width))
+            self.query_one("#status", Lines).show([])

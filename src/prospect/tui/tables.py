@@ -16,6 +16,7 @@ from prospect.profile.grouping import distinct_keys
 from prospect.tui.figures import BUCKET_S
 from prospect.tui.groups import GROUPS, fitting, in_scope
 from prospect.tui.order import steady_order
+from prospect.tui.places import WAITING
 from prospect.tui.rows import Page
 
 if TYPE_CHECKING:
@@ -31,10 +32,18 @@ if TYPE_CHECKING:
 BY_TIME = "time"
 BY_RECENT = "recent"
 BY_NAME = "name"
-ORDERS = (BY_TIME, BY_RECENT, BY_NAME)
+BY_READY = "ready"
+BY_BLOCKED = "blocked"
 RECENT_S = 10
 _RECENT_BUCKETS = RECENT_S // BUCKET_S
 _MOST_ROWS = 150
+
+
+def orders_of(page: str) -> tuple[str, ...]:
+    """Return what the rows of a page can be ordered by, the usual first."""
+    if page == WAITING:
+        return (BY_TIME, BY_READY, BY_BLOCKED, BY_NAME)
+    return (BY_TIME, BY_RECENT, BY_NAME)
 
 
 class View(NamedTuple):
@@ -47,10 +56,10 @@ class View(NamedTuple):
 
 def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
     """Return the rows of a table, the heaviest at the top."""
-    group = GROUPS[place.page](figures, place)
     chosen = figures.is_shown & in_scope(figures, place)
     if view.words:
         chosen &= fitting(figures, place.page, view.words)
+    group = GROUPS[place.page](figures, place, chosen)
     at = np.flatnonzero(chosen)
     numbers, row = distinct_keys(group.of_hit.take(at), group.bound)
     row_of_hit = np.full(len(chosen), -1, np.int32)

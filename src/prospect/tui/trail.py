@@ -29,7 +29,7 @@ class Trail:
         """Go where a row leads; stay where it leads nowhere."""
         if not isinstance(row.target, Place):
             return self
-        return Trail(Stand(row.target, order=self.here.order), (*self.before, self.here))
+        return Trail(self.here.at(row.target), (*self.before, self.here))
 
     def back(self) -> Trail:
         """Take the filter away, or else go back."""
@@ -51,7 +51,7 @@ class Trail:
     def _on(self, place: Place) -> Trail:
         if place == self.here.place:
             return self
-        return replace(self, here=Stand(place, order=self.here.order))
+        return replace(self, here=self.here.at(place))
 
     def filtered(self, words: str) -> Trail:
         """Show only rows with `words` in a name."""

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.waiting import blocked_stacks
+from prospect.tui.groups import of_pid
 from prospect.tui.places import WAIT_STACKS, Place
 from prospect.tui.rows import KERNEL, USER, Page, Row
-from prospect.tui.tables import BY_NAME
+from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
 
     from prospect.profile.model import Profile
     from prospect.profile.thread_times import ThreadTimes
@@ -42,13 +45,15 @@ def waiting_page(figures: LiveFigures, place: Place, view: View) -> Page:
     threads = figures.whole.threads
     if threads is None:
         return Page((), note=NO_SWITCHES)
-    rows = _rows(figures.whole, threads, place)
     words = view.words.casefold()
-    rows = [row for row in rows if words in row.name.casefold() or words in row.process.casefold()]
-    if view.order == BY_NAME:
-        rows.sort(key=lambda row: (row.name, row.process))
+    # A thread whose process is not known has row -1.
+    chosen = np.append(of_pid(figures.whole, words), False)
+    if chosen.any():
+        rows = _rows(figures.whole, threads, place, chosen)
     else:
-        rows.sort(key=lambda row: (-row.seconds, -row.ready_s, -row.blocked_s))
+        rows = _rows(figures.whole, threads, place, ~chosen)
+        rows = [one for one in rows if any(words in name.casefold() for name in _whose(one))]
+    rows.sort(key=_SORT_KEYS.get(view.order, _SORT_KEYS[BY_TIME]))
     shown = tuple(rows[:_MOST_ROWS])
     return Page(
         rows=shown,
@@ -58,10 +63,22 @@ def waiting_page(figures: LiveFigures, place: Place, view: View) -> Page:
     )
 
 
-def _rows(profile: Profile, threads: ThreadTimes, place: Place) -> list[Row]:
+_SORT_KEYS: dict[str, Callable[[Row], tuple[object, ...]]] = {
+    BY_TIME: lambda row: (-row.seconds, -row.ready_s, -row.blocked_s),
+    BY_READY: lambda row: (-row.ready_s, -row.seconds),
+    BY_BLOCKED: lambda row: (-row.blocked_s, -row.seconds),
+    BY_NAME: lambda row: (row.name, row.process),
+}
+
+
+def _rows(
+    profile: Profile, threads: ThreadTimes, place: Place, chosen: NDArray[np.bool_]
+) -> list[Row]:
+    """Return a row for each name of threads; `chosen`, bool[p + 1], of these processes alone."""
     members: dict[Name, list[int]] = {}
+    is_chosen = chosen.take(threads.process_index).tolist()
     for row, name in enumerate(_names(profile, threads)):
-        if _is_in(name, place):
+        if is_chosen[row] and _is_in(name, place):
             members.setdefault(name, []).append(row)
     times = np.stack((threads.cpu_ns, threads.runnable_ns, threads.blocked_ns)) * _NS
     found = []
@@ -81,6 +98,10 @@ def _rows(profile: Profile, threads: ThreadTimes, place: Place) -> list[Row]:
             )
         )
     return found
+
+
+def _whose(row: Row) -> Name:
+    return row.name, row.process
 
 
 def _names(profile: Profile, threads: ThreadTimes) -> list[Name]:

@@ -1,6 +1,7 @@
 """What is known and shown: asks the source, computes the page that is looked at.
 
-Its methods take long and run in a thread, one after the other.
+Its methods take long and run in threads: `look` may run beside `advance`, of whose figures it sees
+those before; else one runs after the other.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Watch:
     Attributes:
         is_frozen: new figures are taken in and not shown.
         picture: the last page, None before the first.
+        pause_s: how long the pause before the next figures is.
     """
 
     def __init__(self, source: LiveSource, *, use_cache: bool = True) -> None:
@@ -40,8 +42,9 @@ class Watch:
         self._code = CodeMemory(use_cache)
         self._latest: LiveFigures | None = None
         self._shown: LiveFigures | None = None
-        self._spent_s = 0.0
-        self._pause_s = _FIRST_PAUSE_S
+        # One item an effort: a list takes them from several threads.
+        self._spent_s: list[float] = []
+        self.pause_s = _FIRST_PAUSE_S
 
     def advance(self) -> None:
         """Take in what was recorded.
@@ -51,9 +54,7 @@ class Watch:
         """
         begin_s = time.thread_time()
         self._latest = live_figures(self._source.advance())
-        if not self.is_frozen or self._shown is None:
-            self._shown = self._latest
-        self._spent_s += time.thread_time() - begin_s
+        self.spend(time.thread_time() - begin_s)
 
     def look(self, stand: Stand) -> Picture:
         """Compute the page that `stand` sees; `advance` was called before."""
@@ -63,7 +64,7 @@ class Watch:
         if self._shown is None:
             raise ValueError("nothing was taken in yet")
         self.picture = take_picture(self._shown, stand, self.picture, self._code)
-        self._spent_s += time.thread_time() - begin_s
+        self.spend(time.thread_time() - begin_s)
         return self.picture
 
     def save(self, path: str) -> str:
@@ -80,14 +81,14 @@ class Watch:
 
     def spend(self, seconds: float) -> None:
         """Add what drawing took."""
-        self._spent_s += seconds
+        self._spent_s.append(seconds)
 
     def next_pause_s(self) -> float:
         """Return how long to wait for new figures, after what the last ones cost."""
-        spent_s, self._spent_s = self._spent_s, 0.0
+        spent, self._spent_s = self._spent_s, []
         is_first = self._latest is not None and self._latest.span_s < _FIRST_S
         least = _FIRST_PAUSE_S if is_first else _PAUSE_S
         # What is read for the first time, such as code, costs once: the pause grows slowly.
-        longest = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
-        self._pause_s = max(least, min(spent_s / _BUDGET, longest))
-        return self._pause_s
+        longest = min(2.0 * self.pause_s, _LONGEST_PAUSE_S)
+        self.pause_s = max(least, min(sum(spent) / _BUDGET, longest))
+        return self.pause_s

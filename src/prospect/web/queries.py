@@ -6,6 +6,7 @@ Comes in: text that anybody who has the token may have written. Goes out: number
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -19,6 +20,14 @@ _LONGEST_SEARCH = 256
 
 class QueryError(ValueError):
     """It is no query of the page."""
+
+
+class HitsQuery(NamedTuple):
+    """Of which event and routine, numbers of the page, and of what of it."""
+
+    event: int
+    frame: int
+    selection: Selection
 
 
 class CodeQuery(NamedTuple):
@@ -38,14 +47,35 @@ def part_query(query: str) -> tuple[int, Selection]:
         QueryError: it says something else.
     """
     fields = _fields(query)
-    scope = fields.pop("scope", "all")
     path = fields.pop("path", "")
     search = fields.pop("search", "")
-    numbers = {name: _number(text) for name, text in fields.items()}
     frames = tuple(map(_number, path.split("."))) if path else ()
-    if scope not in SCOPES or len(frames) > _MOST_FRAMES or len(search) > _LONGEST_SEARCH:
+    if len(frames) > _MOST_FRAMES or len(search) > _LONGEST_SEARCH:
         raise QueryError
-    if set(numbers) - {"event", "begin_ns", "end_ns", "process", "cpu", "thread", "by_time"}:
+    selection, numbers = _selection(fields, {"event", "by_time"})
+    is_by_time = bool(numbers.get("by_time", 0))
+    selection = replace(selection, is_by_time=is_by_time, path=frames, search=search)
+    return numbers.get("event", 0), selection
+
+
+def hits_query(query: str) -> HitsQuery:
+    """Read of which part of an event the hits in a routine are wanted.
+
+    Raises:
+        QueryError: it says something else.
+    """
+    selection, numbers = _selection(_fields(query), {"event", "frame"})
+    if not {"event", "frame"} <= numbers.keys():
+        raise QueryError
+    return HitsQuery(numbers["event"], numbers["frame"], selection)
+
+
+def _selection(fields: dict[str, str], others: set[str]) -> tuple[Selection, dict[str, int]]:
+    """Read a selection, and other numbers that stand beside it."""
+    scope = fields.pop("scope", "all")
+    numbers = {name: _number(text) for name, text in fields.items()}
+    known = {"begin_ns", "end_ns", "process", "cpu", "thread", *others}
+    if scope not in SCOPES or set(numbers) - known:
         raise QueryError
     selection = Selection(
         begin_ns=numbers.get("begin_ns", 0),
@@ -54,11 +84,8 @@ def part_query(query: str) -> tuple[int, Selection]:
         process=numbers.get("process", -1),
         cpu=numbers.get("cpu"),
         thread=numbers.get("thread"),
-        is_by_time=bool(numbers.get("by_time", 0)),
-        path=frames,
-        search=search,
     )
-    return numbers.get("event", 0), selection
+    return selection, numbers
 
 
 def code_query(query: str) -> CodeQuery:

@@ -14,12 +14,14 @@ import numpy as np
 from prospect.errors import ProspectError
 from prospect.estimate.half_widths import half_widths
 from prospect.profile.annotation import annotation_view
+from prospect.profile.portions import event_has_time
 from prospect.profile.routine_choice import RoutineChoice
 from prospect.profile.view import report_view
 from prospect.render.encoding import encoded
 from prospect.render.html.cells import stack_names
-from prospect.render.html.code import code_fields
+from prospect.render.html.code import NO_CODE, code_fields, source_block
 from prospect.render.html.document import document
+from prospect.render.html.instructions import instruction_slots
 from prospect.render.html.page import SCRIPTS, page_samples
 from prospect.render.html.parts import Selection, event_parts
 from prospect.render.html.stacks import block_of_events, block_of_part, events_of
@@ -93,6 +95,28 @@ class ServedRecording:
         parts = self.parts[event]
         return block_of_part(self.names, parts.event, parts.cells(selection))
 
+    def hits(self, event: int, frame: int, selection: Selection) -> bytes:
+        """Return where in a routine itself a selection has hits, and what they weigh, as JSON.
+
+        Args:
+            event: number on the page.
+            frame: row of the names' frames.
+            selection: what is looked at.
+
+        Raises:
+            IndexError: the page has no such event or frame.
+        """
+        parts = self.parts[event]
+        found = parts.at_addresses(int(self.names.frames.function_index[frame]), selection)
+        has_time = event_has_time(self.names.samples.profile.run.events[parts.event])
+        weights = found.time_ns / 1e9 if has_time else found.count
+        fields = {
+            "addresses": list(map(str, found.address.tolist())),  # more than a JavaScript number
+            "hits": found.count.tolist(),
+            "weights": weights.tolist(),
+        }
+        return encoded(fields)
+
     def code(self, event: int, frame: int) -> bytes:
         """Return the instructions of a routine with hits, and their source, as JSON.
 
@@ -116,12 +140,12 @@ class ServedRecording:
         routines = [one for found in view.events if found.event is info for one in found.routines]
         shown = disassembly_fields(view.profile, code, routines)
         reason = "" if shown else "no hits in this routine itself"
-        head = encoded({"routines": shown, "reason": reason})
-        return head[:-1] + b', "source": ' + code_fields(view.profile) + b"}"
+        source = code_fields(self.names, instruction_slots(self.names, code))
+        return encoded({"routines": shown, "reason": reason, "source": source})
 
 
 def _no_code(reason: str) -> bytes:
-    return encoded({"routines": [], "reason": reason, "source": {"files": [], "routines": []}})
+    return encoded({"routines": [], "reason": reason, "source": NO_CODE})
 
 
 def serve_profile(profile: Profile, renderer: HtmlRenderer, finder: CodeFinder) -> ServedRecording:
@@ -143,7 +167,7 @@ def serve_profile(profile: Profile, renderer: HtmlRenderer, finder: CodeFinder) 
     cells = {one.event: one.cells(Selection(is_by_time=True)) for one in parts}
     blocks = {
         "report": renderer.report_block(view),
-        "source": code_fields(view.profile),
+        "source": source_block(names, None),
         "stacks": block_of_events(names, cells),
     }
     return ServedRecording(profile, view.detail, names, parts, blocks, finder)

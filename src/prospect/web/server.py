@@ -46,6 +46,7 @@ class LoopbackServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    allow_reuse_port = False  # of two servers on one port, either would get a request
     block_on_close = False  # nobody waits for a browser
 
     def __init__(self, site: Site, port: int) -> None:

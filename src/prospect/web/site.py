@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prospect.web.queries import QueryError, code_query, part_query
+from prospect.web.queries import QueryError, code_query, hits_query, part_query
 from prospect.web.recording import page
 
 if TYPE_CHECKING:
@@ -96,6 +96,10 @@ class Site:
             event, selection = part_query(query)
             with self._part_turn:
                 return Answer(200, _BYTES, self._recording.part(event, selection))
+        if name == "hits":
+            wanted = hits_query(query)
+            with self._part_turn:
+                return Answer(200, _JSON, self._recording.hits(*wanted))
         if name == "code":
             event, frame = code_query(query)
             with self._code_turn:
@@ -110,7 +114,7 @@ def is_own_page(headers: Message) -> bool:
     Any port will do: ``ssh -L`` may lead here from another one.
     """
     hosts = headers.get_all("Host", [])
-    if len(hosts) != 1 or hosts[0].lower().rpartition(":")[0] not in _OWN_NAMES:
+    if len(hosts) != 1 or hosts[0].lower().partition(":")[0] not in _OWN_NAMES:
         return False
     if headers.get("Origin", f"http://{hosts[0]}") != f"http://{hosts[0]}":
         return False

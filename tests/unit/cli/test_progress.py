@@ -12,6 +12,7 @@ import sys
 import termios
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,12 +67,15 @@ def awaited(terminal: int, wanted: bytes) -> bytes:
 
 @pytest.fixture
 def impatient(monkeypatch):
+    """Show what is done at once, and, however slow the machine is, as if no time had passed."""
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(progress_module, "_PATIENCE_S", 0.01)
     monkeypatch.setattr(progress_module, "_REDRAW_S", 0.01)
     monkeypatch.setenv("TERM", "xterm")
 
 
 def test_what_is_quick_shows_none(monkeypatch):
+    monkeypatch.setattr(progress_module, "_PATIENCE_S", 60.0)
     monkeypatch.setenv("TERM", "xterm")
     with stderr_on_a_terminal() as terminal:
         with Progress("reading") as progress:

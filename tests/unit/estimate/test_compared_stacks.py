@@ -7,36 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, clock_event, empty_profile, qsort_profile, run_info
-from builders.runs import RATE_HZ, run_of
-from builders.stacks import random_stacks_profile, stacks_profile, with_stacks
+from builders.profile import empty_profile, qsort_profile
+from builders.runs import run_of, stacked_run
+from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.estimate.compare import compare
 from prospect.estimate.comparison import CompareOptions
 from prospect.profile.call_forest import subtree_sums
-from prospect.profile.model import BIRTH_EXEC
 from prospect.profile.thread_forest import ALL, THREADS
 
 
 def compared(before, after, **options):
     options = {"scope": "4", "stacks": True, **options}
     return compare(before, after, CompareOptions(**options))
-
-
-def program(calls, command="program"):
-    """A recording of stacks of one program: how many samples each path of names has."""
-    build = ProfileBuilder(
-        run_info(events=(clock_event(RATE_HZ),), command=(command,), wall_seconds=1.0)
-    )
-    process = build.process(command, 100, is_command=True, birth=BIRTH_EXEC)
-    image = build.object(f"/usr/bin/{command}")
-    names = sorted({name for path in calls for name in path.split(";")})
-    rows = {name: build.function(name, image, 64 * n) for n, name in enumerate(names)}
-    paths = [
-        (process, [rows[name] for name in path.split(";")])
-        for path, count in calls.items()
-        for _ in range(count)
-    ]
-    return with_stacks(build, paths)
 
 
 def paths_of(stacks):
@@ -97,8 +79,8 @@ def test_times_of_routines_are_those_of_the_table(case):
 
 
 def test_what_grew_in_one_place_is_told_from_what_did_not_in_another():
-    before = program({"main;a;f": 400, "main;b;f": 400, "main;old": 60, "main": 3})
-    after = program({"main;a;f": 900, "main;b;f": 400, "main;new": 60, "main": 4})
+    before = stacked_run({"main;a;f": 400, "main;b;f": 400, "main;old": 60, "main": 3})
+    after = stacked_run({"main;a;f": 900, "main;b;f": 400, "main;new": 60, "main": 4})
     stacks = compared([before], [after]).stacks
     rows = paths_of(stacks)
     total = subtree_sums(stacks.tree, stacks.own)
@@ -114,7 +96,10 @@ def test_the_same_code_has_no_significant_row():
     random = np.random.default_rng(3)
     paths = [f"main;f{n % 7};g{n}" for n in range(60)]
     sides = [
-        [program(dict(zip(paths, random.poisson(40, 60).tolist(), strict=True))) for _ in range(3)]
+        [
+            stacked_run(dict(zip(paths, random.poisson(40, 60).tolist(), strict=True)))
+            for _ in range(3)
+        ]
         for _ in "ab"
     ]
     stacks = compared(*sides).stacks
@@ -123,7 +108,9 @@ def test_the_same_code_has_no_significant_row():
 
 
 def test_rows_of_few_hits_are_not_tested():
-    stacks = compared([program({"main;f": 100, "main;g": 4})], [program({"main;f": 90})]).stacks
+    stacks = compared(
+        [stacked_run({"main;f": 100, "main;g": 4})], [stacked_run({"main;f": 90})]
+    ).stacks
     rows = paths_of(stacks)
     assert np.isnan(stacks.q_value[rows["main;g"]])
     assert not stacks.significant[rows["main;g"]]
@@ -131,15 +118,15 @@ def test_rows_of_few_hits_are_not_tested():
 
 
 def test_all_samples_are_the_row_of_the_total():
-    comparison = compared([program({"main;f": 300})], [program({"main;f": 500})])
+    comparison = compared([stacked_run({"main;f": 300})], [stacked_run({"main;f": 500})])
     assert comparison.stacks.half_width[0] == comparison.total.half_width[0]
     assert comparison.stacks.significant[0]
-    assert not compared([program({"f": 300})], [program({"f": 301})]).stacks.significant[0]
+    assert not compared([stacked_run({"f": 300})], [stacked_run({"f": 301})]).stacks.significant[0]
 
 
 def test_renamed_programs_and_clones_are_the_same_rows():
-    before = program({"main;f.isra.0;g": 100}, "old")
-    after = program({"main;f;g": 100}, "new")
+    before = stacked_run({"main;f.isra.0;g": 100}, "old")
+    after = stacked_run({"main;f;g": 100}, "new")
     stacks = compared([before], [after], scope="2").stacks
     assert set(paths_of(stacks)) == {"main", "main;f", "main;f;g"}
     assert stacks.processes == ["old => new"]
@@ -149,6 +136,13 @@ def test_without_chains_on_one_side_stacks_have_one_frame():
     stacks = compared([stacks_profile()], [replace(stacks_profile(), stacks=None)]).stacks
     assert not stacks.has_callers
     assert stacks.tree.depth.max() == 2
+
+
+def test_inlined_functions_count_for_the_routine_that_they_are_in():
+    plain = compared([stacks_profile()], [stacks_profile()]).stacks
+    lined = compared([stacks_profile(lines=True)], [stacks_profile()]).stacks
+    assert paths_of(lined) == paths_of(plain)
+    assert lined.own_hits.tolist() == plain.own_hits.tolist()
 
 
 def test_stacks_are_compared_only_if_asked_for():

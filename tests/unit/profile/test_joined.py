@@ -175,6 +175,7 @@ def test_forgetting_leaves_the_parts_that_end_later():
     assert hits(kept) == hits(late)
     assert stacks(kept) == stacks(late)
     assert kept.run.begin_ns == kept.clocks.begin_ns.min() == CUTS_NS[2]
+    assert kept.clocks.lost.tolist() == late.clocks.lost.tolist() == [len(CUTS_NS) - 3, 0]
     some.add(replace(parts[0], run=replace(parts[0].run, begin_ns=10**9, end_ns=2 * 10**9)))
     assert hits(some.profile()).keys() == hits(late).keys() | hits(parts[0]).keys()
 

@@ -2,10 +2,11 @@
 
 import io
 
+import numpy as np
 import pytest
 
 from builders.profile import hostile_profile, qsort_profile
-from builders.runs import run_of
+from builders.runs import run_of, stacked_run
 from builders.stacks import stacks_profile
 from prospect.estimate.compare import compare
 from prospect.estimate.comparison import CompareOptions
@@ -120,7 +121,7 @@ def test_what_is_said_in_short_and_of_the_recordings_is_the_texts(opened):
     assert [row["Recording"] for row in rows_of(browser, "recordings")] == [
         f"{letter}{step}" for letter in "ab" for step in (0, 9, 17)
     ]
-    notes = browser.find_element(By.ID, "panel").text
+    notes = notes_of(browser)
     assert all(note in notes for note in comparison.notes)
     assert f"of {comparison.tested} rows tested" in notes
 
@@ -186,13 +187,67 @@ def test_a_routine_shows_its_change_and_its_calls_on_both_sides(opened):
     routine = browser.find_element(By.ID, "routine")
     assert routine.is_displayed()
     titles = [caption.text for caption in routine.find_elements(By.TAG_NAME, "caption")]
-    assert titles == ["In itself", "Called by, with what it calls; not tested"]
-    (called_by,) = routine.find_elements(By.CSS_SELECTOR, ".pair table tbody tr")
-    assert called_by.text.split()[0] == "do_syscall_64"
-    assert called_by.text.split()[-1] in ("+0", "+0.0")
+    assert titles == ["In itself", "Called by, with what it calls"]
+    (called_by,) = calls_of(browser)
+    assert called_by["Routine"] == "do_syscall_64"
+    assert float(called_by["Change"]) == 0.0
     ActionChains(browser).send_keys(Keys.ESCAPE * 12).perform()
     assert not routine.is_displayed()
     assert browser.execute_script("return view.focus") == 0
+
+
+def calls_of(browser, table=0):
+    """Return the rows of callers, or of callees, by their heads, with the colour of each bar."""
+    script = """
+    const table = document.querySelectorAll("#routine .pair table")[arguments[0]];
+    const text = (row) => [...row.children].map((cell) => cell.textContent);
+    const heads = text(table.tHead.rows[0]).map((head) => head.replace(/ [(].*[)]/, ""));
+    return [...table.tBodies[0].rows].map((row) => ({
+      ...Object.fromEntries(text(row).map((cell, i) => [heads[i], cell])),
+      bar: row.querySelector(".fill").classList[1],
+      hasWhisker: row.querySelector(".whisker") !== null,
+    }));
+    """
+    return browser.execute_script(script, table)
+
+
+def test_callers_are_tested_and_grey_where_the_change_is_not_significant(opened):
+    before = stacked_run({"main;a;f": 400, "main;b;f": 400, "main;c;f": 4, "main;old;f": 90})
+    after = stacked_run({"main;a;f": 900, "main;b;f": 402, "main;c;f": 5, "main": 4})
+    comparison = compared([before], [after])
+    calls, names = comparison.stacks.calls, comparison.stacks.name
+    browser = opened(comparison)
+    browser.execute_script("chooseFrame(view.block.labels.indexOf('f'))")
+    rows = {row["Routine"]: row for row in calls_of(browser)}
+    assert {name: row["bar"] for name, row in rows.items()} == {
+        "a": "grew",
+        "b": "same",
+        "c": "same",
+        "old": "shrank",
+    }
+    assert {name for name, row in rows.items() if row["*"]} == {"a", "old"}
+    assert [rows["a"][head] for head in ("A", "B", "Relative")] == ["0.40", "0.90", "+125%"]
+    assert rows["old"]["Relative"] == "gone"
+    assert (rows["c"]["±"], rows["c"]["hasWhisker"]) == ("", False)  # too few hits to tell
+    callee = calls.callee == names.index("f")
+    for name in ("a", "b", "old"):
+        (row,) = np.flatnonzero(callee & (calls.caller == names.index(name)))
+        assert float(rows[name]["±"]) == pytest.approx(calls.half_width[row], abs=0.005)
+        assert rows[name]["hasWhisker"]
+    grey = browser.execute_script(
+        "return getComputedStyle(document.querySelector('#routine .pair .unsure')).color"
+        " === getComputedStyle(document.querySelector('.quiet')).color"
+    )
+    assert grey
+    browser.execute_script("chooseFrame(view.block.labels.indexOf('main'))")
+    callees = {row["Routine"]: row["bar"] for row in calls_of(browser, 1)}
+    assert callees == {"a": "grew", "b": "same", "c": "same", "old": "shrank"}
+    assert f"{len(calls)} pairs of caller" in notes_of(browser)
+
+
+def notes_of(browser):
+    browser.find_element(By.ID, "tab-recordings").click()
+    return browser.find_element(By.ID, "panel").text
 
 
 def test_a_comparison_without_stacks_has_its_tables(opened):

@@ -1,6 +1,7 @@
 """The cells of a page: every sample in exactly one, under the stack that it was taken in."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from prospect.profile.stack_weights import stack_samples
 from prospect.profile.thread_forest import LEFT_OUT, THREADS
 from prospect.render.html import cells as cells_module
 from prospect.render.html.cells import sample_cells, stack_names
+from prospect.render.html.parts import Selection, event_parts
 
 PROFILES = {
     "stacks": stacks_profile,
@@ -136,3 +138,17 @@ def test_stretches_are_in_time_and_long_enough_to_hold_samples():
     by_stretch = np.bincount(cells.stretch, cells.count, cells.stretches)
     assert by_stretch[0] > 0
     assert len(by_stretch) == 64
+
+
+@pytest.mark.parametrize("last_ns", [1 << 57, (1 << 63) + 5, (1 << 64) - 1])
+def test_times_of_a_damaged_recording_lose_no_sample(last_ns):
+    profile = stacks_profile()
+    time_ns = profile.samples.time_ns.copy()
+    time_ns[-1] = last_ns
+    names, cells = made(replace(profile, samples=replace(profile.samples, time_ns=time_ns)))
+    assert cells.count.sum() == len(profile.samples)
+    assert cells.stretch.max() == cells.stretches - 1
+    parts = event_parts(names, int(profile.hits.event[0]))
+    served = parts.cells(Selection(is_by_time=True))
+    assert served.count.sum() == len(profile.samples)
+    assert served.stretch.max() == served.stretches - 1

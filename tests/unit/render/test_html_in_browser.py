@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from builders.annotated import annotated_loop, hostile_code
+from builders.annotated import LOOP, annotated_loop, hostile_code, sampled_loop
 from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.stacks import random_stacks_profile, stacks_profile
+from prospect.render.html import instructions as instructions_module
 from prospect.render.registry import make_renderer
 from prospect.render.text.numbers import percent, percent_digits
 
@@ -22,8 +23,6 @@ pytest.importorskip("selenium")
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-
-WIDTHS = (1280, 800, 390)
 
 
 def rendered(profile, name="html", **options):
@@ -48,8 +47,10 @@ def text_of(browser, selector):
 
 
 def cells_of(browser):
-    rows = browser.find_elements(By.CSS_SELECTOR, "#panel tbody tr")
-    return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
+    return browser.execute_script(
+        "return [...document.querySelectorAll('#panel tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
+    )
 
 
 def press(browser, *keys):
@@ -83,7 +84,7 @@ def test_the_figures_are_those_of_the_report(opened):
     with contextlib.suppress(StopIteration):
         next(b for b in browser.find_elements(By.CSS_SELECTOR, ".more") if b.is_displayed()).click()
     found = {}
-    for _, name, time, _, hits, portion, process, _ in cells_of(browser):
+    for _, name, time, hits, portion, process, _, _ in cells_of(browser):
         found[name, portion, process.strip()] = (time, int(hits.replace(",", "")))
     assert expected.keys() <= found.keys()
     for key, row in expected.items():
@@ -105,7 +106,7 @@ def test_shares_have_the_digits_of_the_text_report(opened):
         for table in tables
         for row in table["rows"]
     }
-    shares = {(cells[4], cells[3].replace(" %", "%")) for cells in cells_of(opened(profile))}
+    shares = {(cells[3], cells[6].replace(" %", "%")) for cells in cells_of(opened(profile))}
     assert shares
     assert shares <= expected
     assert max(table["hits"] for table in tables) >= 1000
@@ -131,7 +132,7 @@ def test_a_click_on_a_head_sorts_and_another_turns_round(opened):
     browser = opened(stacks_profile())
 
     def hits():
-        return [int(row[4]) for row in cells_of(browser)]
+        return [int(row[3]) for row in cells_of(browser)]
 
     head = browser.find_element(By.XPATH, "//*[@id='panel']//th/button[text()='Hits']")
     head.click()
@@ -241,10 +242,10 @@ def choose_scope(browser, scope):
     browser.find_element(By.CSS_SELECTOR, f"#scope [value={scope}]").click()
 
 
-def with_a_waiting_command(profile):
+def with_a_waiting_command(profile, row=2):
     """Let bash, which has few hits, be the command, and all others its descendants."""
     processes = profile.processes
-    command = np.arange(len(processes)) == 2
+    command = np.arange(len(processes)) == row
     everyone = np.ones(len(processes), bool)
     return replace(
         profile, processes=replace(processes, is_command=command, is_descendant=everyone)
@@ -270,6 +271,16 @@ def test_a_command_that_lets_others_work_says_where_the_time_is(opened):
     assert browser.execute_script("return view.filter.scope") == "descendants"
     assert "Hottest routine" in text_of(browser, "#answer li:first-child")
     assert "The command itself took" not in text_of(opened(qsort_profile(), detail="2"), "#answer")
+
+
+def test_a_command_without_samples_begins_with_what_it_started(opened):
+    profile = qsort_profile()
+    idle = len(profile.processes) - 2
+    assert idle not in profile.hits.process_index
+    browser = opened(with_a_waiting_command(profile, idle), detail="2")
+    assert browser.execute_script("return view.filter.scope") == "descendants"
+    assert browser.find_element(By.ID, "scope").get_attribute("value") == "descendants"
+    assert text_of(browser, "#answer li:first-child").startswith("Hottest routine")
 
 
 def test_hostile_names_are_inert_and_shown_as_text(opened):
@@ -300,6 +311,111 @@ def test_instructions_stand_with_their_source(opened):
     assert "return x * y;" in rows["1002"][-1]
 
 
+def listed_code(browser, selector="#panel"):
+    """Return hits, times and shares of the instructions that are listed, by address."""
+    script = """
+    return [...document.querySelectorAll(arguments[0] + " table")].flatMap((table) => {
+      if (!table.caption.textContent.startsWith("Instructions of")) return [];
+      const text = (cell) => (cell.querySelector(".figure") || cell).textContent;
+      const heads = [...table.tHead.rows[0].cells].map(text);
+      return [...table.tBodies[0].rows].map((row) =>
+        Object.fromEntries([...row.cells].map((cell, i) => [heads[i], text(cell)])));
+    });
+    """
+    rows = browser.execute_script(script, selector)
+    return {int(row["Address"], 16): row for row in rows}
+
+
+def expected_code(profile, name, chosen):
+    """Count chosen samples of a routine in numpy: hits by address, and the period of each."""
+    location = profile.hits.location_index.take(profile.samples.hit_index)
+    function = profile.functions.name.index(name)
+    chosen = chosen & (profile.locations.function_index.take(location) == function)
+    address, place = np.unique(profile.locations.address[location[chosen]], return_inverse=True)
+    period = np.bincount(place, profile.samples.period[chosen])
+    hits = np.bincount(place)
+    return {
+        one: (count, seconds)
+        for one, count, seconds in zip(
+            address.tolist(),
+            hits.tolist(),
+            (period * profile.run.events[0].seconds_per_period).tolist(),
+            strict=True,
+        )
+    }
+
+
+def check_code(rows, expected, instructions):
+    """Compare listed instructions with counted ones; what is between instructions is no row."""
+    all_s = sum(seconds for _, seconds in expected.values())
+    known = {address: row for address, row in expected.items() if address in instructions}
+    assert {address: int(row["Hits"].replace(",", "")) for address, row in rows.items()} == {
+        address: hits for address, (hits, _) in known.items()
+    }
+    for address, (hits, seconds) in known.items():
+        figure, bar = rows[address]["Time (s)"].split(" ≈± ")
+        half = 1.96 * seconds / hits**0.5
+        assert float(figure) == pytest.approx(seconds, abs=0.6 * 10.0 ** -len(figure.split(".")[1]))
+        assert float(bar) == pytest.approx(half, abs=0.6 * 10.0 ** -len(bar.split(".")[1]))
+        share = float(rows[address]["Share"].removesuffix(" %"))
+        assert share == pytest.approx(100 * seconds / all_s, abs=0.51)
+    hottest = max(known.items(), key=lambda item: item[1][0])[0]
+    assert [at for at, row in rows.items() if row[""] == "hottest"] == [hottest]
+
+
+def test_instructions_follow_a_selection_of_time_cpu_thread_and_process(opened):
+    profile = sampled_loop(period=True)
+    instructions = [row[0] for row in LOOP]
+    browser = opened(profile, disassemble=2)
+    browser.find_element(By.ID, "tab-code").click()
+    assert "text report's figures" in text_of(browser, "#panel")
+    times = (profile.samples.time_ns - profile.run.begin_ns).astype(np.int64)
+    process = profile.hits.process_index.take(profile.samples.hit_index)
+
+    heat = browser.find_element(By.ID, "heat")
+    drag = ActionChains(browser).move_to_element_with_offset(heat, 0, -8)
+    drag.click_and_hold().move_by_offset(150, 0).release().perform()
+    span = browser.execute_script("return spanTimes(view.filter.span)")
+    in_span = (times >= span["begin_ns"]) & (times < span["end_ns"])
+    assert 100 < np.count_nonzero(in_span) < 3000
+    assert "counted on this page" in text_of(browser, "#panel")
+    expected = expected_code(profile, "work", in_span)
+    check_code(listed_code(browser), expected, instructions)
+    between = sum(hits for at, (hits, _) in expected.items() if at not in instructions)
+    assert f"{between} hits are between" in text_of(browser, "#panel")
+    # The other half of the time has another hottest instruction.
+    earlier = expected_code(profile, "work", times < span["begin_ns"])
+    assert max(earlier, key=earlier.get) != max(expected, key=expected.get)
+
+    browser.execute_script("chooseFrame(view.block.labels.indexOf('work'))")
+    check_code(listed_code(browser, "#routine"), expected, instructions)
+    for change, chosen in (
+        ("span: null, lane: { kind: 'cpu', row: 2 }", profile.samples.cpu == 2),
+        ("lane: { kind: 'thread', row: 4 }", profile.samples.tid == 101),
+        ("lane: null, scope: 'command'", process == 0),
+        ("scope: 'process', process: 1, span: [0, 9]", (process == 1) & (times < 10**10 // 128)),
+    ):
+        browser.execute_script(f"refilter({{ {change} }})")
+        is_whole = "command" in change  # then they are the report's own
+        assert browser.execute_script("return isDetailed()") == is_whole
+        if not is_whole:
+            expected = expected_code(profile, "work", chosen)
+            check_code(listed_code(browser, "#routine"), expected, instructions)
+    assert browser.find_elements(By.CSS_SELECTOR, "#panel details")
+
+
+def test_routines_that_a_page_has_no_room_for_say_so(opened, monkeypatch):
+    monkeypatch.setattr(instructions_module, "_MOST_CELLS", 10)
+    browser = opened(sampled_loop(), disassemble=2)
+    browser.find_element(By.ID, "tab-code").click()
+    assert listed_code(browser)
+    browser.execute_script("refilter({ span: [0, 9] })")
+    assert listed_code(browser) == {}
+    for title in browser.find_elements(By.CSS_SELECTOR, "#panel summary")[:2]:
+        title.click()
+    assert "has no room" in text_of(browser, "#panel")
+
+
 def test_hostile_code_is_inert(opened):
     browser = opened(hostile_code(), disassemble=2)
     browser.find_element(By.ID, "tab-code").click()
@@ -311,30 +427,3 @@ def test_hostile_code_is_inert(opened):
 def test_a_page_without_samples_says_so(opened):
     browser = opened(empty_profile())
     assert text_of(browser, "#state") == "No samples."
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_window_and_all_can_be_read(opened, width, theme):
-    browser = opened(qsort_profile(), width=width, theme=theme)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    assert browser.execute_script("return document.documentElement.dataset.theme") == theme
-    contrast = browser.execute_script(CONTRAST, ["body", ".quiet", "#path button", "#answer li"])
-    assert all(ratio >= 4.5 for ratio in contrast)  # WCAG 2.2, 1.4.3
-    press(browser, "t")
-    assert browser.execute_script("return document.documentElement.dataset.theme") != theme
-
-
-# Relative luminance and contrast ratio: WCAG 2.2, definitions.
-CONTRAST = """
-const luminance = (text) => {
-  const [r, g, b] = text.match(/[\\d.]+/g).map((value) => value / 255)
-    .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-};
-const back = luminance(getComputedStyle(document.body).backgroundColor);
-return arguments[0].map((selector) => {
-  const own = luminance(getComputedStyle(document.querySelector(selector)).color);
-  return (Math.max(own, back) + 0.05) / (Math.min(own, back) + 0.05);
-});
-"""

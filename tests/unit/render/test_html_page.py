@@ -131,11 +131,16 @@ def test_the_source_of_instructions_with_hits_is_in_the_page():
     source = json.loads(blocks_of(rendered(annotated_loop(), disassemble=1))["source"])
     (routine,) = (one for one in source["routines"] if one["name"] == "work")
     assert routine["address"] == 0x1000
-    texts = {
-        address: (source["files"][file], line, text)
-        for address, file, line, text in routine["lines"]
-    }
-    assert texts[str(0x1002)] == ("/src/mix.h", 9, "    return x * y;")
+    *instructions, between = routine["instructions"]
+    assert between is None  # one hit is at no instruction's first byte
+    assert [fields[0] for fields in instructions] == [
+        str(address) for address in (0x1002, 0x1005, 0x100A, 0x100D)
+    ]
+    # A jump leads to the first; behind the call it was the callee.
+    assert [fields[3:5] for fields in instructions] == [[0, 0], [3, 0], [0, 0], [3, 0]]
+    _, text, target, _, _, file, line, source_text = instructions[0]
+    assert (text, target, source["files"][file], line) == ("imul   %edi,%eax", "", "/src/mix.h", 9)
+    assert source_text == "    return x * y;"
 
 
 def test_a_page_of_a_usual_run_is_small():

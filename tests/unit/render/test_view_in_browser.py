@@ -5,10 +5,20 @@ Needs Chromium with its driver (Debian: chromium, chromium-driver) and selenium.
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from builders.annotated import LOOP, LOOP_LINES, SOURCE, annotated_loop, code_table, hostile_code
+from builders.annotated import (
+    LOOP,
+    LOOP_LINES,
+    SOURCE,
+    annotated_loop,
+    code_table,
+    hostile_code,
+    sampled_loop,
+)
 from builders.profile import hostile_profile
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.assembly.code import code_of_report
@@ -145,6 +155,46 @@ def test_a_routine_that_is_chosen_brings_its_code(opened):
         assert code.asked == [work]
 
 
+def test_instructions_follow_the_selection(opened):
+    profile = sampled_loop()
+    work = profile.functions.name.index("work")
+    code = Code(code_table({work: LOOP}, LOOP_LINES, SOURCE))
+    location = profile.hits.location_index.take(profile.samples.hit_index)
+    in_work = profile.locations.function_index.take(location) == work
+    address = profile.locations.address.take(location)
+    times = (profile.samples.time_ns - profile.run.begin_ns).astype(np.int64)
+    shown = """
+    const table = document.querySelector("#routine .code table");
+    return Object.fromEntries([...table.tBodies[0].rows].map((row) =>
+      [parseInt(row.cells[0].textContent, 16), row.cells[3].textContent]));
+    """
+    with opened(replace(profile, code=None), code) as browser:
+        browser.execute_script("chooseFrame(view.block.labels.indexOf('work'))")
+        until(browser, "document.querySelector('#routine .code table') !== null")
+        assert "the whole interval" in text_of(browser, "#routine .code")
+        select_an_eighth(browser)
+        until(browser, "document.querySelector('#routine .code table') !== null")
+        assert "of the selection" in text_of(browser, "#routine .code")
+        assert "≈±" in text_of(browser, "#routine .code")
+        assert "mix.h:9" in text_of(browser, "#routine .code")
+        span = browser.execute_script("return spanTimes(view.filter.span)")
+        in_span = (times >= span["begin_ns"]) & (times < span["end_ns"])
+        counts = np.unique(address[in_work & in_span], return_counts=True)
+        expected = dict(zip(*(column.tolist() for column in counts), strict=True))
+        between = expected.pop(0x1007)  # at no instruction's first byte
+        found = browser.execute_script(shown)
+        assert {int(at): int(hits) for at, hits in found.items()} == expected
+        assert f"{between} hits are between" in text_of(browser, "#routine .code")
+        browser.execute_script("refilter({ span: null, lane: { kind: 'cpu', row: 3 } })")
+        until(browser, "document.querySelector('#routine .code table') !== null")
+        counts = np.unique(address[in_work & (profile.samples.cpu == 3)], return_counts=True)
+        expected = dict(zip(*(column.tolist() for column in counts), strict=True))
+        del expected[0x1007]
+        found = browser.execute_script(shown)
+        assert {int(at): int(hits) for at, hits in found.items()} == expected
+        assert code.asked == [work]  # its file was read once
+
+
 def test_code_that_cannot_be_had_says_why(opened):
     with opened(stacks_profile()) as browser:
         browser.execute_script("chooseFrame(view.block.labels.indexOf('work'))")
@@ -232,7 +282,9 @@ def test_the_search_finds_what_the_page_has_no_room_for(opened):
         until(browser, f"[...view.event.frame].includes({absent})")
         assert not text_of(browser, "#found").startswith("found in 0 %")
         browser.find_element(By.ID, "search").send_keys(Keys.ENTER)
-        assert browser.find_elements(By.CSS_SELECTOR, "#path button")[-1].text == label
+        # Whenever another part arrives the path is made anew.
+        last = "[...document.querySelectorAll('#path button')].at(-1).textContent"
+        until(browser, f"{last} === view.block.labels[{absent}]")
 
 
 def test_a_stretch_of_time_can_be_looked_at_closer(opened):

@@ -13,7 +13,7 @@ from prospect.profile.naming import NameSource
 from prospect.symbols import kept_names
 from prospect.symbols.images import read_symbol_table
 from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
-from prospect.symbols.objects import ObjectKey
+from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
@@ -106,6 +106,25 @@ def test_images_that_never_end_are_forgotten(bound):
             KeepingSymbolizer(kept, SymbolOptions()).resolve(key, (), np.array([1], np.uint64))
             assert len(kept.known) == len(kept.images) <= most
             assert kept.symbols == len(kept.images) * len(loaded[1])
+
+
+def test_an_image_that_no_process_could_show_is_asked_of_others():
+    image = read_own_vdso()
+    loaded = image, read_symbol_table(image)
+    key, kept, asked = ObjectKey(b"/in/a/container", kind=KIND_ELF), KeptNames(), []
+    one = np.array([image.offset_of_svma(loaded[1].start[:1])[0]], np.uint64)
+
+    def load(_self, _key, pids):
+        asked.append(tuple(pids))
+        return loaded if 3 in pids else Missing(NameSource.NO_FILE, "gone")
+
+    def reason(*pids):
+        return KeepingSymbolizer(kept, SymbolOptions()).resolve(key, pids, one).named.function[0]
+
+    with patch.object(Symbolizer, "_load_image", load):
+        found = [reason(*pids) for pids in ([1, 2], [2], [1, 2], [2, 3], [1], [4])]
+    assert found == [-1, -1, -1, 0, 0, 0]
+    assert asked == [(1, 2), (2, 3)]
 
 
 def test_memory_without_a_file_is_asked_each_time():

@@ -10,6 +10,7 @@ import pytest
 from builders.live import state_of
 from builders.profile import interrupted_profile
 from builders.stacks import stacks_profile
+from prospect.disasm.kcore import KernelCore
 from prospect.estimate.calls import estimate_calls
 from prospect.profile.calls_view import CallsChoice, calls_view
 from prospect.profile.sample_choice import SampleChoice
@@ -55,7 +56,15 @@ def test_a_routine_whose_callers_are_not_known_says_what_would_tell(figures):
     )
     alone = live_figures(state_of(replace(profile, stacks=stacks)))
     assert "--call-graph auto" in tree_of(alone, "vfs_read", CALLERS).note
-    assert tree_of(figures, "vfs_read", CALLERS).note == ""
+    assert "mostly not known" in tree_of(alone, "vfs_read", CALLERS).note
+    assert "frame pointers" in tree_of(figures, "vfs_read", CALLERS).note
+
+
+def test_a_routine_that_calls_nothing_has_a_page_that_says_so(figures):
+    page = tree_of(figures, "vfs_read", CALLEES)
+    assert indented(page) == ["6 vfs_read"]
+    assert page.note == "No sample was taken in anything that it calls."
+    assert tree_of(figures, "work", CALLEES).note == ""
 
 
 def test_callees_stand_below_the_routine_and_lines_are_drawn_where_ways_part(figures):
@@ -161,3 +170,21 @@ def test_a_routine_without_code_says_why(figures):
     page = CodeMemory(use_cache=False).page(figures, routine_row(figures, "jitted").target.routine)
     assert page.rows == ()
     assert page.note.startswith("No instructions: ")
+
+
+@pytest.mark.parametrize(
+    ("reason", "more"),
+    [
+        (KernelCore.open("/nowhere"), " to prospect annotate, of the recording that s saves"),
+        ("this is no code", ""),
+    ],
+)
+def test_an_option_that_would_help_is_said_to_be_of_another_command(
+    figures, monkeypatch, reason, more
+):
+    def routine_code(profile, function, **_options):
+        return replace(two_instructions(profile, function), reason=[reason])
+
+    monkeypatch.setattr(instructions, "routine_code", routine_code)
+    routine = routine_row(figures, "vfs_read").target.routine
+    assert CodeMemory().page(figures, routine).note == f"No instructions: {reason}{more}."

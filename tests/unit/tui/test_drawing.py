@@ -10,14 +10,16 @@ from builders.profile import empty_profile, hostile_profile, interrupted_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
-from prospect.tui.columns import Scale, interval_words, layout, row_lines
+from prospect.tui.columns import Scale, layout, row_lines
 from prospect.tui.cursor import Cursor
 from prospect.tui.drawing import Screen, draw_foot, draw_head, draw_help, draw_rows, draw_status
 from prospect.tui.figures import live_figures
+from prospect.tui.header import Mode, run_line
 from prospect.tui.instructions import CodeMemory
-from prospect.tui.lines import fitted, strip
+from prospect.tui.lines import fitted, name_fitted, strip
 from prospect.tui.pictures import Stand, take_picture
 from prospect.tui.places import CALLERS, PAGES, WAIT_STACKS, Place
+from prospect.tui.row_words import interval_words
 from prospect.tui.rows import Row
 from prospect.tui.sparkline import ASCII, sparkline
 
@@ -40,7 +42,7 @@ def switches_profile():
 def lines_of(picture, stand, width):
     screen = Screen(width, 30)
     return [
-        *draw_head(picture, stand, screen, is_frozen=True),
+        *draw_head(picture, stand, screen, Mode(stand.words, is_frozen=True, pause_s=9.0)),
         *draw_rows(picture, stand, screen),
         draw_status(picture, stand, width),
         draw_foot(picture, stand, width),
@@ -103,16 +105,14 @@ def test_a_share_has_the_digits_that_its_bar_supports():
     lines = row_lines(rows, 0, layout("routines", 60), Scale(10.0), cursor=0)
     figures = [text(line).split()[1:3] for line in lines]
     assert figures == [["12.3", "3.0"], ["1.23", "0.10"], ["50.0", text(lines[2]).split()[2]]]
-    assert interval_words(rows[0], Scale(10.0)) == "12.3 % of a CPU, surely 9.3 to 15.3"
+    assert interval_words(rows[0], Scale(10.0)) == "12.3 % of a CPU, 95 % sure: 9.3 to 15.3"
 
 
 def test_the_head_tells_the_run_its_cost_and_its_losses():
     profile = with_times(interrupted_profile(), 83.0)
     stand = Stand(Place())
     picture = picture_of(profile, stand)
-    run, busy, tabs, _ = (
-        text(line) for line in draw_head(picture, stand, Screen(160, 9), is_frozen=False)
-    )
+    run, busy, tabs, _ = (text(line) for line in draw_head(picture, stand, Screen(160, 9), Mode()))
     for part in (
         "fctype2",
         "2 CPUs",
@@ -170,3 +170,49 @@ def test_a_history_is_drawn_from_nothing_to_its_peak(history, width, line):
 
 def test_a_history_without_blocks():
     assert sparkline((0, 8, 16), 3, ASCII) == " =%"
+
+
+def test_a_name_keeps_what_tells_it_from_its_neighbours():
+    name = "sqlite3ValueBytes->sqlite3VdbeSorterInit [fn 7 of 12]"
+    assert name_fitted(name, 38) == "sqlite3ValueBytes->sql... [fn 7 of 12]"
+    assert name_fitted(name, 60) == name.ljust(60)
+    for other in (
+        "x" * 50 + " [fn \x1b[2J",
+        "[fn 日本語日本語] [fn 1]",
+        "y" * 30 + " [fn " * 9,
+    ):
+        for width in (1, 5, 16, 38):
+            assert cell_len(name_fitted(other, width)) == width
+            assert name_fitted(other, width).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("own", "seconds", "pause", "there", "absent"),
+    [
+        (0.7, 83.0, 2.0, "itself 0.7 + sampling 0.4 % of a CPU", "to begin"),
+        (9.0, 5.0, 2.0, "itself 9.0 + sampling 0.4 % of a CPU to begin", "every"),
+        (9.0, 83.0, 14.6, "itself 9.0 + sampling 0.4 % of a CPU, new every 15 s", "to begin"),
+    ],
+)
+def test_the_head_tells_why_figures_come_seldom(own, seconds, pause, there, absent):
+    figures = live_figures(
+        state_of(with_times(interrupted_profile(), seconds), own_cpu_percent=own)
+    )
+    line = text(run_line(figures, Mode(pause_s=pause), 160))
+    assert there in line
+    assert absent not in line
+
+
+def test_a_cost_that_could_not_be_measured_is_not_said_to_be_none():
+    state = state_of(interrupted_profile(), sampling_cpu_percent=0.0)
+    assert "sampling" not in text(run_line(live_figures(state), Mode(), 160))
+
+
+def test_lost_switches_are_not_called_samples():
+    figures = live_figures(state_of(switches_profile(), lost=3))
+    assert "3 samples and switches lost" in text(run_line(figures, Mode(), 160))
+
+
+def test_a_narrow_screen_says_how_sure_a_row_is_too():
+    row = Row(key=(1,), name="a", hits=9, seconds=1.23456, half_s=0.3)
+    assert interval_words(row, Scale(10.0), is_short=True) == "12.3 % ± 3.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from prospect.errors import CaptureError
 from prospect.tui import screen
 from prospect.tui.app import TopApp
 from prospect.tui.places import CALLEES, CALLERS, CAUSES, PROCESSES, ROUTINES
+from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_TIME
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
 
@@ -273,12 +275,27 @@ def test_save_proposes_a_name_and_never_overwrites_unasked(interrupted, tmp_path
         assert len(session.saved) == 1
         await person.press("s", "ctrl+u", *"x.d", "enter", "y", "enter")
         assert session.saved[1:] == ["x.d"]
-        await person.press("s", "ctrl+u", "enter", "s", "escape")
+        await person.press("s", "ctrl+u", "enter", "s", "escape", "s", "ctrl+c")
         assert len(session.saved) == 2
         assert "quit" in person.lines[-1]
 
     look(session, act)
     assert [path.name for path in tmp_path.iterdir()] == ["x.d"]
+
+
+def test_a_directory_is_no_file_to_replace_and_home_is_known(interrupted, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    session = session_of(interrupted)
+
+    async def act(person):
+        await person.press("s", "ctrl+u", "d", "enter")
+        assert "'d' is a directory" in person.lines[-2]
+        await person.press("s", "ctrl+u", *"~/x", "enter")
+        assert session.saved == [f"{tmp_path}/x"]
+
+    look(session, act)
 
 
 def test_keys_are_shown_after_a_question_during_which_figures_came(interrupted):
@@ -350,10 +367,13 @@ def test_help_shows_keys_and_what_cannot_be_seen(interrupted, size):
     async def act(person):
         await person.press("question_mark")
         assert "samples every CPU" in person.text
+        assert ("↓ goes on" in person.text) == (size[1] < 40)
         seen = person.text
         for _ in range(3):
             await person.press("pagedown")
             seen += person.text
+        assert "↓ goes on" not in person.text
+        assert "no kernel samples" in person.text
         assert "What cannot be seen here:" in seen
         assert "no kernel samples" in seen
         await person.press("escape")
@@ -460,5 +480,106 @@ def test_causes_have_their_own_routines(interrupted):
         assert "tcp_v4_rcv" in person.lines[4]
         assert "net_rx_action" in person.lines[5]
         assert "main" not in person.text
+
+    look(session_of(interrupted), act)
+
+
+class SlowSession(MadeUpSession):
+    """Takes as long as it is told to for each new look but the first."""
+
+    def __init__(self, states, *, slow_from=1):
+        super().__init__(states)
+        self.slow_from = slow_from
+        self.may_go_on = threading.Event()
+        self.is_at_work = threading.Event()
+
+    def advance(self):
+        if self.asked >= self.slow_from:
+            self.is_at_work.set()
+            assert self.may_go_on.wait(30.0)
+        return super().advance()
+
+
+def slow_look(session, act):
+    """Run the screen while its session may be at work: `act` cannot wait for rest."""
+    app = TopApp(session, use_cache=False)
+
+    async def use():
+        async with app.run_test(size=(120, 40)) as pilot:
+            try:
+                await act(Person(app, pilot))
+            finally:
+                session.may_go_on.set()
+
+    asyncio.run(use())
+
+
+async def shown(person, words):
+    for _ in range(2000):
+        if words in person.text:
+            return
+        await person._pilot.pause(0.005)
+    pytest.fail(f"never shown: {words}\n{person.text}")
+
+
+def test_keys_are_answered_while_new_figures_are_being_taken_in(interrupted):
+    session = SlowSession([state_of(interrupted)])
+
+    async def act(person):
+        await shown(person, "main")
+        assert await asyncio.to_thread(session.is_at_work.wait, 30.0)
+        await person._pilot.press("2")
+        await shown(person, "pid 77")
+        await person._pilot.press("3")
+        await shown(person, "system call sendto")
+        assert session.asked == 1
+
+    slow_look(session, act)
+
+
+def test_before_the_first_figures_it_says_that_it_works(interrupted):
+    session = SlowSession([state_of(interrupted)], slow_from=0)
+
+    async def act(person):
+        await shown(person, "The names of routines are being read ...")
+        await person._pilot.press("2")
+        session.may_go_on.set()
+        await shown(person, "pid 77")
+        assert "being read" not in person.text
+
+    slow_look(session, act)
+
+
+def test_a_page_that_takes_long_says_one_moment(interrupted, monkeypatch):
+    session, may_go_on = session_of(interrupted), threading.Event()
+
+    async def act(person):
+        look_on = person.app._watch.look
+
+        def slow(stand):
+            assert may_go_on.wait(30.0)
+            return look_on(stand)
+
+        monkeypatch.setattr(person.app._watch, "look", slow)
+        try:
+            await person._pilot.press("2")
+            await shown(person, "One moment ...")
+            assert "main" not in person.text
+        finally:
+            may_go_on.set()
+        await shown(person, "pid 77")
+        assert "One moment" not in person.text
+
+    look(session, act)
+
+
+def test_waiting_can_be_ordered_by_what_only_it_has(interrupted):
+    async def act(person):
+        await person.press("5")
+        for order in (BY_READY, BY_BLOCKED, BY_NAME, BY_TIME, BY_READY):
+            await person.press("o")
+            assert person.app.trail.here.order == order
+        await person.press("1")
+        assert person.app.trail.here.order == BY_TIME
 
     look(session_of(interrupted), act)

@@ -173,3 +173,14 @@ def test_order_by_recent_time_and_by_name():
     assert page_of(profile, ROUTINES, order=BY_RECENT).rows[0].name == "tcp_sendmsg"
     names = [row.name for row in page_of(profile, ROUTINES, order=BY_NAME).rows]
     assert names == sorted(names)
+
+
+def test_the_number_of_a_process_is_that_process_alone():
+    profile = interrupted_profile()
+    spins = of_name(page_of(profile, PROCESSES).rows, "cpuspin")
+    (row,) = page_of(profile, PROCESSES, words="77").rows
+    assert (row.name, row.hits, row.place) == ("cpuspin", spins.hits, "pid 77")
+    assert {one.process for one in page_of(profile, ROUTINES, words="77").rows} == {"cpuspin"}
+    for page in TABLES:
+        assert page_of(profile, page, words="77").total_s == pytest.approx(row.seconds)
+        assert page_of(profile, page, words="7" * 30).rows == ()

@@ -12,9 +12,19 @@ from builders.switches import SWITCH, switched_profile
 from prospect.profile.complete import complete
 from prospect.profile.waiting import waiting
 from prospect.profile.waits import without_waits
+from prospect.tui import waiting as waiting_rows
 from prospect.tui.figures import live_figures
 from prospect.tui.places import PAGES, TABLES, WAIT_STACKS, WAITING, Place
-from prospect.tui.tables import BY_NAME, View, table_page
+from prospect.tui.rows import Row
+from prospect.tui.tables import (
+    BY_BLOCKED,
+    BY_NAME,
+    BY_READY,
+    BY_TIME,
+    View,
+    orders_of,
+    table_page,
+)
 from prospect.tui.waiting import NO_SWITCHES, wait_stacks_page, waiting_page
 
 
@@ -72,3 +82,21 @@ def test_the_page_stands_beside_the_tables_and_that_of_stacks_alone():
     assert Place().turned(-1).page == WAITING
     assert Place().pages == PAGES
     assert Place(WAIT_STACKS).turned(1) == Place(WAIT_STACKS)
+
+
+@pytest.mark.parametrize(("words", "rows"), [("5", 1), ("prog", 1), ("6", 0)])
+def test_the_number_of_a_process_is_its_threads(figures, words, rows):
+    assert len(waiting_page(figures, Place(WAITING), View(words)).rows) == rows
+
+
+def test_rows_stand_in_the_order_that_was_asked_for(monkeypatch, figures):
+    def row(name, ran, ready, blocked):
+        return Row((name,), name, seconds=ran, ready_s=ready, blocked_s=blocked)
+
+    rows = [row("c", 1, 2, 9), row("a", 2, 1, 5), row("b", 3, 3, 1)]
+    monkeypatch.setattr(waiting_rows, "_rows", lambda *_: list(rows))
+    names = {
+        order: "".join(one.name for one in waiting_page(figures, Place(), View("", order)).rows)
+        for order in orders_of(WAITING)
+    }
+    assert names == {BY_TIME: "bac", BY_READY: "bca", BY_BLOCKED: "cab", BY_NAME: "abc"}

@@ -3,7 +3,7 @@
 import pytest
 
 from prospect.render.html.parts import Selection
-from prospect.web.queries import QueryError, code_query, part_query
+from prospect.web.queries import QueryError, code_query, hits_query, part_query
 
 
 def test_a_selection_is_read():
@@ -54,9 +54,25 @@ def test_anything_else_is_refused(query):
         part_query(query)
 
 
-@pytest.mark.parametrize(
-    "query", ["", "event=0", "frame=1", "event=0&frame=1&x=1", "event=0&frame=x"]
-)
+def test_hits_of_a_routine_are_read():
+    query = "event=1&frame=7&begin_ns=5&end_ns=9&scope=command&thread=3"
+    selection = Selection(begin_ns=5, end_ns=9, scope="command", thread=3)
+    assert hits_query(query) == (1, 7, selection)
+    assert hits_query("event=0&frame=0") == (0, 0, Selection())
+
+
+HALVES = ["", "event=0", "frame=1", "event=0&frame=1&x=1", "event=0&frame=x"]
+
+
+@pytest.mark.parametrize("query", HALVES)
 def test_half_a_question_for_code_is_refused(query):
     with pytest.raises(QueryError):
         code_query(query)
+
+
+@pytest.mark.parametrize(
+    "query", [*HALVES, "event=0&frame=1&scope=mine", "event=0&frame=1&path=1", "frame=1&cpu=2"]
+)
+def test_half_a_question_for_hits_is_refused(query):
+    with pytest.raises(QueryError):
+        hits_query(query)

@@ -60,6 +60,11 @@ def test_it_is_on_the_loopback_interface_alone(port):
     assert [name for name in listening if name.endswith(f":{port:04X}")] == [f"0100007F:{port:04X}"]
 
 
+def test_a_port_is_one_servers(port):
+    with pytest.raises(OSError, match="in use"):
+        LoopbackServer(SimpleNamespace(), port)
+
+
 def test_a_request_is_answered_with_what_browsers_are_to_know(port, answers):
     head, _, body = said(port, REQUEST).partition(b"\r\n\r\n")
     assert body == b"hello"

@@ -81,7 +81,7 @@ def test_nothing_else_is_there(site, target):
     assert status(site, target) == 404
 
 
-@pytest.mark.parametrize("host", [HOST, "localhost:9000", "LOCALHOST:1"])
+@pytest.mark.parametrize("host", [HOST, "localhost:9000", "LOCALHOST:1", "127.0.0.1"])
 def test_this_machine_by_its_own_name_is_answered_on_any_port(site, host):
     assert status(site, f"/{TOKEN}/", host=host) == 200
 
@@ -93,6 +93,7 @@ def test_this_machine_by_its_own_name_is_answered_on_any_port(site, host):
         "evil.example:8000",
         "127.0.0.1.evil.example:8000",
         "localhost.evil.example:1",
+        "evil.example:127.0.0.1",
         "10.0.0.1:1",
     ],
 )
@@ -126,6 +127,9 @@ def test_other_pages_are_not_answered(site, pairs, expected):
         "part?event=1",
         "part?event=x",
         "part?nonsense=1",
+        "hits?event=1&frame=0",
+        "hits?event=0&frame=999999",
+        "hits?event=0",
         "code?event=0",
         "code?event=0&frame=999999",
     ],
@@ -171,6 +175,21 @@ def test_code_has_the_figures_of_an_annotation():
     ]
     assert routine["hits_between_instructions"] == 1
     assert document["source"]["routines"][0]["name"] == "work"
+
+
+def test_hits_are_those_of_the_selection(site):
+    recording = site._recording
+    frame = recording.names.labels.index("work")
+
+    def asked(query):
+        return json.loads(site.answer(f"/{TOKEN}/hits?{query}", headers()).body)
+
+    whole = asked(f"event=0&frame={frame}")
+    expected = {0x1002: 10, 0x1005: 60, 0x1007: 1, 0x100A: 25, 0x100D: 4}
+    assert dict(zip(map(int, whole["addresses"]), whole["hits"], strict=True)) == expected
+    assert sum(whole["weights"]) == pytest.approx(100 / 256, abs=1e-6)
+    nobody = asked(f"event=0&frame={frame}&scope=process&process=1")
+    assert nobody == {"addresses": [], "hits": [], "weights": []}
 
 
 def test_the_report_is_that_of_the_file(site):

@@ -7,7 +7,7 @@ cells, stretches become longer, and small stacks and threads are put together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ STRETCHES, _MOST_DOUBLINGS = 256, 4
 _SAMPLES_A_STRETCH = 8
 _NODES = 150_000
 _THREADS = 4_096
+# 104 days, which scripts count exactly; only a damaged recording says that it took longer.
+_LONGEST_NS = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,11 @@ def stack_names(samples: StackSamples) -> StackNames:
     """Name the frames of samples."""
     profile = samples.profile
     frames = frame_table(profile)
-    times = samples.time_ns
-    last_ns = int(times.max()) + 1 if times is not None and len(times) else 0
+    last_ns = 0
+    if samples.time_ns is not None and len(samples):
+        times = np.minimum(samples.time_ns, np.uint64(_LONGEST_NS - 1))
+        samples = replace(samples, time_ns=times)
+        last_ns = int(times.max()) + 1
     return StackNames(
         samples=samples,
         frames=frames,
@@ -121,7 +126,7 @@ def stack_names(samples: StackSamples) -> StackNames:
         forest=fold_recursion(named_forest(samples.stacks, frames)),
         threads=sample_threads(samples),
         portion=hit_portions(profile),
-        end_ns=max(last_ns, profile.run.end_ns - profile.run.begin_ns),
+        end_ns=min(max(last_ns, profile.run.end_ns - profile.run.begin_ns), _LONGEST_NS),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from prospect.render.verdict import verdict_line
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from numpy.typing import NDArray
+
+    from prospect.estimate.compared_calls import ComparedCalls
     from prospect.estimate.compared_stacks import ComparedStacks
     from prospect.estimate.comparison import Comparison
 
@@ -107,9 +110,22 @@ def _stack_block(stacks: ComparedStacks | None) -> bytes:
             "first_thread_frame": len(stacks.name) + THREADS,
             "has_stacks": stacks.has_callers,
             "tested": int(np.count_nonzero(~np.isnan(stacks.q_value))),
+            "calls": _calls(stacks.calls, block),
             "events": [_tree(stacks, block)],
         }
     )
+
+
+def _calls(calls: ComparedCalls, block: ColumnBlock) -> dict[str, object]:
+    """Return what is known of the calls that are tested; their times are those of the tree."""
+    columns: dict[str, NDArray[Any]] = {
+        "caller": calls.caller,
+        "callee": calls.callee,
+        "half_width": calls.half_width.astype(np.float32),
+        "q_value": calls.q_value.astype(np.float32),
+        "is_significant": calls.significant,
+    }
+    return {name: block.add(column) for name, column in columns.items()}
 
 
 def _tree(stacks: ComparedStacks, block: ColumnBlock) -> dict[str, object]:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 from prospect.profile.stack_weights import stack_samples
 from prospect.profile.view import report_view
 from prospect.render.figures_renderer import FiguresRenderer
-from prospect.render.html.code import code_fields
+from prospect.render.html.cells import stack_names
+from prospect.render.html.code import source_block
 from prospect.render.html.document import document
+from prospect.render.html.instructions import instruction_slots
 from prospect.render.html.stacks import stack_block
 from prospect.render.json.report import JsonRenderer
 from prospect.render.renderer import write_pieces
@@ -43,6 +45,7 @@ SCRIPTS = (
     "answer",
     "waiting",
     "details",
+    "code",
     "keys",
     "page",
     "parts",
@@ -93,13 +96,16 @@ class HtmlRenderer(FiguresRenderer):
         return b"".join(report.pieces(view))
 
     def _pieces(self, view: ReportView, profile: Profile) -> Iterator[bytes]:
+        names = stack_names(page_samples(view, profile))
+        code = names.samples.profile.code
+        slots = instruction_slots(names, code) if code is not None else None
         yield from document(
             "report",
             ("embedded", *SCRIPTS),
             {
                 "report": self.report_block(view),
-                "source": code_fields(view.profile),
-                "stacks": stack_block(page_samples(view, profile)),
+                "source": source_block(names, slots),
+                "stacks": stack_block(names, slots),
             },
         )
 

@@ -44,6 +44,15 @@ SCOPES = ("all", "command", "descendants", "process")
 
 
 @dataclass(frozen=True)
+class AddressSums:
+    """What a routine has by address: u64[a] ascending, i64[a] samples and their time, 0 if none."""
+
+    address: NDArray[np.uint64]
+    count: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Selection:
     """What is looked at.
 
@@ -98,6 +107,7 @@ class EventParts:
         end: i64[t] the first row behind the subtree of each row.
         contexts: i64[k] each: thread, CPU, cause and portion.
         pairs: of leaves of the tree and contexts.
+        location: i32[n] of samples, rows of the profile's.
         time_ns: i64[n] of samples, ascending; all 0 where they have none.
         count, period: i64[n] of samples.
     """
@@ -108,6 +118,7 @@ class EventParts:
     end: NDArray[np.int64]
     contexts: list[NDArray[np.int64]]
     pairs: _Pairs
+    location: NDArray[np.int32]
     time_ns: NDArray[np.int64]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
@@ -147,6 +158,38 @@ class EventParts:
             is_whole=not (tree.frame_index == len(self.names.frames) + LEFT_OUT).any(),
         )
 
+    def at_addresses(self, function: int, selection: Selection) -> AddressSums:
+        """Add up the samples of a selection in one routine itself, by where they were taken.
+
+        Args:
+            function: row of the profile's functions.
+            selection: what is looked at; its path and search change nothing.
+        """
+        profile = self.names.samples.profile
+        first, last, _ = self._interval(selection)
+        location = self.location[first:last]
+        is_in = (profile.locations.function_index == function).take(location)
+        rows = np.flatnonzero(is_in)
+        context = self.pairs.context.take(self.pairs.of_sample[first:last].take(rows))
+        rows = rows[self._chosen_contexts(selection).take(context)]
+        address, place = np.unique(
+            profile.locations.address.take(location.take(rows)), return_inverse=True
+        )
+        count, period = (
+            np.bincount(place, column[first:last].take(rows), len(address)).astype(np.int64)
+            for column in (self.count, self.period)
+        )
+        event = np.full(len(address), self.event)
+        return AddressSums(address, count, nanoseconds(profile, event, count, period))
+
+    def _interval(self, selection: Selection) -> tuple[int, int, int]:
+        """Return the first sample in a selection's time, the first behind it, and its end."""
+        end_ns = self.names.end_ns if selection.end_ns is None else selection.end_ns
+        if self.names.samples.time_ns is None:
+            return 0, len(self.count), end_ns
+        first, last = np.searchsorted(self.time_ns, (selection.begin_ns, end_ns)).tolist()
+        return first, max(first, last), end_ns
+
     def _told_apart(
         self,
         rows: _Rows,
@@ -163,11 +206,7 @@ class EventParts:
 
     def _selected(self, selection: Selection) -> tuple[_Rows, int, int]:
         """Return what is selected, the end of its time, and how many stretches that has."""
-        end_ns = self.names.end_ns if selection.end_ns is None else selection.end_ns
-        first, last = 0, len(self.count)
-        if self.names.samples.time_ns is not None:
-            first, last = np.searchsorted(self.time_ns, (selection.begin_ns, end_ns)).tolist()
-            last = max(first, last)
+        first, last, end_ns = self._interval(selection)
         is_chosen = self._chosen_contexts(selection).take(self.pairs.context)
         sums = self._sums(first, last)
         pair = np.flatnonzero(is_chosen & (sums.count > 0))
@@ -301,6 +340,7 @@ def event_parts(names: StackNames, event: int) -> EventParts:
     contexts, _ = group_sums(columns, ())
     size = max(len(contexts[0]), 1)
     pair, of_sample = np.unique(leaf * size + rows_of(columns, contexts), return_inverse=True)
+    hits = samples.profile.hits
     return EventParts(
         names=names,
         event=event,
@@ -308,6 +348,7 @@ def event_parts(names: StackNames, event: int) -> EventParts:
         end=subtree_ranges(tree)[1],
         contexts=contexts,
         pairs=_Pairs(pair // size, pair % size, of_sample.astype(np.int64)),
+        location=hits.location_index.take(samples.hit_index.take(rows)),
         time_ns=time_ns,
         count=samples.count.take(rows),
         period=samples.period.take(rows),

@@ -10,27 +10,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.profile.annotated_routine import is_timer, skid
 from prospect.profile.causes import CAUSE_KIND_NAMES
 from prospect.profile.frames import frame_annotations
 from prospect.profile.portions import PORTION_NAMES, event_has_time
 from prospect.profile.thread_forest import THREADS
-from prospect.render.html.cells import sample_cells, stack_names
+from prospect.render.html.cells import sample_cells
 from prospect.render.html.columns import ColumnBlock
+from prospect.render.html.instructions import code_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prospect.profile.stack_weights import StackSamples
+    from numpy.typing import NDArray
+
     from prospect.render.html.cells import SampleCells, StackNames
+    from prospect.render.html.instructions import CodeCells, InstructionSlots
 
 _MOST_EVENTS = 8
 _MARKS = ("", "_[k]", "_[i]", "_[j]")
 
 
-def stack_block(samples: StackSamples) -> bytes:
-    """Return the samples, added up, as one block."""
-    names = stack_names(samples)
-    return block_of_events(names, {event: sample_cells(names, event) for event in events_of(names)})
+def stack_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
+    """Return the samples, added up, as one block.
+
+    Args:
+        names: of the samples.
+        slots: which instructions they were taken at; None where there is no code.
+    """
+    cells = {event: sample_cells(names, event) for event in events_of(names)}
+    if slots is None:
+        return block_of_events(names, cells)
+    code = {event: code_cells(names, event, slots, found) for event, found in cells.items()}
+    return block_of_events(names, cells, code)
 
 
 def events_of(names: StackNames) -> list[int]:
@@ -40,10 +52,14 @@ def events_of(names: StackNames) -> list[int]:
     return events[:_MOST_EVENTS]
 
 
-def block_of_events(names: StackNames, cells: dict[int, SampleCells]) -> bytes:
+def block_of_events(
+    names: StackNames, cells: dict[int, SampleCells], code: dict[int, CodeCells] | None = None
+) -> bytes:
     """Return names, and the cells of events, as one block."""
     block = ColumnBlock()
     shown = [_event(names, event, found, block) for event, found in cells.items()]
+    for fields, of_code in zip(shown, (code or {}).values(), strict=False):
+        fields["code"] = _code(of_code, block)
     reported = _places_in_report(names, cells)
     return block.block({**_names(names, block), "reported": reported, "events": shown})
 
@@ -108,7 +124,9 @@ def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock
         "end_ns": cells.end_ns,
         "stretches": cells.stretches,
         "is_whole": cells.is_whole,
-        **_time(cells, block),
+        **_time(cells.count, cells.time_ns, block),
+        "has_skid": bool(skid(info)),
+        "is_timer": is_timer(info),
         "frame": block.add(cells.tree.frame_index),
         "depth": block.add(cells.tree.depth),
         "context": {
@@ -126,10 +144,23 @@ def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock
     }
 
 
-def _time(cells: SampleCells, block: ColumnBlock) -> dict[str, Any]:
+def _code(cells: CodeCells, block: ColumnBlock) -> dict[str, Any]:
+    return {
+        **_time(cells.count, cells.time_ns, block),
+        "left_out": cells.left_out,
+        "slot_step": block.add(np.diff(cells.slot, prepend=0)),
+        "context": block.add(cells.context),
+        "stretch": block.add(cells.stretch),
+        "count": block.add(cells.count),
+    }
+
+
+def _time(
+    count: NDArray[np.int64], time_ns: NDArray[np.int64], block: ColumnBlock
+) -> dict[str, Any]:
     """Return what a sample is worth, or where each cell has it."""
-    total, count = int(cells.time_ns.sum()), int(cells.count.sum())
-    each = total / count if count else 0.0
-    if np.abs(cells.time_ns - cells.count * each).max(initial=0.0) <= 1:
+    total, samples = int(time_ns.sum()), int(count.sum())
+    each = total / samples if samples else 0.0
+    if np.abs(time_ns - count * each).max(initial=0.0) <= 1:
         return {"ns_each": each}
-    return {"time_ns": block.add(cells.time_ns)}
+    return {"time_ns": block.add(time_ns)}

@@ -3,12 +3,19 @@
 const CALLERS = 3; // that are named
 
 function fillAnswer() {
-  const rows = currentRoutines();
+  const rows = busyRoutines();
   const lines = (view.isReported
     ? [startedLine(), hottestLine(rows), callersLine(rows[0]), kernelLine(), ...waitingLines()]
     : [waitedLine(), ...waitingLines()]).filter(Boolean);
   byId("answer").replaceChildren(make("h2", {}, "In short"), make("ul", {}, ...lines));
   byId("answer").hidden = false;
+}
+
+/** Routines but for those of CPUs with nothing to do, the hottest first. */
+function busyRoutines() {
+  if (isDetailed()) return currentRoutines().filter((row) => !row.isIdle);
+  const sums = selected(view.event, { ...view.filter, isBusy: true });
+  return selectedRoutines(view.event, sums).sort((a, b) => b.value - a.value);
 }
 
 /** That not the command but what it started took the time, as with make or a shell. */
@@ -21,10 +28,12 @@ function startedLine() {
 }
 
 function hottestLine(rows) {
-  const [first, second] = rows;
+  const [first, ...others] = rows;
+  // With -V k each hit is in two tables, that of all and that of its kind.
+  const second = others.find((row) => view.report.options.detail !== "k" || row.process === first.process);
   if (!first) return make("li", {}, "No routine passes the thresholds.");
   const name = make("button.link", { type: "button", onclick: () => chooseRow(first) }, brief(first.label));
-  const time = view.event.data.has_time ? `${timeText(first.value, first.half, view.digits)} s` : `${countText(first.hits)} hits`;
+  const time = view.event.data.has_time ? `${barText(first)} s` : `${countText(first.hits)} hits`;
   const place = first.process ? `, in ${brief(first.process.trim())}` : "";
   return make("li", {}, "Hottest routine: ", name, ` with ${time} of its own${place} (${brief(fileName(first.object))}). `, surety(first, second));
 }
@@ -63,7 +72,7 @@ function kernelLine() {
   const rows = hasCauses() ? reportCauses(view.figures, view.block, view.filter) : selectedCauses(view.event, view.sums);
   const busy = rows.filter((row) => row.kind !== "idle").sort((a, b) => b.hits - a.hits).slice(0, 3);
   if (!busy.length) return null;
-  const parts = busy.map((row) => `${brief(row.label)} ${view.event.data.has_time ? `${timeText(row.value, row.half, view.digits)} s` : countText(row.hits)}`);
+  const parts = busy.map((row) => `${brief(row.label)} ${view.event.data.has_time ? `${barText(row)} s` : countText(row.hits)}`);
   return make("li", {}, `In the kernel mostly: ${parts.join(", ")}.`);
 }
 
@@ -77,7 +86,7 @@ function waitingLines() {
 /** While waits are looked at: what was waited for, and who waited most. */
 function waitedLine() {
   const most = (rows) => rows.sort((a, b) => b.value - a.value).slice(0, 3).map((row) =>
-    `${brief(row.label)}${row.pid === undefined || row.pid === null ? "" : ` ${row.pid}`} ${fixed(row.value, waitDigits(view.sums.total[0]))} s`).join(", ");
+    `${brief(row.label)}${row.pid ? ` ${row.pid}:` : ""} ${fixed(row.value, waitDigits(view.sums.total[0]))} s`).join(", ");
   const [causes, processes] = [selectedCauses(view.event, view.sums), selectedProcesses(view.event, view.sums)];
   if (!processes.length) return make("li", {}, "Nobody waited here.");
   return make("li", {}, `${isRunnable(view.event.data.name) ? "" : `Waits for: ${most(causes)}. `}By process: ${most(processes)}.`);
@@ -93,7 +102,7 @@ function offCpuLine(index) {
   const event = openEvent(view.block, index);
   const span = spanOfOther(event);
   const sums = selected(event, { ...view.filter, span });
-  const when = isCut() && !span ? "of the whole interval, " : "";
+  const when = !isCut() ? "" : span ? "what began then, " : "of the whole interval, ";
   if (!sums.total[0]) return null;
   const digits = waitDigits(sums.total[0]);
   const seconds = (value) => `${fixed(value, digits)} s`;
@@ -122,5 +131,5 @@ function chooseEvent(index) {
 function insideLine() {
   const rows = (view.figures.system_calls || []).filter((row) => row.inside_s).sort((a, b) => b.inside_s - a.inside_s).slice(0, 3);
   if (!rows.length) return null;
-  return make("li", {}, `Time inside system calls, waiting included, of the whole system: ${rows.map((row) => `${shown(row.name)} ${row.inside_s.toFixed(3)} s in ${countText(row.calls)} calls`).join(", ")}.`);
+  return make("li", {}, `Time inside system calls, waiting included, of the whole system${isCut() ? " and interval" : ""}: ${rows.map((row) => `${shown(row.name)} ${row.inside_s.toFixed(3)} s in ${countText(row.calls)} calls`).join(", ")}.`);
 }

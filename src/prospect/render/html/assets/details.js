@@ -1,4 +1,4 @@
-// The chosen routine with its callers and callees, instructions with their source, and facts.
+// The chosen routine with its callers, callees and instructions, and facts.
 
 /** Show who calls the chosen routine, and what it calls. */
 function fillRoutine() {
@@ -19,96 +19,20 @@ function fillRoutine() {
     make("p", {}, figures, " ", make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ",
       make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this routine" }, "Close")),
     ...(view.block.has_stacks ? [make("div.pair", {},
-      arcTable("Called by", callersOf(view.event, view.sums, frame)),
-      arcTable("Calls", calleesOf(view.event, view.sums, frame)))] : []),
+      arcTable("Called by", callersOf(view.event, view.sums, frame), through),
+      arcTable("Calls", calleesOf(view.event, view.sums, frame), through))] : []),
     ...codeOfFrame(frame),
   );
 }
 
-function arcTable(title, arcs) {
+/** Calls of a routine that takes so much with all that it calls: shares are of that. */
+function arcTable(title, arcs, through) {
   const rows = arcs.filter((arc) => arc.hits).map((arc) => ({
     ...frameNames(view.block, arc.key), frame: arc.key, hits: arc.hits,
-    ...roughBar(arc.total, arc.hits), share: arc.total / (view.sums.total[0] || 1),
+    ...roughBar(arc.total, arc.hits), share: arc.total / (through || 1), allHits: view.sums.totalHits[0],
   })).sort((a, b) => b.value - a.value);
-  const columns = [text("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)")];
-  return sortableTable(title, columns, rows, chooseRow, CALLS_AT_FIRST);
-}
-
-/** Disassembled routines of the report under the filter. */
-function codeRoutines() {
-  const processes = reportProcesses(view.figures.details, view.block, view.filter);
-  const tables = [
-    ...processes.flatMap((process) => Object.values(process.routines).map((table) => [process.name, table])),
-    ...view.figures.kernel_profiles.map((table) => ["kernel", table]),
-  ];
-  return tables.flatMap(([process, table]) =>
-    (table.disassembly || []).map((routine) => ({ ...routine, process })));
-}
-
-function codePanel() {
-  const routines = codeRoutines().sort((a, b) => b.hits - a.hits);
-  return routines.map((routine, nth) => {
-    const title = make("summary", {}, make("b", {}, shown(labelOf(routine))), ` ${timeText(routine.seconds, routine.error_s, view.digits)} s, ${shown(routine.process)}`);
-    const box = make("details", { open: nth === 0 }, title);
-    // Made when it is opened: there may be thousands of instructions.
-    const fill = () => box.open && box.children.length === 1 && box.append(codeTable(routine, view.source));
-    box.addEventListener("toggle", fill);
-    fill();
-    return box;
-  });
-}
-
-function codeOfFrame(frame) {
-  const { label, object } = frameNames(view.block, frame);
-  const routine = codeRoutines().find((one) => labelOf(one) === label && one.object === object);
-  if (routine) return [make("h3", {}, "Instructions with hits"), codeTable(routine, view.source)];
-  return codeOf && frame < view.block.labels.length ? [codeOnDemand(frame)] : [];
-}
-
-/** A place for instructions that are asked for now. */
-function codeOnDemand(frame) {
-  const box = make("div.code", {}, make("p.quiet", { role: "status" }, "Reading its instructions …"));
-  codeOf(view.base.index, frame).then(
-    ({ routines, source, reason }) => box.replaceChildren(
-      make("h3", {}, "Instructions with hits, of all processes and the whole interval"),
-      ...(reason ? [make("p.quiet", {}, shown(reason))] : []),
-      ...routines.map((routine) => codeTable(routine, source))),
-    (error) => box.replaceChildren(make("p.warning", {}, error.message)),
-  );
-  return box;
-}
-
-function codeTable(routine, source) {
-  if (routine.no_instructions_because) return make("p.quiet", {}, shown(routine.no_instructions_because));
-  const lines = sourceOf(routine, source);
-  const rows = routine.instructions.map((row) => ({
-    ...row, value: row.seconds, half: row.error_s, low: null, high: null,
-    line: lines.get(row.address), at: hexadecimal(row.address),
-  }));
-  const mark = (row) => (row.address === routine.likely_meant ? "likely meant" : row.address === routine.hottest ? "hottest" : "");
-  const columns = [
-    text("Address", (row) => row.at), ...timeColumns(rows),
-    { ...text("Instruction", (row) => row.text), cell: (row) => make("code", {}, shown(row.text) + (row.target_name ? ` <${shown(row.target_name)}>` : "")) },
-    { title: "", value: mark, cell: (row) => make("span.mark", {}, mark(row)) },
-    ...(lines.size ? [sourceColumn()] : []),
-  ];
-  return sortableTable(`Instructions of ${shown(labelOf(routine))}`, columns, rows, null);
-}
-
-const hexadecimal = (address) => BigInt(address).toString(16);
-
-function sourceOf(routine, { files, routines }) {
-  const found = routines.find((one) => one.address === String(routine.address) && one.name === routine.name);
-  return new Map((found ? found.lines : []).map(([address, file, line, source]) =>
-    [address, { place: `${fileName(files[file])}:${line}`, source }]));
-}
-
-function sourceColumn() {
-  const value = (row) => (row.line ? row.line.place : "");
-  const cell = (row) => (row.line
-    ? make("span.source", {}, make("small", {}, shown(row.line.place)), make("code", {}, shown((row.line.source || "").trim())))
-    : "");
-  return { title: "Source", value, cell };
+  const columns = [text("Routine", (row) => row.label), ...timeColumns(rows, "Total (s)", "of the time of the chosen routine with all that it calls")];
+  return sortableTable(`${title}; shares of its total`, columns, rows, chooseRow, CALLS_AT_FIRST);
 }
 
 /** The facts of the run, notes, and where names came from. */

@@ -3,6 +3,7 @@
 const sides = {
   a: null, b: null, // what rows of the tree took on each side
   words: null, // the comparison in the text's words, and its unit
+  calls: null, // by caller and callee, which of the tested calls it is
   width: "b",
 };
 

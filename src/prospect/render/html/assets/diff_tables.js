@@ -62,21 +62,32 @@ const totalRows = () => changeRows([
 ]);
 
 function changeColumns(rows, title) {
-  const digits = changeDigits(rows.map((row) => row.half));
-  const most = rows.reduce((far, row) => Math.max(far, Math.abs(row.low), Math.abs(row.high)), 0);
-  const { unit } = sides.words;
-  const amount = (name, key) => number(name, (row) => row[key], (row) => fixed(row[key], digits));
   const bound = (name, key) => number(name, (row) => row[key], (row) => boundText(row[key]) ?? "");
   return [
-    { title: "*", value: (row) => (row.significant ? 1 : 0), cell: significanceCell, hint: "significant", isNumber: true },
+    significanceColumn,
     { ...text(title || "Part", (row) => row.label), cell: (row) => make("b", {}, shown(row.label)) },
-    { title: "95 % interval", value: (row) => Math.abs(row.change), cell: (row) => changeBar(row, most), hint: "sorts by the size of the change", isNumber: true },
-    number(`Change (${unit})`, (row) => row.change, (row) => signed(row.change, digits)),
-    amount("±", "half"), amount(`A (${unit})`, "a"), amount(`B (${unit})`, "b"),
-    number("Relative", (row) => row.relative, (row) => relativeText(row.relative, row.hits_a, row.hits_b)),
+    ...changeFigures(rows, changeDigits(rows.map((row) => row.half))),
     bound("95 % from", "relative_low"), bound("to", "relative_high"),
     ...(title ? [text("Mode", (row) => row.mode)] : []),
     ...(title === "Routine" ? [path("Object", (row) => row.objectName)] : []),
+  ];
+}
+
+const significanceColumn = {
+  title: "*", value: (row) => (row.significant ? 1 : 0), cell: significanceCell, hint: "significant", isNumber: true,
+};
+
+/** Columns of what changed; rows that were not tested have no `half`. */
+function changeFigures(rows, digits) {
+  const most = rows.reduce((far, row) => Math.max(far, Math.abs(row.low), Math.abs(row.high)), 0);
+  const { unit } = sides.words;
+  const amount = (name, key) => number(name, (row) => row[key], (row) => (row[key] === null ? "" : fixed(row[key], digits)));
+  const change = (row) => make(row.significant ? "b" : "span.unsure", {}, signed(row.change, digits));
+  return [
+    { title: "95 % interval", value: (row) => Math.abs(row.change), cell: (row) => changeBar(row, most), hint: "sorts by the size of the change", isNumber: true, isMain: true },
+    { ...number(`Change (${unit})`, (row) => row.change, change), isMain: true },
+    amount("±", "half"), amount(`A (${unit})`, "a"), amount(`B (${unit})`, "b"),
+    number("Relative", (row) => row.relative, (row) => relativeText(row.relative, row.hits_a, row.hits_b)),
   ];
 }
 
@@ -98,7 +109,7 @@ function changeBar(row, most) {
   const whisker = make("span.whisker");
   whisker.style.left = `${place(row.low)}%`;
   whisker.style.width = `${place(row.high) - place(row.low)}%`;
-  return make("span.bar.around", {}, fill, make("span.zero"), whisker);
+  return make("span.bar.around", {}, fill, make("span.zero"), ...(row.half === null ? [] : [whisker]));
 }
 
 /** Choose the routine of a row, and move to where it has most time. */
@@ -129,30 +140,46 @@ function fillChosen() {
     make("p", {}, make("button", { type: "button", onclick: zoom }, "Zoom to it"), " ",
       make("button", { type: "button", onclick: () => chooseFrame(-1), "aria-label": "Close this routine" }, "Close")),
     ...(rows.length ? [sortableTable("In itself", changeColumns(rows, "Routine"), rows, null)] : []),
-    ...(block.has_stacks ? [make("div.pair", {},
-      callTable("Called by", (sums) => callersOf(event, sums, frame)),
-      callTable("Calls", (sums) => calleesOf(event, sums, frame)))] : []),
+    ...(block.has_stacks ? [make("div.pair.wide", {},
+      callTable("Called by", (sums) => callersOf(event, sums, frame), (caller) => placeOfCall(caller, frame)),
+      callTable("Calls", (sums) => calleesOf(event, sums, frame), (callee) => placeOfCall(frame, callee)))] : []),
   );
 }
 
-/** Times of calls on both sides; they are not tested. */
-function callTable(title, callsOf) {
+/** Times of calls on both sides, with the change of those that are tested. */
+function callTable(title, callsOf, callOf) {
   const rows = new Map();
   for (const side of ["a", "b"]) {
     for (const arc of callsOf(sides[side])) {
-      if (!rows.has(arc.key)) rows.set(arc.key, { ...frameNames(view.block, arc.key), frame: arc.key, a: 0, b: 0 });
-      rows.get(arc.key)[side] = scaled(arc.total);
+      if (!rows.has(arc.key)) rows.set(arc.key, { ...frameNames(view.block, arc.key), frame: arc.key, a: 0, b: 0, hits_a: 0, hits_b: 0 });
+      Object.assign(rows.get(arc.key), { [side]: scaled(arc.total), [`hits_${side}`]: arc.hits });
     }
   }
-  const found = [...rows.values()].sort((one, other) => Math.max(other.a, other.b) - Math.max(one.a, one.b));
-  const amount = (name, value) => number(name, value, (row) => fixed(value(row), view.digits));
-  const columns = [
-    text("Routine", (row) => row.label),
-    amount(`A (${sides.words.unit})`, (row) => row.a), amount("B", (row) => row.b),
-    number("Change", (row) => row.b - row.a, (row) => signed(row.b - row.a, view.digits)),
-  ];
-  return sortableTable(`${title}, with what it calls; not tested`, columns, found, (row) => chooseFrame(row.frame), CALLS_AT_FIRST);
+  const found = [...rows.values()].map((row) => testedCall(row, callOf(row.frame)))
+    .sort((one, other) => Math.max(other.a, other.b) - Math.max(one.a, one.b));
+  const halves = found.map((row) => row.half).filter((half) => half !== null);
+  const digits = halves.length ? changeDigits(halves) : view.digits;
+  const columns = [significanceColumn, text("Routine", (row) => row.label), ...changeFigures(found, digits)];
+  return sortableTable(`${title}, with what it calls`, columns, found, (row) => chooseFrame(row.frame), CALLS_AT_FIRST);
 }
+
+/** A call with its change and how sure that is, as rows of the comparison's tables have it. */
+function testedCall(row, place) {
+  const change = row.b - row.a;
+  const whole = { ...row, change, relative: change / row.a, significant: false, half: null, low: change, high: change };
+  if (place === undefined) return whole;
+  const { half_width: halves, q_value: qValues, is_significant: isSignificant } = view.block.calls;
+  const half = scaled(halves[place]);
+  return { ...whole, half, low: change - half, high: change + half, q_value: qValues[place], significant: Boolean(isSignificant[place]) };
+}
+
+/** Where a call stands among those that are tested. */
+function placeOfCall(caller, callee) {
+  sides.calls ??= new Map(Array.from(view.block.calls.caller, (one, i) => [callKey(one, view.block.calls.callee[i]), i]));
+  return sides.calls.get(callKey(caller, callee));
+}
+
+const callKey = (caller, callee) => caller * (view.block.first_thread_frame + view.block.comms.length) + callee;
 
 /** What was compared, with the remarks of the text. */
 function recordingsPanel() {
@@ -168,5 +195,7 @@ function recordingsPanel() {
   ];
   const rule = `Significant: of ${countText(tested)} rows tested, at most ${+(options.fdr * 100).toPrecision(6)} % of those marked are expected to be wrong (--fdr).`;
   const graph = view.event ? [`Of the flame graph, ${countText(view.block.tested)} rows are tested together in the same way; its grey ones are not significant, or have too few hits to be tested.`] : [];
-  return [sortableTable("Recordings", columns, rows, null), sentences("Notes", [rule, ...graph, ...notes])];
+  const calls = view.event && view.block.has_stacks
+    ? [`Of who calls whom, ${countText(view.block.calls.caller.length)} pairs of caller and callee are tested together, likewise; those without ± have too few hits.`] : [];
+  return [sortableTable("Recordings", columns, rows, null), sentences("Notes", [rule, ...graph, ...calls, ...notes])];
 }

@@ -3,7 +3,7 @@
 const KIND_HUES = [[6, 46], [205, 30], [168, 24], [96, 24]]; // user, kernel, inlined, JIT code
 
 const KIND_NAMES = ["user", "kernel", "inlined", "JIT"];
-const DARK_LIGHTNESS = 27; // of 100, least; at most 6 more: text on it has WCAG's contrast
+const DARK_LIGHTNESS = 26; // of 100, least; at most 6 more: text on it has WCAG's contrast
 
 const reportLook = {
   colours: [],
@@ -46,8 +46,12 @@ function frameColour(frame) {
   const { block } = view;
   if (frame >= block.first_thread_frame - 2) return colour("--thread");
   const isDark = document.documentElement.dataset.theme === "dark";
-  const [hue, range] = KIND_HUES[block.frame_kind[frame]];
-  const seed = hashOf(labelOfFrame(frame));
+  return kindColour(block.frame_kind[frame], hashOf(labelOfFrame(frame)), isDark);
+}
+
+/** A colour of a kind of code, by a hash of a name. */
+function kindColour(kind, seed, isDark) {
+  const [hue, range] = KIND_HUES[kind];
   const light = isDark ? DARK_LIGHTNESS + (seed % 7) : 70 + (seed % 11);
   return hexColour(hue + (seed >>> 8) % range, isDark ? 48 : 72, light);
 }

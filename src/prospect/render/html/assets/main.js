@@ -9,6 +9,7 @@ openPage(["report", "source", "stacks"], (report, source, stacks) => {
   showRun(run);
   fillControls();
   startFlame(reportLook);
+  showKinds();
   startHeat();
   startPanels();
   startKeys(clearSelection);
@@ -19,7 +20,10 @@ openPage(["report", "source", "stacks"], (report, source, stacks) => {
   byId("time").hidden = !hasSamples || !view.block.has_times;
   byId("state").hidden = hasSamples;
   byId("state").textContent = "No samples.";
-  if (hasSamples) showEvent(0);
+  if (!hasSamples) return;
+  showEvent(0);
+  // A command that only let others work has nothing to show of itself.
+  if (view.filter.scope === "command" && !view.sums.totalHits[0] && byId("scope").querySelector("[value=descendants]")) setScope("descendants", -1);
 });
 
 function showRun(run) {

@@ -9,9 +9,20 @@ function openEvent(block, index) {
   const cells = data.cells;
   const node = new Uint32Array(cells.count.length);
   for (let i = 0, at = 0; i < node.length; i++) node[i] = at += cells.node_step[i];
-  const weight = data.has_time ? timesOf(data) : Float64Array.from(cells.count);
-  return { ...openTree(block, data), index, cells, node, weight };
+  const code = data.code && openCode(data);
+  return { ...openTree(block, data), index, cells, node, code, weight: weightOf(data, data, cells) };
 }
+
+/** The cells of instructions: which slot each is of, and what it weighs. */
+function openCode(data) {
+  const { code } = data;
+  const slot = new Uint32Array(code.count.length);
+  for (let i = 0, at = 0; i < slot.length; i++) slot[i] = at += code.slot_step[i];
+  return { data: code, slot, weight: weightOf(data, code, code) };
+}
+
+const weightOf = (data, times, cells) =>
+  (data.has_time ? timesOf(times, cells) : Float64Array.from(cells.count));
 
 /** Find the caller of each row of a tree, and the end of its subtree. */
 function openTree(block, data) {
@@ -29,14 +40,13 @@ function openTree(block, data) {
 }
 
 /** The seconds of each cell. */
-function timesOf(data) {
-  const each = data.ns_each;
-  return data.time_ns
-    ? Float64Array.from(data.time_ns, (time) => time / 1e9)
-    : Float64Array.from(data.cells.count, (count) => (count * each) / 1e9);
+function timesOf({ ns_each: each, time_ns: times }, cells) {
+  return times
+    ? Float64Array.from(times, (time) => time / 1e9)
+    : Float64Array.from(cells.count, (count) => (count * each) / 1e9);
 }
 
-/** Which contexts a filter lets through. @returns {Uint8Array} */
+/** Which contexts a filter lets through; with `isBusy` none of idle CPUs. @returns {Uint8Array} */
 function chosenContexts(event, filter) {
   const { thread, cpu } = event.data.context;
   const { threads, processes } = event.block;
@@ -51,7 +61,8 @@ function chosenContexts(event, filter) {
       (filter.scope === "process" && process === filter.process);
     const lane = filter.lane;
     const inLane = !lane || (lane.kind === "cpu" ? cpu : thread)[i] === lane.row;
-    chosen[i] = inScope && inLane ? 1 : 0;
+    const isLeftOut = filter.isBusy && row[1] === 0;
+    chosen[i] = inScope && inLane && !isLeftOut ? 1 : 0;
   }
   return chosen;
 }
@@ -77,6 +88,20 @@ function selected(event, filter) {
     contextHits[context[i]] += count[i];
   }
   return { ...withTotals(event, own, ownHits), contextWeight, contextHits };
+}
+
+/** Add up the cells of instructions that pass a filter, by slot. */
+function slotSums(event, filter, slots) {
+  const chosen = chosenContexts(event, filter);
+  const { slot, weight: each, data } = event.code;
+  const [first, last] = filter.span || [0, event.data.stretches];
+  const [hits, weight] = [new Float64Array(slots), new Float64Array(slots)];
+  for (let i = 0; i < slot.length; i++) {
+    if (!chosen[data.context[i]] || data.stretch[i] < first || data.stretch[i] > last) continue;
+    hits[slot[i]] += data.count[i];
+    weight[slot[i]] += each[i];
+  }
+  return { hits, weight };
 }
 
 /** Weights and hits of rows of a tree, alone and with all that they call. */

@@ -31,7 +31,7 @@ function hasPanel(name) {
   if (name === "calls") return Boolean(view.figures.system_calls);
   if (name === "waiting") return Boolean(view.report.waiting);
   if (name === "totals") return Boolean(view.report.calls && view.report.calls.length);
-  if (name === "code") return codeRoutines().length > 0;
+  if (name === "code") return hasCode();
   return true;
 }
 

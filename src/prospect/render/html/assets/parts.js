@@ -24,7 +24,7 @@ function askForPart() {
   const number = (parts.asked += 1);
   if (!lacksStacks()) return;
   parts.timer = setTimeout(async () => {
-    const part = await opened(selectionQuery()).catch(showProblem);
+    const part = await opened(placeQuery()).catch(showProblem);
     if (part && number === parts.asked) showTree(part, selected(part, EVERYTHING));
   }, PATIENCE_MS);
 }
@@ -42,13 +42,20 @@ function lacksStacks() {
 function selectionQuery() {
   const { scope, process, span, lane } = view.filter;
   const { begin_ns, end_ns } = view.base.data;
-  const leftOut = view.block.first_thread_frame - 1;
   return {
     event: view.base.index,
     ...(span ? spanTimes(span) : { begin_ns, end_ns }),
     scope,
     ...(scope === "process" ? { process } : {}),
     ...(lane ? { [lane.kind]: lane.row } : {}),
+  };
+}
+
+/** The same, with what is to be told apart first. */
+function placeQuery() {
+  const leftOut = view.block.first_thread_frame - 1;
+  return {
+    ...selectionQuery(),
     // As long as an address may be; what is deeper, or longer, is favoured with what is above it.
     path: pathOf(view.event, view.focus).filter((frame) => frame !== leftOut).slice(0, MOST_FRAMES).join("."),
     search: view.wanted.slice(0, LONGEST_SEARCH),

@@ -44,8 +44,10 @@ function showPath() {
   byId("path").replaceChildren(...few);
 }
 
-const showCursor = () =>
-  byId("flame-text").replaceChildren(flame.look.lines(view.row).filter(Boolean).join(" · "));
+function showCursor() {
+  const [label, figures, object] = flame.look.lines(view.row);
+  byId("flame-text").textContent = [brief(label), figures, brief(object)].filter(Boolean).join(" · ");
+}
 
 /** The picture in words, for those who do not see it. */
 function describeFlame() {

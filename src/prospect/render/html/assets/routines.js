@@ -1,5 +1,6 @@
 // Rows of the tables: the report's figures where everything is shown, the page's own of a selection.
 
+const IDLE_PART = "process zero"; // of the kernel's profile
 const MOST_LIKELY_Z = 1.96; // of the normal distribution: 95 %
 
 /** Whether figures are those of the report: the whole interval of every CPU and thread. */
@@ -40,14 +41,19 @@ function reportRoutines(report, block, filter) {
       table.rows.forEach((row, rank) => rows.push({
         ...routineRow(row, portion, table.hits),
         process: `${process.name} ${process.pid ?? ""}`,
+        isIdle: process.pid === 0 && portion === "kernel",
         above: row.like_above && rank ? labelOf(table.rows[rank - 1]) : "",
       }));
     }
   }
-  for (const part of rows.length || filter.scope !== "all" ? [] : report.kernel_profiles) {
+  const parts = rows.length || filter.scope !== "all" ? [] : report.kernel_profiles;
+  const idle = parts.find((part) => part.part === IDLE_PART)?.rows ?? [];
+  const idleHits = new Map(idle.map((row) => [row.address, row.hits]));
+  for (const part of parts) {
     part.rows.forEach((row, rank) => rows.push({
       ...routineRow(row, "kernel", part.hits),
       process: part.part,
+      isIdle: 2 * (idleHits.get(row.address) ?? 0) > row.hits,
       above: row.like_above && rank ? labelOf(part.rows[rank - 1]) : "",
     }));
   }

@@ -16,6 +16,12 @@ const unpacked = (name) => asked(`data/${name}`);
 /** Get the samples of a selection, told apart as finely as fits. */
 const partOf = async (wanted) => columnsOf(await asked(`part?${new URLSearchParams(wanted)}`));
 
+/** Count the hits of a selection at a routine's instructions. @returns {Promise<Array[]>} */
+async function hitsOf(wanted) {
+  const { addresses, hits, weights } = documentOf(await asked(`hits?${new URLSearchParams(wanted)}`));
+  return addresses.map((address, i) => [address, hits[i], weights[i]]);
+}
+
 const codes = new Map();
 
 /** Get the instructions of a routine and their source lines; once. */

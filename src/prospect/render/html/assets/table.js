@@ -6,9 +6,12 @@
 const ROWS_AT_FIRST = 60;
 const CALLS_AT_FIRST = 12;
 
-const text = (title, value, hint) => ({ title, value, cell: (row) => shown(String(value(row) ?? "")), hint });
+const text = (title, value, hint) => ({ title, value, cell: (row) => clipped(shown(String(value(row) ?? ""))), hint });
 const path = (title, value) => ({ ...text(title, value), isPath: true });
 const number = (title, value, cell, hint) => ({ title, value, cell, hint, isNumber: true });
+
+/** A name that takes a few lines at most, and says all of itself to the pointer. */
+const clipped = (name) => (name.length > LONGEST_BRIEF ? make("span.clip", { title: name }, name) : name);
 
 /**
  * Make a table.
@@ -56,7 +59,7 @@ function sortableTable(caption, columns, rows, choose, most = ROWS_AT_FIRST) {
 }
 
 function headOf(column, sort) {
-  const button = make("button", { type: "button", onclick: sort, title: column.hint || "" }, column.title);
+  const button = make("button", { type: "button", onclick: sort, title: column.hint || "", "aria-label": column.title || column.hint || "marks" }, column.title);
   const head = make(column.isNumber ? "th.number" : "th", { scope: "col", role: "columnheader" }, button);
   head.setAttribute("aria-sort", "none");
   return head;
@@ -107,11 +110,16 @@ function moveInTable(event) {
   next.focus();
 }
 
+/** A time with its bar: "1.23 ± 0.04", of a selection "1.23 ≈± 0.04". */
+function barText({ value, half, isRough }) {
+  const text = timeText(value, half, view.digits);
+  return isRough && half ? text.replace("±", "≈±") : text;
+}
+
 /** The cell of a time: the figure, its bar as long as its part of the most, and its whisker. */
 function barCell(row, most) {
   if (row.value === null || row.value === undefined) return "-";
-  const text = timeText(row.value, row.half, view.digits);
-  const figure = make("span.figure", {}, row.isRough && row.half ? text.replace("±", "≈±") : text);
+  const figure = make("span.figure", {}, barText(row));
   const place = (value) => `${Math.min(Math.max(value / (most || 1), 0), 1) * 100}%`;
   const fill = make("span.fill");
   fill.style.width = place(row.value);

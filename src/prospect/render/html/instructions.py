@@ -1,0 +1,146 @@
+"""Hits by instruction as cells beside those of the samples: what code shows of a selection.
+
+Comes in: samples, the instructions of chosen routines, and the samples' cells. Goes out: slots,
+which are the instructions with a hit, and `CodeCells`: the same circumstances and stretches of time
+as those of the samples, so that a selection counts the same samples in both. Routines with most
+hits come first; those that there is no room for are left out whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.annotation import instruction_of_hits
+from prospect.profile.grouping import group_sums
+from prospect.profile.stack_weights import nanoseconds
+from prospect.render.html.cells import STRETCHES, rows_of, sample_contexts, sample_stretches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.source import CodeTable
+    from prospect.render.html.cells import SampleCells, StackNames
+
+_MOST_CELLS = 300_000
+
+
+@dataclass(frozen=True)
+class InstructionSlots:
+    """Where samples are in the routines of a code table.
+
+    Attributes:
+        code: the routines.
+        routine: i64[s] row of `code` of each slot, ascending.
+        instruction: i64[s] counted from the routine's first; behind its last for what is between
+            instructions, and for all of a routine that has none.
+        of_sample: i64[n] slot of each sample, -1 for those in other routines.
+    """
+
+    code: CodeTable
+    routine: NDArray[np.int64]
+    instruction: NDArray[np.int64]
+    of_sample: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.routine)
+
+
+@dataclass(frozen=True)
+class CodeCells:
+    """Sums over the samples of one event in routines with code.
+
+    Attributes:
+        slot: i64[c] ascending.
+        context, stretch: i64[c] as in `SampleCells`.
+        count: i64[c] samples.
+        time_ns: i64[c] their time; 0 where the event has none.
+        left_out: rows of the code table that there is no room for.
+    """
+
+    slot: NDArray[np.int64]
+    context: NDArray[np.int64]
+    stretch: NDArray[np.int64]
+    count: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    left_out: list[int]
+
+
+def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
+    """Find the instructions that samples were taken at.
+
+    Args:
+        names: of the samples.
+        code: instructions of functions of their profile.
+    """
+    samples = names.samples
+    profile = samples.profile
+    routine_of_function = np.full(len(profile.functions), -1, np.int64)
+    routine_of_function[code.function_index] = np.arange(len(code))
+    function = profile.locations.function_index.take(profile.hits.location_index)
+    routine = routine_of_function.take(function)
+    row = instruction_of_hits(profile, code)
+    # Behind the instructions of each routine there is one place more.
+    behind = code.start[1:].take(np.maximum(routine, 0))
+    place_of_hit = np.where(routine < 0, -1, np.where(row >= 0, row, behind) + routine)
+    place = place_of_hit.take(samples.hit_index)
+    used = np.unique(place[place >= 0])
+    of_sample = np.where(place < 0, -1, np.searchsorted(used, place))
+    first = code.start + np.arange(len(code.start))
+    found = np.searchsorted(first, used, side="right") - 1
+    return InstructionSlots(code, found, used - first.take(found), of_sample)
+
+
+def code_cells(
+    names: StackNames, event: int, slots: InstructionSlots, cells: SampleCells
+) -> CodeCells:
+    """Add up the samples of one event by instruction.
+
+    Args:
+        names: of the samples of all events.
+        event: its row in `RunInfo.events`.
+        slots: of these samples.
+        cells: of the whole event.
+    """
+    samples = names.samples
+    is_in = (samples.of_hit(samples.profile.hits.event) == event) & (slots.of_sample >= 0)
+    rows = np.flatnonzero(is_in)
+    context = rows_of(_contexts(names, rows, cells), _columns(cells))
+    stretch = sample_stretches(names, rows) // (STRETCHES // cells.stretches)
+    keys, (count, period) = group_sums(
+        (slots.of_sample.take(rows), context, stretch),
+        (samples.count.take(rows), samples.period.take(rows)),
+    )
+    left_out = _left_out(slots.routine.take(keys[0]), count, len(slots.code))
+    kept = np.flatnonzero(~np.isin(slots.routine.take(keys[0]), left_out))
+    slot, context, stretch, count, period = (one.take(kept) for one in (*keys, count, period))
+    time_ns = nanoseconds(samples.profile, np.full(len(kept), event), count, period)
+    return CodeCells(slot, context, stretch, count, time_ns, left_out)
+
+
+def _columns(cells: SampleCells) -> list[NDArray[np.int64]]:
+    return [cells.thread, cells.cpu, cells.cause, cells.portion]
+
+
+def _contexts(
+    names: StackNames, rows: NDArray[np.intp], cells: SampleCells
+) -> list[NDArray[np.int64]]:
+    """Return the circumstances of samples, threads put together as the cells have them."""
+    thread, *others = sample_contexts(names, rows)
+    is_told = np.isin(thread, cells.thread)
+    return [np.where(is_told, thread, len(names.threads)), *others]
+
+
+def _left_out(routine: NDArray[np.int64], count: NDArray[np.int64], routines: int) -> list[int]:
+    """Choose the routines that there is no room for, those with most hits having it first."""
+    sizes = np.bincount(routine, minlength=routines).tolist()
+    hits = np.bincount(routine, count, routines)
+    room, without = _MOST_CELLS, []
+    for row in np.argsort(-hits, kind="stable").tolist():
+        if sizes[row] > room:
+            without.append(row)
+        else:
+            room -= sizes[row]
+    return sorted(without)
