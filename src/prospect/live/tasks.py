@@ -40,6 +40,8 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 _KERNEL_PID = -1
 # A JIT may map new code for ever, and no record tells what it unmapped.
 _MOST_MAPS = 4096
+# Ends of threads whose beginning is not known yet: they wait a part or two for it.
+_MOST_EARLY_EXITS = 4096
 # Programs have some dozens: so many are looked through again only when they have doubled.
 _FEW_MAPS = 128
 
@@ -90,6 +92,7 @@ class LiveTasks:
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
         self._kernel_maps: list[_Map] = []
+        self._early_exits: dict[int, int] = {}
 
     def __len__(self) -> int:
         """Return how many processes are known."""
@@ -123,13 +126,21 @@ class LiveTasks:
             if kind == TASK_FORK:
                 self._fork(pid, tid, parents, time_ns)
                 ended.discard(pid)
+                # CPUs are drained one after the other: its end may have come with the last part.
+                has_ended = 0 < time_ns <= self._early_exits.pop(tid, -1)
+                if has_ended and self._exit(pid, tid):
+                    ended.add(pid)
             elif kind == TASK_EXIT:
-                if self._exit(pid, tid):
+                if not self._is_known(pid, tid):
+                    self._early_exits[tid] = time_ns
+                elif self._exit(pid, tid):
                     ended.add(pid)
             else:
                 self._name(pid, tid, name, time_ns, is_exec=kind == TASK_EXEC)
         for pid in ended:
             self._processes.pop(pid, None)
+        for tid in list(self._early_exits)[:-_MOST_EARLY_EXITS]:
+            del self._early_exits[tid]
 
     def carried(
         self, events: Events, pids: set[int], named: set[int] | frozenset[int] = frozenset()
@@ -178,6 +189,10 @@ class LiveTasks:
             ]
             pieces += [_map_record(pid, each) for each in process.maps]
         return b"".join(pieces)
+
+    def _is_known(self, pid: int, tid: int) -> bool:
+        process = self._processes.get(pid)
+        return process is not None and tid in process.threads
 
     def _process(self, pid: int) -> _Process:
         found = self._processes.get(pid)

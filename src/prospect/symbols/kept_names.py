@@ -18,6 +18,7 @@ from prospect.profile.model import KIND_ELF, KIND_VDSO
 from prospect.symbols.objects import Missing
 from prospect.symbols.recorded_images import RecordedImages
 from prospect.symbols.resolution import joined
+from prospect.symbols.running_kernel import RUNNING_MACHINE, loaded_modules
 from prospect.symbols.symbolizer import KeptKernel, Symbolizer
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.resolution import Resolution
+    from prospect.symbols.running_kernel import KernelPlaces
     from prospect.symbols.table import SymbolTable
 
 # Of all objects together; beyond any of them all are forgotten. A busy system has some ten thousand
@@ -54,6 +56,7 @@ class KeptNames:
 
     Attributes:
         kernel: those of the running kernel.
+        modules: what was loaded when these were read, by name and address.
         images: the symbols of images, and why some have none.
         asked: of those without, the processes that could not show the file: others may.
         others: which paths mean another file here; see `RecordedImages.is_other`.
@@ -63,6 +66,7 @@ class KeptNames:
     """
 
     kernel: KeptKernel = field(default_factory=KeptKernel)
+    modules: frozenset[tuple[bytes, bytes]] = frozenset()
     images: dict[ObjectKey, tuple[ElfImage, SymbolTable] | Missing] = field(default_factory=dict)
     asked: dict[ObjectKey, frozenset[int]] = field(default_factory=dict)
     others: dict[ObjectKey, bool] = field(default_factory=dict)
@@ -92,8 +96,10 @@ class KeptNames:
 class KeepingSymbolizer(Symbolizer):
     """Names addresses, and remembers them for the symbolizer of the next part."""
 
-    def __init__(self, kept: KeptNames, options: SymbolOptions) -> None:
-        super().__init__(options, kernel=kept.kernel)
+    def __init__(
+        self, kept: KeptNames, options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE
+    ) -> None:
+        super().__init__(options, places, kernel=kept.kernel)
         self._kept = kept
         self._missing: set[ObjectKey] = set()
         self.images = KeepingImages(kept, options)
@@ -120,6 +126,20 @@ class KeepingSymbolizer(Symbolizer):
             return super().resolve(key, pids, address)
         rows = known.row.take(place)
         return replace(known.answer, named=_selected(known.answer.named, rows))
+
+    def _resolve_kernel(self, path: str, address: NDArray[np.uint64]) -> Resolution:
+        if self._kernel.names is None:
+            self._kept.modules = loaded_modules(self._places)
+        found = super()._resolve_kernel(path, address)
+        if (found.named.function < 0).any() and self._has_new_modules():
+            self._kernel.names = None
+            found = super()._resolve_kernel(path, address)
+        return found
+
+    def _has_new_modules(self) -> bool:
+        """Say whether the kernel has code that it had not when its names were read."""
+        before, self._kept.modules = self._kept.modules, loaded_modules(self._places)
+        return not self._kept.modules <= before
 
     def _load_image(
         self, key: ObjectKey, pids: Sequence[int]

@@ -74,7 +74,8 @@ def read_running_kernel(
     build_id = _build_id(places)
     if not is_running_kernel(options, places):
         return RunningKernel(is_recorded=False, build_id=build_id)
-    state = read_system_file(places.boot_id) + read_system_file(places.modules)
+    modules = (b" ".join(module) for module in sorted(loaded_modules(places)))
+    state = b"\n".join((read_system_file(places.boot_id), *modules))
     key = f"kallsyms-{build_id.hex()}-{hashlib.blake2b(state).hexdigest()}"
     kept = cache.load(key) if cache and build_id else None
     if kept is not None:
@@ -85,6 +86,16 @@ def read_running_kernel(
     if cache and build_id:
         cache.store(key, table)
     return RunningKernel(is_recorded=True, build_id=build_id, table=table)
+
+
+def loaded_modules(places: KernelPlaces = RUNNING_MACHINE) -> frozenset[tuple[bytes, bytes]]:
+    """Return the kernel's modules, each by name and address.
+
+    What else /proc/modules says, how often each is in use, changes all the time.
+    Source: ``kernel/module/procfs.c`` (Linux 6.18), m_show().
+    """
+    lines = (line.split() for line in read_system_file(places.modules).splitlines())
+    return frozenset((words[0], words[5]) for words in lines if len(words) > 5)
 
 
 def _build_id(places: KernelPlaces) -> bytes:

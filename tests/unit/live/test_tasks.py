@@ -41,3 +41,37 @@ def test_processes_that_ended_are_forgotten():
     tasks = LiveTasks()
     tasks.take_in(log.events())
     assert len(tasks) == 1
+
+
+def test_an_end_that_is_drained_before_its_beginning_is_an_end():
+    before, after = EventLog(), EventLog()
+    before.exit(30, 100)
+    before.exit(31, 200, tid=201)
+    after.fork(10, 1, 100)
+    after.fork(12, 1, 200)
+    after.clone(20, 200, 201)
+    after.exit(40, 200)
+    tasks = LiveTasks()
+    tasks.take_in(before.events())
+    assert len(tasks) == 0
+    tasks.take_in(after.events())
+    assert tasks.pids() == {1}
+
+
+def test_a_number_that_was_given_again_is_alive():
+    before, after = EventLog(), EventLog()
+    before.exit(30, 100)
+    after.fork(50, 1, 100)
+    tasks = LiveTasks()
+    tasks.take_in(before.events())
+    tasks.take_in(after.events())
+    assert tasks.pids() == {1, 100}
+
+
+def test_ends_without_a_beginning_are_not_remembered_for_ever():
+    log = EventLog()
+    for tid in range(3 * module._MOST_EARLY_EXITS):
+        log.exit(tid + 1, 7, tid=tid + 10)
+    tasks = LiveTasks()
+    tasks.take_in(log.events())
+    assert len(tasks._early_exits) == module._MOST_EARLY_EXITS

@@ -9,12 +9,14 @@ import pytest
 
 from builders.eh_frame import frame_sections
 from builders.elf import Symbol, build_id_note, code, elf_file
+from prospect.profile.model import KIND_KERNEL
 from prospect.profile.naming import NameSource
 from prospect.symbols import image_files
 from prospect.symbols.cache import SymbolCache
+from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
 from prospect.symbols.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel_listings import address_of
-from prospect.symbols.objects import Missing
+from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.running_kernel import KernelPlaces
 
@@ -223,6 +225,27 @@ def test_a_listing_is_kept_until_the_modules_change(places: KernelPlaces, tmp_pa
     assert kept.table.names(range(3)) == load_kernel(HERE, places).table.names(range(3))
     Path(places.modules).write_text("module 4096 0 - Live 0xffffffffc0000000\n")
     assert not load_kernel(HERE, places, cache).is_kept
+    # Somebody uses it now.
+    Path(places.modules).write_text("module 4096 2 user, Live 0xffffffffc0000000\n")
+    assert load_kernel(HERE, places, cache).is_kept
+
+
+def test_a_module_that_is_loaded_while_one_looks_has_names(places: KernelPlaces) -> None:
+    kept, key = KeptNames(), ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
+    address = np.array([TEXT + 64, 0xFFFFFFFFC0100000], np.uint64)
+
+    def names() -> list[str]:
+        return KeepingSymbolizer(kept, HERE, places).resolve(key, (), address).named.name
+
+    assert names() == ["function_1"]
+    module = "ffffffffc0100000 t late\t[loaded]\n"
+    Path(places.kallsyms).write_bytes(listing(module=module))
+    assert names() == ["function_1"]  # the listing is read again only where modules are new
+    Path(places.modules).write_text("loaded 4096 0 - Live 0xffffffffc0100000\n")
+    assert names() == ["function_1", "late"]
+    Path(places.kallsyms).write_bytes(listing())
+    Path(places.modules).write_text("")
+    assert names() == ["function_1", "late"]
 
 
 def test_a_symbol_is_found_by_its_whole_name(places: KernelPlaces) -> None:
