@@ -1,6 +1,8 @@
 """Instructions on a page: what they have of any selection is what their samples say."""
 
+import io
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from prospect.render.html.cells import sample_cells, stack_names
 from prospect.render.html.code import code_fields
 from prospect.render.html.instructions import code_cells, instruction_slots
 from prospect.render.html.parts import Selection, event_parts
+from prospect.render.registry import make_renderer
 
 
 def made(profile):
@@ -162,3 +165,24 @@ def test_a_server_counts_the_samples_of_a_selection(selection):
     seconds = profile.samples.period[chosen].sum() * profile.run.events[0].seconds_per_period
     assert found.time_ns.sum() == pytest.approx(seconds * 1e9, abs=10)
     assert found.address.tolist() == sorted(found.address.tolist())
+
+
+def test_a_page_without_any_routine_to_show_the_code_of_is_a_page():
+    profile = sampled_loop()
+    code = replace(
+        profile.code,
+        function_index=profile.code.function_index[:0],
+        start=profile.code.start[:1],
+        reason=[],
+        address=profile.code.address[:0],
+        size_bytes=profile.code.size_bytes[:0],
+        text=[],
+        flow=profile.code.flow[:0],
+        target=profile.code.target[:0],
+        target_name=[],
+        lines=None,
+    )
+    page = io.BytesIO()
+    make_renderer("html", detail="4", disassemble=1).render(replace(profile, code=code), page)
+    assert b'"instructions"' not in page.getvalue()
+    assert page.getvalue().endswith(b"</html>\n")

@@ -98,7 +98,8 @@ class HtmlRenderer(FiguresRenderer):
     def _pieces(self, view: ReportView, profile: Profile) -> Iterator[bytes]:
         names = stack_names(page_samples(view, profile))
         code = names.samples.profile.code
-        slots = instruction_slots(names, code) if code is not None else None
+        # No routine may have passed the thresholds.
+        slots = instruction_slots(names, code) if code is not None and len(code) else None
         yield from document(
             "report",
             ("embedded", *SCRIPTS),
