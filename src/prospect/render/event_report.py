@@ -58,9 +58,15 @@ def event_reports(
         UsageError: instructions or lines are asked for, and the profile was made without.
     """
     if disassemble and view.profile.code is None:
-        raise UsageError("the profile has no instructions: open the recording with code=True")
+        raise UsageError(
+            "the profile has no instructions: one of another tool never has; "
+            "in Python, open a recording with code=True"
+        )
     if lines and view.profile.lines is None:
-        raise UsageError("the profile has no source lines: open the recording with lines=True")
+        raise UsageError(
+            "the profile has no source lines: one of another tool never has; "
+            "in Python, open a recording with lines=True"
+        )
     estimates = estimate_report(view).events
     late = lateness_of_view(view, lateness)
     return [

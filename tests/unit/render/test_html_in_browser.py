@@ -426,4 +426,6 @@ def test_hostile_code_is_inert(opened):
 
 def test_a_page_without_samples_says_so(opened):
     browser = opened(empty_profile())
-    assert text_of(browser, "#state") == "No samples."
+    assert text_of(browser, "#state").startswith("No samples in ")
+    assert "-H" in text_of(browser, "#state")
+    assert "Statistics" in text_of(browser, "main")

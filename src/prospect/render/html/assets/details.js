@@ -37,6 +37,16 @@ function arcTable(title, arcs, through) {
 
 /** The facts of the run, notes, and where names came from. */
 function factsPanel() {
+  const quality = view.figures.symbol_quality.sources.map((row) => ({ label: row.label, hits: row.hits, share: row.share, value: row.seconds, half: null, remedy: row.remedy }));
+  return [
+    ...runFacts(view.figures.remarks_on_errors),
+    agreementTable(),
+    sortableTable("Where names came from", [text("Source", (row) => row.label), ...timeColumns(quality), text("Remedy", (row) => row.remedy)], quality, null),
+  ];
+}
+
+/** What is known without any sample. */
+function runFacts(remarks) {
   const { run, statistics, notes, generator } = view.report;
   const command = run.command.join(" ");
   const facts = [
@@ -46,13 +56,10 @@ function factsPanel() {
     ["CPUs", String(run.cpus)], ["Started", run.started_at ? new Date(run.started_at * 1000).toISOString() : "unknown"],
     ["Length", `${run.wall_seconds.toFixed(3)} s`], ["Clock", run.clock], ["Report by", generator],
   ].filter(([, value]) => value);
-  const quality = view.figures.symbol_quality.sources.map((row) => ({ label: row.label, hits: row.hits, share: row.share, value: row.seconds, half: null, remedy: row.remedy }));
   return [
     factList("Run", facts),
-    sentences("Notes", [...notes, ...view.figures.remarks_on_errors]),
+    sentences("Notes", [...notes, ...remarks]),
     factList("Statistics", Object.entries(statistics).map(([name, value]) => [name.replaceAll("_", " "), countText(value)])),
-    agreementTable(),
-    sortableTable("Where names came from", [text("Source", (row) => row.label), ...timeColumns(quality), text("Remedy", (row) => row.remedy)], quality, null),
   ];
 }
 

@@ -19,8 +19,11 @@ openPage(["report", "source", "stacks"], (report, source, stacks) => {
   byId("stacks").hidden = byId("tables").hidden = !hasSamples;
   byId("time").hidden = !hasSamples || !view.block.has_times;
   byId("state").hidden = hasSamples;
-  byId("state").textContent = "No samples.";
-  if (!hasSamples) return;
+  if (!hasSamples) {
+    byId("state").textContent = `No samples in ${run.wall_seconds.toFixed(3)} s: a longer run, or a higher rate (-H), has some.`;
+    byId("state").after(...runFacts([]));
+    return;
+  }
   showEvent(0);
   // A command that only let others work has nothing to show of itself.
   if (view.filter.scope === "command" && !view.sums.totalHits[0] && byId("scope").querySelector("[value=descendants]")) setScope("descendants", -1);
