@@ -429,3 +429,5 @@ def test_a_page_without_samples_says_so(opened):
     assert text_of(browser, "#state").startswith("No samples in ")
     assert "-H" in text_of(browser, "#state")
     assert "Statistics" in text_of(browser, "main")
+    controls = browser.find_elements(By.CSS_SELECTOR, "header select, header input")
+    assert not any(control.is_displayed() for control in controls)
