@@ -115,6 +115,11 @@ class TestWhichFilesAreBelieved:
         later = self.process(started_at=path.stat().st_mtime + 10)
         assert "older than the process" in find_map_file(1, later).note
 
+    def test_a_file_has_the_time_of_the_tick_before_the_process_began(self, path: Path) -> None:
+        path.write_bytes(b"1000 10 f\n")
+        process = self.process(started_at=path.stat().st_mtime + 0.009)
+        assert not isinstance(find_map_file(1, process), Missing)
+
     @pytest.mark.skipif(os.geteuid() != 0, reason="root may read a file of any size of its own")
     def test_a_huge_file_of_another_user_is_refused(self, path: Path) -> None:
         path.touch()
