@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 LARGEST_BYTES = 1 << 28
 MOST_LINES = 1 << 22
-# Files have the time of the kernel's last tick, at most 10 ms ago, processes the true one.
-# Source: ``fs/inode.c`` (Linux 6.18), current_time().
+# Files have the time of the kernel's last tick, processes the true one. Ticks are 10 ms apart at
+# most; one may be late. Source: ``fs/inode.c`` (Linux 6.18), current_time().
 _TICK_NS = 2 * 10_000_000
 
 

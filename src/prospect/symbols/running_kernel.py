@@ -74,16 +74,14 @@ def read_running_kernel(
     build_id = _build_id(places)
     if not is_running_kernel(options, places):
         return RunningKernel(is_recorded=False, build_id=build_id)
-    modules = (b" ".join(module) for module in sorted(loaded_modules(places)))
-    state = b"\n".join((read_system_file(places.boot_id), *modules))
-    key = f"kallsyms-{build_id.hex()}-{hashlib.blake2b(state).hexdigest()}"
-    kept = cache.load(key) if cache and build_id else None
+    key = _listing_key(build_id, places) if cache and build_id else ""
+    kept = cache.load(key) if cache and key else None
     if kept is not None:
         return RunningKernel(is_recorded=True, build_id=build_id, table=kept, is_kept=True)
     table = parse_kallsyms(read_system_file(places.kallsyms))
     if not len(table):
         return RunningKernel(is_recorded=True, build_id=build_id)
-    if cache and build_id:
+    if cache and key:
         cache.store(key, table)
     return RunningKernel(is_recorded=True, build_id=build_id, table=table)
 
@@ -96,6 +94,12 @@ def loaded_modules(places: KernelPlaces = RUNNING_MACHINE) -> frozenset[tuple[by
     """
     lines = (line.split() for line in read_system_file(places.modules).splitlines())
     return frozenset((words[0], words[5]) for words in lines if len(words) > 5)
+
+
+def _listing_key(build_id: bytes, places: KernelPlaces) -> str:
+    modules = (b" ".join(module) for module in sorted(loaded_modules(places)))
+    state = b"\n".join((read_system_file(places.boot_id), *modules))
+    return f"kallsyms-{build_id.hex()}-{hashlib.blake2b(state).hexdigest()}"
 
 
 def _build_id(places: KernelPlaces) -> bytes:

@@ -83,7 +83,7 @@ def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
     routine = routine_of_function.take(function)
     row = instruction_of_hits(profile, code)
     # Behind the instructions of each routine there is one place more.
-    behind = code.start[1:].take(np.maximum(routine, 0))
+    behind = code.start.take(routine + 1)
     place_of_hit = np.where(routine < 0, -1, np.where(row >= 0, row, behind) + routine)
     place = place_of_hit.take(samples.hit_index)
     used = np.unique(place[place >= 0])

@@ -98,8 +98,7 @@ class HtmlRenderer(FiguresRenderer):
     def _pieces(self, view: ReportView, profile: Profile) -> Iterator[bytes]:
         names = stack_names(page_samples(view, profile))
         code = names.samples.profile.code
-        # No routine may have passed the thresholds.
-        slots = instruction_slots(names, code) if code is not None and len(code) else None
+        slots = instruction_slots(names, code) if code is not None else None
         yield from document(
             "report",
             ("embedded", *SCRIPTS),
