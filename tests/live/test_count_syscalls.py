@@ -10,7 +10,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 
 import prospect
 from builders.recordings import PROSPECT, build_program, run_as_another_user
+from builders.waiting import wait_for
 from prospect.abi import bpf as abi
 from prospect.abi.syscall_names import NO_SUCH_NAME
 from prospect.capture import syscall_counts
@@ -331,10 +331,7 @@ def test_nothing_is_mounted_and_nothing_left_behind(end, tmp_path):
         stderr=subprocess.DEVNULL,
     )
     pid = tmp_path / "pid"
-    deadline = time.monotonic() + 20
-    while not (pid.exists() and pid.read_text().endswith("\n")):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"))
     assert len(programs_of_prospect() - before) == 2
     assert Path("/proc/self/mountinfo").read_text() == mounts
     assert Path(f"/proc/{process.pid}/mountinfo").read_text() == mounts
@@ -342,9 +339,7 @@ def test_nothing_is_mounted_and_nothing_left_behind(end, tmp_path):
         process.send_signal(signal.SIGKILL)
         os.kill(int(pid.read_text()), signal.SIGKILL)
     process.wait(20)
-    while programs_of_prospect() - before:
-        assert time.monotonic() < deadline, "the kernel still has our programs"
-        time.sleep(0.01)
+    wait_for(lambda: not programs_of_prospect() - before)
     assert Path("/proc/self/mountinfo").read_text() == mounts
 
 

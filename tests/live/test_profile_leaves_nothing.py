@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from builders.recordings import PROSPECT
+from builders.waiting import wait_for
 
 pytestmark = pytest.mark.live
 
@@ -85,14 +86,9 @@ def test_nothing_is_left_behind_by_kill_9_but_the_command_that_it_ran(traces):
         [*PROSPECT, "-V4", "-f", "report", "sh", "-c", "echo $$ >pid; exec sleep 60"],
         start_new_session=True,
     )
-    deadline = time.monotonic() + 20
-    while not (Path("pid").exists() and Path("pid").read_text().endswith("\n")):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: Path("pid").exists() and Path("pid").read_text().endswith("\n"))
     process.send_signal(signal.SIGKILL)
     process.wait(10)
     os.kill(int(Path("pid").read_text()), signal.SIGKILL)
-    while in_session(process.pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not in_session(process.pid))
     traces(process.pid, {"pid"})

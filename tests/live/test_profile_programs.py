@@ -223,8 +223,7 @@ def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
     finally:
         os.kill(int(done.stdout), signal.SIGKILL)
     assert named["static_spins"] > 50
-    while Path(f"/proc/{int(done.stdout)}/maps").exists():
-        time.sleep(0.01)
+    wait_for(lambda: not Path(f"/proc/{int(done.stdout)}/maps").exists())
     profile = prospect.open(file, use_cache=False)
     assert hits_by(profile, "function", object=path) == {"": sum(named.values())}
     assert "the file is gone" in profile.report(detail="4")

@@ -3,12 +3,12 @@
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from builders.waiting import wait_for
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_VDSO
 from prospect.profile.naming import NameSource
 from prospect.symbols.images import read_symbol_table
@@ -75,10 +75,7 @@ def test_code_that_node_compiled_is_named_by_its_map_file(tmp_path: Path) -> Non
     process = subprocess.Popen(["node", "--perf-basic-prof", "-e", script], cwd=tmp_path)
     path = Path(f"/tmp/perf-{process.pid}.map")
     try:
-        deadline = time.monotonic() + 20
-        while b"*hot" not in (path.read_bytes() if path.exists() else b""):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: path.exists() and b"*hot" in path.read_bytes())
         table = parse_map_file(path.read_bytes())
         addresses = (table.start + np.uint64(1)).tolist()
         found = Symbolizer(HERE).resolve(

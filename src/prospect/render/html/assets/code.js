@@ -90,12 +90,16 @@ function codeFigures({ isLeftOut, isRough, seconds: value, error_s: half, hits }
 function codeOfFrame(frame) {
   const own = view.source.routines.find((routine) => routine.frame === frame);
   if (!own) return codeOf && frame < view.block.labels.length ? [codeOnDemand(frame)] : [];
-  const isOwn = (one) => one.address === own.address && one.name === own.name && one.object === own.object;
+  const isOwn = (one) => isSameRoutine(one, own);
   const reported = isDetailed() ? reportedCode().filter(isOwn) : [];
   const routines = reported.length ? reported : selectedCode().filter(isOwn);
   const tables = routines.length > 1 ? codeBoxes(routines) : routines.flatMap((routine) => codeTable(routine, view.source));
   return [make("h3", {}, "Instructions with hits"), originNote(reported.length > 0), ...tables];
 }
+
+/** Whether two descriptions, of the report or of `code.py`, are of one routine. */
+const isSameRoutine = (one, other) =>
+  String(one.address) === String(other.address) && one.name === other.name && one.object === other.object;
 
 /** A place for instructions that are asked for now. */
 function codeOnDemand(frame) {
@@ -147,8 +151,7 @@ function codeTable(routine, source) {
 const hexadecimal = (address) => BigInt(address).toString(16);
 
 function sourceOf(routine, { files, routines }) {
-  const found = routines.find((one) =>
-    one.address === String(routine.address) && one.name === routine.name && one.object === routine.object);
+  const found = routines.find((one) => isSameRoutine(one, routine));
   return new Map((found ? found.instructions : []).filter((fields) => fields && fields.length > 5).map(([address, , , , , file, line, source]) =>
     [address, { place: `${fileName(files[file])}:${line}`, source }]));
 }
