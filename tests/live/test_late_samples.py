@@ -19,6 +19,7 @@ pytestmark = pytest.mark.live
 
 # First two processes wake each other up on two CPUs, each time with interrupts masked until the
 # other CPU has been told; then one fills user space with zeros, with interrupts on all the time.
+# The other one stays in user mode meanwhile: what is usual on a CPU is told by such samples.
 LOAD = """
 import os, time
 cpus = sorted(os.sched_getaffinity(0))
@@ -27,6 +28,9 @@ if os.fork() == 0:
     os.sched_setaffinity(0, cpus[-1:])
     while os.read(there[0], 1) == b"x":
         os.write(back[1], b"x")
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        sum(range(10_000))
     os._exit(0)
 os.sched_setaffinity(0, cpus[:1])
 end = time.monotonic() + 2.5
