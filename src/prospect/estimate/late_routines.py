@@ -85,9 +85,9 @@ def lateness_of_view(
 
     Args:
         view: the figures of the report.
-        lateness: of its profile's samples, where that is known already.
+        lateness: of the samples of `view.by_routine`, where that is known already.
     """
-    profile = view.profile
+    profile = view.by_routine
     lateness = lateness or sample_lateness(profile)
     timed = set(np.unique(profile.clocks.event).tolist())
     return tuple(

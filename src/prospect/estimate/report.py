@@ -122,7 +122,7 @@ def estimate_report(view: ReportView) -> ReportEstimates:
 
 
 def _event_estimates(view: ReportView, event: EventView) -> EventEstimates:
-    profile = view.profile
+    profile = view.by_routine
     design = sampling_design(profile, event.event_index)
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
     partitions = event_partitions(profile, event)

@@ -35,10 +35,7 @@ def group_sums(
     if not len(keys[0]):
         empty = np.empty(0, np.int64)
         return [empty for _ in keys], [empty for _ in values]
-    sizes = [int(column.max()) + 1 for column in keys]
-    packed = keys[0].astype(np.uint64)
-    for column, size in zip(keys[1:], sizes[1:], strict=True):
-        packed = packed * np.uint64(size) + column.astype(np.uint64)
+    packed, sizes = packed_keys(keys)
     order = np.argsort(packed)
     packed = packed.take(order)
     starts = np.flatnonzero(np.append(True, packed[1:] != packed[:-1]))
@@ -50,6 +47,19 @@ def group_sums(
         unpacked.append(column.astype(np.int64))
     unpacked.append(distinct.astype(np.int64))
     return unpacked[::-1], sums
+
+
+def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[int]]:
+    """Return the keys of each row as one number, u64[n], and the size of each column's range.
+
+    Args:
+        keys: as for `group_sums`, with at least one row; the first leads.
+    """
+    sizes = [int(column.max()) + 1 for column in keys]
+    packed = keys[0].astype(np.uint64)
+    for column, size in zip(keys[1:], sizes[1:], strict=True):
+        packed = packed * np.uint64(size) + column.astype(np.uint64)
+    return packed, sizes
 
 
 def exact_sums(

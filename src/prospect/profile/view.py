@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.errors import UsageError
 from prospect.profile.accounting import AccountedTime, accounted_times
+from prospect.profile.by_routine import by_routine
 from prospect.profile.causes import CauseFigures, cause_figures
 from prospect.profile.complete import complete
 from prospect.profile.counters import run_counters
@@ -108,6 +109,7 @@ class ReportView:
 
     Attributes:
         profile: the profile, completed: each index of each table is a row.
+        by_routine: the same with fewer hits: what knows no addresses is computed from these.
         detail: the `-V` that is shown; differs from what was asked for where no command is known.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`.
         notes: what this run could not see and how to get it.
@@ -121,6 +123,7 @@ class ReportView:
     """
 
     profile: Profile
+    by_routine: Profile
     detail: Detail
     user_threshold_s: float
     kernel_threshold_s: float
@@ -158,16 +161,18 @@ def report_view(
             raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
     whole = complete(profile)
     profile = without_waits(whole)
+    added_up = by_routine(profile)
     shown = shown_detail(profile.processes, detail)
-    present = np.unique(profile.hits.event).tolist() or [0]
+    present = np.unique(added_up.hits.event).tolist() or [0]
     events = tuple(
-        _event_view(profile, index, shown, (user_threshold_s, kernel_threshold_s))
+        _event_view(added_up, index, shown, (user_threshold_s, kernel_threshold_s))
         for index in present
     )
     counters = run_counters(profile)
     mappings = profile.mappings
     return ReportView(
         profile=profile,
+        by_routine=added_up,
         detail=shown,
         user_threshold_s=user_threshold_s,
         kernel_threshold_s=kernel_threshold_s,

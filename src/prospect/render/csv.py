@@ -70,7 +70,7 @@ class CsvRenderer(FiguresRenderer):
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the table."""
-        return _encoded(_rows(view, sample_lateness(view.profile)))
+        return _encoded(_rows(view, sample_lateness(view.by_routine)))
 
 
 def _rows(view: ReportView, lateness: Lateness | None) -> Iterator[tuple[object, ...]]:

@@ -49,7 +49,7 @@ def event_reports(
 
     Args:
         view: the report.
-        lateness: of its profile's samples, None where it is not known.
+        lateness: of the samples of `view.by_routine`, None where it is not known.
         disassemble: whether instructions are shown: not at all, of the routines that pass the
             thresholds (1) or of every one (2).
         lines: whether hits are shown by source line.

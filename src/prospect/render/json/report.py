@@ -78,7 +78,7 @@ class JsonRenderer(FiguresRenderer):
 
 def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
     disassemble = options.disassemble
-    books = run_books(view.profile)
+    books = run_books(view.by_routine)
     head = {
         "schema": SCHEMA,
         "generator": f"prospect {__version__}",

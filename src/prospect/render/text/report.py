@@ -83,7 +83,7 @@ def report_lines(
 ) -> Iterator[str]:
     """Yield the lines of a report without their ends."""
     yield from header_lines(view, style)
-    books = run_books(view.profile)
+    books = run_books(view.by_routine)
     pages = _pages(event_reports(view, books.lateness, disassemble, lines=lines), style)
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
