@@ -12,7 +12,7 @@ from prospect.archived.answers import Image, owner_of
 from prospect.archived.images import restored
 from prospect.lines.symcache import no_frames
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
+from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
 from prospect.profile.naming import NameSource
 from prospect.symbols.objects import Missing
 from prospect.symbols.recorded_images import RecordedImages
@@ -48,14 +48,15 @@ class ArchivedSymbolizer(Symbolizer):
         super().__init__(options)
         self._answers = answers
         self._is_kernel_given = bool(options.system_map or options.kernel_image)
-        self.images = ArchivedImages(options, answers)
+        self._archived = ArchivedImages(options, answers)
+        self.images = self._archived
 
     def fetch(self, objects: Iterable[HitObject], announce: Callable[[str], None] | None) -> None:
         """Ask nobody: what servers had is in the archive."""
 
-    def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
+    def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:  # noqa: ARG002 - as in Symbolizer
         """Return the vdso of the recorded machine."""
-        found = self.images.find(key, pids)
+        found = self._archived.image_of(key)
         return found if isinstance(found, Missing) else found.image
 
     def resolve(
@@ -85,7 +86,13 @@ class ArchivedImages(RecordedImages):
         self._restored: dict[ObjectKey, FoundImage | Missing] = {}
 
     def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:  # noqa: ARG002 - as in RecordedImages
-        """Return the file that was mapped, or why there was none."""
+        """Return the file that was mapped, or why there was none; a vdso is no file."""
+        if key.kind == KIND_VDSO:
+            return Missing(NameSource.NO_FILE, "it is no file")
+        return self.image_of(key)
+
+    def image_of(self, key: ObjectKey) -> FoundImage | Missing:
+        """Return what the archive has of an image, or why it has nothing."""
         if key not in self._restored:
             kept = self._answers.images.get(key, Missing(NameSource.NO_FILE, NOT_ARCHIVED))
             number = len(self._restored)

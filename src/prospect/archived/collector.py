@@ -67,13 +67,11 @@ class Collector:
             known.append(Asked(address.copy(), answer))
 
     def add_image(self, key: ObjectKey, found: FoundImage | Missing) -> None:
-        """Keep an image, or why there is none."""
-        if key in self.images and isinstance(self.images[key], Image) == (
-            not isinstance(found, Missing)
-        ):
-            return
+        """Keep an image, or why there is none; what was found stays, such as a vdso, no file."""
         if isinstance(found, Missing):
-            self.images[key] = found
+            self.images.setdefault(key, found)
+            return
+        if isinstance(self.images.get(key), Image):
             return
         pieces = kept_pieces(found.image, whole=self._whole_images, call_frames=self._call_frames)
         self.images[key] = Image(len(found.image.data), pieces)
@@ -81,7 +79,7 @@ class Collector:
     def add_vdso(self, key: ObjectKey, image: ElfImage | Missing) -> None:
         """Keep the whole image of a vdso, or why there is none."""
         if isinstance(image, Missing):
-            self.images[key] = image
+            self.images.setdefault(key, image)
         else:
             pieces = kept_pieces(image, whole=True, call_frames=True)
             self.images[key] = Image(len(image.data), pieces)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +19,15 @@ from prospect.archived.container import pack, unpack
 from prospect.archived.decoding import decode
 from prospect.archived.encoding import encode
 from prospect.archived.images import restored
+from prospect.elf.image import ElfImage
 from prospect.errors import RecordingError
 from prospect.lines.symcache import Frames
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.model import KIND_ANON, KIND_ELF
+from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_VDSO
 from prospect.profile.naming import NameSource
+from prospect.symbols.image_files import FoundImage
 from prospect.symbols.objects import Missing, ObjectKey
+from prospect.symbols.opening import OpenFile
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 
@@ -206,3 +210,18 @@ def test_asking_twice_keeps_one_answer():
         collector.add_names(Owner(LIBRARY), asked, named(asked, ["a"], [0, 0]))
     (kept,) = collector.names.values()
     assert [type(one) for one in kept] == [Asked]
+
+
+def test_an_image_that_was_found_stays():
+    key = ObjectKey(b"[vdso]", kind=KIND_VDSO)
+    image = ElfImage.parse(Path("/proc/self/exe").read_bytes())
+    found = FoundImage(OpenFile(key.path, image.data, -1, 0, 0, -1), image)
+    gone = Missing(NameSource.NO_FILE, "a vdso is no file")
+    for add in (Collector.add_image, Collector.add_vdso):
+        collector = Collector()
+        collector.add_image(key, gone)
+        assert collector.images[key] == gone
+        add(collector, key, found if add == Collector.add_image else image)
+        for missing in (Collector.add_image, Collector.add_vdso):
+            missing(collector, key, gone)
+            assert isinstance(collector.images[key], Image)
