@@ -66,6 +66,7 @@ def local_error(
     table = np.append(row_of_hit, np.array([OUTSIDE, MISSING], np.int32))
     row = table.take(sequence, mode="wrap")
     partner = np.append(other, np.array([OUTSIDE, OUTSIDE]))
+    is_compared = bool((other >= 0).any())
     variance, between, nearest = np.zeros(rows), np.zeros(rows), np.zeros(rows)
     for turn, (lag, weight) in enumerate(lag_weights(clocks)):
         earlier, later = row[:-lag], row[lag:]
@@ -76,6 +77,8 @@ def local_error(
         half = 0.5 * (_counts(first, rows) + _counts(second, rows))
         variance += weight * half
         nearest = half / lag if not turn else nearest
+        if not is_compared:
+            continue
         forth = first[partner.take(first, mode="wrap") == second]
         back = second[partner.take(second, mode="wrap") == first]
         between += weight * (_counts(forth, rows) + _counts(back, rows))

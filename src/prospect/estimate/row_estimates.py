@@ -41,7 +41,7 @@ class RowEstimates:
 
     def rows(self, chosen: slice | NDArray[np.int64]) -> RowEstimates:
         """Return some of the rows, as a table of their own."""
-        return RowEstimates(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return RowEstimates(*(column[chosen] for column in vars(self).values()))
 
 
 def joined(tables: Sequence[RowEstimates]) -> RowEstimates:

@@ -96,6 +96,11 @@ class EventView:
         total: NDArray[np.float64] = self.processes.seconds.sum(axis=0)
         return total
 
+    def has_routines(self, process: int, portion: int) -> bool:
+        """Tell whether `routine_table` has any row."""
+        group = process * PORTION_COUNT + portion
+        return bool(self.routines.start[group] < self.routines.start[group + 1])
+
     def routine_table(self, process: int, portion: int) -> RoutineTable:
         """Return the routines of one portion of one process, `-m` or `-k` applied."""
         is_user = portion == PORTION_USER

@@ -8,8 +8,11 @@ those that a spreadsheet would take for a formula.
 from __future__ import annotations
 
 import csv
+import functools
 import io
+import itertools
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,11 +27,12 @@ from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from prospect.estimate.lateness import Lateness
+    from prospect.profile.routines import RoutineTable
     from prospect.profile.view import EventView, ReportView
     from prospect.render.event_report import EventReport
 
@@ -54,6 +58,9 @@ COLUMNS = (
 )
 REMAINDER = "REMAINDER"
 _NO_ROUTINE = ("", "", "", "", "", "")
+_ROWS_AT_ONCE = 512
+# Surrogates that stand for no byte, as JSON can carry them.
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -76,17 +83,24 @@ class CsvRenderer(FiguresRenderer):
 def _rows(view: ReportView, lateness: Lateness | None) -> Iterator[tuple[object, ...]]:
     yield COLUMNS
     portions = KERNEL_PORTIONS if view.detail == "k" else range(PORTION_COUNT)
+    routine = functools.cache(functools.partial(_routine, view))  # a row a process asks for each
     for report in event_reports(view, lateness):
         for process in report.event.detailed.tolist():
             for portion in portions:
-                yield from _portion_rows(report, process, portion)
+                if report.event.has_routines(process, portion):
+                    yield from _portion_rows(report, process, portion, routine)
 
 
-def _portion_rows(report: EventReport, process: int, portion: int) -> Iterator[tuple[object, ...]]:
+def _portion_rows(
+    report: EventReport,
+    process: int,
+    portion: int,
+    routine: Callable[[int], tuple[object, ...]],
+) -> Iterator[tuple[object, ...]]:
     view, event = report.view, report.event
     table = event.routine_table(process, portion)
     bars = report.estimates.routine_rows(event, process, portion).half_width_s
-    late = _late_shares(report, process, portion)
+    late = _late_shares(report, process, portion, table)
     processes = view.profile.processes
     first = (
         event.event.name,
@@ -101,15 +115,16 @@ def _portion_rows(report: EventReport, process: int, portion: int) -> Iterator[t
         *(column[: table.shown].tolist() for column in columns), strict=True
     ):
         times = (_seconds(event, seconds), _seconds(event, bar), *_percents(share, late_share))
-        yield (*first, hits, *times, *_routine(view, function))
+        yield (*first, hits, *times, *routine(function))
     if table.shown < len(table):
         share = float(table.share[table.shown :].sum())
         times = (_seconds(event, table.skipped_seconds), "", *_percents(share, math.nan))
         yield (*first, table.skipped_hits, *times, *_NO_ROUTINE, REMAINDER)
 
 
-def _late_shares(report: EventReport, process: int, portion: int) -> NDArray[np.float64]:
-    table = report.event.routine_table(process, portion)
+def _late_shares(
+    report: EventReport, process: int, portion: int, table: RoutineTable
+) -> NDArray[np.float64]:
     if report.late is None:
         return np.full(len(table), np.nan)
     return report.late.of_process(process, portion, table)
@@ -140,17 +155,15 @@ def _routine(view: ReportView, function: int) -> tuple[object, ...]:
 
 
 def _encoded(rows: Iterator[tuple[object, ...]]) -> Iterator[bytes]:
-    line = io.StringIO()
-    writer = csv.writer(line, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
-    for row in rows:
-        writer.writerow(row)
-        yield _bytes_of(line.getvalue())
-        line.seek(0)
-        line.truncate()
+    while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+        lines = io.StringIO()
+        csv.writer(lines, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n").writerows(some)
+        yield _bytes_of(lines.getvalue())
 
 
 def _bytes_of(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON can carry it
-        return text.encode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        replaced = _NO_BYTE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        return replaced.encode("utf-8", "surrogateescape")

@@ -91,4 +91,6 @@ def test_hits_without_time_have_no_seconds():
 def test_a_surrogate_that_stands_for_no_byte_is_written_out():
     profile = hostile_profile()
     profile.processes.name[0] = "\ud800"
-    assert b'"\\ud800"' in _bytes(profile)
+    raw = _bytes(profile)
+    assert b'"\\ud800"' in raw
+    assert b"\xfe.so" in raw
