@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from builders.profile import qsort_profile
+from builders.profile import interrupted_profile, qsort_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
@@ -253,3 +253,59 @@ def test_a_report_without_waits_says_how_to_record_them(open_page):
     browser = open_page(rendered(qsort_profile(), "html", "4"))
     has_times = browser.execute_script("return view.block.has_times")
     assert ("--off-cpu" in browser.find_element(By.ID, "answer").text) == has_times
+
+
+@pytest.mark.parametrize("detail", ["2", "4"])
+def test_prospect_itself_is_the_hottest_only_to_who_looks_at_it(open_page, detail):
+    profile = qsort_profile()
+    (row,) = [row for row, name in enumerate(profile.processes.name) if name == "qsort"]
+    is_recorder = np.arange(len(profile.processes)) == row
+    processes = replace(profile.processes, is_recorder=is_recorder)
+    browser = open_page(rendered(replace(profile, processes=processes), "html", detail))
+    answer = browser.find_element(By.ID, "answer")
+    Select(browser.find_element(By.ID, "scope")).select_by_value("all")
+    assert "Hottest routine: " in answer.text
+    assert f"in qsort {profile.processes.pid[row]}" not in answer.text
+    browser.execute_script(f"setScope('process', {row})")
+    assert "Hottest routine: " in answer.text
+
+
+def test_threads_of_the_kernel_are_aside_where_others_waited_too(open_page):
+    browser = open_page(rendered(switched_profile(CLOCK, SWITCH, stacks=True), "html", "4"))
+    answer = browser.find_element(By.ID, "answer")
+    assert "the kernel's threads aside, all others together" in answer.text
+    # Of four processes the program and, where that is asked for, what a process itself did.
+    chosen = browser.execute_script("""
+      const processes = [
+        ["prog", 5, true, true, false, false], ["kworker/0:1", 9, false, false, false, true],
+        ["swapper", 0, false, false, false, false], ["prospect", 4, false, false, true, false],
+      ];
+      const context = { thread: [0, 1, 2, 3], cpu: [0, 0, 0, 0] };
+      const event = { data: { context }, block: { processes, threads: { process: [0, 1, 2, 3] } } };
+      const alone = processes.map((row, process) => ({ scope: "process", process }));
+      const filters = [{ scope: "all" }, ...alone];
+      return [isAside, waitsAside].map((without) =>
+        filters.map((filter) => [...chosenContexts(event, asked(filter, without))].join("")));
+    """)
+    alone = ["1000", "0100", "0010", "0001"]
+    assert chosen == [["1100", *alone], ["1000", *alone]]
+    # Nobody else waited: then what they did is said.
+    browser.execute_script("for (const row of view.block.processes) row[5] = true; fillAnswer()")
+    assert "Waits for: " in answer.text
+    assert "not recorded" not in answer.text
+
+
+def test_a_cause_of_several_processes_is_said_once(open_page):
+    profile = interrupted_profile()
+    everyone = np.ones(len(profile.processes), np.bool_)
+    processes = replace(profile.processes, is_descendant=everyone)
+    browser = open_page(rendered(replace(profile, processes=processes), "html", "4"))
+    Select(browser.find_element(By.ID, "scope")).select_by_value("descendants")
+    causes = browser.execute_script(
+        "return reportCauses(view.figures, view.block, view.filter).map((row) => row.label)"
+    )
+    assert len(set(causes)) < len(causes)
+    answer = browser.find_element(By.ID, "answer").text
+    (line,) = re.findall("In the kernel mostly: (.*)[.]", answer)
+    said = [part.partition(" ")[0] for part in line.split(", ")]
+    assert len(said) == len(set(said)) > 1

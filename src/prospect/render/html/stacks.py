@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.profile.model import ProcessTable
     from prospect.render.html.cells import SampleCells, StackNames
     from prospect.render.html.instructions import CodeCells, InstructionSlots
 
@@ -70,6 +71,18 @@ def block_of_part(names: StackNames, event: int, cells: SampleCells) -> bytes:
     return block.block({"events": [_event(names, event, cells, block)]})
 
 
+def _processes(processes: ProcessTable) -> list[tuple[Any, ...]]:
+    """Return, a row each, what a page may choose processes by; `model.js` reads it."""
+    columns = (
+        processes.pid,
+        processes.is_command,
+        processes.is_descendant,
+        processes.is_recorder,
+        processes.is_kernel_thread,
+    )
+    return list(zip(processes.name, *(column.tolist() for column in columns), strict=True))
+
+
 def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
     profile = names.samples.profile
     marks = frame_annotations(profile, names.frames)
@@ -90,16 +103,7 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
             "tid": block.add(threads.tid),
             "process": block.add(threads.process_index),
         },
-        "processes": [
-            [name, pid, is_command, is_descendant]
-            for name, pid, is_command, is_descendant in zip(
-                processes.name,
-                processes.pid.tolist(),
-                processes.is_command.tolist(),
-                processes.is_descendant.tolist(),
-                strict=True,
-            )
-        ],
+        "processes": _processes(processes),
         "end_ns": names.end_ns,
         "has_times": names.samples.time_ns is not None,
         "has_stacks": profile.stacks is not None,

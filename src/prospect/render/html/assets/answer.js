@@ -11,10 +11,16 @@ function fillAnswer() {
   byId("answer").hidden = false;
 }
 
-/** Routines but for those of CPUs with nothing to do, the hottest first. */
+/** A filter without processes that nobody asks about, unless it is of one of these alone. */
+const asked = (filter, without) => (filter.scope === "process" ? filter : { ...filter, without });
+
+/** Routines but for those of CPUs with nothing to do and of Prospect itself, the hottest first. */
 function busyRoutines() {
-  if (isDetailed()) return currentRoutines().filter((row) => !row.isIdle);
-  const sums = selected(view.event, { ...view.filter, isBusy: true });
+  if (isDetailed()) {
+    const rows = currentRoutines();
+    return view.filter.scope === "process" ? rows : rows.filter((row) => !row.isAside);
+  }
+  const sums = selected(view.event, asked(view.filter, isAside));
   return selectedRoutines(view.event, sums).sort((a, b) => b.value - a.value);
 }
 
@@ -69,7 +75,10 @@ function callersLine(first) {
 }
 
 function kernelLine() {
-  const rows = hasCauses() ? reportCauses(view.figures, view.block, view.filter) : selectedCauses(view.event, view.sums);
+  const reported = hasCauses() ? reportCauses(view.figures, view.block, view.filter) : [];
+  // The report's rows are those of each process: of several only the page's own sums say what they are together.
+  const isOnce = new Set(reported.map((row) => `${row.kind} ${row.label}`)).size === reported.length;
+  const rows = hasCauses() && isOnce ? reported : selectedCauses(view.event, view.sums);
   const busy = rows.filter((row) => row.kind !== "idle").sort((a, b) => b.hits - a.hits).slice(0, 3);
   if (!busy.length) return null;
   const parts = busy.map((row) => `${brief(row.label)} ${view.event.data.has_time ? `${barText(row)} s` : countText(row.hits)}`);
@@ -85,11 +94,18 @@ function waitingLines() {
 
 /** While waits are looked at: what was waited for, and who waited most. */
 function waitedLine() {
+  const sums = waitsAsked(view.event, view.filter);
   const most = (rows) => rows.sort((a, b) => b.value - a.value).slice(0, 3).map((row) =>
-    `${brief(row.label)}${row.pid ? ` ${row.pid}:` : ""} ${fixed(row.value, waitDigits(view.sums.total[0]))} s`).join(", ");
-  const [causes, processes] = [selectedCauses(view.event, view.sums), selectedProcesses(view.event, view.sums)];
+    `${brief(row.label)}${row.pid ? ` ${row.pid}:` : ""} ${fixed(row.value, waitDigits(sums.total[0]))} s`).join(", ");
+  const [causes, processes] = [selectedCauses(view.event, sums), selectedProcesses(view.event, sums)];
   if (!processes.length) return make("li", {}, "Nobody waited here.");
   return make("li", {}, `${isRunnable(view.event.data.name) ? "" : `Waits for: ${most(causes)}. `}By process: ${most(processes)}.`);
+}
+
+/** Sums of waits but for those of the kernel's threads, where others waited too. */
+function waitsAsked(event, filter) {
+  const sums = selected(event, asked(filter, waitsAside));
+  return sums.total[0] ? sums : selected(event, filter);
 }
 
 const waitDigits = (seconds) => (seconds < 0.1 ? 6 : 3);
@@ -101,7 +117,7 @@ function offCpuLine(index) {
   if (view.block.reported[index] >= 0 || index === view.event.index) return null;
   const event = openEvent(view.block, index);
   const span = spanOfOther(event);
-  const sums = selected(event, { ...view.filter, span });
+  const sums = waitsAsked(event, { ...view.filter, span });
   const when = !isCut() ? "" : span ? "what began then, " : "of the whole interval, ";
   if (!sums.total[0]) return null;
   const digits = waitDigits(sums.total[0]);
@@ -110,7 +126,7 @@ function offCpuLine(index) {
   if (isRunnable(name)) return make("li", {}, `Ready to run, but without a CPU: ${seconds(sums.total[0])} (${when}`, look, ").");
   const rows = selectedCauses(event, sums).sort((a, b) => b.value - a.value).slice(0, 3);
   const parts = rows.map((row) => `${brief(row.label)} ${seconds(row.value)}`);
-  return make("li", {}, `Waits for: ${parts.join(", ")}. ${shown(name[0].toUpperCase() + name.slice(1))} in all ${seconds(sums.total[0])}, threads together (${when}`, look, ").");
+  return make("li", {}, `Waits for: ${parts.join(", ")}. ${shown(name[0].toUpperCase() + name.slice(1))} in all ${seconds(sums.total[0])}, ${view.filter.scope === "all" ? "the kernel's threads aside, all others" : "threads"} together (${when}`, look, ").");
 }
 
 /** Whether less than the whole interval is looked at. */

@@ -41,7 +41,8 @@ function reportRoutines(report, block, filter) {
       table.rows.forEach((row, rank) => rows.push({
         ...routineRow(row, portion, table.hits),
         process: `${process.name} ${process.pid ?? ""}`,
-        isIdle: process.pid === 0 && portion === "kernel",
+        // Interrupts of an idle CPU are work.
+        isAside: process.is_recorder || (process.pid === 0 && portion === "kernel"),
         above: row.like_above && rank ? labelOf(table.rows[rank - 1]) : "",
       }));
     }
@@ -53,7 +54,7 @@ function reportRoutines(report, block, filter) {
     part.rows.forEach((row, rank) => rows.push({
       ...routineRow(row, "kernel", part.hits),
       process: part.part,
-      isIdle: 2 * (idleHits.get(row.address) ?? 0) > row.hits,
+      isAside: 2 * (idleHits.get(row.address) ?? 0) > row.hits,
       above: row.like_above && rank ? labelOf(part.rows[rank - 1]) : "",
     }));
   }
