@@ -1,3 +1,4 @@
+import hashlib
 import os
 import shutil
 from dataclasses import fields
@@ -9,7 +10,7 @@ from builders.eh_frame import frame_sections
 from builders.elf import Section, Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
-from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
+from prospect.symbols.cache import _MAGIC, FileIdentity, SymbolCache, cache_key
 from prospect.symbols.images import read_symbol_table
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
@@ -29,6 +30,13 @@ def stripped_table():
 def bounded_table():
     sections = [code(), *frame_sections([(0x1020, 16), (0x1040, 16)])]
     exported = [Symbol("f", 0x1000, 16), Symbol("g", 0x1100, 16)]
+    return read_symbol_table(ElfImage.parse(elf_file(sections=sections, dynamic_symbols=exported)))
+
+
+def crowded_table():
+    """Two names with more functions between them than anybody looks through."""
+    sections = [code(), *frame_sections([(0x1020 + 4 * row, 4) for row in range(501)])]
+    exported = [Symbol("f", 0x1000, 16), Symbol("g", 0x1F00, 16)]
     return read_symbol_table(ElfImage.parse(elf_file(sections=sections, dynamic_symbols=exported)))
 
 
@@ -62,6 +70,16 @@ def same(left, right):
     rows = range(len(left))
     assert left.names(rows) == right.names(rows)
     assert [left.alias_names(r) for r in rows] == [right.alias_names(r) for r in rows]
+
+
+def test_version_of_kept_tables_is_that_of_the_rules_that_made_them():
+    """Who changes what a table says of an image changes the version, or old tables stay in use."""
+    digest = hashlib.blake2b(digest_size=8)
+    for table in (stripped_table(), bounded_table(), crowded_table()):
+        for field in fields(SymbolTable):
+            column = getattr(table, field.name)
+            digest.update(b"" if column is None else bytes(column))
+    assert (_MAGIC[-1], digest.hexdigest()) == (3, "8c3f5830fdb995f6")
 
 
 @pytest.mark.parametrize("make", [stripped_table, bounded_table, table_with_lengths, empty_table])
