@@ -285,7 +285,7 @@ def test_threads_of_the_kernel_are_aside_where_others_waited_too(open_page):
       const alone = processes.map((row, process) => ({ scope: "process", process }));
       const filters = [{ scope: "all" }, ...alone];
       return [isAside, waitsAside].map((without) =>
-        filters.map((filter) => [...chosenContexts(event, asked(filter, without))].join("")));
+        filters.map((filter) => [...chosenContexts(event, leavingOut(filter, without))].join("")));
     """)
     alone = ["1000", "0100", "0010", "0001"]
     assert chosen == [["1100", *alone], ["1000", *alone]]

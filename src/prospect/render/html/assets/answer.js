@@ -12,7 +12,7 @@ function fillAnswer() {
 }
 
 /** A filter without processes that nobody asks about, unless it is of one of these alone. */
-const asked = (filter, without) => (filter.scope === "process" ? filter : { ...filter, without });
+const leavingOut = (filter, without) => (filter.scope === "process" ? filter : { ...filter, without });
 
 /** Routines but for those of CPUs with nothing to do and of Prospect itself, the hottest first. */
 function busyRoutines() {
@@ -20,7 +20,7 @@ function busyRoutines() {
     const rows = currentRoutines();
     return view.filter.scope === "process" ? rows : rows.filter((row) => !row.isAside);
   }
-  const sums = selected(view.event, asked(view.filter, isAside));
+  const sums = selected(view.event, leavingOut(view.filter, isAside));
   return selectedRoutines(view.event, sums).sort((a, b) => b.value - a.value);
 }
 
@@ -104,7 +104,7 @@ function waitedLine() {
 
 /** Sums of waits but for those of the kernel's threads, where others waited too. */
 function waitsAsked(event, filter) {
-  const sums = selected(event, asked(filter, waitsAside));
+  const sums = selected(event, leavingOut(filter, waitsAside));
   return sums.total[0] ? sums : selected(event, filter);
 }
 
