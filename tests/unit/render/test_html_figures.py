@@ -273,7 +273,7 @@ def test_prospect_itself_is_the_hottest_only_to_who_looks_at_it(open_page, detai
 def test_threads_of_the_kernel_are_aside_where_others_waited_too(open_page):
     browser = open_page(rendered(switched_profile(CLOCK, SWITCH, stacks=True), "html", "4"))
     answer = browser.find_element(By.ID, "answer")
-    assert "the kernel's threads aside, all others together" in answer.text
+    assert ", threads together (" in answer.text
     # Of four processes the program and, where that is asked for, what a process itself did.
     chosen = browser.execute_script("""
       const processes = [
@@ -292,7 +292,23 @@ def test_threads_of_the_kernel_are_aside_where_others_waited_too(open_page):
     # Nobody else waited: then what they did is said.
     browser.execute_script("for (const row of view.block.processes) row[5] = true; fillAnswer()")
     assert "Waits for: " in answer.text
-    assert "not recorded" not in answer.text
+    assert ", threads together (" in answer.text
+    # A wait of 2 s by the program, one of 3 s by a thread of the kernel.
+    said = browser.execute_script("""
+      const processes = [
+        ["prog", 5, true, true, false, false], ["kworker/0:1", 9, false, false, false, true],
+      ];
+      const event = {
+        data: { context: { thread: [0, 1], cpu: [0, 0] }, stretches: 1 },
+        block: { processes, threads: { process: [0, 1] } },
+        cells: { context: [0, 1], stretch: [0, 0], count: [1, 1] },
+        node: [0, 0], weight: [2, 3], size: 1, parent: [-1], end: [1],
+      };
+      const filters = [{ scope: "all" }, { scope: "command" }, { scope: "process", process: 1 }];
+      const found = filters.map((filter) => waitsAsked(event, filter));
+      return found.map(({ sums, who }) => [sums.total[0], who]);
+    """)
+    assert said == [[2, "the kernel's threads aside, all others"], [2, "threads"], [3, "threads"]]
 
 
 def test_a_cause_of_several_processes_is_said_once(open_page):

@@ -94,7 +94,7 @@ function waitingLines() {
 
 /** While waits are looked at: what was waited for, and who waited most. */
 function waitedLine() {
-  const sums = waitsAsked(view.event, view.filter);
+  const { sums } = waitsAsked(view.event, view.filter);
   const most = (rows) => rows.sort((a, b) => b.value - a.value).slice(0, 3).map((row) =>
     `${brief(row.label)}${row.pid ? ` ${row.pid}:` : ""} ${fixed(row.value, waitDigits(sums.total[0]))} s`).join(", ");
   const [causes, processes] = [selectedCauses(view.event, sums), selectedProcesses(view.event, sums)];
@@ -102,10 +102,12 @@ function waitedLine() {
   return make("li", {}, `${isRunnable(view.event.data.name) ? "" : `Waits for: ${most(causes)}. `}By process: ${most(processes)}.`);
 }
 
-/** Sums of waits but for those of the kernel's threads, where others waited too. */
+/** Sums of waits, and whose they are: of the kernel's threads only where nobody else waited. */
 function waitsAsked(event, filter) {
-  const sums = selected(event, leavingOut(filter, waitsAside));
-  return sums.total[0] ? sums : selected(event, filter);
+  const [all, others] = [filter, leavingOut(filter, waitsAside)].map((chosen) => selected(event, chosen));
+  return others.total[0] && others.total[0] < all.total[0]
+    ? { sums: others, who: "the kernel's threads aside, all others" }
+    : { sums: all, who: "threads" };
 }
 
 const waitDigits = (seconds) => (seconds < 0.1 ? 6 : 3);
@@ -117,7 +119,7 @@ function offCpuLine(index) {
   if (view.block.reported[index] >= 0 || index === view.event.index) return null;
   const event = openEvent(view.block, index);
   const span = spanOfOther(event);
-  const sums = waitsAsked(event, { ...view.filter, span });
+  const { sums, who } = waitsAsked(event, { ...view.filter, span });
   const when = !isCut() ? "" : span ? "what began then, " : "of the whole interval, ";
   if (!sums.total[0]) return null;
   const digits = waitDigits(sums.total[0]);
@@ -126,7 +128,7 @@ function offCpuLine(index) {
   if (isRunnable(name)) return make("li", {}, `Ready to run, but without a CPU: ${seconds(sums.total[0])} (${when}`, look, ").");
   const rows = selectedCauses(event, sums).sort((a, b) => b.value - a.value).slice(0, 3);
   const parts = rows.map((row) => `${brief(row.label)} ${seconds(row.value)}`);
-  return make("li", {}, `Waits for: ${parts.join(", ")}. ${shown(name[0].toUpperCase() + name.slice(1))} in all ${seconds(sums.total[0])}, ${view.filter.scope === "all" ? "the kernel's threads aside, all others" : "threads"} together (${when}`, look, ").");
+  return make("li", {}, `Waits for: ${parts.join(", ")}. ${shown(name[0].toUpperCase() + name.slice(1))} in all ${seconds(sums.total[0])}, ${who} together (${when}`, look, ").");
 }
 
 /** Whether less than the whole interval is looked at. */
