@@ -36,7 +36,11 @@ class Progress:
     def __enter__(self) -> Self:
         if takes_escapes(_STDERR):
             self._thread = threading.Thread(target=self._draw, daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except BaseException:  # Ctrl-C meanwhile: no block runs whose end would end it
+                self.end()
+                raise
         return self
 
     def __exit__(
@@ -54,9 +58,10 @@ class Progress:
     def end(self) -> None:
         """Take the line away, for good."""
         self._is_over.set()
-        if self._thread is not None:
+        # One that has not begun yet draws nothing from now on.
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join()
-            self._thread = None
+        self._thread = None
 
     def _draw(self) -> None:
         wait_s = _PATIENCE_S
