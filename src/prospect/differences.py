@@ -183,7 +183,7 @@ def _profiles(
             number += 1
             if not isinstance(item, Profile):
                 which = f"recording {number} of {count}"
-                item = api.open(item, **naming, announce=_of_recording(which, tell))  # noqa: PLW2901
+                item = api.open(item, **naming, announce=_of_recording(which, tell))  # noqa: PLW2901 - opened in place
             profiles[-1].append(item)
     return profiles
 

@@ -74,8 +74,8 @@ def exact_counters(
             counters["syscalls"] = syscalls
         if choice.calls:
             from prospect.capture.call_counts import CallCounter  # noqa: PLC0415 - see above
-            from prospect.capture.call_patterns import parse_call_patterns  # noqa: PLC0415
-            from prospect.counted_functions import counted_functions  # noqa: PLC0415
+            from prospect.capture.call_patterns import parse_call_patterns  # noqa: PLC0415 - likewise
+            from prospect.counted_functions import counted_functions  # noqa: PLC0415 - likewise
 
             patterns = parse_call_patterns(choice.calls)
             functions = stack.enter_context(counted_functions(patterns, command))

@@ -194,7 +194,7 @@ def profile_of_events(
     if not (chosen.lines or chosen.code or chosen.keep_code):
         return profile
     # Only reports that go back to the files pay for what that takes.
-    from prospect.assembly.source import recorded_objects  # noqa: PLC0415
+    from prospect.assembly.source import recorded_objects  # noqa: PLC0415 - as above
 
     recorded = recorded_objects(
         placed.placement, object_rows, placed.symbolizer, placed.symbol_options

@@ -79,7 +79,7 @@ class Collector:
     def add_vdso(self, key: ObjectKey, image: ElfImage | Missing) -> None:
         """Keep the whole image of a vdso, or why there is none."""
         if isinstance(image, Missing):
-            self.images.setdefault(key, image)
+            self.add_image(key, image)
         else:
             pieces = kept_pieces(image, whole=True, call_frames=True)
             self.images[key] = Image(len(image.data), pieces)

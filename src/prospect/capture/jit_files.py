@@ -90,7 +90,7 @@ class JitFiles:
     def collect(self) -> list[dict[str, Any]]:
         """Return copies of the files, for the recording's description; see docs/recording.md."""
         import base64  # noqa: PLC0415 - after the command's end, as the next
-        import zlib  # noqa: PLC0415
+        import zlib  # noqa: PLC0415 - likewise
 
         self._swept_ns = 0
         self.look()

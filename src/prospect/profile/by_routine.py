@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.grouping import packed_keys
+from prospect.profile.grouping import equal_rows, packed_keys
+from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile
@@ -40,22 +41,13 @@ def by_routine(profile: Profile) -> Profile:
     packed, sizes = packed_keys(keys)
     if math.prod(sizes) > _MOST_KEYS:
         return profile
-    order = np.argsort(packed)
-    packed = packed.take(order)
-    starts = np.flatnonzero(np.append(True, packed[1:] != packed[:-1]))
-    first = order.take(starts)
+    order, starts = equal_rows(packed)
     row_of_hit = np.empty(len(order), np.int32)
     row_of_hit[order] = np.arange(len(starts)).repeat(np.diff(starts, append=len(order)))
     return replace(
         profile,
         hits=replace(
-            hits,
-            process_index=hits.process_index.take(first),
-            comm_index=hits.comm_index.take(first),
-            location_index=hits.location_index.take(first),
-            mode=hits.mode.take(first),
-            event=hits.event.take(first),
-            cause_index=hits.cause_index.take(first),
+            taken(hits, order.take(starts)),
             count=np.add.reduceat(hits.count.take(order), starts),
             period=np.add.reduceat(hits.period.take(order), starts),
             stack_index=None,

@@ -36,11 +36,9 @@ def group_sums(
         empty = np.empty(0, np.int64)
         return [empty for _ in keys], [empty for _ in values]
     packed, sizes = packed_keys(keys)
-    order = np.argsort(packed)
-    packed = packed.take(order)
-    starts = np.flatnonzero(np.append(True, packed[1:] != packed[:-1]))
+    order, starts = equal_rows(packed)
     sums = [np.add.reduceat(column.take(order), starts) for column in values]
-    distinct = packed.take(starts)
+    distinct = packed.take(order.take(starts))
     unpacked: list[NDArray[np.int64]] = []
     for size in reversed(sizes[1:]):
         distinct, column = np.divmod(distinct, np.uint64(size))
@@ -60,6 +58,17 @@ def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[
     for column, size in zip(keys[1:], sizes[1:], strict=True):
         packed = packed * np.uint64(size) + column.astype(np.uint64)
     return packed, sizes
+
+
+def equal_rows(packed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows in ascending order of their keys, i64[n], and where each key begins there.
+
+    Args:
+        packed: u64[n] from `packed_keys`.
+    """
+    order = np.argsort(packed)
+    ordered = packed.take(order)
+    return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
 
 
 def exact_sums(

@@ -288,7 +288,7 @@ def _with_single_frames(
     profile: Profile, hit_index: NDArray[np.int64]
 ) -> tuple[StackTable, NDArray[np.int64]]:
     """Return stacks and the stack of every sample, those of one frame added where it has none."""
-    stacks = profile.stacks or StackTable(*(np.empty(0, np.int32) for _ in range(4)))  # type: ignore[arg-type]
+    stacks = profile.stacks or StackTable(*(np.empty(0, np.int32) for _ in range(4)))  # type: ignore[arg-type]  # no rows of any type
     recorded = profile.samples.stack_index if len(profile.samples) else profile.hits.stack_index
     if recorded is None or profile.stacks is None:
         stack_index = np.full(len(hit_index), -1, np.int64)

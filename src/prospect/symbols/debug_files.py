@@ -64,7 +64,7 @@ def _client_directory(environment: Mapping[str, str]) -> str:
     if chosen.startswith("/"):
         return chosen
     home = environment.get("HOME", "")
-    if home.startswith("/") and os.path.isdir(f"{home}/{_OLD_CLIENT_DIRECTORY}"):  # noqa: PTH112
+    if home.startswith("/") and os.path.isdir(f"{home}/{_OLD_CLIENT_DIRECTORY}"):  # noqa: PTH112 - joined as text
         return f"{home}/{_OLD_CLIENT_DIRECTORY}"
     base = environment.get("XDG_CACHE_HOME", "")
     if base.startswith("/"):

@@ -185,7 +185,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         scheme = urlsplit(newurl).scheme
         if scheme != "https" and (scheme != "http" or req.type != "http"):
             return None
-        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
+        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]  # as it came
 
 
 class _HttpConnection(http.client.HTTPConnection):

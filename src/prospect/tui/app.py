@@ -127,8 +127,7 @@ class TopApp(TopScreen):
         self._ask(save_question(self._save))
 
     def _save(self, path: str) -> None:
-        # That of Path does not take `~` and the name of nobody.
-        path = os.path.expanduser(path.strip())  # noqa: PTH111
+        path = os.path.expanduser(path.strip())  # noqa: PTH111 - Path's takes no `~` of nobody
         if not path:
             return
         if Path(path).is_dir():
