@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import prospect
-from prospect.estimate.report import estimate_report
-from prospect.profile.portions import PORTION_INTERRUPT, PORTION_USER
-from prospect.profile.view import report_view
+from prospect.estimate.errors.report import estimate_report
+from prospect.figures.portions import PORTION_INTERRUPT, PORTION_USER
+from prospect.figures.report.view import report_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,10 +12,10 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 
-from prospect.capture.call_patterns import CallPattern
-from prospect.capture.call_probes import CallProbes
-from prospect.capture.probe_cost import KINDS
-from prospect.counted_functions import counted_functions
+from prospect.capture.cost.probe_cost import KINDS
+from prospect.capture.counting.call_patterns import CallPattern
+from prospect.capture.counting.call_probes import CallProbes
+from prospect.recording.counted_functions import counted_functions
 
 _RUNS = 5
 _PATTERNS = ("*alloc", "mem*", "[a-c]*")

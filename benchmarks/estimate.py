@@ -21,9 +21,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from builders.sampling import Schedule, sampled_profile
-from prospect.capture.clock_bank import clock_periods_ns
-from prospect.estimate.design import sampling_design
-from prospect.estimate.error_bars import error_bars
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable

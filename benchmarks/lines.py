@@ -116,8 +116,8 @@ import sys
 from pathlib import Path
 import numpy as np
 from prospect.lines.finder import LineFinder
-from prospect import api
-from prospect.pipeline import PipelineOptions
+from prospect.api import profile as api
+from prospect.analysis.pipeline import PipelineOptions
 asked = distinct = 0
 seen = {}
 frames = LineFinder.frames

@@ -29,7 +29,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from prospect.assembly.code import code_of_report
+from prospect.assembly.code.code import code_of_report
 from prospect.render.html import HtmlRenderer
 from prospect.render.html.parts import Selection
 from prospect.render.registry import make_renderer

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.analysis.pipeline import PipelineOptions
+from prospect.analysis.reading import read_profile
 from prospect.live.session import LiveState
-from prospect.pipeline import PipelineOptions
-from prospect.reading import read_profile
 from prospect.tui.app import TopApp
 
 if TYPE_CHECKING:

@@ -29,6 +29,13 @@ _ENVIRONMENT = (
     ("TMPDIR", "where a recording is kept until the report is written (default: /var/tmp)"),
     ("NO_COLOR", "where this is set and not empty, a report on a terminal has no colours"),
     ("XDG_CACHE_HOME", "where the cache is kept, in prospect (default: ~/.cache)"),
+    (
+        "PROSPECT_MEMORY",
+        (
+            "how much memory the files of names that a report reads may take together: symbol "
+            "tables, map files and jitdump files; such as 500M or 4G (default: 1G)"
+        ),
+    ),
     ("PROSPECT_NO_CACHE", "where this is set and not empty, nothing is kept on disk"),
     (
         "DEBUGINFOD_URLS",

@@ -1,16 +1,36 @@
-"""What all tests share: the option that rewrites golden files, and that none asks a server."""
+"""What all tests share: golden files, how properties are tried, and that none asks a server."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from builders.examples import CI, examples
 
 GOLDEN = Path(__file__).parent / "golden"
 
+# What a shell without job control starts behind a `&` ignores them, and so do all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
 # Debian's libdebuginfod-common sets it for every login: no test asks a server but its own.
 os.environ.pop("DEBUGINFOD_URLS", None)
+
+
+# No example has a time limit: a loaded machine takes any time. In CI the examples are always the
+# same, so that a run fails by what was changed; by hand they are new ones, and four times as many.
+settings.register_profile(
+    "prospect",
+    max_examples=examples(100),
+    deadline=None,
+    derandomize=CI,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("prospect")
 
 
 def pytest_addoption(parser):
@@ -19,6 +39,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="write what the tests got over the golden files; read the diff before keeping it",
     )
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "golden" in getattr(item, "fixturenames", ()):
+            item.add_marker("golden")
 
 
 @pytest.fixture

@@ -10,17 +10,18 @@ They are imported at their first use: the command line must not wait for numpy.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
 from prospect.version import __version__
 
+# Without typing: Ctrl-C while it were imported would be a traceback, before __main__ can catch it.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.annotation_report import annotate
-    from prospect.api import Profile, open, record
-    from prospect.archiving import archive
-    from prospect.call_report import calls
-    from prospect.counting import count
-    from prospect.differences import Difference, diff
+    from prospect.analysis.archiving import archive
+    from prospect.api.annotate import annotate
+    from prospect.api.calls import calls
+    from prospect.api.diff import Difference, diff
+    from prospect.api.profile import Profile, open, record
+    from prospect.recording.stat import count
 
 __all__ = [
     "Difference",
@@ -37,19 +38,22 @@ __all__ = [
 
 
 _HOMES = {
-    "Difference": "differences",
-    "annotate": "annotation_report",
-    "archive": "archiving",
-    "calls": "call_report",
-    "count": "counting",
-    "diff": "differences",
+    "Difference": "api.diff",
+    "Profile": "api.profile",
+    "annotate": "api.annotate",
+    "archive": "analysis.archiving",
+    "calls": "api.calls",
+    "count": "recording.stat",
+    "diff": "api.diff",
+    "open": "api.profile",
+    "record": "api.profile",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'prospect' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"prospect.{_HOMES.get(name, 'api')}"), name)
+    return getattr(importlib.import_module(f"prospect.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,48 @@
-"""``python -m prospect``: the command line."""
+"""``prospect`` and ``python -m prospect``: the command line, and what ends it early.
+
+The command line is imported within `main`, so that Ctrl-C and limits that come while Python still
+imports it end it as they do later.
+"""
+
+from __future__ import annotations
 
 import sys
 
-from prospect.cli.main import main
+_INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command line and return its exit status.
+
+    Raises:
+        ImportError: a library is missing or broken. Where the address space is limited that is
+            said instead, in one line: then it is why.
+    """
+    try:
+        from prospect.cli.main import main as run  # noqa: PLC0415 - see above
+
+        return run()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except (ImportError, MemoryError, RuntimeError):
+        limit = _address_space_bytes()
+        if not limit:
+            raise
+        megabytes = limit >> 20
+        sys.stderr.write(
+            f"prospect: {megabytes} MB of address space are not enough: raise the limit"
+            " (ulimit -v), or record only (prospect record) and report without it\n"
+        )
+        return 1
+
+
+def _address_space_bytes() -> int:
+    """Return the limit on this process's address space, 0 for none."""
+    import resource  # noqa: PLC0415 - only where something went wrong
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return 0 if limit == resource.RLIM_INFINITY else limit
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -50,7 +50,11 @@ def entry(body, *, wide=False):
     return struct.pack("<I", len(body)) + body
 
 
-def cie(encoding=PCREL_SDATA4, *, version=1, letters=b"zR", data=None, register=16):
+OF_X86 = b"\x0c\x07\x08\x90\x01"  # DW_CFA_def_cfa rsp 8, DW_CFA_offset rip
+OF_ARM64 = b"\x0c\x1f\x00"  # DW_CFA_def_cfa sp 0
+
+
+def cie(encoding=PCREL_SDATA4, *, version=1, letters=b"zR", data=None, register=16, program=OF_X86):
     """A CIE body: its id, then what it states."""
     augmentation = bytes([encoding]) if data is None else data
     sizes = b"\x08\x00" if version == 4 else b""
@@ -65,7 +69,7 @@ def cie(encoding=PCREL_SDATA4, *, version=1, letters=b"zR", data=None, register=
         + sleb128(-8)
         + number
         + after
-        + b"\x0c\x07\x08\x90\x01"  # DW_CFA_def_cfa rsp 8, DW_CFA_offset rip
+        + program
     )
 
 
@@ -79,17 +83,20 @@ def eh_frame(
     terminated=True,
     **of_cie,
 ):
-    """One CIE and an FDE for each (start, size); return the bytes and the FDEs' offsets."""
+    """One CIE, and an FDE for each (start, size) or (start, size, instructions).
+
+    Return the bytes and the FDEs' offsets.
+    """
     out = bytearray(entry(cie(encoding, **of_cie), wide=wide))
     offsets = []
-    for start, size in functions:
+    for start, size, *program in functions:
         offsets.append(len(out))
         body = len(out) + (12 if wide else 4)
         pointer = struct.pack("<I", body)  # back to the CIE at 0
         begin = encoded(start, encoding, address + body + 4, is_64=is_64)
         extent = encoded(size, encoding & 0x0F, 0, is_64=is_64)
         rest = uleb128(0) if of_cie.get("letters", b"zR") else b""
-        out += entry(pointer + begin + extent + rest + b"\0", wide=wide)
+        out += entry(pointer + begin + extent + rest + b"".join(program or [b"\0"]), wide=wide)
     return bytes(out) + (bytes(4) if terminated else b""), offsets
 
 
@@ -109,7 +116,7 @@ def frame_sections(functions, *, with_header=True, **keywords):
     data, offsets = eh_frame(functions, **keywords)
     sections = [Section(".eh_frame", data, flags=2, addr=keywords.get("address", 0x6000))]
     if with_header:
-        starts = [start for start, _ in functions]
+        starts = [start for start, *_ in functions]
         header = eh_frame_header(list(zip(starts, offsets, strict=True)))
         sections.append(Section(".eh_frame_hdr", header, flags=2, addr=0x5000))
     return sections

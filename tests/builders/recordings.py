@@ -22,8 +22,8 @@ PROSPECT = (sys.executable, "-m", "prospect")
 # small as {ring_bytes}, where that is not None, are full soon.
 _BY_TIMER = """
 import sys
-from prospect import recording_events
-from prospect.capture import event_choice
+from prospect.recording import events as recording_events
+from prospect.capture.events import event_choice
 event_choice._hardware_attr = lambda *_: None
 if {ring_bytes}:
     recording_events.ring_size_bytes = lambda *_: {ring_bytes}

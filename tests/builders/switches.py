@@ -9,7 +9,7 @@ from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi import constants as abi
 from prospect.abi.block import EventDescription
 from prospect.abi.recording import RecordingInfo
-from prospect.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import PipelineOptions, build_profile
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile

@@ -89,6 +89,14 @@ class Ticking:
         self.clocks.append((0, clock, cpu, float(period_ns), begin_ns, end_ns, lost))
         return end_ns
 
+    def idle_books(self) -> dict[int, dict[str, float]]:
+        """Return what /proc/stat says of a machine that was idle as its clocks were told."""
+        idle_s: dict[int, float] = {}
+        for _, clock, cpu, period_ns, *_ in self.clocks:
+            told = self.told[cpu, clock]
+            idle_s[cpu] = max(idle_s.get(cpu, 0.0), (told[IDLE] + told[ASLEEP]) * period_ns * 1e-9)
+        return {cpu: {"idle_s": seconds, "iowait_s": 0.0} for cpu, seconds in idle_s.items()}
+
     def profile(self, **facts: Any) -> Any:
         """Return the profile; its hits are one row for user, kernel and idle each."""
         build = ProfileBuilder(run_info(events=(clock_event(250.0),), **facts))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prospect.assembly.user_contexts import find_user_contexts
+from prospect.assembly.stacks.user_contexts import find_user_contexts
 from prospect.elf import layout
 from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
@@ -17,7 +17,7 @@ from prospect.errors import ElfError
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
 from prospect.spaces.world import build_spaces
-from prospect.symbols.vdso import read_own_vdso
+from prospect.symbols.images.vdso import read_own_vdso
 from prospect.unwind.model import DWARF_OF_PERF_X86_64, UnwindInput
 
 PERF_SP, PERF_FP, PERF_PC = 7, 6, 8

@@ -13,8 +13,8 @@ Found = TypeVar("Found")
 
 
 def wait_for(condition: Callable[[], Found]) -> Found:
-    """Return what the condition gives once that is true; fail after 20 seconds."""
-    deadline = time.monotonic() + 20
+    """Return what the condition gives once that is true; fail after 60 seconds."""
+    deadline = time.monotonic() + 60
     while not (found := condition()):
         assert time.monotonic() < deadline, condition
         time.sleep(0.01)

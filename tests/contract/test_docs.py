@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import prospect
+from prospect.api.diff import TABLES as DIFFERENCE_TABLES
 from prospect.cli import help as pages
 from prospect.cli import values
 from prospect.cli.commands import PROFILE, RECORD, STAT, SUBCOMMANDS, Command
 from prospect.cli.option_table import OPTIONS
 from prospect.cli.options import parse
 from prospect.cli.settings import Settings
-from prospect.differences import TABLES as DIFFERENCE_TABLES
-from prospect.profile.tables import TABLES
+from prospect.figures.tables import TABLES
 from prospect.render.registry import RENDERERS
 
 ROOT = Path(__file__).parent.parent.parent

@@ -16,7 +16,7 @@ from builders.profile import (
 )
 from builders.stacks import stacks_profile
 from prospect.errors import RenderError, UsageError
-from prospect.profile.processes import DETAILS
+from prospect.figures.processes import DETAILS
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.registry import RENDERERS, make_renderer, renderer_class
 

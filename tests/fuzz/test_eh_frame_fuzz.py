@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from builders.eh_frame import cie, eh_frame, entry, frame_sections
 from builders.elf import Section, Symbol, code, elf_file
+from builders.examples import examples
 from prospect.elf.cie import parse_cie
 from prospect.elf.eh_frame import MOST_ENTRIES, read_frames, walk_entries
 from prospect.elf.eh_pointers import EhData
 from prospect.elf.image import ElfImage
-from prospect.symbols.images import read_symbol_table
+from prospect.symbols.images.images import read_symbol_table
 
 FUNCTIONS = [(0x1000 + 0x20 * number, 0x18 + number % 8) for number in range(40)]
 EXPORTED = [Symbol("first", 0x1040, 0x10), Symbol("second", 0x1200, 0), Symbol("third", 0x1400, 8)]
@@ -55,7 +56,7 @@ def test_any_bytes(content):
     exercise(image([header, frames], dynamic_symbols=EXPORTED))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from([0x1B, 0x00, 0x01, 0x09, 0x0C]),
     st.booleans(),

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from builders.elf import Section, Symbol, code, debug_link_section, elf_file, rela
+from builders.examples import examples
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
-from prospect.symbols.images import read_symbol_table
+from prospect.symbols.images.images import read_symbol_table
 
 SYMBOLS = [
     Symbol("f", 0x1000, 16),
@@ -75,7 +76,7 @@ def test_any_bytes(data):
     exercise(b"\x7fELF\x01\x01\x01" + data)
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(SEEDS),
     st.lists(

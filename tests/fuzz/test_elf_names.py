@@ -5,13 +5,14 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prospect.symbols.demangle import demangle
+from builders.examples import examples
+from prospect.symbols.demangling.demangle import demangle
 
 cxx = st.text("ZNKSTEIPRFvijlcdstabCDLXMAO0123456789_.", max_size=300)
 rust = st.text("NCMXYIEBDTARQPSFGKLUpshvujxe0123456789_", max_size=300)
 
 
-@settings(max_examples=500, deadline=2000)
+@settings(max_examples=examples(500))
 @given(
     st.one_of(
         st.binary(max_size=200),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.capture.event_parsing import parse_events
+from prospect.capture.events.event_parsing import parse_events
 from prospect.errors import ProspectError
 
 PARTS = st.sampled_from(

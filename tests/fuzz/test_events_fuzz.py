@@ -9,7 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import perfdata
@@ -80,13 +80,11 @@ def assert_sound(data, events):
     return found
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=2000))
 def test_any_bytes(data):
     assert_sound(data, [EventDescription(EventAttr(sample_type=_CHAINED), (7,))])
 
 
-@settings(deadline=None)
 @given(any_records(), any_events())
 def test_any_records_of_any_events(data, events):
     try:
@@ -95,7 +93,6 @@ def test_any_records_of_any_events(data, events):
         assert "told apart" in str(error)  # noqa: PT017 - both ends of the fuzz are right
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(0, (1 << 64) - 1))
 def test_one_word_of_a_recording_replaced(where, word):
     make = RecordBuilder(_CHAINED)

@@ -10,18 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.gmon import arc, blocks, bsd_gmon_out, gmon_out, histogram
 from prospect.errors import ProspectError
+from prospect.figures.calls.call_shares import call_shares
 from prospect.foreign.detection import foreign_kind
 from prospect.foreign.folded import folded_profile
 from prospect.foreign.gmon import read_gmon
 from prospect.foreign.gmon_profile import gmon_profile
+from prospect.foreign.perf_script import perf_script_profile
 from prospect.foreign.pprof import pprof_profile
 from prospect.foreign.program_functions import ProgramFunctions
-from prospect.profile.call_shares import call_shares
 from prospect.render.registry import make_renderer
 
 FOLDED = b"a;b;c_[k] 3\na;b;[x] 4\n"
+SCRIPT = b"""work 77/78 [000] 946.229185: 35 cpu-clock:
+\tffffffff816b82eb vfs_read+0xbb ([kernel.kallsyms])
+\t          401136 main+0x10 (/tmp/my program (deleted))
+
+work 77 [001] 947.0: 36 cpu-clock:  401136 main+0x20 (/tmp/x)
+"""
 GMON = gmon_out(histogram(0, 64, list(range(16))), arc(4, 16, 3), arc(20, 16, 1), blocks({4: 2}))
 BSD = bsd_gmon_out(0, 64, list(range(16)), [(4, 16, 3)], order="<", width="Q")
 
@@ -62,6 +70,7 @@ def gmon(data):
 
 READERS = {
     "folded": (lambda data: folded_profile("x", data), FOLDED),
+    "perf script": (lambda data: perf_script_profile("x", data), SCRIPT),
     "pprof": (lambda data: pprof_profile("x", data), PPROF),
     "gmon": (gmon, GMON),
     "bsd": (gmon, BSD),
@@ -88,7 +97,7 @@ def test_the_examples_are_read(name):
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.binary(max_size=300))
 def test_any_bytes(name, data):
     foreign_kind(data)
@@ -96,7 +105,7 @@ def test_any_bytes(name, data):
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     changes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6),
     end=st.integers(0, 400),

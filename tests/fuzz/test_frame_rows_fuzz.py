@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from builders.eh_frame import cie, entry, frame_sections
 from builders.elf import Section, code, elf_file
+from builders.examples import examples
 from builders.stack_copies import CODE, STACK, OneImage, samples
 from prospect.elf import layout
 from prospect.elf.frame_rows import FrameRows, read_frame_rows
@@ -29,7 +30,7 @@ def check(rows):
         assert (rows.rule >= 0).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(
     st.binary(max_size=200),
     st.sampled_from([".eh_frame", ".debug_frame"]),
@@ -39,7 +40,7 @@ def test_any_bytes(content, name, machine):
     check(read(name, content, machine))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(st.binary(max_size=60), max_size=5), st.binary(max_size=30), st.booleans())
 def test_any_programs(programs, initial, is_signal):
     letters = b"zRS" if is_signal else b"zR"
@@ -94,7 +95,7 @@ addresses = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.lists(rules_of_any_kind, min_size=1, max_size=12),
     st.lists(

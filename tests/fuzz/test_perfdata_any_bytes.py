@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import perfdata as build
+from builders.examples import examples
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
@@ -152,7 +153,7 @@ def test_mutated_recordings_are_read_or_refused(path, seed):
     assert time.process_time() - began < 60
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(
     st.sampled_from([b"", b"PERFILE2", b"2ELIFREP", *(content[:104] for content in VALID)]),
     st.binary(max_size=600),
@@ -161,7 +162,7 @@ def test_any_bytes_are_read_or_refused(path, head, tail):
     consume(path, head + tail)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.sampled_from("<>"),
     st.lists(

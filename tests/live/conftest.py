@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
-
-# What a shell without job control starts behind a `&` ignores them, and so do all that it starts.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 _MAX_SAMPLE_RATE = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 _CPU_TIME_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import prospect
-from prospect.source_annotation import INDEX
+from prospect.analysis.source_annotation import INDEX
 
 pytest.importorskip("symbolic")
 pytestmark = [

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from builders.recordings import PROSPECT, build_program
+from prospect.analysis.pipeline import PipelineOptions, build_profile
 from prospect.perfdata.reader import open_recording
-from prospect.pipeline import PipelineOptions, build_profile
 
 pytestmark = [
     pytest.mark.live,

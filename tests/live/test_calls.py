@@ -10,10 +10,10 @@ import pytest
 
 import prospect
 from builders.recordings import build_program
+from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.figures.calls.calls_view import CallsChoice, calls_view
+from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.perfdata.reader import open_recording
-from prospect.pipeline import PipelineOptions, build_profile
-from prospect.profile.calls_view import CallsChoice, calls_view
-from prospect.profile.sample_choice import SampleChoice
 
 pytestmark = [
     pytest.mark.live,

@@ -20,9 +20,9 @@ from builders.recordings import PROSPECT, build_program, run_as_another_user
 from builders.waiting import wait_for
 from prospect.abi import bpf as abi
 from prospect.abi.syscall_names import NO_SUCH_NAME
-from prospect.capture import syscall_counts
+from prospect.capture.counting import syscall_counts
+from prospect.figures.report.syscalls import syscall_figures
 from prospect.profile.complete import complete
-from prospect.profile.syscalls import syscall_figures
 
 pytestmark = pytest.mark.live
 
@@ -283,8 +283,9 @@ def test_the_python_interface_counts_too(calls):
 def test_the_recorders_own_calls_are_told_apart(calls, counted):
     profile = counted(calls, "plain", 7)
     figures = syscall_figures(complete(profile), 0)
-    (own,) = np.flatnonzero(profile.processes.is_recorder).tolist()
-    assert figures.recorder_calls == sum(row[0] for row in calls_of(profile, own).values()) > 0
+    own = np.flatnonzero(profile.processes.is_recorder).tolist()
+    counts = [row[0] for process in own for row in calls_of(profile, process).values()]
+    assert figures.recorder_calls == sum(counts) > 0
 
 
 def test_a_user_who_may_not_count_is_told_so_before_anything_runs(tmp_path):
@@ -361,3 +362,18 @@ def test_the_report_shows_the_calls_of_all_processes(counted, calls, tmp_path):
         r" (\d+) +[0-9.]+ +[0-9.]+  clock_nanosleep$", of_all, re.MULTILINE
     )
     assert int(calls_of_all) >= 2
+
+
+def test_processes_without_a_hit_are_listed_and_the_total_is_their_sum(counted, tmp_path):
+    """Of 20 programs that do nothing, hardly one has a hit; all have their calls."""
+    counted("sh", "-c", "i=0; while [ $i -lt 20 ]; do i=$((i+1)); /bin/true; done")
+    report = prospect.open(tmp_path / "r", use_cache=False).report(
+        detail="3", user_threshold_s=0.0, kernel_threshold_s=0.0
+    )
+    parts, _, total = report.partition("System Calls, the Command and Its Descendants")
+    row = re.compile(r" (\d+) +[\d.]+ +(?:[\d.]+|-) +execve$", re.MULTILINE)
+    assert sum(map(int, row.findall(parts))) == int(row.findall(total)[0]) >= 20
+    assert len(re.findall(r"Birth by exec", parts)) == 21
+    calls = re.findall(r"^ *\d+% +\d+ +[\d.]+ +\S+ +(\d+) ", total, re.MULTILINE)
+    (summed,) = re.findall(r" (\d+) +total$", total.split("Symbol quality")[0], re.MULTILINE)
+    assert sum(map(int, calls)) == int(summed)

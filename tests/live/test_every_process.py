@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
@@ -14,10 +13,11 @@ import pytest
 
 import prospect
 from builders.recordings import PROGRAMS, PROSPECT, build_program, hits_by, profile_of, record
+from builders.silent_mount import silent_mount
 from builders.waiting import wait_for
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
-from prospect.symbols.image_files import find_image
+from prospect.symbols.images.image_files import find_image
 from prospect.symbols.objects import Missing, ObjectKey
 
 pytestmark = [
@@ -258,33 +258,20 @@ def test_segments_may_lie_anywhere(tmp_path, flags):
     check(profile_of(tmp_path / "r", program, 300), "burner", program)
 
 
-FUSE_PATH = "/dev/fuse"
-
-
 @pytest.fixture
-def silent_mount(tmp_path):
+def served_point(tmp_path):
     """A FUSE file system of another user whose server never answers."""
     point = tmp_path / "silent"
     point.mkdir()
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        server = os.open(FUSE_PATH, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        pytest.skip("no /dev/fuse")
-    options = f"fd={server},rootmode=40000,user_id=65534,group_id=65534,allow_other"
-    if libc.mount(b"silent", os.fsencode(point), b"fuse", 0, options.encode()):
-        os.close(server)
-        pytest.skip("FUSE cannot be mounted here")
-    yield point
-    libc.umount2(os.fsencode(point), 2)  # MNT_DETACH
-    os.close(server)
+    with silent_mount(point):
+        yield point
 
 
 @pytest.mark.timeout(60)
 def test_a_file_system_of_another_user_that_does_not_answer_holds_nothing_up(
-    tmp_path, silent_mount
+    tmp_path, served_point
 ):
-    for path in (silent_mount / "program", silent_mount / "deep" / "program (deleted)"):
+    for path in (served_point / "program", served_point / "deep" / "program (deleted)"):
         found = find_image(ObjectKey(os.fsencode(path), b"x" * 20), [], 0.0)
         assert isinstance(found, Missing)
         assert found.reason == NameSource.NO_PERMISSION

@@ -12,7 +12,7 @@ import pytest
 
 import prospect
 from builders.recordings import prospect_by_timer
-from prospect.estimate.lateness import USUAL_SHARE, late_shares, sample_lateness
+from prospect.estimate.ledger.lateness import USUAL_SHARE, late_shares, sample_lateness
 from prospect.profile.model import MODE_KERNEL, MODE_USER
 
 pytestmark = pytest.mark.live

@@ -16,14 +16,14 @@ import pytest
 
 import prospect
 from builders.recordings import hits_by
-from prospect.capture import event_choice
+from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
-from prospect.estimate.report import estimate_report
+from prospect.estimate.errors.report import estimate_report
+from prospect.figures.report.view import report_view
 from prospect.live.session import LiveSession
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import BIRTH_PREEXISTING
-from prospect.profile.view import report_view
-from prospect.recording_events import RecordOptions
+from prospect.recording.events import RecordOptions
 
 pytestmark = pytest.mark.live
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import prospect
+from prospect.figures.report.waiting import blocked_stacks
 from prospect.live.session import LiveSession
-from prospect.profile.waiting import blocked_stacks
-from prospect.recording_events import RecordOptions
+from prospect.recording.events import RecordOptions
 
 pytestmark = [
     pytest.mark.live,

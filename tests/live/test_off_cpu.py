@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from builders.recordings import PROSPECT, build_program
+from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.figures.report.waiting import waiting
 from prospect.perfdata.reader import open_recording
-from prospect.pipeline import PipelineOptions, build_profile
 from prospect.profile.complete import complete
-from prospect.profile.waiting import waiting
 
 pytestmark = [
     pytest.mark.live,

@@ -78,6 +78,11 @@ def test_nothing_is_left_behind(traces, case):
         [*PROSPECT, "-V4", *options, *command], start_new_session=True, stderr=subprocess.DEVNULL
     )
     assert process.wait(60) == status
+    # Where the report has no room its recording is kept, and nothing else.
+    kept = list(Path(os.environ["TMPDIR"]).glob("prospect-*.data"))
+    assert len(kept) == (case == "no room")
+    for path in kept:
+        path.unlink()
     traces(process.pid)
 
 

@@ -14,15 +14,15 @@ import pytest
 from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.assembly.clocks import clock_of_id
-from prospect.capture import syscalls
-from prospect.capture.clock_bank import clock_periods_ns
-from prospect.capture.event_choice import CLOCK_HARDWARE, choose_events
-from prospect.capture.sample_cost import measure_sample_cost
+from prospect.assembly.tables.clocks import clock_of_id
+from prospect.capture.cost.sample_cost import measure_sample_cost
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.capture.events.event_choice import CLOCK_HARDWARE, choose_events
+from prospect.capture.kernel import syscalls
 from prospect.events.decode import decode
 from prospect.perfdata.reader import open_recording
-from prospect.recording import record
-from prospect.recording_events import RecordOptions
+from prospect.recording.events import RecordOptions
+from prospect.recording.run import record
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 

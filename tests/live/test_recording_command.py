@@ -16,8 +16,8 @@ import pytest
 
 from builders.waiting import wait_for
 from prospect.errors import CommandError
-from prospect.recording import record
-from prospect.recording_events import RecordOptions
+from prospect.recording.events import RecordOptions
+from prospect.recording.run import record
 
 pytestmark = pytest.mark.live
 

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from prospect.capture.command import Command
-from prospect.capture.signals import SignalWatch
+from prospect.capture.loop.command import Command
+from prospect.capture.loop.signals import SignalWatch
 from prospect.perfdata.reader import open_recording
 
 pytestmark = pytest.mark.live
@@ -41,13 +41,34 @@ def extras(output):
         return recording.info.extras
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM, signal.SIGXCPU]
+)
 def test_signal_to_the_recorder_ends_the_command_too(start, tmp_path, number):
     # `exec` so that the signal finds the sleeping program itself.
     child = start(tmp_path / "r", "echo ready; exec sleep 60")
     child.send_signal(number)
     assert child.wait(5) == 128 + number
     assert extras(tmp_path / "r")["interrupted_by"] == number
+
+
+def test_signals_that_mean_nothing_to_a_recorder_do_not_end_it(start, tmp_path):
+    script = "trap 'echo got; exit 4' USR1; echo ready; echo $$; while :; do sleep 0.05; done"
+    child = start(tmp_path / "r", script)
+    pid = int(child.stdout.readline())
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGIO, signal.SIGPROF, signal.SIGPWR):
+        child.send_signal(number)
+    time.sleep(0.2)
+    assert child.poll() is None
+    os.kill(pid, signal.SIGUSR1)  # COMMAND has the default of its own, and not the recorder's
+    assert child.stdout.read() == b"got\n"
+    assert child.wait(5) == 4
+    assert extras(tmp_path / "r")["interrupted_by"] == 0
+
+
+def test_command_dies_of_a_signal_that_the_recorder_ignores(start, tmp_path):
+    child = start(tmp_path / "r", "echo ready; kill -USR1 $$; exec sleep 60")
+    assert child.wait(10) == 128 + signal.SIGUSR1
 
 
 def test_command_chooses_its_exit_status_after_the_signal(start, tmp_path):

@@ -14,8 +14,8 @@ import pytest
 
 from builders.recordings import PROSPECT
 from builders.unwinding import image_of
+from prospect.analysis.pipeline import PipelineOptions, build_profile
 from prospect.perfdata.reader import open_recording
-from prospect.pipeline import PipelineOptions, build_profile
 
 pytestmark = [
     pytest.mark.live,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -252,3 +254,26 @@ def test_the_python_interface(chores):
     assert ">faults</td>" in found._repr_html_()
     with pytest.raises(prospect.errors.UsageError, match="count what"):
         prospect.count()
+
+
+@pytest.mark.parametrize("words", [[], ["--interval", "0.05"]])
+@pytest.mark.parametrize("form", ["text", "csv", "json"])
+def test_a_terminal_obeys_no_name_of_an_event(form, words):
+    name = "é\x9b31m\u202e"
+    event = f"sched:sched_process_fork/name={name}/"
+    line = [*PROSPECT, "stat", "--format", form, *words, "--event", event, "sleep", "0.2"]
+    controller, terminal = pty.openpty()
+    subprocess.run(line, stdout=terminal, timeout=60, check=True)
+    os.close(terminal)
+    pieces = []
+    with contextlib.suppress(OSError):  # the terminal has no writer left
+        while piece := os.read(controller, 1 << 16):
+            pieces.append(piece)
+    os.close(controller)
+    shown = b"".join(pieces).decode().replace("\r\n", "\n")
+    assert "é" in shown
+    assert shown.replace("\n", "").isprintable()
+    if form == "json":
+        assert name in counts(json.loads(shown))
+    else:
+        assert "\\x9b31m\\u202e" in shown

@@ -11,12 +11,12 @@ import pytest
 from builders.waiting import wait_for
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_VDSO
 from prospect.profile.naming import NameSource
-from prospect.symbols.images import read_symbol_table
-from prospect.symbols.map_files import parse_map_file
+from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.vdso import read_own_vdso
+from prospect.symbols.jit.map_files import parse_map_file
 from prospect.symbols.objects import ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
-from prospect.symbols.vdso import read_own_vdso
 
 pytestmark = pytest.mark.live
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -18,9 +18,9 @@ import pytest
 import prospect
 from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
-from prospect.estimate.agreement import agreements
-from prospect.estimate.ledger import tick_ledger
-from prospect.profile.view import report_view
+from prospect.estimate.ledger.agreement import agreements
+from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.figures.report.view import report_view
 
 pytestmark = pytest.mark.live
 
@@ -76,6 +76,17 @@ def test_books_of_a_busy_machine_balance(tmp_path):
     profile = profile_of(tmp_path / "r", *burners(os.cpu_count(), 1.5))
     counts = ledger_of(profile).by_cpu
     assert (counts.recorded > 0.5 * counts.expected).all()
+
+
+def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
+    command = burners(os.cpu_count(), 1.0)
+    rate_hz = min(100_000, int(MOST_SAMPLES.read_text()))
+    assert recorder(tmp_path / "r", *command, rate_hz=rate_hz).wait(60) == 0
+    ledger = ledger_of(prospect.open(tmp_path / "r", use_cache=False))
+    # No more of it is idle than the kernel says, in hundredths of a second.
+    idle_s = ledger.idle_s
+    assert (idle_s <= ledger.accounted_idle_s + 0.02).all(), (idle_s, ledger.accounted_idle_s)
+    assert (ledger.by_cpu.recorded > 0.5 * ledger.by_cpu.expected).all()
 
 
 def test_books_of_an_overloaded_machine_balance(tmp_path):

@@ -13,11 +13,12 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 import pytest
 
-from prospect.pipeline import PipelineOptions
-from prospect.reading import read_profile
+from prospect.analysis.pipeline import PipelineOptions
+from prospect.analysis.reading import read_profile
 
 pytestmark = [
     pytest.mark.live,
@@ -27,6 +28,7 @@ pytestmark = [
 # What xterm's alternate screen and its cursor are left with (xterm control sequences, DECSET).
 _SCREEN_LEFT = (b"\x1b[?1049l", b"\x1b[?25h")
 _PATIENCE_S = 30.0
+_PROMPT_S = 5.0
 
 
 class Terminal:
@@ -102,7 +104,10 @@ def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path
     assert spinning in profile.processes.pid.tolist()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1, signal.SIGALRM],
+)
 def test_a_signal_ends_it_in_good_order(number, tmp_path):
     terminal = Terminal(tmp_path)
     terminal.until(b"Routines")
@@ -111,6 +116,37 @@ def test_a_signal_ends_it_in_good_order(number, tmp_path):
     assert all(part in terminal.seen for part in _SCREEN_LEFT)
     assert b"Traceback" not in terminal.seen
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def renaming(tmp_path_factory):
+    """Run a program whose threads rename themselves for as long as the module's tests last."""
+    program = tmp_path_factory.mktemp("program") / "renames"
+    source = Path(__file__).parent / "programs" / "renames.c"
+    subprocess.run(["gcc", "-O2", "-pthread", "-o", program, source], check=True)
+    with subprocess.Popen([program, "3"]) as running:
+        yield running.pid
+        running.kill()
+
+
+@pytest.mark.parametrize("end", ["q", signal.SIGTERM, signal.SIGQUIT])
+def test_a_flood_of_names_holds_up_neither_figures_nor_keys_nor_signals(renaming, end, tmp_path):
+    """On an idle machine it ends within 0.2 s; nobody knows what else runs beside this test."""
+    terminal = Terminal(tmp_path, "-H", "100")
+    terminal.until(b"Routines")
+    terminal.press("2")
+    terminal.until(f"pid {renaming}".encode())
+    terminal.until(b"Program, or the kernel", keys="3")
+    begin_s = time.monotonic()
+    if end == "q":
+        terminal.press("q")
+    else:
+        os.kill(terminal.pid, end)
+    status = terminal.end()
+    assert time.monotonic() - begin_s < _PROMPT_S
+    assert status == (0 if end == "q" else 128 + end)
+    assert all(part in terminal.seen for part in _SCREEN_LEFT)
+    assert b"Traceback" not in terminal.seen
 
 
 def test_it_is_stopped_and_goes_on(tmp_path):

@@ -4,21 +4,21 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.profile import ProfileBuilder, run_info
 from builders.stacks import with_stacks
-from prospect.profile.call_forest import fold_recursion
-from prospect.profile.call_graph import call_arcs, call_graph, frame_totals, hits_within
-from prospect.profile.call_tree import (
+from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals, hits_within
+from prospect.figures.calls.call_tree import (
     callees_of_tree,
     callees_tree,
     callers_tree,
     self_callers_tree,
 )
-from prospect.profile.frames import frame_table, named_forest
-from prospect.profile.stack_weights import stack_samples
+from prospect.figures.stacks.call_forest import fold_recursion
+from prospect.figures.stacks.frames import frame_table, named_forest
+from prospect.figures.stacks.stack_weights import stack_samples
 
 paths = st.lists(st.integers(0, 3), min_size=1, max_size=7)
 drawn_samples = st.lists(
@@ -45,7 +45,6 @@ def built(drawn):
     return graph, names
 
 
-@settings(deadline=None)
 @given(drawn_samples)
 def test_totals_count_each_sample_once(drawn):
     graph, names = built(drawn)
@@ -61,7 +60,6 @@ def test_totals_count_each_sample_once(drawn):
     assert graph.hits == len(names)
 
 
-@settings(deadline=None)
 @given(drawn_samples)
 def test_arcs_count_each_sample_once(drawn):
     graph, names = built(drawn)
@@ -103,7 +101,6 @@ def prefixes(paths_of_samples):
     return dict(found)
 
 
-@settings(deadline=None)
 @given(drawn_samples)
 def test_trees_have_every_path(drawn):
     graph, names = built(drawn)
@@ -127,7 +124,6 @@ def test_trees_have_every_path(drawn):
     assert tree_paths(graph, self_callers_tree(graph, wanted, 0.0)) == prefixes(own)
 
 
-@settings(deadline=None)
 @given(drawn_samples)
 def test_what_is_left_out_of_a_tree_ends_in_the_row_above(drawn):
     graph, _ = built(drawn)
@@ -138,7 +134,6 @@ def test_what_is_left_out_of_a_tree_ends_in_the_row_above(drawn):
     }
 
 
-@settings(deadline=None)
 @given(drawn_samples)
 def test_direct_recursion_is_one_frame(drawn):
     build = ProfileBuilder(run_info(command=("x",), begin_ns=1))

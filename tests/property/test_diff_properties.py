@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.runs import run_of
-from prospect.estimate.compare import compare
-from prospect.estimate.comparison import CompareOptions
+from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.comparison import CompareOptions
 
 ROUTINES = ("f", "g", "k:f", "k:h", "", "x.isra.0")
 runs = st.lists(
@@ -24,7 +25,7 @@ def keyed(table):
     return {key: row for row, key in enumerate(keys)}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(before=runs, after=runs, per=units)
 def test_the_other_way_round_every_change_is_its_negative(before, after, per):
     options = CompareOptions(per=per)
@@ -41,7 +42,7 @@ def test_the_other_way_round_every_change_is_its_negative(before, after, per):
         np.testing.assert_array_equal(one.hits, other.hits[place][:, ::-1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(before=runs, after=runs, per=units)
 def test_every_table_adds_up_to_the_total(before, after, per):
     found = compare(before, after, CompareOptions(per=per))
@@ -54,7 +55,7 @@ def test_every_table_adds_up_to_the_total(before, after, per):
             )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(before=runs, after=runs)
 def test_what_is_marked_has_an_interval_without_nothing(before, after):
     found = compare(before, after)

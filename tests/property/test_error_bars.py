@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from builders.examples import examples
 from builders.sampling import Schedule, sampled_profile
-from prospect.estimate.design import sampling_design
-from prospect.estimate.error_bars import error_bars
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
 from prospect.profile.model import ClockTable, SampleTable
 
 ROWS = 4
@@ -59,7 +60,7 @@ def check(profile):
     assert np.isnan(bars.difference_half_s[0])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(sample_tables(), clock_tables(), st.integers(1, 4))
 def test_any_tables_give_finite_bars(samples, clocks, bank):
     count = np.bincount(samples.hit_index, minlength=ROWS)
@@ -69,7 +70,7 @@ def test_any_tables_give_finite_bars(samples, clocks, bank):
     check(replace(BASE, run=run, hits=hits, samples=samples, clocks=clocks))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.floats(0, 0.3), min_size=1, max_size=30),

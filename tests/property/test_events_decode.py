@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import perfdata
+from builders.examples import examples
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
@@ -21,6 +22,8 @@ from prospect.events.decode import decode
 _FREQ, _SAMPLE_ID_ALL = 1 << 10, 1 << 18
 _IDS = (70, 71, 75, 90, 91)
 _GROUP = 1 << 3
+_ID = 1 << 2
+_INHERIT = 1 << 1
 
 
 @dataclass
@@ -30,6 +33,7 @@ class Told:
     samples: list[tuple] = field(default_factory=list)
     fork_times: list[int] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
+    counters: dict[tuple[int, int], int] = field(default_factory=dict)
     is_damaged: bool = False
 
 
@@ -50,16 +54,19 @@ def fields_of_sample(body, event):
                 return None
             found[name] = int.from_bytes(body[at : at + 8], "little")
             at += 8
-    chain = []
+    chain, members = [], []
     words = [w for (w,) in struct.iter_unpack("<Q", body[at:])]
     if sample_type & perfdata.READ:
         kinds = event.attr.read_format
         times, each = (kinds & 3).bit_count(), 1 + (kinds & 20).bit_count()
         nr = (words[0] if words else 1 << 60) if kinds & _GROUP else 1
+        if kinds & _GROUP and kinds & _ID and nr <= 64 and 1 + times + nr * each <= len(words):
+            firsts = range(1 + times, 1 + times + nr * each, each)
+            members = [(words[first + 1], words[first]) for first in firsts]
         words = words[(1 if kinds & _GROUP else 0) + times + nr * each :]
     if sample_type & perfdata.CALLCHAIN and words and words[0] < len(words):
         chain = words[1 : 1 + words[0]]
-    return found, chain
+    return found, chain, members
 
 
 def tell_sample(told, header, body, events):
@@ -77,7 +84,7 @@ def tell_sample(told, header, body, events):
     unpacked = fields_of_sample(body, event)
     if unpacked is None:
         return
-    found, chain = unpacked
+    found, chain, members = unpacked
     attr = event.attr
     fixed_period = 1 if attr.flags & _FREQ else attr.sample_period
     told.samples.append(
@@ -92,6 +99,22 @@ def tell_sample(told, header, body, events):
             tuple(chain),
         )
     )
+    if len(events) > 1 and sample_type & (perfdata.IDENTIFIER | perfdata.ID):
+        tell_members(told, members, row, events)
+
+
+def tell_members(told, members, leader, events):
+    """Append a sample of each other member of a group that counted since it was last read."""
+    sample = told.samples[-1]
+    is_inherited = events[leader].attr.flags & _INHERIT
+    for id_, value in members:
+        counter = (id_, sample[1] if is_inherited else 0)
+        before = told.counters.get(counter, 0)
+        told.counters[counter] = value
+        gained = value - before if value >= before else value
+        row = next((row for row, event in enumerate(events) if id_ in event.ids), leader)
+        if row != leader and gained:
+            told.samples.append((*sample[:5], gained, row, sample[7]))
 
 
 def tell(blocks, events):
@@ -218,14 +241,12 @@ def assert_as_defined(blocks, events):
     return found
 
 
-@settings(deadline=None)
 @given(recordings())
 def test_decode_is_the_walk_of_the_chain(recording):
     events, parts = recording
     assert_as_defined([b"".join(parts)], events)
 
 
-@settings(deadline=None)
 @given(recordings(), st.lists(st.integers(0, 40), max_size=6))
 def test_decode_does_not_depend_on_where_blocks_end(recording, cuts):
     events, parts = recording
@@ -234,7 +255,6 @@ def test_decode_does_not_depend_on_where_blocks_end(recording, cuts):
     assert_as_defined(blocks, events)
 
 
-@settings(deadline=None)
 @given(recordings(), st.integers(0, 1 << 20), st.integers(0, 1 << 16))
 def test_a_damaged_size_keeps_what_stands_before_it(recording, where, size):
     events, parts = recording
@@ -246,7 +266,6 @@ def test_a_damaged_size_keeps_what_stands_before_it(recording, where, size):
     assert_as_defined([bytes(data)], events)
 
 
-@settings(deadline=None)
 @given(recordings(), st.integers(1, 1 << 16))
 def test_a_block_cut_short_keeps_its_whole_records(recording, missing):
     events, parts = recording
@@ -255,7 +274,7 @@ def test_a_block_cut_short_keeps_its_whole_records(recording, missing):
     assert_as_defined([data], events)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(2, 1000), st.integers(0, 30), st.data())
 def test_long_runs_with_look_alikes_between(count, others, data):
     make = RecordBuilder(perfdata.USUAL)

@@ -13,11 +13,11 @@ import pytest
 from builders.pprof_schema import pprof_profile as pprof_message
 from builders.profile import qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
+from prospect.figures.calls.calls_view import CallsChoice, calls_view
+from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.foreign.folded import folded_profile
 from prospect.foreign.gmon import read_gmon
 from prospect.foreign.pprof import pprof_profile
-from prospect.profile.calls_view import CallsChoice, calls_view
-from prospect.profile.sample_choice import SampleChoice
 from prospect.render.registry import make_renderer
 
 PROFILES = {

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from builders.eh_frame import PCREL_SDATA4, cie, encoded, entry, sleb128, uleb128
 from builders.elf import Section, code, elf_file
+from builders.examples import examples
 from builders.reference_cfi import ARM, X86, plain_rule, rows_of_function
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
@@ -102,7 +103,7 @@ def unpacked(rule, numbers):
     return (base, int(rules.cfa_bytes(one)[0]), *saved)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.lists(programs, min_size=1, max_size=6),
     st.sampled_from([layout.EM_X86_64, layout.EM_AARCH64]),

@@ -5,9 +5,10 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.process_model import describe_mapping, run_model, steps
 from prospect.abi.block import EventDescription, RecordBlock
-from prospect.capture.event_choice import SAMPLE_TYPE, SIDE_BAND_FLAGS, _timer_attr
+from prospect.capture.events.event_choice import SAMPLE_TYPE, SIDE_BAND_FLAGS, _timer_attr
 from prospect.events.decode import decode
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.profile.model import BIRTH_PREEXISTING
@@ -22,7 +23,7 @@ def parts_of(log, cuts):
     return [log.part(begin, end).events() for begin, end in itertools.pairwise(bounds)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(steps, st.lists(st.integers(1, 60), max_size=5))
 def test_every_sample_of_a_part_is_placed_as_in_the_whole(drawn, cuts):
     model = run_model(drawn)
@@ -59,7 +60,7 @@ def test_every_sample_of_a_part_is_placed_as_in_the_whole(drawn, cuts):
     assert compared >= len(model.alive)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(steps)
 def test_records_of_what_runs_make_the_same_processes_again(drawn):
     model = run_model(drawn)

@@ -9,15 +9,16 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from builders.switches import PERIOD, RECORDS, SWITCH, SWITCH_ID
 from prospect.abi import constants as abi
 from prospect.abi.recording import RecordingInfo
+from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.columns.table_rows import taken
+from prospect.figures.report.waits import without_waits
 from prospect.live.growing import GrowingProfile
-from prospect.pipeline import PipelineOptions, build_profile
 from prospect.profile.complete import complete
-from prospect.profile.waits import without_waits
-from prospect.table_rows import taken
 
 BEGIN = 1_000
 PID = 5
@@ -134,7 +135,7 @@ def by_stack(profile):
     return +sums
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(steps, st.lists(st.integers(BEGIN + 1, BEGIN + 2_000), max_size=6))
 @example([(6, 10, "waits", 1)], [BEGIN + 20, BEGIN + 40, BEGIN + 60])
 @example([(6, 10, "ends", 1), (7, 9, "waits", 0)], [BEGIN + 17, BEGIN + 18, BEGIN + 19])
@@ -154,7 +155,7 @@ def test_times_by_thread_and_by_stack_are_those_of_the_whole(drawn, cuts):
     assert clock.count.sum() == without_waits(complete(whole)).hits.count.sum()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(steps, st.lists(st.integers(BEGIN + 30, BEGIN + 600), min_size=3, max_size=8))
 def test_what_is_left_after_forgetting_adds_up(drawn, cuts):
     told, end = records_of([step for step in drawn if step[2] != "unsampled"])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import perfdata as build
+from builders.examples import examples
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
@@ -144,7 +145,7 @@ def test_each_big_endian_record_is_read_by_its_own_events_layout(sample_types, d
     assert to_little_endian(b"".join(big), events) == b"".join(little)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.just(0), RECORD), min_size=1), st.sampled_from(["file", "pipe", "z"]))
 def test_a_recording_reads_the_same_whatever_machine_wrote_it(drawn, form):
     described = event(build.USUAL, 0)
@@ -215,7 +216,7 @@ def test_features_decode_to_what_was_encoded(info):
     assert RecordingInfo(**facts) == info
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.tuples(st.lists(U64, max_size=4, unique=True), TEXT), min_size=1, max_size=4),
     st.lists(U64, max_size=30),

@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.sideband import EventLog, samples_of
 from prospect.abi.constants import PERF_RECORD_MISC_USER
-from prospect.spaces import groups, keys, runs
+from prospect.spaces import groups, key_bits, keys, runs
 from prospect.spaces.attribution import attribute
 from prospect.spaces.runs import task_pid, task_tid
 from prospect.spaces.world import build_spaces
@@ -47,7 +48,7 @@ def sideband():
     return log.events()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(
     samples,
     st.one_of(st.none(), labels),
@@ -65,7 +66,7 @@ def test_attribution_is_counting_one_by_one(rows, labelled, block, packing, most
     )
     events = replace(sideband(), samples=columns)
     with (
-        patch.object(keys, "_ADDRESS_BITS", packing[0]),
+        patch.object(key_bits, "_ADDRESS_BITS", packing[0]),
         patch.object(keys, "_CHUNKS", packing[1]),
         patch.object(groups, "_MOST_KINDS", most[0]),
         patch.object(groups, "_MOST_GROUPS", most[1]),

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.sideband import EventLog
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
@@ -38,7 +39,7 @@ def write(log, call):
             log.sample(time, pid, address, tid=tid)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(calls)
 def test_any_records_give_every_sample_a_row(drawn):
     log = EventLog()

@@ -4,12 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.process_model import describe_mapping, run_model, steps
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(steps)
 def test_every_sample_is_placed_as_copying_at_every_fork_would_place_it(drawn):
     model = run_model(drawn)
@@ -37,7 +38,7 @@ def test_every_sample_is_placed_as_copying_at_every_fork_would_place_it(drawn):
             assert world.mappings.time_ns[where[row]] > time
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(steps, st.sampled_from([1, 2, 5, 100]))
 def test_samples_and_periods_are_conserved(drawn, periods):
     model = run_model(drawn)
@@ -61,3 +62,21 @@ def test_samples_and_periods_are_conserved(drawn, periods):
     assert len(keys) == len(hits)
     assert np.array_equal(hits.event.take(hits.sample_row), events.samples.event)
     assert np.array_equal(hits.address.take(hits.sample_row), events.samples.ip)
+
+
+@settings(max_examples=examples(200))
+@given(steps)
+def test_what_stands_in_a_space_is_what_is_found_at_its_addresses(drawn):
+    events = run_model(drawn).log.events()
+    world = build_spaces(events)
+    spaces = world.address_spaces
+    hits = attribute(events.samples, world.timeline)
+    located = spaces.locate(hits.space, hits.epoch, hits.address)
+    for space, epoch in set(zip(hits.space.tolist(), hits.epoch.tolist(), strict=True)):
+        start, end, mapping = spaces.standing(space, epoch)
+        assert (start < end).all()
+        assert (end[:-1] <= start[1:]).all()
+        asked = (hits.space == space) & (hits.epoch == epoch)
+        for address, found in zip(hits.address[asked].tolist(), located[asked], strict=True):
+            covers = (start <= address) & (address < end)
+            assert mapping[covers].tolist() == ([found] if found >= 0 else [])

@@ -4,14 +4,14 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.kernel_chains import CONTEXT_KERNEL, CONTEXT_USER, chained
-from prospect.assembly import chains as chains_module
-from prospect.assembly.chains import distinct_callers
-from prospect.assembly.stacks import build_stacks, caller_addresses, without_strays
-from prospect.assembly.user_contexts import UserContexts
+from prospect.assembly.stacks import chains as chains_module
+from prospect.assembly.stacks.chains import distinct_callers
+from prospect.assembly.stacks.stacks import build_stacks, caller_addresses, without_strays
+from prospect.assembly.stacks.user_contexts import UserContexts
 
 KERNEL, USER, GUEST_USER = 1, 2, 5
 CONTEXT_GUEST_USER = 2**64 - 2560
@@ -68,7 +68,6 @@ def frames_of(table, row):
     return found
 
 
-@settings(deadline=None)
 @given(samples)
 def test_each_sample_has_the_stack_of_its_chain(drawn):
     columns, addresses, hit_location, table, index = built(drawn)
@@ -86,7 +85,6 @@ def test_each_sample_has_the_stack_of_its_chain(drawn):
         assert got == expected[1:]
 
 
-@settings(deadline=None)
 @given(samples)
 def test_the_table_is_a_forest_of_distinct_stacks(drawn):
     *_, table, index = built(drawn)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.profile import ProfileBuilder
+from prospect.figures.portions import event_hits
+from prospect.figures.report.quality import symbol_quality
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
-from prospect.profile.portions import event_hits
-from prospect.profile.quality import symbol_quality
 
 ROWS = st.lists(
     st.tuples(st.sampled_from(NameSource), st.integers(0, 9), st.integers(1, 10**6)), max_size=60

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.ticks import (
     ASLEEP,
     FULL,
@@ -22,8 +23,8 @@ from builders.ticks import (
     Ticking,
     clock_table,
 )
-from prospect.estimate.books import run_books
-from prospect.estimate.ledger import tick_ledger
+from prospect.estimate.ledger.books import run_books
+from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.profile.model import ClockStopTable, SampleTable
 from prospect.render.json.report import JsonRenderer
 from prospect.render.text.report import TextRenderer
@@ -40,7 +41,7 @@ fates = st.tuples(sampled, st.lists(st.one_of(busy_piece, idle_piece), max_size=
 periods_ns = st.integers(200_000, 50_000_000)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(fates, periods_ns, st.floats(0, 0.25)), min_size=1, max_size=5),
     st.integers(0, 2**32),
@@ -53,7 +54,7 @@ def test_what_was_put_into_the_grids_is_what_the_ledger_says(plans, seed):
         ticking.clock(
             plan, cpu=number // 2, clock=number % 2, period_ns=period_ns, phase_ns=phase_ns
         )
-    ledger = tick_ledger(ticking.profile())
+    ledger = tick_ledger(ticking.profile(cpu_accounting=ticking.idle_books()))
     assert ledger is not None
     counts = ledger.by_clock
     for position, clock in enumerate(ledger.clock.tolist()):
@@ -66,7 +67,7 @@ def test_what_was_put_into_the_grids_is_what_the_ledger_says(plans, seed):
         assert counts.closure[position] == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(fates, min_size=1, max_size=4), st.integers(0, 2**32))
 def test_parts_add_up_to_what_was_expected(plans, seed):
     ticking = Ticking(np.random.default_rng(seed))
@@ -97,7 +98,7 @@ odd_samples = st.tuples(st.integers(0, 2), near_ns, st.integers(0, 65535), st.in
 few_samples = st.tuples(st.integers(0, 2), near_ns, st.integers(0, 3), st.integers(0, 2))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     st.lists(odd_clocks, max_size=6),
     st.lists(odd_stops, max_size=6),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import perfdata
+from builders.examples import examples
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
@@ -161,7 +162,7 @@ def recordings(draw):
     return described, [(row, draw(bodies(described[row], row))) for row in rows]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(recordings(), st.integers(1, 3))
 def test_states_are_what_their_definition_says(recording, blocks):
     described, samples = recording
@@ -206,8 +207,10 @@ def told_states(user):
     assert (np.diff(user.sample) > 0).all()
     found = []
     for row in range(len(user)):
-        block, begin = user.blocks[user.stack_block[row]], int(user.stack_begin[row])
-        stack = block[begin : begin + int(user.stack_bytes[row])]
+        stack = np.empty(0, np.uint8)  # where no sample has a stack, no block is kept
+        if user.stack_bytes[row]:
+            begin = int(user.stack_begin[row])
+            stack = user.blocks[user.stack_block[row]][begin : begin + int(user.stack_bytes[row])]
         assert len(stack) == user.stack_bytes[row]
         registers = dict(zip(user.register_numbers, user.registers[row].tolist(), strict=True))
         found.append(

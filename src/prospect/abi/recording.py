@@ -28,10 +28,14 @@ class RecordingInfo(NamedTuple):
         command_line: the recorder's own argument vector.
         first_sample_ns, last_sample_ns: feature SAMPLE_TIME, 0 where absent.
         started_at: seconds since 1970, feature CLOCK_DATA (``perf record -k``).
-        recorded_at: when the file was finished, seconds since 1970.
+        ended_at: when it ended, where the recorder said so (simpleperf), seconds since 1970.
+        recorded_at: when the file was last written, seconds since 1970: a copy says when it was
+            made, so the recording ended then or before.
         perf_version: the recorder's version string (``prospect-0.1.0`` for our own).
         extras: Prospect's own feature section (JSON), documented in docs/recording.md.
         tracing_data: feature TRACING_DATA: the formats of tracepoints; only written.
+        named_by: the user whose word the file names in it are, with whose rights they are read;
+            root's are read with ours.
         archive: what `prospect archive` added to the recording; empty without.
     """
 
@@ -51,7 +55,9 @@ class RecordingInfo(NamedTuple):
     first_sample_ns: int = 0
     last_sample_ns: int = 0
     started_at: float = 0.0
+    ended_at: float = 0.0
     recorded_at: float = 0.0
+    named_by: int = 0
     extras: dict[str, Any] = {}  # noqa: RUF012 - read only; a NamedTuple needs a plain default
     tracing_data: bytes = b""
     archive: bytes | memoryview = b""

@@ -223,6 +223,18 @@ def syscall_names(machine: str, *, compat: bool = False) -> dict[int, str]:
     return {} if table is None else _by_number(table) | _by_number(_SHARED)
 
 
+@functools.cache
+def called_names(machine: str) -> frozenset[str]:
+    """Return the names of all calls of a machine, through either of its interfaces.
+
+    Those of every machine where this one is unknown or has no table here.
+    """
+    known = {key for key in _TABLES if key[0] == machine} or _TABLES.keys()
+    return frozenset(
+        name for kernel, compat in known for name in syscall_names(kernel, compat=compat).values()
+    )
+
+
 def _by_number(table: str) -> dict[int, str]:
     names: dict[int, str] = {}
     number = 0

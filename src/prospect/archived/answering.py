@@ -14,8 +14,8 @@ from prospect.lines.symcache import no_frames
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
 from prospect.profile.naming import NameSource
+from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.objects import Missing
-from prospect.symbols.recorded_images import RecordedImages
 from prospect.symbols.resolution import Resolution, nameless
 from prospect.symbols.symbolizer import Symbolizer
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prospect.archived.answers import Answers, Asked
     from prospect.elf.image import ElfImage
     from prospect.lines.symcache import Frames
-    from prospect.symbols.image_files import FoundImage
+    from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.options import SymbolOptions
 
@@ -99,7 +99,7 @@ class ArchivedImages(RecordedImages):
             self._restored[key] = restored(key, number, kept) if isinstance(kept, Image) else kept
         return self._restored[key]
 
-    def is_other(self, key: ObjectKey) -> bool:
+    def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:  # noqa: ARG002 - as above
         """Tell whether the file had a name of its own where the archive was made."""
         return owner_of(key._replace(build_id=b""), ()) in self._answers.names
 

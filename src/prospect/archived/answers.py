@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.profile.run_info import ProcessNote
     from prospect.symbols.objects import Missing, ObjectKey
     from prospect.symbols.resolution import Resolution
 
@@ -121,6 +122,7 @@ class Answers:
         origin: what the recording was called.
         recorded_at: when it was finished, seconds since 1970.
         limits: sentences of the report about what could not be seen or named.
+        process_notes: the same of single processes.
         names: what was asked of each owner, in order.
         images: files by object, or why they are not there.
         lines: by object.
@@ -133,6 +135,7 @@ class Answers:
     origin: str = ""
     recorded_at: float = 0.0
     limits: tuple[str, ...] = ()
+    process_notes: tuple[ProcessNote, ...] = ()
     names: dict[Owner, list[Asked]] = field(default_factory=dict)
     images: dict[ObjectKey, Image | Missing] = field(default_factory=dict)
     lines: dict[ObjectKey, ObjectLines] = field(default_factory=dict)

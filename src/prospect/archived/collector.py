@@ -8,8 +8,8 @@ import numpy as np
 
 from prospect.archived.answers import DEEPEST, Asked, Code, FrameTree, Image, ObjectLines, owner_of
 from prospect.archived.images import kept_pieces
+from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.objects import Missing
-from prospect.symbols.recorded_images import RecordedImages
 from prospect.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from prospect.archived.answers import Owner
     from prospect.elf.image import ElfImage
     from prospect.lines.symcache import Frames
-    from prospect.symbols.image_files import FoundImage
+    from prospect.profile.run_info import ProcessNote
+    from prospect.symbols.images.image_files import FoundImage
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.resolution import Resolution
@@ -37,7 +38,7 @@ class Collector:
     """What was asked and answered so far.
 
     Attributes:
-        limits, names, images, code, source, jit_dumps: as in `Answers`.
+        limits, process_notes, names, images, code, source, jit_dumps: as in `Answers`.
     """
 
     def __init__(self, *, whole_images: bool = False, call_frames: bool = False) -> None:
@@ -50,6 +51,7 @@ class Collector:
         self._whole_images = whole_images
         self._call_frames = call_frames
         self.limits: tuple[str, ...] = ()
+        self.process_notes: tuple[ProcessNote, ...] = ()
         self.names: dict[Owner, list[Asked]] = {}
         self.images: dict[ObjectKey, Image | Missing] = {}
         self.code: dict[tuple[Owner, int], Code] = {}

@@ -111,7 +111,7 @@ def unpack(section: bytes | memoryview) -> Columns:
         document = json.loads(bytes(content[_LENGTH.size : position]))
         listed, facts = document["columns"], document["facts"]
         wanted = [(str(name), _TYPES[kind], int(rows)) for name, kind, rows in listed]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise damaged("its list of columns cannot be read") from error
     if not isinstance(facts, dict):
         raise damaged("it has no facts")

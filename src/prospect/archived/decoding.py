@@ -57,6 +57,9 @@ def _answers(columns: Columns) -> Answers:
         origin=_text(facts["origin"]),
         recorded_at=_finite(facts["recorded_at"]),
         limits=tuple(_text(limit) for limit in facts["limits"]),
+        process_notes=tuple(
+            (_whole(pid), _text(note)) for pid, note in _lists(facts.get("process_notes", []), 2)
+        ),
         names=_names(columns, owners, texts),
         images=dict(_images(columns, owners)),
         lines=dict(_lines(columns, owners)),

@@ -62,6 +62,7 @@ def encode(answers: Answers) -> bytes:
         "origin": answers.origin,
         "recorded_at": answers.recorded_at,
         "limits": list(answers.limits),
+        "process_notes": [list(note) for note in answers.process_notes],
         "asked": [_facts_of(numbers.owner(owner), one) for owner, one in asked],
         "images": images,
         "jit": [[pid, len(content)] for pid, content in dumps.items()],

@@ -14,10 +14,11 @@ import numpy as np
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
+from prospect.files.door import OpenFile
+from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
-from prospect.symbols.image_files import FoundImage
+from prospect.symbols.images.image_files import FoundImage
 from prospect.symbols.objects import Missing
-from prospect.symbols.opening import OpenFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,8 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
             area[offset : offset + len(piece)] = piece
         data = memoryview(area).toreadonly()
         return FoundImage(
-            OpenFile(key.path, data, _NO_DEVICE, number, 0, _NO_OWNER), ElfImage.parse(data)
+            OpenFile(key.path, data, _NO_DEVICE, number, 0, _NO_OWNER, EVERYBODY, 0),
+            ElfImage.parse(data),
         )
     except (OSError, ValueError, IndexError, OverflowError, ElfError):
         return refused

@@ -5,6 +5,7 @@ Comes in: buffers of whole records. Goes out: bytes in the file, from where its 
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,21 @@ if TYPE_CHECKING:
 _RESERVE_BYTES = 64 * 1024
 # IOV_MAX of Linux, include/uapi/linux/uio.h (UIO_MAXIOV).
 _MOST_BUFFERS = 1024
+# Without another bound, records take at most this share of the free space, which other programs
+# need too; but always this much, so that an almost full disk does not keep a short run from ending.
+_FREE_SHARE = 4
+_LEAST_BOUND_BYTES = 64 << 20
+
+
+def default_bound_bytes(fd: int) -> int:
+    """Return how many bytes of records a file may take where nobody said: see `_FREE_SHARE`.
+
+    0, for any number, where the file system does not say how much is free.
+    """
+    found = os.fstatvfs(fd)
+    if not found.f_blocks:
+        return 0
+    return max(_LEAST_BOUND_BYTES, found.f_bavail * found.f_frsize // _FREE_SHARE)
 
 
 class Sink(Protocol):
@@ -36,8 +52,10 @@ class RecordSink:
         bytes_written: records' bytes in the file so far.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, bound_bytes: int = 0) -> None:
+        """Begin behind what the file holds; it takes `bound_bytes` of records, 0 for any number."""
         self._fd = fd
+        self._bound_bytes = bound_bytes
         self._begin = os.lseek(fd, 0, os.SEEK_CUR)
         # Ends of whole records: none that a later one makes useless for `_cut_back`.
         self._ends = [0]
@@ -48,8 +66,15 @@ class RecordSink:
 
         Raises:
             OSError: the file cannot grow (ENOSPC, EFBIG, EDQUOT, EIO, ...). It then ends with a
-                whole record, and far enough below its largest size to be finished.
+                whole record, and far enough below its largest size to be finished. Or it would
+                grow beyond its bound: nothing of `buffers` is written, and `strerror` says so.
         """
+        if self._bound_bytes and self.bytes_written + sum(map(len, buffers)) > self._bound_bytes:
+            raise OSError(
+                errno.EFBIG,
+                f"the recording has reached its bound of {self._bound_bytes / (1 << 20):,.0f} MiB;"
+                " allow more (--max-size), or record less: fewer samples (-H), no copies of stacks",
+            )
         try:
             for first in range(0, len(buffers), _MOST_BUFFERS):
                 self._write(buffers[first : first + _MOST_BUFFERS])

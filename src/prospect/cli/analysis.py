@@ -10,16 +10,16 @@ import io
 import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.terminal import takes_escapes
+from prospect.cli.terminal import fit_for, takes_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
+    from prospect.analysis.pipeline import PipelineOptions
     from prospect.cli.progress import Progress
     from prospect.cli.settings import Settings
-    from prospect.outputs import ReportFile
-    from prospect.pipeline import PipelineOptions
+    from prospect.files.outputs import ReportFile
 
 
 def get_ready() -> None:
@@ -29,14 +29,14 @@ def get_ready() -> None:
     # The tables hold no cycles, and the process ends with the report: looking for some among the
     # records of 100,000 processes took a sixth of the time.
     gc.disable()
-    from prospect.heap import keep_freed_memory
+    from prospect.cli.heap import keep_freed_memory
 
     keep_freed_memory()
 
 
 def naming(settings: Settings, progress: Progress) -> PipelineOptions:
     """Return how addresses are named, as the options say."""
-    from prospect.pipeline import PipelineOptions
+    from prospect.analysis.pipeline import PipelineOptions
 
     return PipelineOptions(
         system_map=settings.system_map,
@@ -53,8 +53,10 @@ def takes_colour(target: ReportFile) -> bool:
     return takes_escapes(target.descriptor) and not os.environ.get("NO_COLOR")
 
 
-def put(target: ReportFile, write: Callable[[BinaryIO], object], progress: Progress) -> None:
-    """Write a report and put it in its place.
+def put(
+    target: ReportFile, write: Callable[[BinaryIO], object], progress: Progress, form: str
+) -> None:
+    """Write a report in the format `form` and put it in its place.
 
     On a terminal the report waits until the progress is taken away: both may be the same one.
 
@@ -68,4 +70,5 @@ def put(target: ReportFile, write: Callable[[BinaryIO], object], progress: Progr
     text = io.BytesIO()
     write(text)
     progress.end()
-    target.put(lambda out: out.write(text.getbuffer()))
+    shown = fit_for(target.descriptor, text.getvalue(), form)
+    target.put(lambda out: out.write(shown))

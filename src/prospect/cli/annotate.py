@@ -14,7 +14,7 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import STDIN, looks_like_recording, readable
 from prospect.cli.terminal import say, takes_escapes
 from prospect.errors import UsageError
-from prospect.outputs import ReportFile
+from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
@@ -81,8 +81,8 @@ def _write_sources(
 ) -> None:
     """Write annotated sources to a file, or below the chosen directory where that is None."""
     get_ready()
+    from prospect.analysis.source_annotation import SourceOptions, annotate_sources
     from prospect.lines.source_files import SourcePlaces
-    from prospect.source_annotation import SourceOptions, annotate_sources
 
     with Progress("reading the recording") as progress:
         options = SourceOptions(
@@ -98,7 +98,7 @@ def _write_sources(
         )
         sources = annotate_sources(recording, options)
         if target:
-            put(target, sources.render, progress)
+            put(target, sources.render, progress, settings.format)
             return
         progress.tell(f"writing annotated sources to {settings.output_dir}")
         said = sources.write_tree(settings.output_dir)
@@ -109,8 +109,8 @@ def _write(what: str, recording: str, settings: Settings, target: ReportFile) ->
     get_ready()
     from dataclasses import replace
 
-    from prospect.annotation import AnnotateOptions, annotate
-    from prospect.profile.routine_choice import RoutineChoice
+    from prospect.analysis.annotation import AnnotateOptions, annotate
+    from prospect.figures.annotate.routine_choice import RoutineChoice
 
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = AnnotateOptions(
@@ -133,4 +133,4 @@ def _write(what: str, recording: str, settings: Settings, target: ReportFile) ->
     with Progress("reading the recording") as progress:
         options = replace(options, naming=naming(settings, progress))
         view, renderer = annotate(recording, options)
-        put(target, lambda out: renderer.render(view, out), progress)
+        put(target, lambda out: renderer.render(view, out), progress, settings.format)

@@ -23,7 +23,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         ProspectError: the recording cannot be archived, or the archive not be written.
     """
     get_ready()
-    from prospect.archiving import SUFFIX, ArchiveOptions, write_archive
+    from prospect.analysis.archiving import SUFFIX, ArchiveOptions, write_archive
 
     recording = words[0] if words else ""
     if recording != STDIN:  # which is refused by what archives, whoever asks

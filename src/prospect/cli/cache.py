@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.cli.terminal import show
 from prospect.errors import SymbolError
-from prospect.sampling_cost import COST_SUFFIX
+from prospect.files.user_cache import OFF_VARIABLE
+from prospect.recording.sampling_cost import COST_SUFFIX
 from prospect.symbols import cache as tables
-from prospect.symbols import debug_files
 from prospect.symbols.cache_directory import PART_SUFFIX, CacheDirectory
-from prospect.user_cache import OFF_VARIABLE
+from prospect.symbols.images import debug_files
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
     if settings.clear:
         removed = cache.remove(file.name for file in files)
         if removed < len(files):
-            raise SymbolError(f"{len(files) - removed} files in {cache.path} cannot be removed")
+            left = len(files) - removed
+            raise SymbolError(f"{left} file{'s' * (left > 1)} in {cache.path} cannot be removed")
     as_json = settings.format == "json"
     path = os.fspath(cache.path)
     show(json_text(path, rows, settings) if as_json else table_text(path, rows, settings))
@@ -86,7 +87,9 @@ def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:
     """Return the table, and what keeps it from growing."""
     files, size_bytes = sum(row.files for row in rows), sum(row.size_bytes for row in rows)
     if settings.clear:
-        return f"Removed {files} files, {_mebibytes(size_bytes)} MiB, from {path}\n"
+        return (
+            f"Removed {files} file{'s' * (files != 1)}, {_mebibytes(size_bytes)} MiB, from {path}\n"
+        )
     lines = [f"{path}", ""]
     if rows:
         lines.append(f"  {'kind':26}{'files':>7}{'MiB':>10}  last use, earliest")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from prospect.cli.analysis import get_ready, naming, put, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
-from prospect.outputs import ReportFile
+from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
-    from prospect.call_report import CallsOptions
+    from prospect.api.calls import CallsOptions
     from prospect.cli.settings import Settings
 
 
@@ -38,18 +38,23 @@ def _write(recording: str, settings: Settings, target: ReportFile) -> None:
     get_ready()
     from dataclasses import replace
 
-    from prospect.call_report import examine_calls
+    from prospect.api.calls import examine_calls
 
     options = _options(settings, colour=takes_colour(target))
     with Progress("reading the recording") as progress:
         choices = replace(naming(settings, progress), lines=settings.inline)
-        put(target, examine_calls(recording, replace(options, naming=choices)), progress)
+        put(
+            target,
+            examine_calls(recording, replace(options, naming=choices)),
+            progress,
+            settings.format,
+        )
 
 
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:
-    from prospect.call_report import CallsOptions
-    from prospect.profile.calls_view import CallsChoice
-    from prospect.profile.sample_choice import SampleChoice
+    from prospect.api.calls import CallsOptions
+    from prospect.figures.calls.calls_view import CallsChoice
+    from prospect.figures.calls.sample_choice import SampleChoice
 
     samples = SampleChoice(
         detail=settings.detail,  # type: ignore[arg-type]  # checked by the options' table

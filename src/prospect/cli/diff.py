@@ -12,7 +12,7 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import refuse_missing
 from prospect.cli.terminal import say
 from prospect.errors import UsageError
-from prospect.outputs import ReportFile, are_same_file
+from prospect.files.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
@@ -68,7 +68,7 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _write(before: list[str], after: list[str], settings: Settings, target: ReportFile) -> int:
     get_ready()
-    from prospect.differences import diff
+    from prospect.api.diff import diff
     from prospect.render.diff_registry import make_diff_renderer
     from prospect.render.verdict import verdict_line
 
@@ -93,7 +93,7 @@ def _write(before: list[str], after: list[str], settings: Settings, target: Repo
             debuginfod_s=settings.debuginfod_s,
             announce=progress.tell,
         )
-        put(target, lambda out: renderer.render(difference, out), progress)
+        put(target, lambda out: renderer.render(difference, out), progress, settings.format)
     verdict = difference.verdict
     if verdict is None:
         return 0

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
-from prospect.doctor import examine
+from prospect.recording.doctor import examine
 from prospect.version import __version__
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
-    from prospect.doctor import Diagnosis
+    from prospect.recording.doctor import Diagnosis
 
 
 def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:

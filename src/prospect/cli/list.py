@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from prospect.capture.event_listing import check_event, list_events
+from prospect.capture.events.event_listing import check_event, list_events
 from prospect.cli.progress import Progress
 from prospect.cli.terminal import show
 from prospect.errors import UsageError
@@ -13,7 +13,7 @@ from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 
 if TYPE_CHECKING:
-    from prospect.capture.event_listing import CheckedEvent, ListedEvent
+    from prospect.capture.events.event_listing import CheckedEvent, ListedEvent
     from prospect.cli.settings import Settings
 
 SCHEMA = "prospect-events/1"

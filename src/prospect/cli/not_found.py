@@ -5,6 +5,7 @@ Imported once COMMAND was not found: nothing here delays one that is.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NOT_FOUND = 127  # the shell's, and CommandError's
+_NOT_RUNNABLE = 126
+_MOST_SCRIPT_LINE = 256  # BINPRM_BUF_SIZE, include/uapi/linux/binfmts.h
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _MOST_PROGRAMS = 20_000
 # Of shorter names half are like any other: only swapped letters count.
@@ -33,7 +36,28 @@ def explained(error: CommandError, command: list[str]) -> CommandError:
         return CommandError(f"{error}; {hint}", error.exit_status)
     if error.exit_status != _NOT_FOUND:
         return error
+    missing = _missing_interpreter(command[0])
+    if missing:
+        return CommandError(f"{command[0]}: cannot run it: {missing}", _NOT_RUNNABLE)
     return CommandError(f"{error}; {_hint(command[0])}", error.exit_status)
+
+
+def _missing_interpreter(name: str) -> str:
+    """Say what the kernel did not find of a program that is there; "" where it is not."""
+    path = name if "/" in name else shutil.which(name) or ""
+    try:
+        with open(path, "rb") if path and os.path.isfile(path) else io.BytesIO() as file:
+            head = file.read(_MOST_SCRIPT_LINE)
+    except OSError:
+        return ""
+    if head.startswith(b"\x7fELF"):
+        return "the loader that it names does not exist (readelf -l shows which)"
+    # A \r belongs to the name, as for the kernel: that is what is wrong with a file from Windows.
+    first = re.match(rb"#![ \t]*([^ \t\n\0]+)", head)
+    interpreter = os.fsdecode(first.group(1)) if first else ""
+    if not interpreter or os.path.exists(interpreter):
+        return ""
+    return f"its first line asks for {interpreter}, which does not exist"
 
 
 def _hint(name: str) -> str:

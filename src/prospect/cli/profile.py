@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.record import record_into
-from prospect.cli.terminal import refuse_binary
+from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import UsageError
-from prospect.outputs import RecordingFile, ReportFile, are_same_file
+from prospect.files.outputs import RecordingFile, ReportFile, are_same_file
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Profile `command`, write the report, and return the command's exit status.
+    """Profile `command`, write the report, and return the exit status.
 
     Raises:
         ProspectError: before the command starts, where that can be known; else for the report.
@@ -30,11 +30,29 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
         file = RecordingFile(settings.save)
         try:
             result = record_into(file, settings, command, command_line)
+            if result.cut:
+                say(result.cut)
             from prospect.cli import report
 
-            report.write(f"/proc/self/fd/{file.descriptor}", settings, target, result.limits)
+            try:
+                # What is said already is not said again where the recording has no room for it.
+                limits = tuple(limit for limit in result.limits if limit != result.cut)
+                report.write(f"/proc/self/fd/{file.descriptor}", settings, target, limits)
+            except Exception as error:
+                if not isinstance(error.__cause__, BrokenPipeError):
+                    _keep(file)
+                raise
         finally:
             file.close()
     finally:
         target.close()
-    return result.exit_status
+    return result.status
+
+
+def _keep(file: RecordingFile) -> None:
+    """Keep what cannot be had again, as there is no report on it, and say where."""
+    path = file.keep()
+    if path:
+        say(f"the recording is kept: prospect report {path}")
+    else:
+        say("the recording could not be kept: set TMPDIR to a directory with room for it")

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.cli.terminal import say
 from prospect.errors import CommandError, ProspectError, UsageError
-from prospect.outputs import RecordingFile
-from prospect.recording import record
-from prospect.recording_events import RecordOptions
+from prospect.files.outputs import RecordingFile
+from prospect.recording.events import RecordOptions
+from prospect.recording.run import record
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
-    from prospect.recording import RecordingResult
+    from prospect.recording.run import RecordingResult
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Record `command`, say what could not be recorded, and return the command's exit status.
+    """Record `command`, say what could not be recorded, and return the exit status.
 
     Raises:
         ProspectError: there is no command, or it cannot be recorded.
@@ -31,7 +31,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
         file.close()
     for limit in result.limits:
         say(limit)
-    return result.exit_status
+    return result.status
 
 
 def record_into(
@@ -56,9 +56,10 @@ def record_into(
         count_budget_percent=settings.count_budget_percent,
         command_line=command_line,
         use_cache=settings.use_cache,
+        max_bytes=settings.max_bytes,
     )
     try:
-        return record(options, file.descriptor)
+        return record(options, file.descriptor, say)
     except ProspectError as error:
         file.withdraw()
         if isinstance(error, CommandError):

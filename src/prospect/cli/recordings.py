@@ -7,7 +7,7 @@ from itertools import islice
 
 from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.errors import RecordingError, UsageError
-from prospect.outputs import are_same_file
+from prospect.files.outputs import are_same_file
 
 STDIN = "-"
 _SUFFIXES = (".data", ".archive")

@@ -12,10 +12,10 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.terminal import refuse_binary, say
 from prospect.cli.values import STACK_FORMATS
-from prospect.outputs import ReportFile
+from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
-    from prospect.assembly.code import CodeChoice
+    from prospect.assembly.code.code import CodeChoice
     from prospect.cli.settings import Settings
 
 
@@ -48,7 +48,7 @@ def write(
     get_ready()
     from dataclasses import replace
 
-    from prospect import api
+    from prospect.api import profile as api
     from prospect.render.registry import make_renderer
 
     # Who asks for stacks wants to see them.
@@ -74,7 +74,7 @@ def write(
             code=_code_choice(settings),
         )
         profile = api.read(recording, choices)
-        put(target, lambda out: renderer.render(profile, out), progress)
+        put(target, lambda out: renderer.render(profile, out), progress, settings.format)
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
@@ -86,8 +86,8 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
         return None
     from dataclasses import replace
 
-    from prospect.assembly.code import code_of_report
-    from prospect.profile.disassembly import DisassemblyChoice
+    from prospect.assembly.code.code import code_of_report
+    from prospect.figures.annotate.disassembly import DisassemblyChoice
 
     choice = DisassemblyChoice(
         settings.detail,  # type: ignore[arg-type]  # checked by the options' table

@@ -25,6 +25,7 @@ class Settings(NamedTuple):
     kernel_image: str = ""
     program: str = ""
     save: str = ""
+    max_bytes: int | None = None
     count_syscalls: bool = False
     call_graph: str = ""
     off_cpu: bool = False

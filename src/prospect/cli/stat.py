@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.terminal import show
-from prospect.counting import CountOptions, count_events
+from prospect.cli.terminal import fit_for, show
 from prospect.errors import CommandError
-from prospect.outputs import ReportFile
+from prospect.files.outputs import ReportFile
+from prospect.recording.stat import CountOptions, count_events
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
     from prospect.profile.event_counts import CountedEvent, CountInterval, EventCounts
+
+_STDOUT = 1
 
 
 def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) -> int:
@@ -43,7 +45,9 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
             from prospect.cli.not_found import explained
 
             raise explained(error, command) from None
-        target.put(lambda out: out.write(_rest(found, settings.format, is_live=is_live)))
+        report = _rest(found, settings.format, is_live=is_live)
+        shown = fit_for(target.descriptor, report, settings.format)
+        target.put(lambda out: out.write(shown))
     finally:
         target.close()
     return found.exit_status
@@ -62,7 +66,10 @@ class _Live:
         Raises:
             RenderError: standard output takes no more.
         """
-        show(_heading(self._form) * (not self._has_heading) + _lines(self._form, events, interval))
+        text = _heading(self._form) * (not self._has_heading)
+        text += _lines(self._form, events, interval)
+        lines = text.encode(errors="backslashreplace")
+        show(fit_for(_STDOUT, lines, self._form).decode())
         self._has_heading = True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from prospect.cli.values import BINARY_FORMATS
+from prospect.cli.values import BINARY_FORMATS, JSON_FORMATS
 from prospect.errors import RenderError, UsageError
 
 _STDOUT = 1
@@ -37,6 +37,15 @@ def refuse_binary(name: str, descriptor: int) -> None:
     """
     if name in BINARY_FORMATS and os.isatty(descriptor):
         raise UsageError(f"--format {name} is no text for a terminal: name a file with -f")
+
+
+def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
+    """Return a report in the format `form`, made safe where a terminal is to show it."""
+    if not os.isatty(descriptor):
+        return report
+    from prospect.render.escape import for_terminal
+
+    return for_terminal(report, is_json=form in JSON_FORMATS)
 
 
 def say(message: str) -> None:

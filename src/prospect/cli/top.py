@@ -6,6 +6,8 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _STANDARD_FILES = (0, 1, 2)
 # Without copies of stacks, which would cost more than all the rest.
 _CALL_GRAPH = "fp"
+_SWITCH_S = 0.001
 _SIGNALLED = 128  # as a shell reports a signal
 
 
@@ -49,16 +52,22 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         # What is imported by now stays until the end: nothing of it has to be looked through.
         gc.freeze()
         gc.enable()
+        # Keys get the interpreter sooner from threads that compute.
+        sys.setswitchinterval(_SWITCH_S)
         app = TopApp(session, use_cache=settings.use_cache)
         app.run()
+        status = _SIGNALLED + app.ended_by if app.ended_by else app.return_code or 0
+        if app.is_working():
+            # The terminal is as it was. The kernel takes back all else, and nobody waits for it.
+            os._exit(status)
     if app.failure:
         raise app.failure
-    return _SIGNALLED + app.ended_by if app.ended_by else app.return_code or 0
+    return status
 
 
 def _session(settings: Settings, command_line: tuple[str, ...]) -> LiveSession:
     from prospect.live.session import LiveSession
-    from prospect.recording_events import RecordOptions
+    from prospect.recording.events import RecordOptions
 
     options = RecordOptions(
         command=(),

@@ -25,6 +25,8 @@ FORMATS = (
     "otlp",
 )
 BINARY_FORMATS = ("gmon", "pprof", "otlp")
+# One JSON document each.
+JSON_FORMATS = ("json", "speedscope", "firefox", "chrome")
 # Of call stacks; the others are of the report's figures.
 STACK_FORMATS = FORMATS[5:]
 
@@ -76,6 +78,20 @@ def seconds(text: str) -> float:
     if not 0.0 <= number < float("inf"):
         raise UsageError("give a number of seconds, 0 or more")
     return number
+
+
+def size(text: str) -> int:
+    """Read a size of a recording, in bytes; K, M, G and T are powers of 1024."""
+    from prospect.files.budget import size_in_bytes
+    from prospect.recording.events import LEAST_MAX_BYTES
+
+    try:
+        found = size_in_bytes(text)
+    except ValueError:
+        found = 0
+    if found < LEAST_MAX_BYTES:
+        raise UsageError("give a size of at least 1M, such as 500M or 4G")
+    return found
 
 
 def report_format(text: str) -> str:
@@ -169,7 +185,7 @@ def port(text: str) -> int:
 
 def call_graph(text: str) -> str:
     """Read how callers are recorded."""
-    from prospect.capture.call_graph import parse_call_graph
+    from prospect.capture.events.call_graph import parse_call_graph
 
     if not text:
         raise UsageError("give a mode, such as dwarf")
@@ -179,7 +195,7 @@ def call_graph(text: str) -> str:
 
 def count_calls(text: str) -> str:
     """Read whose calls are counted."""
-    from prospect.capture.call_patterns import parse_call_patterns
+    from prospect.capture.counting.call_patterns import parse_call_patterns
 
     parse_call_patterns(text)
     return text
@@ -187,7 +203,7 @@ def count_calls(text: str) -> str:
 
 def work(text: str) -> str:
     """Read units of work."""
-    from prospect.estimate.work import parse_work
+    from prospect.estimate.compare.work import parse_work
 
     parse_work(text)
     return text
@@ -195,7 +211,7 @@ def work(text: str) -> str:
 
 def condition(text: str) -> str:
     """Read a condition of `prospect diff`."""
-    from prospect.estimate.condition import parse_condition
+    from prospect.estimate.compare.condition import parse_condition
 
     if parse_condition(text) is None:
         raise UsageError("give a condition such as 'slower by 3% at 95%'")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
-    from prospect.assembly.later_code import LaterCode
+    from prospect.assembly.code.later_code import LaterCode
     from prospect.cli.settings import Settings
     from prospect.web.recording import ServedRecording
     from prospect.web.server import LoopbackServer
@@ -52,8 +52,8 @@ def _prepared(recording: str, settings: Settings) -> ServedRecording:
     get_ready()
     from dataclasses import replace
 
-    from prospect import api
-    from prospect.assembly.code import code_of_report
+    from prospect.api import profile as api
+    from prospect.assembly.code.code import code_of_report
     from prospect.render.html import HtmlRenderer
     from prospect.web.recording import CodeFinder, serve_profile
 

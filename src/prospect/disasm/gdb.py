@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from prospect.disasm.code_image import Piece
     from prospect.disasm.gdb_text import Row
-    from prospect.disasm.instructions import Syntax
+    from prospect.disasm.syntax import Syntax
 
 MOST_PROCESSES = 8
 ANSWER_S = 20.0

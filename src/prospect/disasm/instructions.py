@@ -8,7 +8,7 @@ imported with the first code that needs it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Syntax = Literal["att", "intel"]
-SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
-Disassembler = Literal["library", "gdb"]
-DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
+    from prospect.disasm.syntax import Syntax
 
 _X86_BITS = {layout.EM_386: 32, layout.EM_X86_64: 64}
 

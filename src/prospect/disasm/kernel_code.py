@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 from prospect.disasm.code_bytes import code_at
 from prospect.disasm.kcore import PATH, KernelCore
-from prospect.symbols.image_files import open_image
-from prospect.symbols.kernel import load_kernel
-from prospect.symbols.kernel_listings import address_of
-from prospect.symbols.objects import Missing
-from prospect.symbols.running_kernel import (
+from prospect.symbols.images.image_files import open_image
+from prospect.symbols.kernel.kernel import load_kernel
+from prospect.symbols.kernel.kernel_listings import address_of
+from prospect.symbols.kernel.running_kernel import (
     RUNNING_MACHINE,
     is_running_kernel,
     read_running_kernel,
 )
+from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
     from prospect.symbols.cache import SymbolCache
-    from prospect.symbols.image_files import FoundImage
+    from prospect.symbols.images.image_files import FoundImage
+    from prospect.symbols.kernel.running_kernel import KernelPlaces
     from prospect.symbols.options import SymbolOptions
-    from prospect.symbols.running_kernel import KernelPlaces
 
 NOT_RUNNING = "the recorded kernel is not the running one: give its vmlinux with -L"
 MOVED = "the machine was started again since, and its kernel stands elsewhere: give vmlinux with -L"

@@ -22,7 +22,7 @@ from prospect.profile.source import (
 )
 
 if TYPE_CHECKING:
-    from prospect.disasm.instructions import Syntax
+    from prospect.disasm.syntax import Syntax
 
 _FLOW = {
     FlowControl.NEXT: FLOW_NEXT,

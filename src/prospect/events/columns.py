@@ -32,7 +32,7 @@ class UserStates:
         sample: i64[k] row of `Samples`, ascending.
         abi: u8[k] PERF_SAMPLE_REGS_ABI_32 or _64.
         registers: u64[k, r] by `register_numbers`; 0 for what the sample's event does not record.
-        stack_block: i32[k] row of `blocks`.
+        stack_block: i32[k] row of `blocks`, -1 for samples of events that copy no stacks.
         stack_begin: i64[k] byte of the block where the copy begins; it was at the stack pointer.
         stack_bytes: i32[k] how much was copied; 0 where the stack could not be read.
         register_numbers: the kernel's numbers of the registers, ascending
@@ -117,7 +117,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Mmaps:
-    """PERF_RECORD_MMAP and MMAP2, executable mappings only (data mappings are dropped).
+    """PERF_RECORD_MMAP and MMAP2, without those of data, which may be written and not executed.
 
     `build_id` holds rows of `Events.build_ids`, -1 where the record has none; `inode`, `major`
     and `minor` are 0 where the record carries a build id instead.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from prospect.abi.block import EventDescription, RecordBlock
     from prospect.events.schema import Schema
+    from prospect.events.side import Records
 
 
 def decode(
@@ -64,7 +65,8 @@ def decode(
             sentences.append(_sentence(block, fault))
         elif len(block.data) % 8:
             sentences.append(_sentence(block, Fault(len(words), len(block.data) % 8)))
-    tables = side_tables(side.finish())
+    records = side.finish()
+    tables = side_tables(records, _asks_for_build_ids(records, events, schema))
     sentences.extend(samples.damage())
     if side.short:
         sentences.append(f"records left out, shorter than their type's fields: {side.short}")
@@ -83,6 +85,21 @@ def decode(
         damage=tuple(sentences),
         switches=tables.switches,
     )
+
+
+def _asks_for_build_ids(
+    records: Records, events: Sequence[EventDescription], schema: Schema
+) -> NDArray[np.bool_]:
+    """Return bool[n]: whether the event that each record belongs to has ``attr.build_id``.
+
+    Records that perf synthesised, with an id of 0, belong to all.
+    """
+    asks = np.array([event.attr.flags & abi.FLAG_BUILD_ID != 0 for event in events])
+    if schema.ids is None or asks.all() or not asks.any():
+        return np.full(len(records.id), asks.any())
+    rows, _ = schema.ids.events_of(records.id)
+    asked: NDArray[np.bool_] = asks.take(rows) | (records.id == 0) | (rows < 0)
+    return asked
 
 
 def _of_recording(told: Callable[[int], None], bytes_before: int) -> Callable[[int], None]:

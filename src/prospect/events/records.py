@@ -161,14 +161,15 @@ def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
     while position < stop:
         header = view[position]
         size = header >> 48
-        # Samples with copies of stacks are mostly of one size: then all headers are seen at once.
+        # Samples with copies of stacks are mostly of one size, and so are throttles in a row: then
+        # all headers are seen at once, each once.
         alike = alike + 1 if header == before else 0
         before = header
         if alike == _ALIKE_BEFORE_RUN and size >= _HEADER_BYTES and not size & 7:
             alike = 0
             run = _same_headers(words, position, min(stop, total - (size >> 3) + 1))
-            if header & _TYPE_MASK == abi.PERF_RECORD_SAMPLE and len(run):
-                samples += run
+            if len(run):
+                (samples if header & _TYPE_MASK == abi.PERF_RECORD_SAMPLE else others).extend(run)
                 position = run.stop
                 continue
         following = position + (size >> 3)

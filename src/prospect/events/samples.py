@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.buffers import Column, segments
+from prospect.columns.buffers import Column, segments
 from prospect.events.chains import find_chains
 from prospect.events.columns import Samples
+from prospect.events.group_reads import GroupReads, GroupSamples
 from prospect.events.records import LARGEST_RECORD_WORDS
 from prospect.events.schema import at_rows
 from prospect.events.user_states import Mark, UserStateColumns
@@ -45,6 +46,7 @@ class _Done(NamedTuple):
     unknown: int = 0
     cut_chains: int = 0
     states: Mark = Mark()
+    groups: tuple[int, int] = (0, 0)
 
 
 class _Chosen(NamedTuple):
@@ -102,6 +104,7 @@ class SampleColumns:
         self._ids = ids if ids and (ids.several_events or ids.several_clocks) else None
         self._has_chains = not isinstance(schema.has_chain, int) or schema.has_chain == 1
         self._states = UserStateColumns(schema.trailing)
+        self._groups = GroupReads(schema.groups)
 
     def begin_block(self, cpu: int) -> None:
         """Say which CPU the next samples are from where they do not say it (-1 unknown)."""
@@ -148,6 +151,7 @@ class SampleColumns:
         """Forget what was appended since the batch began."""
         self._done = self._sure
         self._states.rewind(self._sure.states)
+        self._groups.rewind(self._sure.groups)
 
     def append(self, words: Words, positions: Positions) -> None:
         """Take the samples whose headers stand at `positions`, ascending and not overlapping.
@@ -174,10 +178,16 @@ class SampleColumns:
             self._clock.put(begin, chosen.clock)
         if self._has_chains or self._states.is_wanted:
             self._put_chains(words, chosen)
+        if self._groups.is_wanted and chosen.rows is not None:
+            task = self._field(words, chosen, "tid", NO_TASK)
+            at = _as_array(chosen.positions)
+            met = GroupSamples(at, at + chosen.size_words, chosen.rows, task)
+            self._groups.append(words, met, begin)
+            self._done = self._done._replace(groups=self._groups.mark)
         self._done = self._done._replace(samples=begin + count)
 
     def finish(self) -> Samples:
-        """Return all samples as they stand."""
+        """Return all samples as they stand, and those of the other members of their groups."""
         count, chain_words = self._done.samples, self._done.chain_words
         chain_start = chain = None
         if chain_words:
@@ -186,7 +196,7 @@ class SampleColumns:
             chain_start = self._chain_begin.finish(count + 1)
             chain = self._chain.finish(chain_words)
         user, calls = self._states.finish()
-        return Samples(
+        samples = Samples(
             ip=self._ip.finish(count),
             task=self._task.finish(count),
             time_ns=self._time.finish(count),
@@ -200,6 +210,7 @@ class SampleColumns:
             user=user,
             calls=calls,
         )
+        return self._groups.add_members(samples, self._ids) if self._ids else samples
 
     def damage(self) -> list[str]:
         """Return a sentence for each kind of sample that could not be read whole."""
@@ -208,6 +219,7 @@ class SampleColumns:
             ("samples left out, with an id that no event has", self._done.unknown),
             ("call chains left out, longer than their record", self._done.cut_chains),
             ("user states left out, longer than their record", self._states.damaged),
+            ("values of groups left out, longer than their record", self._groups.damaged),
         )
         return [f"{what}: {number}" for what, number in told if number]
 

@@ -17,6 +17,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.abi.layout import SampleLayout, layout_of
 from prospect.errors import RecordingError
+from prospect.events.group_layout import GroupLayout, group_layout
 from prospect.events.trailing import Trailing, trailing_of
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class Schema:
         ids: None where the recording declares no ids.
         period: u64[events], for samples that do not carry theirs.
         trailing: what stands behind the call chains, a row an event; one where all agree.
+        groups: where samples have the values of their event's group, a row an event.
     """
 
     sample: dict[str, PerEvent]
@@ -159,6 +161,7 @@ class Schema:
     ids: IdTable | None
     period: NDArray[np.uint64]
     trailing: tuple[Trailing, ...] = (Trailing(),)
+    groups: tuple[GroupLayout | None, ...] = ()
 
     @property
     def is_uniform(self) -> bool:
@@ -215,6 +218,10 @@ def schema_of(
         ids=IdTable.build(events, clock_of_id),
         period=np.array([1 if _is_rate(attr) else attr.sample_period for attr in attrs], np.uint64),
         trailing=trailing if len(set(trailing)) > 1 else trailing[:1],
+        groups=tuple(
+            group_layout(attr, layout.fixed_words)
+            for attr, layout in zip(attrs, layouts, strict=True)
+        ),
     )
     if not schema.is_uniform and not (schema.id_word and schema.ids):
         raise RecordingError(

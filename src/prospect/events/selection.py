@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.events.buffers import segments
-from prospect.table_rows import taken
+from prospect.columns.buffers import segments
+from prospect.columns.table_rows import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.columns import CallBranches, Samples, UserStates
 
+    Rows = NDArray[np.int64]
+
 
 def kept_samples(samples: Samples, is_kept: NDArray[np.bool_]) -> Samples:
     """Return the samples that are marked, bool[n], in the same order."""
-    if is_kept.all():
-        return samples
-    rows = np.flatnonzero(is_kept)
+    return samples if is_kept.all() else chosen_samples(samples, np.flatnonzero(is_kept))
+
+
+def chosen_samples(samples: Samples, rows: Rows) -> Samples:
+    """Return the samples of these rows i64[m], ascending; a row may be there several times."""
     chain_start, chain = samples.chain_start, samples.chain
     if chain_start is not None and chain is not None:
         length = np.diff(chain_start).take(rows)
@@ -31,36 +35,47 @@ def kept_samples(samples: Samples, is_kept: NDArray[np.bool_]) -> Samples:
         taken(columns, rows),
         chain_start=chain_start,
         chain=chain,
-        user=samples.user and _kept_states(samples.user, is_kept),
-        calls=samples.calls and _kept_calls(samples.calls, is_kept),
+        user=samples.user and _chosen_states(samples.user, rows),
+        calls=samples.calls and _chosen_calls(samples.calls, rows),
     )
 
 
-def _kept_states(states: UserStates, is_kept: NDArray[np.bool_]) -> UserStates:
-    rows = np.flatnonzero(is_kept.take(states.sample))
+def _chosen_states(states: UserStates, rows: Rows) -> UserStates:
+    sample, row = _of_samples(states.sample, rows)
     return replace(
         states,
-        sample=_new_row(is_kept).take(states.sample.take(rows)),
-        abi=states.abi.take(rows),
-        registers=states.registers.take(rows, axis=0),
-        stack_block=states.stack_block.take(rows),
-        stack_begin=states.stack_begin.take(rows),
-        stack_bytes=states.stack_bytes.take(rows),
+        sample=sample,
+        abi=states.abi.take(row),
+        registers=states.registers.take(row, axis=0),
+        stack_block=states.stack_block.take(row),
+        stack_begin=states.stack_begin.take(row),
+        stack_bytes=states.stack_bytes.take(row),
     )
 
 
-def _kept_calls(calls: CallBranches, is_kept: NDArray[np.bool_]) -> CallBranches:
-    rows = np.flatnonzero(is_kept.take(calls.sample))
-    length = np.diff(calls.start).take(rows)
-    place = segments(calls.start.take(rows), length)
+def _chosen_calls(calls: CallBranches, rows: Rows) -> CallBranches:
+    sample, row = _of_samples(calls.sample, rows)
+    length = np.diff(calls.start).take(row)
+    place = segments(calls.start.take(row), length)
     return replace(
         calls,
-        sample=_new_row(is_kept).take(calls.sample.take(rows)),
+        sample=sample,
         start=np.append(0, np.cumsum(length)),
         source=calls.source.take(place),
         target=calls.target.take(place),
     )
 
 
-def _new_row(is_kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return np.cumsum(is_kept) - 1
+def _of_samples(sample: Rows, rows: Rows) -> tuple[Rows, Rows]:
+    """Return what some chosen samples have of a table of some samples.
+
+    Args:
+        sample: i64[k] the sample of each row of the table, ascending.
+        rows: i64[m] the samples that are chosen.
+
+    Returns:
+        Of each row of the new table, its sample among the chosen ones and its row in the old one.
+    """
+    place = np.minimum(np.searchsorted(sample, rows), max(len(sample) - 1, 0))
+    found = np.flatnonzero(sample.take(place) == rows) if len(sample) else np.empty(0, np.int64)
+    return found, place.take(found)

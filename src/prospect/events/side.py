@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.buffers import segments
+from prospect.columns.buffers import segments
 from prospect.events.schema import at_rows
 
 if TYPE_CHECKING:
@@ -58,7 +58,10 @@ _TIME_WORDS = {
 _COMMON_TYPES = 128
 _TABLE_SIZE = 1 + max(_BODY_WORDS)
 _MMAP2_PROT_WORD = 8
+_PROT_WRITE = np.uint64(2)
 _PROT_EXEC = np.uint64(4)
+# `flags` stand in the other half of the word.
+_PROT_MASK = np.uint64((1 << 32) - 1)
 
 
 def _by_type(values: dict[int, int]) -> Rows:
@@ -212,21 +215,28 @@ def _describe(words: Words, size: Rows, schema: Schema) -> Records:
 def _is_data_mapping(
     words: Words, start: Rows, type_: Rows, misc: NDArray[np.uint16]
 ) -> NDArray[np.bool_]:
-    """Tell mappings that hold no code: by the misc bit, and by `prot` where it is known.
+    """Tell mappings that no frame is in: by `prot` where it is known, else by the misc bit.
 
-    perf synthesises the kernel's and its modules' MMAP2 with a `prot` of 0.
+    What is only read stays: interpreters run Android's dex and vdex files from there, and
+    simpleperf gives the code of its JIT a `prot` of its own (0x4000). What may be written is heaps
+    and stacks, and words that point there are no frames. perf synthesises the kernel's and its
+    modules' MMAP2 with a `prot` of 0.
 
     Source: ``perf_event_mmap_event`` (``kernel/events/core.c``, 6.18),
-    ``perf_event__synthesize_modules_maps_cb`` (``tools/perf/util/synthetic-events.c``, 6.18).
+    ``perf_event__synthesize_modules_maps_cb`` (``tools/perf/util/synthetic-events.c``, 6.18),
+    ``system/extras/simpleperf/JITDebugReader.cpp`` of Android.
     """
     is_mmap2 = type_ == abi.PERF_RECORD_MMAP2
     is_mapping = is_mmap2 | (type_ == abi.PERF_RECORD_MMAP)
     mode = misc & abi.PERF_RECORD_MISC_CPUMODE_MASK
     is_kernel = np.isin(mode, (abi.PERF_RECORD_MISC_KERNEL, abi.PERF_RECORD_MISC_GUEST_KERNEL))
     prot = words.take(np.where(is_mmap2, start + _MMAP2_PROT_WORD, start))
-    without_exec = is_mmap2 & ~is_kernel & ((prot & _PROT_EXEC) == 0)
+    prot = prot & _PROT_MASK
+    may_hold_frames = ((prot & _PROT_EXEC) != 0) | ((prot != 0) & ((prot & _PROT_WRITE) == 0))
     is_data = (misc & abi.PERF_RECORD_MISC_MMAP_DATA) != 0
-    dropped: NDArray[np.bool_] = without_exec | (is_mapping & is_data)
+    dropped: NDArray[np.bool_] = np.where(
+        is_mmap2, ~is_kernel & ~may_hold_frames, is_mapping & is_data
+    )
     return dropped
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.buffers import segments
+from prospect.columns.buffers import segments
 from prospect.events.columns import (
     TASK_COMM,
     TASK_EXEC,
@@ -42,6 +42,9 @@ _LOSSES = (
 _MMAP2_PROT_WORD = 8
 _PROT_EXEC = 4
 _BUILD_ID_WORD = 5
+# The minor number is the high half of that word, and has 20 bits (``include/linux/kdev_t.h``).
+_MINOR_END_BIT = np.uint64(32 + 20)
+_INODE_BITS = np.uint64(48)
 _MASK_LOW = np.uint64((1 << 32) - 1)
 _MASK_BYTE = np.uint64(0xFF)
 
@@ -58,12 +61,18 @@ class SideTables(NamedTuple):
     build_ids: list[bytes]
 
 
-def side_tables(records: Records) -> SideTables:
-    """Decode the side records of a recording."""
+def side_tables(records: Records, asks_for_build_ids: NDArray[np.bool_]) -> SideTables:
+    """Decode the side records of a recording.
+
+    Args:
+        records: all of them.
+        asks_for_build_ids: bool[n], whether the event that wrote each has ``attr.build_id``.
+    """
     name, names = _names(records)
-    build_id, build_ids = _build_ids(records)
+    has_build_id = _has_build_id(records, asks_for_build_ids)
+    build_id, build_ids = _build_ids(records, has_build_id)
     return SideTables(
-        _mmaps(records, name, build_id),
+        _mmaps(records, name, build_id, has_build_id),
         _tasks(records, name),
         _losses(records),
         _kernel_symbols(records, name),
@@ -107,11 +116,12 @@ def _names(records: Records) -> tuple[NDArray[np.int32], list[bytes]]:
     return name, names
 
 
-def _build_ids(records: Records) -> tuple[NDArray[np.int32], list[bytes]]:
+def _build_ids(
+    records: Records, has_build_id: NDArray[np.bool_]
+) -> tuple[NDArray[np.int32], list[bytes]]:
     """Return the row of each record's build id (-1 without) and the build ids."""
-    rows = records.of(abi.PERF_RECORD_MMAP2)
-    is_filled = (records.word(rows, _BUILD_ID_WORD) & _MASK_BYTE) != 0
-    rows = rows[is_filled & _has_build_id(records, rows)]
+    rows = has_build_id.nonzero()[0]
+    rows = rows[(records.word(rows, _BUILD_ID_WORD) & _MASK_BYTE) != 0]
     begin = records.start.take(rows) + _BUILD_ID_WORD
     build_id = np.full(len(records.type), -1, np.int32)
     # build_id_size u8, 3 reserved bytes, build_id u8[20]
@@ -121,15 +131,50 @@ def _build_ids(records: Records) -> tuple[NDArray[np.int32], list[bytes]]:
     return build_id, build_ids
 
 
-def _has_build_id(records: Records, rows: Rows) -> NDArray[np.bool_]:
-    has: NDArray[np.bool_] = (records.misc.take(rows) & abi.PERF_RECORD_MISC_MMAP_BUILD_ID) != 0
+def _has_build_id(records: Records, asks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which records are MMAP2 with a build id in the place of device and inode.
+
+    The misc bit alone does not say so. The kernel sets it in a header that all events share, and
+    does not clear it for the next event: one with ``attr.build_id`` 0 gets the bit with its device
+    and inode whenever somebody else records build ids. The attr does not always say so either:
+    ``perf inject`` writes build ids into records of events that did not ask for any. So where the
+    attr does not ask, the content decides.
+
+    Source: ``perf_event_mmap_output`` (``kernel/events/core.c``, 6.18).
+    """
+    is_marked = (records.misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID) != 0
+    has: NDArray[np.bool_] = is_marked & (records.type == abi.PERF_RECORD_MMAP2)
+    doubtful = (has & ~asks).nonzero()[0]
+    has[doubtful] = _reads_as_build_id(records, doubtful)
     return has
 
 
-def _mmaps(records: Records, name: NDArray[np.int32], build_id: NDArray[np.int32]) -> Mmaps:
+def _reads_as_build_id(records: Records, rows: Rows) -> NDArray[np.bool_]:
+    """Tell which of these MMAP2 records hold a build id that can be no device and inode.
+
+    A build id is preceded by its size, 1 to 20, as a 32-bit number, and filled up with zeros. The
+    kernel's device numbers have 20 bits of minor, and no file system that has a major number
+    counts inodes to 2**48.
+    """
+    words = [records.word(rows, _BUILD_ID_WORD + word) for word in range(3)]
+    raw = np.stack(words, axis=1).astype("<u8").view(np.uint8).reshape(len(rows), 24)
+    size = (words[0] & _MASK_LOW).view(np.int64)
+    is_padding = np.arange(20) >= size[:, np.newaxis]
+    is_sized = (size >= 1) & (size <= 20) & ~(raw[:, 4:].astype(np.bool_) & is_padding).any(axis=1)
+    is_device = (words[0] >> _MINOR_END_BIT == 0) & (words[1] >> _INODE_BITS == 0)
+    found: NDArray[np.bool_] = is_sized & ~is_device
+    return found
+
+
+def _mmaps(
+    records: Records,
+    name: NDArray[np.int32],
+    build_id: NDArray[np.int32],
+    has_build_id: NDArray[np.bool_],
+) -> Mmaps:
     rows = records.of(abi.PERF_RECORD_MMAP, abi.PERF_RECORD_MMAP2)
     is_mmap2 = records.type.take(rows) == abi.PERF_RECORD_MMAP2
-    has_inode = is_mmap2 & ~_has_build_id(records, rows)
+    has_inode = is_mmap2 & ~has_build_id.take(rows)
     mmap2 = rows[is_mmap2]
     with_inode = rows[has_inode]
     prot = np.full(len(rows), _PROT_EXEC, np.uint32)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.events.buffers import segments
+from prospect.columns.buffers import segments
 from prospect.events.columns import CallBranches, UserStates
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class UserStateColumns:
                 place.sample.take(kept),
                 state.abi.take(kept).astype(np.uint8),
                 self._registers(words, state.registers_at.take(kept), trailing),
-                np.full(len(kept), self._block_of(words), np.int32),
+                np.full(len(kept), self._block_of(words) if trailing.has_stack else -1, np.int32),
                 _WORD_BYTES * state.stack_at.take(kept),
                 state.stack_bytes.take(kept).astype(np.int32),
             )

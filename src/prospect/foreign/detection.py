@@ -6,18 +6,21 @@ import re
 from typing import Literal
 
 from prospect.foreign.gmon import is_gmon
+from prospect.foreign.perf_script import is_perf_script
 from prospect.foreign.protobuf import begins_as_message
+from prospect.foreign.unread import unread_format
 
-Kind = Literal["", "folded", "gmon", "pprof"]
+Kind = Literal["", "folded", "gmon", "perf script", "pprof"]
 
 HEAD_BYTES = 1 << 16
 _PERF_MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP")
 _GZIP_MAGIC = b"\x1f\x8b"
-_FOLDED_LINE = re.compile(rb"[^\n]*[^\s][ \t]+[0-9]+[ \t]*\r?(?:\n|$)")
+_FOLDED_LINE = re.compile(rb"\S.*[ \t]+[0-9]+(?:\.[0-9]*)?")
+_FOLDED_LINES = 1 << 10
 _LAST_PPROF_FIELD = 15  # doc_url
 
 
-def foreign_kind(head: bytes) -> Kind:
+def foreign_kind(head: bytes) -> Kind:  # noqa: PLR0911 - a return for each kind
     """Return which reader a file is for, "" for that of recordings.
 
     Args:
@@ -29,6 +32,23 @@ def foreign_kind(head: bytes) -> Kind:
         return "gmon"
     if head.startswith(_GZIP_MAGIC):
         return "pprof"
-    if b"\0" not in head and _FOLDED_LINE.match(head.lstrip()):
-        return "folded"
+    if unread_format(head):
+        return ""
+    if b"\0" not in head:
+        if is_perf_script(head):
+            return "perf script"
+        if _is_folded(head):
+            return "folded"
     return "pprof" if begins_as_message(head, _LAST_PPROF_FIELD) else ""
+
+
+def _is_folded(head: bytes) -> bool:
+    """Tell whether most lines are folded stacks; comments and a few odd ones may stand between."""
+    if head.startswith(b"#!"):
+        return False
+    lines = head.split(b"\n", _FOLDED_LINES)
+    if len(lines) > 1:
+        lines.pop()  # what the head ends with may be cut off
+    said = [line for line in map(bytes.strip, lines) if line and not line.startswith(b"#")]
+    folded = sum(_FOLDED_LINE.fullmatch(line) is not None for line in said)
+    return 2 * folded > len(said)

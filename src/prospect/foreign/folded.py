@@ -1,31 +1,38 @@
 """Folded stacks → a Profile.
 
 Comes in: lines as ``thread;outermost;...;innermost COUNT``, which stackcollapse-*.pl of FlameGraph
-and others write. The first frame is taken for the thread's name, as stackcollapse-perf.pl puts it.
-``_[k]`` marks the kernel's frames and ``_[j]`` JIT code; ``_[i]``, of inlined functions, stays with
-the name. A frame in brackets is an object without a name.
+and others write; counts may have fractions, and lines that begin with ``# `` are comments. The
+first frame is taken for the thread's name, as stackcollapse-perf.pl puts it. ``_[k]`` marks the
+kernel's frames and ``_[j]`` JIT code; ``_[i]``, of inlined functions, stays with the name. A frame
+in brackets is an object without a name.
 """
 
 from __future__ import annotations
 
+import re
+from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.errors import RecordingError
+from prospect.figures.stacks.frames import object_label
 from prospect.foreign.stacks import NamedFrames, WeightedStacks, stack_profile
 from prospect.foreign.tables import run_info
-from prospect.profile.frames import object_label
+from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
 from prospect.profile.run_info import EventInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from numpy.typing import NDArray
 
     from prospect.profile.model import Profile
 
 _KERNEL, _JIT = "_[k]", "_[j]"
 _MOST_COUNT = 1 << 53  # the sum of all; shares are computed as floating point
+_COUNT = re.compile(rb"([0-9]{1,18})(?:\.([0-9]*))?")
+_DECIMALS = 6
+_COMMENT = re.compile(rb"#(?:[#!\s]|$)")
 
 
 def folded_profile(origin: str, data: memoryview) -> Profile:
@@ -36,28 +43,38 @@ def folded_profile(origin: str, data: memoryview) -> Profile:
         data: UTF-8; bytes that are none are kept as `os.fsdecode` does.
 
     Raises:
-        RecordingError: a line is none, or there are more samples than can be counted.
+        RecordingError: most lines are none, or there are more samples than can be counted.
     """
-    frames: dict[str, int] = {}
-    comms: dict[str, int] = {}
-    length, location, comm, count = [], [], [], []
-    for words, samples in _lines(data):
-        comm.append(comms.setdefault(words[0], len(comms)))
-        stack = words[1:] or words
-        location += [frames.setdefault(word, len(frames)) for word in stack]
-        length.append(len(stack))
-        count.append(samples)
-    if sum(count) > _MOST_COUNT:
-        raise RecordingError("more samples than can be counted")
-    weights = np.array(count, np.int64)
-    zeros = np.zeros(len(count), np.int64)
-    threads = np.array(comm, np.int64)
-    names = list(comms)
+    frames, comms, stacks = Numbers(), Numbers(), StackColumns()
+    odd = OddLines("folded stack with a count")
+    comm, whole, millionths = array("i"), array("q"), array("i")
+    for number, line in text_lines(data):
+        words = line.rsplit(None, 1)
+        if not words or _COMMENT.match(line):
+            continue
+        count = _COUNT.fullmatch(words[-1])
+        if count is None or len(words) == 1:
+            odd.add(number)
+            continue
+        stack = words[0].strip().split(b";")
+        comm.append(comms[stack[0]])
+        stacks.add([frames[word] for word in stack[1:] or stack])
+        whole.append(int(count[1]))
+        millionths.append(int((count[2] or b"")[:_DECIMALS].ljust(_DECIMALS, b"0")))
+    limits = odd.limits(len(stacks))
+    weights, scale = _weights(np.array(whole, np.int64), np.array(millionths, np.int64))
+    name = "samples"
+    if scale > 1:
+        name = f"samples/{scale}"
+        limits += (f"Counts have fractions: a hit is 1/{scale} of what the file counts.",)
+    start, location = stacks.columns()
+    zeros, threads = np.zeros(len(weights), np.int64), np.array(comm, np.int64)
+    names = comms.texts()
     return stack_profile(
-        _named(list(frames)),
+        _named(frames.texts()),
         WeightedStacks(
-            start=np.append(0, np.cumsum(np.array(length, np.int64))),
-            location=np.array(location, np.int64),
+            start=start,
+            location=location,
             process=threads,
             comm=threads,
             event=zeros,
@@ -65,21 +82,27 @@ def folded_profile(origin: str, data: memoryview) -> Profile:
             count=weights,
             period=weights,
         ),
-        run=run_info(origin, (EventInfo("samples", 0.0, 0.0, 0.0),), 0.0),
+        run=run_info(origin, (EventInfo(name, 0.0, 0.0, 0.0),), 0.0, limits=limits),
         processes=[(name, -1) for name in names],
         comms=names,
     )
 
 
-def _lines(data: memoryview) -> Iterator[tuple[list[str], int]]:
-    """Yield the frames and the count of each line that is not empty."""
-    for number, line in enumerate(bytes(data).split(b"\n"), start=1):
-        stack, _, count = line.strip().rpartition(b" ")
-        if not stack.strip() and not count:
-            continue
-        if not (stack.strip() and count.isdigit()) or len(count) > 18:
-            raise RecordingError(f"line {number} is no folded stack with a count")
-        yield stack.strip().decode("utf-8", "surrogateescape").split(";"), int(count)
+def _weights(
+    whole: NDArray[np.int64], millionths: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], int]:
+    """Return i64[n] whole numbers in the counts' proportions, and how many of them make 1.
+
+    Raises:
+        RecordingError: there are more than can be counted.
+    """
+    total = float(whole.sum(dtype=np.float64))
+    if total > _MOST_COUNT:
+        raise RecordingError("more samples than can be counted")
+    scale = next(10**k for k in range(_DECIMALS + 1) if not (millionths % 10 ** (6 - k)).any())
+    while scale > 1 and (total + len(whole)) * scale > _MOST_COUNT:
+        scale //= 10
+    return whole * scale + millionths // (10**_DECIMALS // scale), scale
 
 
 def _named(words: list[str]) -> NamedFrames:

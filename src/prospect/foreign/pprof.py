@@ -16,8 +16,16 @@ import numpy as np
 from prospect.errors import RecordingError
 from prospect.foreign.pprof_events import read_events
 from prospect.foreign.pprof_locations import read_frames, with_no_place
-from prospect.foreign.protobuf import LENGTH, VARINT, encode_varint, fields, packed, signed
-from prospect.foreign.stacks import WeightedStacks, stack_profile
+from prospect.foreign.protobuf import (
+    LENGTH,
+    VARINT,
+    count_packed,
+    encode_varint,
+    fields,
+    packed,
+    signed,
+)
+from prospect.foreign.stacks import WeightedStacks, check_frames, stack_profile
 from prospect.foreign.tables import run_info
 from prospect.profile.model import CAUSE_NONE, CAUSE_UNCLASSIFIED, CauseTable
 
@@ -30,7 +38,11 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 _GZIP_MAGIC = b"\x1f\x8b"
+# What a compressed file may unpack to. Real ones unpack to some ten times their size.
 _LARGEST_BYTES = 1 << 30
+_UNPACKED_BYTES = 1 << 24
+_UNPACKED_EACH = 64
+_MOST_MESSAGES = 1 << 23
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
 _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD = 9, 10, 11, 12
@@ -107,12 +119,16 @@ def _unpacked(data: memoryview) -> bytes:
     if bytes(data[:2]) != _GZIP_MAGIC:
         return bytes(data)
     unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    most = min(_UNPACKED_BYTES + _UNPACKED_EACH * len(data), _LARGEST_BYTES)
     try:
-        found = unpacker.decompress(data, _LARGEST_BYTES)
+        found = unpacker.decompress(data, most)
     except zlib.error as error:
         raise RecordingError(f"damaged gzip file: {error}") from error
     if unpacker.unconsumed_tail:
-        raise RecordingError(f"it unpacks to more than {_LARGEST_BYTES >> 20} MiB")
+        raise RecordingError(
+            f"its {len(data)} bytes unpack to more than {most >> 20} MiB, which no profile does; if"
+            " you trust it, unpack it with gunzip first"
+        )
     if not unpacker.eof:
         raise RecordingError("damaged gzip file: it ends too early")
     return found
@@ -120,7 +136,9 @@ def _unpacked(data: memoryview) -> bytes:
 
 def _read_message(data: bytes) -> _Message:
     whole = _Message()
-    for number, kind, value, part in fields(data):
+    for count, (number, kind, value, part) in enumerate(fields(data)):
+        if count >= _MOST_MESSAGES:
+            raise _too_many("parts")
         if kind == LENGTH and number in whole.parts:
             whole.parts[number].append(part)
         elif kind == VARINT:
@@ -145,6 +163,7 @@ class _Samples:
 
 def _read_samples(parts: Sequence[bytes]) -> _Samples:
     locations, values, labels = [], [], []
+    label_count = 0
     for part in parts:
         found: list[list[bytes]] = [[], [], [], []]
         for number, kind, value, inner in fields(part):
@@ -153,6 +172,12 @@ def _read_samples(parts: Sequence[bytes]) -> _Samples:
         locations.append(b"".join(found[1]))
         values.append(b"".join(found[2]))
         labels.append(tuple(found[3]))
+        label_count += len(found[3])
+        if label_count > _MOST_MESSAGES:
+            raise _too_many("labels")
+    check_frames(count_packed(locations))
+    if count_packed(values) > _MOST_MESSAGES:
+        raise _too_many("values")
     location_id, location_start = packed(locations)
     numbers, value_start = packed(values)
     sizes = np.diff(value_start)
@@ -160,6 +185,10 @@ def _read_samples(parts: Sequence[bytes]) -> _Samples:
         raise RecordingError("damaged pprof profile: its samples have different numbers of values")
     table = numbers.view(np.int64).reshape(len(parts), int(sizes[0]))
     return _Samples(location_start, location_id, table, labels)
+
+
+def _too_many(what: str) -> RecordingError:
+    return RecordingError(f"it has more than {_MOST_MESSAGES} {what}: give a part of it")
 
 
 def _rows(ids: NDArray[np.uint64], row_of_id: dict[int, int]) -> NDArray[np.int64]:
@@ -239,6 +268,7 @@ def _weighted(
     """Give each stack a row for every event that it has a weight of."""
     size = np.diff(start).take(events.sample)
     end = np.cumsum(size)
+    check_frames(int(end[-1]) if len(end) else 0)
     frame = np.arange(int(end[-1]) if len(end) else 0)
     frame += np.repeat(start.take(events.sample) - (end - size), size)
     return WeightedStacks(

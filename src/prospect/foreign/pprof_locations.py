@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.errors import RecordingError
+from prospect.figures.stacks.frames import object_label
+from prospect.foreign.object_kinds import NO_OBJECT, object_kind
 from prospect.foreign.protobuf import LENGTH, VARINT, fields, signed
 from prospect.foreign.stacks import NamedFrames
-from prospect.profile.frames import object_label
-from prospect.profile.model import (
-    KIND_ANON,
-    KIND_BPF,
-    KIND_ELF,
-    KIND_JIT,
-    KIND_KERNEL,
-    KIND_MODULE,
-    KIND_UNKNOWN,
-    KIND_VDSO,
-)
 from prospect.profile.source import LineTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_NO_OBJECT = ("[unknown]", KIND_UNKNOWN, "")
-# How perf and Prospect call what is no program or library.
-_KINDS = (
-    (re.compile(r"\[(guest\.)?kernel(\.kallsyms)?\]|(.*/)?vmlinux[^/]*"), KIND_KERNEL),
-    (re.compile(r"\[vdso\]|\[vsyscall\]"), KIND_VDSO),
-    (re.compile(r"\[?bpf(_prog_.*)?\]?"), KIND_BPF),
-    (re.compile(r"\[jit\]|(.*/)?perf-\d+\.map|(.*/)?jitted-.*\.so"), KIND_JIT),
-    (re.compile(r"//anon|\[anon.*\]|\[heap\]|\[stack.*\]"), KIND_ANON),
-    (re.compile(r"\[(unknown|no object|guest|hypervisor)\]"), KIND_UNKNOWN),
-    (re.compile(r"\[[\w-]+\]|.*\.ko(\.\w+)?"), KIND_MODULE),
-)
 _Line = tuple[int, int]  # function's row, source line
 
 
@@ -65,7 +44,7 @@ def read_frames(
     mapping_rows = {}
     for part in mappings:
         of = _numbers(part)
-        path = text(of.get(5, 0)) or _NO_OBJECT[0]
+        path = text(of.get(5, 0)) or NO_OBJECT[0]
         key = (path, object_kind(path), text(of.get(6, 0)))
         mapping_rows[of.get(1, 0)] = objects.setdefault(key, len(objects))
     paths = [path for path, _, _ in objects]
@@ -79,8 +58,8 @@ def read_frames(
         numbers, lines = _read_location(part, known)
         row = mapping_rows.get(numbers.get(2, 0))
         if row is None:
-            row = objects.setdefault(_NO_OBJECT, len(objects))
-            paths += [_NO_OBJECT[0]] * (len(objects) - len(paths))
+            row = objects.setdefault(NO_OBJECT, len(objects))
+            paths += [NO_OBJECT[0]] * (len(objects) - len(paths))
         name, raw_name, _ = known[lines[-1][0]] if lines else ("", "", "")
         if name == f"[{object_label(paths[row])}]":
             name = raw_name = ""
@@ -98,7 +77,7 @@ def with_no_place(
     frames: NamedFrames, lines: LineTable | None
 ) -> tuple[NamedFrames, LineTable | None]:
     """Add a location, the last, for samples without a stack."""
-    objects = [*frames.objects, _NO_OBJECT]
+    objects = [*frames.objects, NO_OBJECT]
     functions = [*frames.functions, ("", "", len(objects) - 1)]
     whole = NamedFrames(
         objects,
@@ -109,11 +88,6 @@ def with_no_place(
     if lines is None:
         return whole, None
     return whole, replace(lines, frame_start=np.append(lines.frame_start, lines.frame_start[-1]))
-
-
-def object_kind(path: str) -> int:
-    """Return KIND_* of an object, by what perf and Prospect call such objects."""
-    return next((kind for form, kind in _KINDS if form.fullmatch(path)), KIND_ELF)
 
 
 def _numbers(part: bytes) -> dict[int, int]:

@@ -22,6 +22,7 @@ LENGTH = 2
 _FIXED32 = 5
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 _LONGEST_VARINT = 10
+_PACKED_AT_ONCE = 1 << 20
 _MASK = 2**64 - 1
 
 
@@ -35,17 +36,20 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
     """
     at, end = 0, len(data)
     while at < end:
-        tag, at = _varint(data, at)
+        # Nearly all tags and lengths have one byte.
+        tag = data[at]
+        tag, at = (tag, at + 1) if tag < 0x80 else _varint(data, at)
         kind = tag & 7
-        if kind == VARINT:
-            value, at = _varint(data, at)
-            yield tag >> 3, kind, value, b""
-        elif kind == LENGTH:
-            size, at = _varint(data, at)
-            if size > end - at:
+        if kind in (VARINT, LENGTH):
+            value = data[at] if at < end else 0x80
+            value, at = (value, at + 1) if value < 0x80 else _varint(data, at)
+            if kind == VARINT:
+                yield tag >> 3, kind, value, b""
+                continue
+            if value > end - at:
                 raise _damaged()
-            yield tag >> 3, kind, 0, data[at : at + size]
-            at += size
+            yield tag >> 3, kind, 0, data[at : at + value]
+            at += value
         elif kind in _FIXED_BYTES:
             size = _FIXED_BYTES[kind]
             if size > end - at:
@@ -93,20 +97,40 @@ def packed(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64
     data = np.frombuffer(b"".join(parts), np.uint8)
     ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
     is_last = data < 0x80
-    last = np.flatnonzero(is_last)
     if len(data) and not is_last[ends[ends > 0] - 1].all():
         raise _damaged()
-    first = np.append(0, last[:-1] + 1)[: len(last)]
+    before = np.append(np.int32(0), np.cumsum(is_last, dtype=np.int32))
+    numbers = np.empty(int(before[-1]), np.uint64)
+    begin = 0
+    while begin < len(data):
+        # The cost of a number is its columns: a part of them at a time.
+        end = min(begin + _PACKED_AT_ONCE, len(data))
+        end -= int(is_last[begin:end][::-1].argmax())
+        numbers[before[begin] : before[end]] = _decoded(data[begin:end], is_last[begin:end])
+        begin = end
+    return numbers, np.append(0, before.take(ends)).astype(np.int64)
+
+
+def count_packed(parts: Sequence[bytes]) -> int:
+    """Return how many packed numbers there are, before any is decoded."""
+    return int(np.count_nonzero(np.frombuffer(b"".join(parts), np.uint8) < 0x80))
+
+
+def _decoded(data: NDArray[np.uint8], is_last: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Decode numbers that follow each other; the last one ends with the data."""
+    last = np.flatnonzero(is_last)
+    if not len(last):
+        raise _damaged()
+    first = np.append(0, last[:-1] + 1)
     size = last - first + 1
-    if size.max(initial=0) > _LONGEST_VARINT:
+    if size.max() > _LONGEST_VARINT:
         raise _damaged()
     numbers = np.zeros(len(last), np.uint64)
-    for nth in range(int(size.max(initial=0))):
+    for nth in range(int(size.max())):
         rows = np.flatnonzero(size > nth)
         bits = data.take(first.take(rows) + nth).astype(np.uint64) & np.uint64(0x7F)
         numbers[rows] |= bits << np.uint64(7 * nth)
-    before = np.append(0, np.cumsum(is_last))
-    return numbers, np.append(0, before.take(ends)).astype(np.int64)
+    return numbers
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

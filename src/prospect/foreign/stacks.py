@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from prospect.profile.source import LineTable
 
 DEEPEST_STACK = 1 << 13
+# Of all stacks together; reading them takes about 50 bytes each.
+MOST_FRAMES = 1 << 24
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 
 
@@ -132,6 +134,18 @@ def stack_profile(  # noqa: PLR0913 - the tables of a profile, all but two by ke
         lines=lines,
         stacks=forest,
     )
+
+
+def check_frames(count: int) -> None:
+    """Refuse more frames than are read.
+
+    Raises:
+        RecordingError: there are more.
+    """
+    if count > MOST_FRAMES:
+        raise RecordingError(
+            f"its stacks have more than {MOST_FRAMES} frames together: give a part of it"
+        )
 
 
 def _objects(frames: NamedFrames) -> ObjectTable:

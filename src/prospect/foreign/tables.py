@@ -31,6 +31,7 @@ def run_info(  # noqa: PLR0913 - what such files say, all but three by keyword
     *,
     command: tuple[str, ...] = (),
     started_at: float = 0.0,
+    cpus: int = 1,
     limits: tuple[str, ...] = (),
 ) -> RunInfo:
     """Return the head of a profile that another tool wrote."""
@@ -45,7 +46,7 @@ def run_info(  # noqa: PLR0913 - what such files say, all but three by keyword
         arch="",
         cpu_description="",
         cpu_mhz=0.0,
-        cpus=1,
+        cpus=cpus,
         started_at=started_at,
         wall_seconds=wall_seconds,
         system_wide=False,

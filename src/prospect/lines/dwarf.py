@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DW_UT_COMPILE, DW_UT_SKELETON, DW_UT_SPLIT_COMPILE = 0x01, 0x04, 0x05
+DW_UT_COMPILE, DW_UT_PARTIAL, DW_UT_SKELETON, DW_UT_SPLIT_COMPILE = 0x01, 0x03, 0x04, 0x05
 DW_TAG_COMPILE_UNIT = 0x11
 
 DW_AT_STMT_LIST, DW_AT_LOW_PC, DW_AT_HIGH_PC, DW_AT_COMP_DIR = 0x10, 0x11, 0x12, 0x1B
@@ -163,7 +163,7 @@ def _unit(section: Bytes, position: int, end: int) -> Unit | None:
         dies, dwo_id = position + 12, 0
         if kind in (DW_UT_SKELETON, DW_UT_SPLIT_COMPILE):
             dwo_id, dies = unsigned(section, dies, 8), dies + 8
-        elif kind != DW_UT_COMPILE:
+        elif kind not in (DW_UT_COMPILE, DW_UT_PARTIAL):
             return None
         unit = Unit(position, end, dies, 5, kind, abbreviations, size, dwo_id)
     else:

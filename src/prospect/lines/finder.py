@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.announcing import silent
+from prospect.announcing import counted, silent
+from prospect.files.rights import EVERYBODY, is_trusted
 from prospect.lines import debug_info
 from prospect.lines.conversion import convert, convert_in_child
+from prospect.lines.scoped_names import ScopedNames, SearchBudget
 from prospect.lines.split_lines import SplitLines
 from prospect.lines.symcache import (
     VERSION,
@@ -27,10 +29,9 @@ from prospect.lines.symcache import (
     no_frames,
     select_frames,
 )
-from prospect.profile.naming import NameSource
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
-from prospect.symbols.debug_files import has_debug_info
-from prospect.symbols.recorded_images import identity_of
+from prospect.symbols.images.debug_files import has_debug_info
+from prospect.symbols.images.recorded_images import identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from prospect.announcing import Announce
     from prospect.elf.image import ElfImage
-    from prospect.symbols.image_files import DebugImage, FoundImage
+    from prospect.symbols.images.image_files import DebugImage, FoundImage
 
 
 # Each reader needs several times the memory of what it reads.
@@ -54,6 +55,11 @@ class _Holder(NamedTuple):
     key: str
 
     @property
+    def speaks_for(self) -> int:
+        """The user whose word its paths are."""
+        return self.debug.speaks_for if self.debug else self.found.file.speaks_for
+
+    @property
     def image(self) -> ElfImage:
         """What has the DWARF, if any has."""
         return self.debug.image if self.debug else self.found.image
@@ -66,13 +72,17 @@ class _Source(NamedTuple):
         content: its symcache, None without one.
         load_address: SVMA that the symcache counts from.
         note: what is missing.
+        names: finds the qualified names of functions without a linkage name.
         split: the units that are in other files, None without any.
+        speaks_for: the user whose word its own paths are.
     """
 
     content: bytes | memoryview | None
     load_address: int
     note: str
+    names: ScopedNames
     split: SplitLines | None = None
+    speaks_for: int = EVERYBODY
 
 
 class LineFinder:
@@ -85,6 +95,7 @@ class LineFinder:
     def __init__(self, cache: SymbolCache | None) -> None:
         self.cache = cache
         self._sources: dict[FileIdentity, _Source] = {}
+        self._name_budget = SearchBudget()
 
     def prepare(
         self,
@@ -115,7 +126,7 @@ class LineFinder:
             readers = min(len(os.sched_getaffinity(0)), _MOST_READERS, len(missing))
             with ThreadPoolExecutor(readers) as pool:
                 made = pool.map(_converted, [holder for _, holder in missing])
-                announce(f"reading the debug information of {len(missing)} files")
+                announce(f"reading the debug information of {counted(len(missing), 'file')}")
                 for done, ((identity, holder), content) in enumerate(
                     zip(missing, made, strict=True), 1
                 ):
@@ -149,6 +160,18 @@ class LineFinder:
             return frames, source.note
         return _with_split(frames, source.split, svma, source.note)
 
+    def named_by(self, found: FoundImage) -> int:
+        """Return the user whose word the paths in an image's frames are, once they were found."""
+        source = self._sources[identity_of(found)]
+        strangers = {
+            uid
+            for uid in (source.split.speakers if source.split else {source.speaks_for})
+            if not is_trusted(uid)
+        }
+        if len(strangers) > 1:
+            return EVERYBODY
+        return strangers.pop() if strangers else source.speaks_for
+
     def _holder(
         self, found: FoundImage, find_debug_file: Callable[[], DebugImage | None]
     ) -> _Holder:
@@ -169,25 +192,26 @@ class LineFinder:
     def _source(self, holder: _Holder, content: bytes | memoryview | None) -> _Source:
         image, found = holder.image, holder.found
         load_address = debug_info.load_address(image)
+        names = ScopedNames(image, self._name_budget)
         if not has_debug_info(image):
-            return _Source(None, load_address, debug_info.NO_DEBUG_INFO)
+            return _Source(None, load_address, debug_info.NO_DEBUG_INFO, names)
         if not debug_info.is_readable(image):
-            return _Source(None, load_address, debug_info.UNREADABLE)
+            return _Source(None, load_address, debug_info.UNREADABLE, names)
         debug_image = holder.debug.image if holder.debug else None
         split = SplitLines(
             image,
-            found.file.path,
+            found.file,
+            speaks_for=holder.speaks_for,
             cache=self.cache,
             key=cache_key(identity_of(found), found.image, debug_image),
-            is_trusted=_is_trusted(holder),
         )
         split_or_none = split if debug_info.may_be_split(image) and split.has_units else None
         symcache = SymCache.parse(content) if content is not None else None
         if content is None or (symcache is not None and not symcache.has_lines):
             note = "" if split_or_none else debug_info.UNREADABLE
-            return _Source(None, load_address, note, split_or_none)
+            return _Source(None, load_address, note, names, split_or_none, holder.speaks_for)
         note = debug_info.SHARED if debug_info.is_shared(image) else ""
-        return _Source(content, load_address, note, split_or_none)
+        return _Source(content, load_address, note, names, split_or_none, holder.speaks_for)
 
 
 def _has_lines(image: ElfImage) -> bool:
@@ -199,7 +223,9 @@ def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
         return no_frames(len(svma))
     address = svma - np.uint64(source.load_address)
     symcache = SymCache.parse(source.content)
-    return symcache.lookup(address) if symcache else lookup_each(source.content, address)
+    if symcache is None:
+        return lookup_each(source.content, address)
+    return symcache.lookup(address, source.names.qualified)
 
 
 def _with_split(
@@ -230,9 +256,4 @@ def _with_split(
 def _converted(holder: _Holder) -> bytes | None:
     """Make a symcache: in a child where the file is of someone else than root or us."""
     data = holder.image.data
-    return convert(data) if _is_trusted(holder) else convert_in_child(data)
-
-
-def _is_trusted(holder: _Holder) -> bool:
-    is_ours = holder.found.file.owner in (0, os.geteuid())
-    return is_ours and (holder.debug is None or holder.debug.source != NameSource.DEBUG_SERVER)
+    return convert(data) if is_trusted(holder.speaks_for) else convert_in_child(data)

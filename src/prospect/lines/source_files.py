@@ -12,13 +12,15 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prospect.lines.source_text import open_source
 from prospect.profile.source import SourceFile
-from prospect.symbols.opening import OpenFile, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
-LARGEST_BYTES = 16 << 20
+    from prospect.files.door import OpenFile
+
 _EVERYONE_READS = 0o004
 
 
@@ -39,11 +41,19 @@ class SourcePlaces:
     as_recorded: bool = True
 
 
-def find_source(path: str, places: SourcePlaces) -> SourceFile | None:
-    """Find and read a source file; None where it is not there, or is none."""
-    for candidate in _candidates(path, places):
-        file = open_file(os.fsencode(candidate), largest_bytes=LARGEST_BYTES)
-        if isinstance(file, OpenFile) and len(file.data) <= LARGEST_BYTES:
+def find_source(
+    path: str, places: SourcePlaces, named_by: AbstractSet[int] = frozenset()
+) -> SourceFile | None:
+    """Find and read a source file; None where it is not there, or is none.
+
+    Args:
+        path: as the compiler had it.
+        places: where sources lie; what is below a directory of theirs is read with our rights.
+        named_by: the users whose word the path is; see `open_source`.
+    """
+    for candidate, chosen in _candidates(path, places):
+        file = open_source(chosen or candidate, {os.geteuid()} if chosen else named_by)
+        if file:
             text = bytes(file.data).decode("utf-8", "surrogateescape")
             lines = text.removesuffix("\n").split("\n") if text else []
             return SourceFile(
@@ -57,7 +67,8 @@ def find_source(path: str, places: SourcePlaces) -> SourceFile | None:
     return None
 
 
-def _candidates(path: str, places: SourcePlaces) -> Iterator[str]:
+def _candidates(path: str, places: SourcePlaces) -> Iterator[tuple[str, str]]:
+    """Give paths, and where they are in a directory that a person has chosen; "" for nowhere."""
     below = path.lstrip("/")
     fitting = [base for base in map(_bare, places.base_dirs) if f"{path}/".startswith(f"{base}/")]
     if fitting:
@@ -65,9 +76,12 @@ def _candidates(path: str, places: SourcePlaces) -> Iterator[str]:
     # Below a directory means below it, whatever the compiler's path says.
     if below and ".." not in below.split("/"):
         for directory in places.search_dirs:
-            yield posixpath.join(directory, below)
+            yield (
+                posixpath.join(directory, below),
+                posixpath.join(os.path.realpath(directory), below),
+            )
     if path.startswith("/") and places.as_recorded:
-        yield path
+        yield path, ""
 
 
 def _bare(directory: str) -> str:

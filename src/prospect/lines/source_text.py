@@ -7,25 +7,32 @@ after its image was built shows other text than was compiled; that is for the ca
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from prospect.symbols.opening import OpenFile, open_file
+from prospect.files.door import OpenFile
+from prospect.files.opening import open_named
+from prospect.files.rights import EVERYBODY, is_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-_LARGEST_BYTES = 16 << 20
+LARGEST_BYTES = 16 << 20
 _LONGEST_LINE = 400
 
 
 def read_source(
-    files: Sequence[str], wanted: Iterable[tuple[int, int]]
+    files: Sequence[str],
+    wanted: Iterable[tuple[int, int]],
+    named_by: Mapping[str, AbstractSet[int]],
 ) -> dict[tuple[int, int], str]:
     """Read lines of source.
 
     Args:
         files: paths; relative ones, whose directory nobody knows, are not opened.
         wanted: (row of `files`, line number from 1).
+        named_by: by path, the users whose word it is; each file is read with the rights of one.
 
     Returns:
         The text of each wanted line that could be read, cut where it is too long.
@@ -36,7 +43,7 @@ def read_source(
             lines_of.setdefault(file, set()).add(line)
     texts = {}
     for file, numbers in lines_of.items():
-        content = _read_lines(files[file])
+        content = _read_lines(files[file], named_by.get(files[file], frozenset()))
         for number in numbers:
             if number <= len(content):
                 text = content[number - 1].decode("utf-8", "surrogateescape").rstrip()
@@ -44,10 +51,20 @@ def read_source(
     return texts
 
 
-def _read_lines(path: str) -> list[bytes]:
-    if not path.startswith("/"):
-        return []
-    file = open_file(path.encode("utf-8", "surrogateescape"), largest_bytes=_LARGEST_BYTES)
-    if not isinstance(file, OpenFile) or len(file.data) > _LARGEST_BYTES:
-        return []
-    return bytes(file.data).split(b"\n")
+def _read_lines(path: str, users: AbstractSet[int]) -> list[bytes]:
+    file = open_source(path, users)
+    return bytes(file.data).split(b"\n") if file else []
+
+
+def open_source(path: str, named_by: AbstractSet[int]) -> OpenFile | None:
+    """Open a source file where the compiler had it, with the rights of one of its namers.
+
+    Args:
+        path: a relative one is not opened.
+        named_by: the users whose word it is; nobody's word is anybody's.
+    """
+    for uid in sorted(named_by or {EVERYBODY}, key=lambda one: not is_trusted(one)):
+        file = open_named(os.fsencode(path), uid, largest_bytes=LARGEST_BYTES)
+        if isinstance(file, OpenFile) and len(file.data) <= LARGEST_BYTES:
+            return file
+    return None

@@ -8,6 +8,7 @@ if the id of the unit in them is the one that is looked for. Source: DWARF 5 sta
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import struct
@@ -17,9 +18,10 @@ import numpy as np
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
+from prospect.files.door import OWN_ROOT, OpenFile
+from prospect.files.opening import open_named
 from prospect.lines import dwarf
 from prospect.lines.sections import section
-from prospect.symbols.opening import OpenFile, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +46,7 @@ class UnitSections(NamedTuple):
         info, abbreviations, string_offsets, range_lists, strings: without ".dwo" in their names.
         string_offsets_base, range_lists_base: where the tables that indexes mean begin.
         size: of the file, and `owner`: whose it is.
+        speaks_for: see `OpenFile`.
     """
 
     unit: dwarf.Unit
@@ -56,30 +59,34 @@ class UnitSections(NamedTuple):
     range_lists_base: int
     size: int
     owner: int
+    speaks_for: int
 
 
 class SplitFiles:
     """Finds the files of one image's split units.
 
     Args:
-        image_path: where the image was opened.
+        image: where the image was opened.
+        named_by: the user whose word the names of the files are.
     """
 
-    def __init__(self, image_path: bytes) -> None:
-        self._image_path = image_path
+    def __init__(self, image: OpenFile, named_by: int) -> None:
+        self._image_path = image.path
+        self._root = image.root
+        self._named_by = named_by
         self._package: tuple[OpenFile, ElfImage] | None = None
         self._looked_for_package = False
 
     def find(self, unit: SplitUnit) -> UnitSections | None:
         """Find a unit's sections, None where no file has them."""
         for path in self._paths(unit):
-            opened = _open(path)
+            opened = self._open(path)
             found = _in_object(*opened, unit) if opened else None
             if found:
                 return found
         if not self._looked_for_package:
             self._looked_for_package = True
-            self._package = _open(self._image_path + b".dwp")
+            self._package = self._open(self._image_path + b".dwp")
         return _in_package(*self._package, unit) if self._package else None
 
     def _paths(self, unit: SplitUnit) -> Iterator[bytes]:
@@ -92,14 +99,13 @@ class SplitFiles:
         beside = os.path.dirname(self._image_path)  # noqa: PTH120 - bytes
         yield beside + b"/" + unit.dwo_name.rpartition(b"/")[2]
 
-
-def _open(path: bytes) -> tuple[OpenFile, ElfImage] | None:
-    file = open_file(path, largest_bytes=_LARGEST_FILE_BYTES)
-    if not isinstance(file, OpenFile):
-        return None
-    try:
-        return file, ElfImage.parse(file.data)
-    except ElfError:
+    def _open(self, path: bytes) -> tuple[OpenFile, ElfImage] | None:
+        """Open a file in the image's own root, else in ours."""
+        for root in dict.fromkeys((self._root, OWN_ROOT)):
+            file = open_named(path, self._named_by, root=root, largest_bytes=_LARGEST_FILE_BYTES)
+            if isinstance(file, OpenFile):
+                with contextlib.suppress(ElfError):
+                    return file, ElfImage.parse(file.data)
         return None
 
 
@@ -139,6 +145,7 @@ def _unit_in(
                 range_lists_base=_RANGE_LISTS_HEADER,
                 size=len(file.data),
                 owner=file.owner,
+                speaks_for=file.speaks_for,
             )
     return None
 

@@ -7,11 +7,11 @@ each once; what was made of a unit is kept on disk under its id.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.files.rights import is_trusted
 from prospect.lines.conversion import convert, convert_in_child
 from prospect.lines.debug_info import load_address
 from prospect.lines.split_conversion import whole_unit
@@ -23,35 +23,39 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
+    from prospect.files.door import OpenFile
     from prospect.symbols.cache import SymbolCache
 
 
 class SplitLines:
     """The split units of one image.
 
+    Attributes:
+        speakers: the users whose word the paths in the frames are.
+
     Args:
         holder: the image, or its debug file: what has the skeletons.
-        image_path: where the image was opened.
+        file: where the image was opened.
+        speaks_for: the user whose word the holder is.
         cache: where what was read is kept, under `key`; None for nowhere.
         key: names the image there; None where nothing identifies it.
-        is_trusted: whether the holder belongs to root or to us.
     """
 
     def __init__(
         self,
         holder: ElfImage,
-        image_path: bytes,
+        file: OpenFile,
         *,
+        speaks_for: int,
         cache: SymbolCache | None,
         key: str | None,
-        is_trusted: bool,
     ) -> None:
         self._load_address = load_address(holder)
         self._skeletons = read_skeletons(holder)
-        self._files = SplitFiles(image_path)
+        self._files = SplitFiles(file, speaks_for)
+        self.speakers = {speaks_for}
         self._cache = cache if key else None
         self._key = key
-        self._is_trusted = is_trusted
         self._contents: dict[int, bytes | memoryview | None] = {}
 
     @property
@@ -97,6 +101,7 @@ class SplitLines:
         rest = self._files.find(unit)
         if rest is None:
             return None
+        self.speakers.add(rest.speaks_for)
         key = f"{self._key}+dwo{unit.dwo_id:x}-{rest.size:x}-{rest.owner}+symcache{VERSION}"
         kept = self._cache.load_lines(key) if self._cache else None
         if kept is not None:
@@ -104,8 +109,8 @@ class SplitLines:
         whole = whole_unit(self._skeletons, unit, rest, self._load_address)
         if whole is None:
             return None
-        is_trusted = self._is_trusted and rest.owner in (0, os.geteuid())
-        made = convert(whole) if is_trusted else convert_in_child(whole)
+        are_trusted = all(map(is_trusted, self.speakers))
+        made = convert(whole) if are_trusted else convert_in_child(whole)
         if made is not None and self._cache:
             self._cache.store_lines(key, made)
         return made

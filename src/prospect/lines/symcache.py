@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +34,8 @@ _LOCATION_FIELDS = 4
 # Inlining is some 50 deep in the largest C++ programs; a damaged chain may be a circle.
 _DEEPEST = 250
 _LONGEST_TEXT_BYTES = 1 << 16
+_CXX = 2  # symbolic-common's Language::Cpp
+_MANGLED = b"_Z"
 
 _Text = TypeVar("_Text", bytes, str)
 
@@ -167,16 +169,22 @@ class SymCache:
         """Whether it knows any file: without DWARF a symcache has symbols only."""
         return len(self.files) > 0
 
-    def lookup(self, address: NDArray[np.uint64]) -> Frames:
+    def lookup(
+        self,
+        address: NDArray[np.uint64],
+        qualified: Callable[[set[bytes]], dict[bytes, bytes]] | None = None,
+    ) -> Frames:
         """Find the frames of addresses that count from the image's load address.
 
         Args:
             address: u64[n].
+            qualified: gives names with namespaces and classes, for those of inlined C++ functions
+                that have no linkage name; a name that it leaves out stays as it is.
         """
         chain, start = self._chains(self._location_of(address))
         rows, row_of = np.unique(chain, return_inverse=True)
         chosen = self.locations.take(rows, axis=0)
-        names, name_index = self._names(chosen[:, 2])
+        names, name_index = self._names(chosen, qualified)
         files, file_index = self._files(chosen[:, 0])
         line = np.where(chosen[:, 1] == NONE, np.uint32(0), chosen[:, 1])
         return Frames(
@@ -222,12 +230,31 @@ class SymCache:
         np.cumsum(np.bincount(all_rows, minlength=len(innermost)), out=start[1:])
         return chain, start
 
-    def _names(self, function: NDArray[np.uint32]) -> tuple[list[bytes], NDArray[np.int32]]:
+    def _names(
+        self,
+        chosen: NDArray[np.uint32],
+        qualified: Callable[[set[bytes]], dict[bytes, bytes]] | None,
+    ) -> tuple[list[bytes], NDArray[np.int32]]:
+        function = chosen[:, 2]
         known = function < len(self.functions)
         offsets = np.full(len(function), NONE, np.uint32)
         offsets[known] = self.functions[function[known], 0]
-        distinct, index = np.unique(offsets, return_inverse=True)
-        texts = [self._string(offset) for offset in distinct.tolist()]
+        # The outermost function has the name of its symbol, and so its linkage name.
+        is_bare = known & (chosen[:, 3] != NONE)
+        is_bare[known] &= self.functions[function[known], 3] == _CXX
+        keys, index = np.unique(offsets.astype(np.int64) * 2 + is_bare, return_inverse=True)
+        texts = [self._string(key // 2) for key in keys.tolist()]
+        if qualified:
+            bare = {
+                text
+                for text, key in zip(texts, keys.tolist(), strict=True)
+                if key % 2 and text and not text.startswith(_MANGLED)
+            }
+            scoped = qualified(bare) if bare else {}
+            texts = [
+                scoped.get(text, text) if key % 2 else text
+                for text, key in zip(texts, keys.tolist(), strict=True)
+            ]
         return _without_empty(texts, index)
 
     def _files(self, file: NDArray[np.uint32]) -> tuple[list[str], NDArray[np.int32]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prospect.lines.symcache import join_frames
 from prospect.profile.source import LineTable
-from prospect.symbols.demangle import demangle
+from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,11 @@ class LineTableBuilder:
         self._pieces.append((row, frames))
 
     def table(
-        self, rows: int, notes: dict[int, str], built_ns: dict[int, int] | None = None
+        self,
+        rows: int,
+        notes: dict[int, str],
+        built_ns: dict[int, int] | None = None,
+        named_by: dict[str, set[int]] | None = None,
     ) -> LineTable:
         """Return the table; rows that were not added have no frames.
 
@@ -38,6 +42,7 @@ class LineTableBuilder:
             rows: how many it has.
             notes: see `LineTable`.
             built_ns: likewise.
+            named_by: likewise.
         """
         joined = join_frames(rows, self._pieces)
         return LineTable(
@@ -49,4 +54,6 @@ class LineTableBuilder:
             joined.files,
             notes,
             built_ns or {},
+            [name.decode("utf-8", "surrogateescape") for name in joined.names],
+            named_by or {},
         )

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.table_rows import appended, taken
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Switches
 from prospect.events.selection import kept_samples
 from prospect.spaces.runs import task_tid
-from prospect.table_rows import appended, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi.block import RecordBlock
-from prospect.assembly.clocks import clock_of_id
-from prospect.assembly.waits import switch_event
+from prospect.analysis.pipeline import PipelineOptions, profile_of_events
+from prospect.assembly.tables.clocks import clock_of_id
+from prospect.assembly.threads.waits import switch_event
 from prospect.events.decode import decode
 from prospect.live.away import LastSwitches
+from prospect.live.joined import JoinedProfile
 from prospect.live.programs import LoadedPrograms
 from prospect.live.tasks import LiveTasks, pids_of
-from prospect.pipeline import PipelineOptions, profile_of_events
-from prospect.profile.joined import JoinedProfile
 from prospect.profile.model import BIRTH_PREEXISTING
 from prospect.symbols.kept_names import KeptNames
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prospect.columns.table_rows import appended
 from prospect.events.columns import KernelSymbols
-from prospect.table_rows import appended
 
 if TYPE_CHECKING:
     from prospect.events.columns import Events

@@ -3,7 +3,7 @@
 Comes in: the running kernel. Goes out: with each `advance` the profile of everything since the
 session, or its memory, began; and recordings of it. What was drained since the last call is a
 recording of its own for the pipeline: what stood before comes from `LiveTasks`, the profiles are
-joined by `profile.joined`. So the cost of a call depends on what happened since, not on how long
+joined by `live.joined`. So the cost of a call depends on what happened since, not on how long
 the session lasts.
 
 CPUs are drained one after the other: of what happens in the tens of microseconds that this takes, a
@@ -23,29 +23,31 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prospect.capture.cpus import CpuWatch
-from prospect.capture.event_choice import SCOPE_SYSTEM
-from prospect.capture.machine import read_cpu_times
-from prospect.capture.procfs import read_setting
-from prospect.capture.ring_drain import RingDrain
-from prospect.capture.surroundings import describe_surroundings
-from prospect.capture.synthesis import FINISHED_ROUND
+from prospect.capture.events.event_choice import SCOPE_SYSTEM
+from prospect.capture.kernel.cpus import CpuWatch
+from prospect.capture.kernel.procfs import read_setting
+from prospect.capture.loop.ring_drain import RingDrain
+from prospect.capture.machine.machine import read_cpu_times
+from prospect.capture.machine.surroundings import describe_surroundings
+from prospect.capture.machine.synthesis import FINISHED_ROUND
 from prospect.errors import CaptureError, ProspectError, RecordingError
+from prospect.events.schema import schema_of
+from prospect.files.outputs import RecordingFile
+from prospect.live.floods import FloodGate
 from prospect.live.growing import GrowingProfile
 from prospect.live.spool import Mark, Spool, copy_extents
-from prospect.outputs import RecordingFile
 from prospect.perfdata.writer import RecordingWriter
-from prospect.recording_document import Interval, describe_interval, recording_info
-from prospect.recording_events import open_events, with_rate
-from prospect.sampling_cost import sample_cost
+from prospect.recording.document import Interval, describe_interval, recording_info
+from prospect.recording.events import open_events, with_rate
+from prospect.recording.sampling_cost import sample_cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.capture.cpu_events import EventSet
+    from prospect.capture.events.cpu_events import EventSet
     from prospect.profile.model import Profile
-    from prospect.recording_events import RecordOptions
+    from prospect.recording.events import RecordOptions
 
 # The profile's memory. Figures of many more samples change no more while one looks, and each costs
 # some 0.2 us a look; but a minute of many CPUs is many samples.
@@ -53,10 +55,14 @@ _LEAST_SAMPLES = 100_000
 _SAMPLES_OF_A_CPU = 25_000
 _MOST_SAMPLES = 400_000
 _SPOOL_BYTES = 1 << 29
-# What is drained at most without being asked for.
+# What is drained at most without being asked for: each side record costs some 10 us a look.
 _MOST_UNASKED_BYTES = 1 << 28
+_MOST_UNASKED_SIDE_RECORDS = 200_000
 _LONGEST_WAIT_MS = 5000
 _WAIT_MS = 200
+# Between two drains, beside as long as the last one took: rings may fill faster than they are
+# emptied, and others wait for the lock and the interpreter.
+_REST_MS = 2
 # Over how many calls the session's own cost is measured.
 _COSTS = 6
 _NS = 1e-9
@@ -91,22 +97,37 @@ class _Drained:
     Attributes:
         pieces: what was drained since the last `take`.
         size_bytes: how much that is.
+        gate: leaves out what no look could follow.
     """
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, gate: FloodGate) -> None:
         self._spool = spool
+        self.gate = gate
         self.pieces: list[bytes] = []
         self.size_bytes = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is to be drained before somebody asks."""
+        return (
+            self.size_bytes > _MOST_UNASKED_BYTES
+            or self.gate.side_records > _MOST_UNASKED_SIDE_RECORDS
+        )
+
     def append(self, buffers: Sequence[memoryview | bytes]) -> None:
-        self._spool.append(buffers)
-        self.pieces += map(bytes, buffers)
-        self.size_bytes += sum(map(len, buffers))
+        self.put(self.gate.passed(b"".join(buffers)))
+
+    def put(self, records: bytes) -> None:
+        """Take records of our own, all of them."""
+        self._spool.append([records])
+        self.pieces.append(records)
+        self.size_bytes += len(records)
 
     def take(self) -> bytes:
         """Return what was drained since the last call."""
         taken = b"".join(self.pieces)
         self.pieces, self.size_bytes = [], 0
+        self.gate.open()
         return taken
 
 
@@ -165,7 +186,8 @@ class LiveSession:
             self._mark = _mark({})
             self.began_ns = self._mark.time_ns
             self._spool = opened.enter_context(closing(Spool(self._mark, spool_bytes)))
-            self._drained = _Drained(self._spool)
+            gate = FloodGate(schema_of(self._events.descriptions()))
+            self._drained = _Drained(self._spool, gate)
             self._drain = RingDrain(self._events, watch, self._drained, self._poll)
             self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
             opened.callback(os.close, self._stop_fd)
@@ -265,11 +287,12 @@ class LiveSession:
         stop = select.poll()
         stop.register(self._stop_fd, select.POLLIN)
         while True:
-            while self._drained.size_bytes > _MOST_UNASKED_BYTES:
+            while self._drained.is_full:
                 if stop.poll(_WAIT_MS):
                     return
             # Not for ever: a CPU that comes on line is not among what is waited for yet.
             ready = self._poll.poll(_LONGEST_WAIT_MS)
+            begin_s = time.thread_time()
             with self._lock:
                 for fd, what in ready:
                     if fd == self._stop_fd:
@@ -280,10 +303,10 @@ class LiveSession:
                 try:
                     self._drain.drain(FINISHED_ROUND, follows_cpus=True)
                 except (OSError, ProspectError):
-                    pass  # `advance` meets it too, and says so
+                    rest_ms = _WAIT_MS  # `advance` meets it too, and says so
                 else:
-                    continue
-            if stop.poll(_WAIT_MS):
+                    rest_ms = _REST_MS + int(1000 * (time.thread_time() - begin_s))
+            if stop.poll(rest_ms):
                 return
 
     def _drain_all(self) -> bytes:
@@ -311,6 +334,7 @@ class LiveSession:
                 *self._events.plan.limits,
                 *self._background.limits,
                 *self._drain.limits,
+                *self._drained.gate.limits,
                 *filter(None, [self._spool.refusal]),
             ]
         del extras["processes"]  # maybe 100,000, of which a part needs a few
@@ -331,7 +355,7 @@ class _Beginning:
 
     def write(self, records: bytes) -> None:
         if records:
-            self._sink.append([records])
+            self._sink.put(records)
 
     def step(self, *, wait: bool) -> None:
         del wait  # nothing is waited for

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.capture.sink import RecordSink
 from prospect.errors import RecordingError
-from prospect.outputs import RecordingFile
+from prospect.files.outputs import RecordingFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prospect.recording_document import CpuTimes
+    from prospect.recording.document import CpuTimes
 
 _PIECE_BYTES = 1 << 24
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from prospect.capture.synthesis import (
+from prospect.capture.machine.synthesis import (
     Map,
     comm_record,
     fork_record,
@@ -23,10 +23,10 @@ from prospect.capture.synthesis import (
     user_map_record,
     with_build_id,
 )
+from prospect.columns.table_rows import appended
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.spaces.mappings import is_of_kernel
-from prospect.table_rows import appended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -3,7 +3,8 @@
 Comes in: bytes in pieces of any size. Goes out: runs of whole kernel records, single records of
 perf, and what is wrong with the chain. Opens nothing and reads nothing by itself.
 Source: ``reader__read_event()`` and ``perf_session__process_user_event()`` in
-``tools/perf/util/session.c``, Linux 6.18.
+``tools/perf/util/session.c``, Linux 6.18; ``RecordHeader::Parse()`` in
+``system/extras/simpleperf/record.h`` of Android for simpleperf's records, which are passed over.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # Bits 48 to 50 of a header's word: what a size has beyond whole words.
 _SIZE_REMAINDER = 7 << 48
 _TYPE_MASK = 0xFFFF_FFFF
+# Formats of tracepoints stand first and take some kilobytes each; then older perf has kallsyms.
+_MOST_TRACING_BYTES = 8 << 20
 
 
 class Piece(NamedTuple):
@@ -42,6 +45,7 @@ class RecordChain:
 
     Attributes:
         damage: what broke the chain, empty while it is whole. Nothing is read behind it.
+        tracing_data: what stood behind a HEADER_TRACING_DATA record, its first megabytes at most.
     """
 
     def __init__(self, order: str, place: str, offset: int = 0) -> None:
@@ -51,6 +55,8 @@ class RecordChain:
         self._offset = offset
         self._rest = b""
         self._payload_bytes = 0
+        self._is_tracing_data = False
+        self.tracing_data = b""
 
     def feed(self, data: bytes | memoryview) -> Iterator[Piece]:
         """Take in the next bytes and yield the records that are whole now.
@@ -61,7 +67,7 @@ class RecordChain:
             return
         buffer = memoryview(self._rest + data) if self._rest else memoryview(data)
         self._rest = b""
-        at = self._skip_payload(0, len(buffer))
+        at = self._pass_payload(buffer, 0)
         while at < len(buffer):
             end = _end_of_run(buffer, at, self._order)
             if end > at:
@@ -69,7 +75,10 @@ class RecordChain:
                 at = end
             if len(buffer) - at < fmt.RECORD_HEADER_BYTES:
                 break
-            type_, _, size = struct.unpack_from(self._order + "IHH", buffer, at)
+            type_, misc, size = struct.unpack_from(self._order + "IHH", buffer, at)
+            is_of_simpleperf = type_ in fmt.SIMPLEPERF_RECORD_TYPES
+            if is_of_simpleperf:
+                size |= misc << 16
             if size < fmt.RECORD_HEADER_BYTES or (
                 size % 8 and type_ < fmt.PERF_RECORD_USER_TYPE_START
             ):
@@ -78,11 +87,18 @@ class RecordChain:
                     "nothing behind it is read"
                 )
                 return
+            if is_of_simpleperf:
+                # These may have gigabytes, and nothing of them is needed: never collect one.
+                self._payload_bytes = size - fmt.RECORD_HEADER_BYTES
+                self._is_tracing_data = False
+                at = self._pass_payload(buffer, at + fmt.RECORD_HEADER_BYTES)
+                continue
             if size > len(buffer) - at:
                 break
             yield Piece(type_, buffer[at : at + size], self._offset + at)
             self._payload_bytes = _payload_bytes(type_, buffer[at : at + size], self._order)
-            at = self._skip_payload(at + size, len(buffer))
+            self._is_tracing_data = type_ == fmt.PERF_RECORD_HEADER_TRACING_DATA
+            at = self._pass_payload(buffer, at + size)
         self._rest = bytes(buffer[at:])
         self._offset += at
 
@@ -93,12 +109,15 @@ class RecordChain:
         if self._rest:
             return f"{self._place} ends within the record at byte {self._offset}"
         if self._payload_bytes:
-            return f"{self._place} ends within the trace data before byte {self._offset}"
+            return f"{self._place} ends within the payload before byte {self._offset}"
         return ""
 
-    def _skip_payload(self, at: int, end: int) -> int:
-        step = min(self._payload_bytes, end - at)
+    def _pass_payload(self, buffer: memoryview, at: int) -> int:
+        step = min(self._payload_bytes, len(buffer) - at)
         self._payload_bytes -= step
+        room = _MOST_TRACING_BYTES - len(self.tracing_data)
+        if self._is_tracing_data and step and room > 0:
+            self.tracing_data += bytes(buffer[at : at + min(step, room)])
         return at + step
 
 

@@ -16,23 +16,28 @@ from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 
 if TYPE_CHECKING:
-    from zstandard import ZstdDecompressionWriter
+    from collections.abc import Iterator
 
-# What a hostile file can make a reader unpack: at once, and in all as a multiple of its size.
-# A record has less than 64 KiB, and recordings reach ratios of 5 to 50.
-_MAX_RECORD_OUTPUT_BYTES = 64 << 20
-_MAX_RATIO = 256
+    from zstandard import ZstdDecompressionObj
+
+# Bytes unpacked at a time. Zstandard makes at most 128 KiB of 4 bytes, so one step of a hostile
+# stream yields 8 MiB at most.
+_STEP_BYTES = 256
+# Refuse a stream that unpacks to more than this and so many times its size. Stack copies of 64 KiB
+# at level 22 reach a ratio of 1500; a decompression bomb comes close to 32768.
+_FREE_BYTES = 64 << 20
+_MAX_RATIO = 4096
 
 
 class Unpacker:
     """Unpacks the payloads of a recording's COMPRESSED records, one after the other."""
 
     def __init__(self) -> None:
-        self._output = _BoundedOutput()
-        self._writer: ZstdDecompressionWriter | None = None
+        self._stream: ZstdDecompressionObj | None = None
+        self._allowed_bytes = _FREE_BYTES
 
-    def unpack(self, payload: memoryview) -> list[bytes]:
-        """Return what the next payload adds to the stream of records, in pieces.
+    def unpack(self, payload: memoryview) -> Iterator[bytes]:
+        """Yield what the next payload adds to the stream of records, all of it, in pieces.
 
         Raises:
             RecordingError: the payload is damaged, or unpacks to more than any recording does;
@@ -41,15 +46,19 @@ class Unpacker:
         # Few recordings are compressed; the library takes 10 ms to load.
         import zstandard  # noqa: PLC0415 - see above
 
-        if self._writer is None:
-            unpacker = zstandard.ZstdDecompressor()
-            self._writer = unpacker.stream_writer(self._output, closefd=False)  # type: ignore[arg-type]  # it needs write() only
-        self._output.allow(len(payload))
-        try:
-            self._writer.write(payload)
-        except zstandard.ZstdError as error:
-            raise RecordingError(f"compressed records are damaged: {error}") from error
-        return self._output.drain()
+        if self._stream is None:
+            # Like ZSTD_decompressStream(), go on with the next frame where one ends.
+            self._stream = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        for at in range(0, len(payload), _STEP_BYTES):
+            step = payload[at : at + _STEP_BYTES]
+            try:
+                unpacked = self._stream.decompress(step)
+            except zstandard.ZstdError as error:
+                raise RecordingError(f"compressed records are damaged: {error}") from error
+            self._allowed_bytes += _MAX_RATIO * len(step) - len(unpacked)
+            if self._allowed_bytes < 0:
+                raise RecordingError("compressed records unpack to more than a recording can hold")
+            yield unpacked
 
 
 def compressed_payload(record: memoryview, type_: int, order: str) -> memoryview:
@@ -67,31 +76,3 @@ def compressed_payload(record: memoryview, type_: int, order: str) -> memoryview
     if size > len(payload):
         raise RecordingError(f"a compressed record claims {size} bytes and has {len(payload)}")
     return payload[:size]
-
-
-class _BoundedOutput:
-    """What the decompressor writes into; refuses more than a recording can honestly hold."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._allowed_bytes = _MAX_RECORD_OUTPUT_BYTES
-        self._record_bytes = 0
-
-    def allow(self, compressed_bytes: int) -> None:
-        """Begin the next record, of so many compressed bytes."""
-        self._allowed_bytes += _MAX_RATIO * compressed_bytes
-        self._record_bytes = 0
-
-    def write(self, piece: bytes) -> int:
-        """Take the next piece; the decompressor calls this."""
-        self._record_bytes += len(piece)
-        self._allowed_bytes -= len(piece)
-        if self._record_bytes > _MAX_RECORD_OUTPUT_BYTES or self._allowed_bytes < 0:
-            raise RecordingError("compressed records unpack to more than a recording can hold")
-        self._pieces.append(piece)
-        return len(piece)
-
-    def drain(self) -> list[bytes]:
-        """Return the pieces taken since the last call."""
-        pieces, self._pieces = self._pieces, []
-        return pieces

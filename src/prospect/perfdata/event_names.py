@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from prospect.abi import constants as abi
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prospect.abi.attr import EventAttr
 
 _HARDWARE = (
@@ -45,12 +47,17 @@ _CACHE_OPERATIONS = (("load", "loads"), ("store", "stores"), ("prefetch", "prefe
 _CONFIG_MASK = 0xFFFF_FFFF
 
 
-def event_name(attr: EventAttr) -> str:
+def event_name(attr: EventAttr, name_of_type: Mapping[tuple[int, int], str] | None = None) -> str:
     """Return what perf calls the event, ``raw 0x…`` where it has no name of its own.
 
     A suffix says which modes are counted where some are excluded: ``cycles:u``.
+
+    Args:
+        attr: the event.
+        name_of_type: the recording's own names, by type and config.
     """
-    return _base_name(attr) + _modifier(attr.flags)
+    own = (name_of_type or {}).get((attr.type, attr.config))
+    return (own or _base_name(attr)) + _modifier(attr.flags)
 
 
 def _base_name(attr: EventAttr) -> str:

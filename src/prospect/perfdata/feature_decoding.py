@@ -9,25 +9,29 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
 from prospect.abi.recording import BuildId
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.fields import FieldReader
+from prospect.perfdata.tracing_data import tracepoint_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CPUMODE_MASK = 7
 _ZSTD = 1
+_MOST_DIGITS = 20
 
 
 def decode_feature(bit: int, content: bytes | memoryview, order: str) -> dict[str, Any]:
     """Return the RecordingInfo fields that a feature section holds; empty for others.
 
-    The key ``events`` of EVENT_DESC lists the events with their names; ``started_at`` is in
-    seconds since 1970.
+    The key ``events`` of EVENT_DESC lists the events with their names, ``event_types`` of
+    TRACING_DATA and of simpleperf's META_INFO the names by (type, config); times are in seconds
+    since 1970.
 
     Raises:
         RecordingError: the section is damaged; the message names the feature.
@@ -116,6 +120,41 @@ def _clock_data(fields: FieldReader) -> dict[str, Any]:
     return {"started_at": realtime_ns / 1e9}
 
 
+def _meta_info(fields: FieldReader) -> dict[str, Any]:
+    """Decode simpleperf's facts: keys and values, each ended by NUL.
+
+    Source: ``RecordCommand::DumpMetaInfoFeature()`` in ``system/extras/simpleperf/cmd_record.cpp``
+    of Android, which runs as the recording ends.
+    """
+    words = bytes(fields.take(fields.remaining)).split(b"\0")
+    facts = dict(zip(words[::2], words[1::2], strict=False))
+    version = facts.get(b"simpleperf_version", b"").decode(errors="replace")
+    names = {}
+    for line in facts.get(b"event_type_info", b"").splitlines():
+        name, _, numbers = line.partition(b",")
+        type_, _, config = numbers.partition(b",")
+        names[_decimal(type_), _decimal(config)] = name.decode(errors="replace")
+    return {
+        "perf_version": f"simpleperf-{version}",
+        "ended_at": float(_decimal(facts.get(b"timestamp", b""))),
+        "event_types": names,
+    }
+
+
+def _decimal(digits: bytes) -> int:
+    """Return a number of u64's size or about it, 0 for anything else."""
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else 0
+
+
+def _tracing_data(fields: FieldReader) -> dict[str, Any]:
+    return {
+        "event_types": {
+            (abi.PERF_TYPE_TRACEPOINT, number): name
+            for number, name in tracepoint_names(fields.take(fields.remaining)).items()
+        }
+    }
+
+
 def _prospect(fields: FieldReader) -> dict[str, Any]:
     magic, version, size = fields.unpack(fmt.PROSPECT_LAYOUT)
     if magic != fmt.PROSPECT_MAGIC or version != fmt.PROSPECT_VERSION:
@@ -134,6 +173,7 @@ def _rest(fields: FieldReader) -> memoryview:
 
 
 _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
+    fmt.HEADER_TRACING_DATA: ("TRACING_DATA", _tracing_data),
     fmt.HEADER_BUILD_ID: ("BUILD_ID", _build_ids),
     fmt.HEADER_HOSTNAME: ("HOSTNAME", _text("hostname")),
     fmt.HEADER_OSRELEASE: ("OSRELEASE", _text("os_release")),
@@ -148,6 +188,7 @@ _FEATURES: dict[int, tuple[str, Callable[[FieldReader], dict[str, Any]]]] = {
     fmt.HEADER_SAMPLE_TIME: ("SAMPLE_TIME", _sample_time),
     fmt.HEADER_COMPRESSED: ("COMPRESSED", _compressed),
     fmt.HEADER_CLOCK_DATA: ("CLOCK_DATA", _clock_data),
+    fmt.HEADER_SIMPLEPERF_META_INFO: ("META_INFO", _meta_info),
     fmt.HEADER_PROSPECT_ARCHIVE: ("ARCHIVE", lambda fields: {"archive": _rest(fields)}),
     fmt.HEADER_PROSPECT: ("PROSPECT", _prospect),
 }

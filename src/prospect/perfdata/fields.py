@@ -7,6 +7,8 @@ from typing import Any
 
 from prospect.errors import RecordingError
 
+_LONGEST_NAME = 255
+
 
 class FieldReader:
     """Reads fields one after the other; a read beyond the end raises RecordingError.
@@ -56,6 +58,13 @@ class FieldReader:
     def u64s(self, count: int) -> tuple[int, ...]:
         """Return the next `count` 64-bit unsigned numbers."""
         return struct.unpack(f"{self.order}{count}Q", self.take(8 * count))
+
+    def name(self) -> str:
+        """Return the next name of at most 255 bytes, which a NUL ends."""
+        end = bytes(self._data[self._at : self._at + _LONGEST_NAME + 1]).find(b"\0")
+        if end < 0:
+            raise RecordingError("a name has no end")
+        return bytes(self.take(end + 1)[:-1]).decode("utf-8", "replace")
 
     def string(self) -> str:
         """Return the next perf_header_string: a 32-bit length, then zero-padded text."""

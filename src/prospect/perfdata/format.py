@@ -48,6 +48,10 @@ HEADER_PROSPECT = 255
 # What naming gave where the recording was made (prospect.archived); invisible to perf likewise.
 HEADER_PROSPECT_ARCHIVE = 254
 
+# Features of simpleperf, Android's recorder (``system/extras/simpleperf/record_file_format.h``).
+HEADER_SIMPLEPERF_META_INFO = 129
+SIMPLEPERF_FEATURES = range(128, 160)
+
 # Prospect's own section: magic, version, number of bytes of UTF-8 JSON that follow.
 PROSPECT_MAGIC = b"PROSPECT"
 PROSPECT_VERSION = 1
@@ -77,6 +81,10 @@ PERF_RECORD_HEADER_FEATURE = 80
 PERF_RECORD_COMPRESSED = 81
 PERF_RECORD_FINISHED_INIT = 82
 PERF_RECORD_COMPRESSED2 = 83
+
+# Records of simpleperf have a size of 32 bits, whose upper half stands in place of `misc`
+# (``system/extras/simpleperf/record.h``). It has defined ten types so far.
+SIMPLEPERF_RECORD_TYPES = range(32768, 32768 + 256)
 
 # PERF_RECORD_EVENT_UPDATE: u64 kind, u64 id of the event, then data
 PERF_EVENT_UPDATE_NAME = 2

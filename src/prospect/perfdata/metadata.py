@@ -33,6 +33,7 @@ class Metadata:
         self._events: list[EventDescription] = []
         self._described: tuple[EventDescription, ...] = ()
         self._renamed: dict[int, str] = {}
+        self._name_of_type: dict[tuple[int, int], str] = {}
         self._build_ids: list[BuildId] = []
         self._facts: dict[str, Any] = {}
 
@@ -49,6 +50,7 @@ class Metadata:
             return
         self._described = facts.pop("events", self._described)
         self._build_ids += facts.pop("build_ids", ())
+        self._name_of_type |= facts.pop("event_types", {})
         self._facts |= facts
 
     def add_record(self, type_: int, record: memoryview) -> bool:
@@ -72,16 +74,18 @@ class Metadata:
             # EVENT_DESC has the order of the attrs, which counts where there are no ids.
             in_order = self._described[row].name if row < len(self._described) else ""
             name = names.get(event.ids[0], "") if event.ids else in_order
-            events.append(event._replace(name=name or event_name(event.attr)))
+            name = name or event_name(event.attr, self._name_of_type)
+            events.append(event._replace(name=name))
         return tuple(events)
 
-    def info(self, recorded_at: float = 0.0) -> RecordingInfo:
-        """Return the facts; `recorded_at` is the file's own time."""
+    def info(self, recorded_at: float = 0.0, named_by: int = 0) -> RecordingInfo:
+        """Return the facts; `recorded_at` is the file's own time, `named_by` who speaks in it."""
         return RecordingInfo(
             origin=self._origin,
             events=self.events,
             build_ids=tuple(self._build_ids),
             recorded_at=recorded_at,
+            named_by=named_by,
             **self._facts,
         )
 

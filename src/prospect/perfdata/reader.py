@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 from prospect.abi.block import RecordBlock
 from prospect.errors import RecordingError
-from prospect.held_files import hold_contents
+from prospect.files.held_files import hold_contents
+from prospect.files.rights import speaks_for
 from prospect.perfdata import format as fmt
+from prospect.perfdata.early_facts import early_facts
 from prospect.perfdata.header import (
     feature_sections,
     is_pipe_form,
@@ -34,12 +36,22 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 20
 STDIN = "-"
 _STDIN_FD = 0
+_CUT = (
+    "the recorder was stopped before it finished the file: what is known of the machine "
+    "is missing, and the last records may be"
+)
+_CUT_LATE = (
+    "the recorder was killed before it finished the file: the samples since it last wrote (-M) are"
+    " missing, and so are COMMAND's exit status, the number of lost samples and the kernel's"
+    " accounting; times are of what was written"
+)
 
 
 class Recording:
     """A recording that is open for reading, once.
 
     Attributes:
+        named_by: whose word the file names in it are; set by who opened its file.
         damage: sentences on what is missing or broken; complete once `blocks` is exhausted.
         size_bytes: of all `blocks`, 0 where only reading them tells: of pipes, of what is packed.
     """
@@ -52,6 +64,7 @@ class Recording:
         recorded_at: float,
         size_bytes: int = 0,
     ) -> None:
+        self.named_by = 0
         self.damage = damage
         self.size_bytes = size_bytes
         self._metadata = metadata
@@ -71,7 +84,7 @@ class Recording:
         The events are known from the start. A stream gives build ids and other facts among its
         records: they are complete once `blocks` is exhausted.
         """
-        return self._metadata.info(self._recorded_at)
+        return self._metadata.info(self._recorded_at, self.named_by)
 
     def blocks(self) -> Iterator[RecordBlock]:
         """Yield the records in the recording's order.
@@ -124,24 +137,49 @@ def _open_stdin(name: str) -> Recording:
 
 
 def _open_file(fd: int, path: str, *, may_map: bool = True) -> Recording:
-    file, recorded_at = _take_file(fd, may_map=may_map)
+    file, status = _take_file(fd, may_map=may_map)
     order = read_byte_order(bytes(file[:8]))
     if is_pipe_form(bytes(file[:16]), order):
-        return _open_stream(_slices(file), path, recorded_at)
-    return _open_sections(file, read_file_header(file, order), path, recorded_at)
+        recording = _open_stream(_slices(file), path, status.st_mtime)
+    else:
+        header = read_file_header(file, order)
+        recording = _open_sections(file, header, path, status.st_mtime)
+    recording.named_by = speaks_for(status)
+    return recording
 
 
-def _take_file(fd: int, *, may_map: bool) -> tuple[memoryview, float]:
-    """Return the file's bytes and when it was written."""
+def _directory_words(fd: int) -> str:
+    """Say what a directory is that perf made, and what of it can be read.
+
+    Source: ``tools/perf/Documentation/perf.data-directory-format.txt``, Linux 6.18.
+    """
+    names = set(os.listdir(fd))
+    if "kcore_dir" in names:
+        return (
+            "a directory of perf record --kcore: give the file data in it, and for the kernel's"
+            " names -K kcore_dir/kallsyms"
+        )
+    if "data.0" in names:
+        return (
+            "a directory of perf record --threads, whose samples are in several files, which only"
+            " perf reads: record without --threads"
+        )
+    if "data" in names:
+        return "a directory of perf's: give the file data in it"
+    return "a directory, not a recording"
+
+
+def _take_file(fd: int, *, may_map: bool) -> tuple[memoryview, os.stat_result]:
+    """Return the file's bytes, and whose it is and when it was written."""
     status = os.fstat(fd)
     if stat.S_ISDIR(status.st_mode):
-        raise RecordingError("a directory (perf record --threads) is not read; record a file")
+        raise RecordingError(_directory_words(fd))
     if not stat.S_ISREG(status.st_mode):
         raise RecordingError("not a regular file; a pipe is read as standard input: report - <PIPE")
     if not status.st_size:
         raise RecordingError("the file is empty")
     try:
-        return hold_contents(fd, may_map=may_map), status.st_mtime
+        return hold_contents(fd, may_map=may_map), status
     except MemoryError:
         raise RecordingError(
             "the file is bigger than this machine's memory, and others can change it while it is"
@@ -155,12 +193,12 @@ def _open_sections(
     damage: list[str] = []
     metadata = Metadata(path, header.order, damage)
     metadata.add_events(read_events(file, header, damage))
-    if header.data.size:
-        for bit, content in feature_sections(file, header, damage):
-            metadata.add_feature(bit, content)
-    data = _data_section(file, header, damage)
-    walked = header.has(fmt.HEADER_COMPRESSED) or header.has(fmt.HEADER_AUXTRACE)
-    if walked or header.order != "<":
+    is_finished = _is_finished(header)
+    find = feature_sections(file, header, damage) if is_finished else early_facts(file, header)
+    for bit, content in find:
+        metadata.add_feature(bit, content)
+    data = _data_section(file, header, damage, is_described=bool(metadata.info().extras))
+    if header.order != "<" or _must_be_walked(header, data):
         stream = RecordStream(
             _slices(data), metadata, damage, origin=path, offset=header.data.offset
         )
@@ -170,14 +208,32 @@ def _open_sections(
     return Recording(metadata, blocks, damage, recorded_at, len(words))
 
 
-def _data_section(file: memoryview, header: FileHeader, damage: list[str]) -> memoryview:
+def _must_be_walked(header: FileHeader, data: memoryview) -> bool:
+    """Whether the data may hold records that are not whole words, or payloads between records."""
+    if header.has(fmt.HEADER_COMPRESSED) or header.has(fmt.HEADER_AUXTRACE):
+        return True
+    # The first simpleperf had no features of its own; its records begin with the kernel's symbols.
+    type_ = int.from_bytes(data[:4], "little")
+    return type_ in fmt.SIMPLEPERF_RECORD_TYPES or any(
+        header.has(feature) for feature in fmt.SIMPLEPERF_FEATURES
+    )
+
+
+def _is_finished(header: FileHeader) -> bool:
+    """Whether the recorder came to its end.
+
+    The data's size is filled in at the end: until then 0 reads "up to the end of the file". perf
+    says from the start which features it will write; ours only then.
+    """
+    return header.data.size > 0 or header.has(fmt.HEADER_PROSPECT)
+
+
+def _data_section(
+    file: memoryview, header: FileHeader, damage: list[str], *, is_described: bool
+) -> memoryview:
     offset, size = header.data
-    if size == 0:
-        # The size is filled in at the end: until then it reads "up to the end of the file".
-        damage.append(
-            "the recorder was stopped before it finished the file: what is known of the machine "
-            "is missing, and the last records may be"
-        )
+    if not _is_finished(header):
+        damage.append(_CUT_LATE if is_described else _CUT)
         return file[offset:]
     data = file[offset : offset + size]
     if len(data) < size:

@@ -61,7 +61,10 @@ class RecordStream:
         """Read on until the first of the kernel's records: the events stand before it."""
         for _ in self._steps:
             if self._collected:
-                return
+                break
+        if self._chain.tracing_data:
+            content = memoryview(self._chain.tracing_data)
+            self._metadata.add_feature(fmt.HEADER_TRACING_DATA, content)
 
     def blocks(self) -> Iterator[RecordBlock]:
         """Yield the records, in blocks of some megabytes."""
@@ -77,7 +80,7 @@ class RecordStream:
         for data in pieces:
             for piece in self._chain.feed(data):
                 if piece.type in _COMPRESSED:
-                    self._unpack(piece)
+                    yield from self._unpack(piece)
                 elif piece.type not in _WITH_PAYLOAD and not self._metadata.add_record(
                     piece.type, piece.data
                 ):
@@ -86,7 +89,8 @@ class RecordStream:
             if self._chain.damage:
                 return
 
-    def _unpack(self, piece: Piece) -> None:
+    def _unpack(self, piece: Piece) -> Iterator[None]:
+        """Take in the records packed in one, coming to a halt after every piece of them."""
         if self._unpacker is None or self._unpacked.damage:
             return
         try:
@@ -94,6 +98,7 @@ class RecordStream:
             for data in self._unpacker.unpack(payload):
                 for inner in self._unpacked.feed(data):
                     self._collect(inner)
+                yield
         except RecordingError as error:
             self._damage.append(f"{error}: compressed records from byte {piece.offset} on are lost")
             self._unpacker = None

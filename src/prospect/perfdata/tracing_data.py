@@ -1,6 +1,6 @@
-"""The formats of tracepoints → the section without which perf opens no recording of them.
+"""The formats of tracepoints ↔ the section without which perf opens no recording of them.
 
-Comes in: files of tracefs. Goes out: the bytes of feature TRACING_DATA.
+Comes in: files of tracefs. Goes out: the bytes of feature TRACING_DATA; of others' the names.
 
 Defined by: ``trace-event-read.c`` (trace_report()) in ``tools/perf/util``, Linux 6.18; the format
 is that of trace-cmd, trace.dat(5), version 6.
@@ -9,8 +9,12 @@ is that of trace-cmd, trace.dat(5), version 6.
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from typing import TYPE_CHECKING
+
+from prospect.errors import RecordingError
+from prospect.perfdata.fields import FieldReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +23,8 @@ _MAGIC = b"\x17\x08\x44tracing"
 _VERSION = b"0.6\0"
 _LITTLE_ENDIAN = 0
 _LONG_BYTES = 8
+# The first lines of a tracepoint's ``format`` file.
+_FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
 
 
 def encode_tracing_data(
@@ -44,6 +50,32 @@ def encode_tracing_data(
     # No symbols of the kernel, no formats of trace_printk(), no names of tasks.
     parts.append(struct.pack("<IIQ", 0, 0, 0))
     return b"".join(parts)
+
+
+def tracepoint_names(section: memoryview) -> dict[int, str]:
+    """Return number → ``group:name`` of the tracepoints that a section describes.
+
+    Raises:
+        RecordingError: it is cut or no such section.
+    """
+    head = len(_MAGIC) + len(_VERSION)
+    if bytes(section[: len(_MAGIC)]) != _MAGIC or len(section) <= head:
+        raise RecordingError("it does not begin as one")
+    fields = FieldReader(section[head:], "<" if section[head] == _LITTLE_ENDIAN else ">")
+    fields.take(struct.calcsize("<BBI"))
+    for name in (b"header_page\0", b"header_event\0"):
+        fields.take(len(name))
+        fields.take(fields.u64())
+    for _ in range(fields.u32()):  # ftrace's own events; each has a size of 8 bytes at least
+        fields.take(fields.u64())
+    found: dict[int, str] = {}
+    for _ in range(fields.u32()):
+        group = fields.name()
+        for _ in range(fields.u32()):
+            described = _FORMAT.match(bytes(fields.take(fields.u64())))
+            if described:
+                found[int(described[2])] = f"{group}:{described[1].decode(errors='replace')}"
+    return found
 
 
 def _sized(content: bytes) -> bytes:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from prospect.abi import constants as abi
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
+from prospect.perfdata.early_facts import encode_early_facts
 from prospect.perfdata.feature_encoding import ATTR_BYTES, ClockPair, encode_attr, encode_features
 
 if TYPE_CHECKING:
@@ -34,21 +35,26 @@ class RecordingWriter:
 
     The records themselves are appended to the descriptor by whoever drains the rings; until
     `finish` the header gives the data's size as 0, which readers take for "up to the end of
-    the file": a recorder that is killed leaves a readable file.
+    the file": a recorder that is killed leaves a readable file. What it knows by then, `describe`
+    writes before the records.
 
     Args:
         fd: a regular file opened for writing, without O_APPEND; what it held is cut off. Its
             position is left where the records begin, a multiple of 8.
         events: what is recorded, with the ids known so far.
+        early_bytes: room for `describe`, a multiple of 8.
 
     Raises:
         RecordingError: the file cannot be written.
     """
 
-    def __init__(self, fd: int, events: Sequence[EventDescription]) -> None:
+    def __init__(
+        self, fd: int, events: Sequence[EventDescription], *, early_bytes: int = 0
+    ) -> None:
         self._fd = fd
         self._clock = _read_clocks(events)
-        self.data_offset = fmt.FILE_HEADER_BYTES + _attrs_bytes(events)
+        self._early_offset = fmt.FILE_HEADER_BYTES + _attrs_bytes(events)
+        self.data_offset = self._early_offset + early_bytes
         attrs, ids = _encode_attrs(events, fmt.FILE_HEADER_BYTES)
         header = _encode_header(
             fmt.Section(fmt.FILE_HEADER_BYTES, len(attrs)), fmt.Section(self.data_offset, 0), 0
@@ -56,9 +62,22 @@ class RecordingWriter:
         try:
             os.ftruncate(fd, 0)
             _write_at(fd, header + attrs + ids, 0)
+            # The records begin where they shall, whether any is written or not.
+            os.ftruncate(fd, self.data_offset)
             os.lseek(fd, self.data_offset, os.SEEK_SET)
         except OSError as error:
             raise _cannot_write(error) from error
+
+    def describe(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
+        """Write what is known before the end, for readers of a file that is never finished.
+
+        The facts for which there is no room, or no disk, are left out: `finish` says all.
+        """
+        features = encode_features(info, events, self._clock)
+        # The facts of the recorder are the highest bit, and the first to have room.
+        room = self.data_offset - self._early_offset
+        with suppress(OSError):
+            _write_at(self._fd, encode_early_facts(reversed(features), room), self._early_offset)
 
     def finish(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
         """Write what is known once the records are complete: features, ids, final header.
@@ -76,7 +95,7 @@ class RecordingWriter:
             behind_data = self.data_offset + data_size
             tail = _encode_feature_sections(features, behind_data)
             attrs_offset = fmt.FILE_HEADER_BYTES
-            if attrs_offset + _attrs_bytes(events) > self.data_offset:
+            if attrs_offset + _attrs_bytes(events) > self._early_offset:
                 attrs_offset = fmt.aligned(behind_data + len(tail))
             attrs, ids = _encode_attrs(events, attrs_offset)
             header = _encode_header(

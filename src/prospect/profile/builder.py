@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prospect.profile.model import FunctionTable, LocationTable, ObjectTable
+from prospect.profile.model import KIND_MODULE, FunctionTable, LocationTable, ObjectTable
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
@@ -88,7 +88,12 @@ class TableBuilder:
             note: why it has no or poor names.
             part_kinds: kinds of the other object paths among the functions; `kind` if absent.
         """
-        own_object = self._object_row(path, kind, build_id, note)
+        # A module also has functions that a listing places outside of where it was mapped.
+        own_object = (
+            self._part_row(path, kind)
+            if kind == KIND_MODULE
+            else self._object_row(path, kind, build_id, note)
+        )
         row_of = {path: own_object}
         for other in dict.fromkeys(named.object_path):
             if other not in row_of:

@@ -1,7 +1,7 @@
 """Calls of functions that the recorder counted (--count-calls), as a table of the profile.
 
 Where counting every call would have cost too much there are gaps between windows; what was called
-in them is for `estimate.call_counts` to say.
+in them is for `estimate.counts.call_counts` to say.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.grouping import exact_sums
+from prospect.columns.grouping import exact_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

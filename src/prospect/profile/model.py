@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
     from prospect.profile.call_counts import CallCounts
+    from prospect.profile.memory_map import MemoryMap
     from prospect.profile.run_info import RunInfo
     from prospect.profile.source import CodeTable, LineTable
     from prospect.profile.stack_quality import StackQuality
@@ -351,7 +354,8 @@ class Profile:
     `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts,
     `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
     recording has no call chains, `stack_quality` where it has no copies of stacks, `threads`, what
-    each thread did all its life, where it has no switches.
+    each thread did all its life, where it has no switches. `unhit_mappings` gives the executable
+    mappings without a hit of the process in a row of `processes`, which few reports ask for.
     """
 
     run: RunInfo
@@ -374,3 +378,4 @@ class Profile:
     stack_quality: StackQuality | None = None
     call_counts: CallCounts | None = None
     threads: ThreadTimes | None = None
+    unhit_mappings: Callable[[int], MemoryMap] | None = None

@@ -35,6 +35,8 @@ class NameSource(IntEnum):
     NO_COVER = 40
     NO_GUEST = 41
     NO_NAME_BOUNDS = 42
+    NO_ANSWER = 43
+    NO_BUDGET = 44
 
     @property
     def named(self) -> bool:
@@ -63,12 +65,14 @@ LABELS: dict[NameSource, str] = {
     NameSource.NO_MATCH: "file changed since it was recorded",
     NameSource.NO_ELF: "not an ELF file",
     NameSource.NO_PERMISSION: "file not readable",
+    NameSource.NO_ANSWER: "file system did not answer",
     NameSource.NO_ANONYMOUS: "anonymous memory",
     NameSource.NO_MAPPING: "no mapping at this address",
     NameSource.NO_KERNEL_SYMBOLS: "kernel addresses hidden or kernel unknown",
     NameSource.NO_COVER: "outside every symbol",
     NameSource.NO_GUEST: "guest or hypervisor",
     NameSource.NO_NAME_BOUNDS: "stripped, only function bounds",
+    NameSource.NO_BUDGET: "file too big for this report's memory",
 }
 
 _DEBUG_SYMBOLS = "install the object's debug symbols (-dbgsym), or set DEBUGINFOD_URLS"
@@ -83,9 +87,11 @@ REMEDIES: dict[NameSource, str] = {
     NameSource.NO_MATCH: "restore the recorded version, or set DEBUGINFOD_URLS to have it sent",
     NameSource.NO_ELF: "none: the mapping is of a file that is not a program",
     NameSource.NO_PERMISSION: "report as the file's owner or as root",
+    NameSource.NO_ANSWER: "report once the file system that the file is on answers again",
     NameSource.NO_ANONYMOUS: "run the JIT with its perf map option (e.g. --perf-basic-prof)",
     NameSource.NO_MAPPING: "record system-wide from the process's start; check for lost records",
     NameSource.NO_KERNEL_SYMBOLS: "report as root, sysctl kernel.kptr_restrict=0, or a fitting -K",
     NameSource.NO_COVER: "none: code that its symbol table does not describe",
     NameSource.NO_GUEST: "record inside the guest",
+    NameSource.NO_BUDGET: "set PROSPECT_MEMORY to more than the default of 1G",
 }

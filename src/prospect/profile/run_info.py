@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+# A process id, and a sentence about that process alone.
+ProcessNote = tuple[int, str]
+
 
 @dataclass(frozen=True)
 class EventInfo:
@@ -14,6 +17,9 @@ class EventInfo:
     divided by them. `seconds_per_period` is 1e-9 / `clocks` for clocks; 0.0 where a period is not
     time (then `seconds_per_hit` = 1 / rate extrapolates, or is 0.0 too where there is no rate).
     `excludes_kernel`: it only counts in user space, so that no kernel hits say nothing.
+    `weighs_periods`: samples stand for different amounts, so shares are of summed periods, as those
+    of ``perf report`` are, and `relative_error` is the standard deviation of `seconds_per_period`,
+    as a share of it.
     `is_waiting`: each sample is a wait off the CPU, and its period how long that was: exact.
     """
 
@@ -24,6 +30,8 @@ class EventInfo:
     excludes_kernel: bool = False
     clocks: int = 1
     is_waiting: bool = False
+    weighs_periods: bool = False
+    relative_error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -38,9 +46,13 @@ class RunInfo:
         begin_ns, end_ns: the interval on the samples' clock; 0 where unknown.
         cpus: CPUs that were sampled.
         limits: a sentence for each thing that this run could not see and how to get it.
+        process_notes: the same of single processes; a report shows those of its own processes.
         statistics: Prospect's counters by name (docs/report.md), as far as they exist.
         accounting: the kernel's own books of the interval, in seconds, under flat names.
+        is_cut: whether the file had no room for the records of the interval's end, or was not to
+            grow for them (`--max-size`).
         cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
+        kernel_build_id: of the recorded kernel, in hexadecimal; "" where unknown.
         has_user_callers: whether samples were to tell who called in user space.
     """
 
@@ -63,8 +75,11 @@ class RunInfo:
     begin_ns: int = 0
     end_ns: int = 0
     limits: tuple[str, ...] = ()
+    process_notes: tuple[ProcessNote, ...] = ()
     damage: tuple[str, ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)
     accounting: dict[str, Any] = field(default_factory=dict)
     cpu_accounting: dict[int, dict[str, float]] = field(default_factory=dict)
+    is_cut: bool = False
+    kernel_build_id: str = ""
     has_user_callers: bool = False

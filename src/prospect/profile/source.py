@@ -43,7 +43,9 @@ class LineTable:
         names: functions, demangled.
         files: paths as the compiler recorded them.
         notes: by object row, why lines of that object are missing or not whole.
+        symbols: of each of `names`, as its linkage has it; none where that is not known.
         built_ns: by object row, when its image was changed last, since the epoch.
+        named_by: by path in `files`, the users whose word it is, with whose rights it is read.
     """
 
     frame_start: NDArray[np.int64]
@@ -54,6 +56,8 @@ class LineTable:
     files: list[str]
     notes: dict[int, str] = field(default_factory=dict)
     built_ns: dict[int, int] = field(default_factory=dict)
+    symbols: list[str] = field(default_factory=list)
+    named_by: dict[str, set[int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame_start) - 1

@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from prospect.profile.frames import frame_labels, frame_table
-from prospect.profile.grouping import group_sums
-from prospect.profile.stack_weights import nanoseconds, paths, stack_weights, weights_by_event
+from prospect.columns.grouping import group_sums
+from prospect.figures.stacks.frames import frame_labels, frame_table
+from prospect.figures.stacks.stack_weights import (
+    nanoseconds,
+    paths,
+    stack_weights,
+    weights_by_event,
+)
 from prospect.render.escape import escaped
 from prospect.render.stack_renderer import StackRenderer
 from prospect.version import __version__
@@ -26,9 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.profile.frames import FrameTable
+    from prospect.figures.stacks.frames import FrameTable
+    from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples, StackWeights
 
 _PART_BITS = 16
 _PART = 1 << _PART_BITS  # stacks at a time

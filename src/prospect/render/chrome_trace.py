@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.profile.frames import (
+from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
     frame_labels,
@@ -21,8 +21,8 @@ from prospect.profile.frames import (
     is_kernel_frame,
     named_forest,
 )
+from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
 from prospect.profile.model import NO_CPU
-from prospect.profile.stack_weights import nanoseconds, sample_threads
 from prospect.render.encoding import encoded
 from prospect.render.stack_renderer import StackRenderer
 from prospect.version import __version__
@@ -30,10 +30,8 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from prospect.figures.stacks.stack_weights import SampleThreads, StackSamples
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import SampleThreads, StackSamples
 
 _PART = 1 << 14
 
@@ -58,7 +56,7 @@ class ChromeTraceRenderer(StackRenderer):
         yield b',\n"stackFrames": {'
         yield from _stack_frames(profile, frames, forest)
         yield b'},\n"samples": ['
-        yield from _samples(samples, forest, threads.tid.take(threads.thread_index))
+        yield from _samples(samples, forest, threads)
         yield b"]}\n"
 
 
@@ -95,8 +93,11 @@ def _stack_frames(profile: Profile, frames: FrameTable, forest: NamedForest) -> 
         yield (",\n" if first else "\n").encode() + ",\n".join(lines).encode()
 
 
-def _samples(samples: StackSamples, forest: NamedForest, tid: NDArray[np.int64]) -> Iterator[bytes]:
+def _samples(samples: StackSamples, forest: NamedForest, threads: SampleThreads) -> Iterator[bytes]:
     """Yield the samples in time order: one format string for a part of them at a time."""
+    process = threads.process_index.take(threads.thread_index)
+    pid = samples.profile.processes.pid.astype(np.int64).take(process)
+    tid = threads.tid.take(threads.thread_index)
     events = [
         encoded(event.name).decode().replace("%", "%%") for event in samples.profile.run.events
     ]
@@ -112,13 +113,14 @@ def _samples(samples: StackSamples, forest: NamedForest, tid: NDArray[np.int64])
         for number in np.unique(event.take(rows)).tolist():
             of_event = rows[event.take(rows) == number]
             template = (
-                f'{{"name": {events[number]}, "cpu": %d, "tid": %d, "ts": %d.%03d, '
+                f'{{"name": {events[number]}, "cpu": %d, "pid": %d, "tid": %d, "ts": %d.%03d, '
                 '"sf": "%d", "weight": %d}'
             )
             cpu = samples.cpu.take(of_event).astype(np.int64)
             time_ns = when.take(of_event).astype(np.int64)
             columns = (
                 np.where(cpu == NO_CPU, 0, cpu),
+                pid.take(of_event),
                 tid.take(of_event),
                 time_ns // 1000,
                 time_ns % 1000,

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.frames import KERNEL_KINDS, frame_labels
-from prospect.profile.stack_weights import paths
+from prospect.figures.stacks.frames import KERNEL_KINDS, frame_labels
+from prospect.figures.stacks.stack_weights import paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.frames import FrameTable
+    from prospect.figures.stacks.frames import FrameTable
+    from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples, StackWeights
     from prospect.render.strings import Strings
 
 _PAGE = 0x1000
+_KERNEL_PATH = "[kernel.kallsyms]"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,16 @@ def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> 
         function_file=strings.of(files),
         location_row=location_row,
     )
+
+
+def object_build_ids(profile: Profile, tables: CodeTables) -> list[str]:
+    """Return the build id of each object in use; the kernel's is that of the recorded machine."""
+    objects = profile.objects
+    return [
+        objects.build_id[row]
+        or (profile.run.kernel_build_id if objects.path[row] == _KERNEL_PATH else "")
+        for row in tables.object_index.tolist()
+    ]
 
 
 def stacks_innermost_first(
@@ -176,15 +187,9 @@ def _functions(
     profile: Profile, frames: FrameTable, used: NDArray[np.int64]
 ) -> tuple[list[str], list[str], list[str]]:
     labels = frame_labels(profile, frames)
-    raw_names = profile.functions.raw_name
     files = [*(profile.lines.files if profile.lines else []), ""]
     return (
         [labels[row] for row in used.tolist()],
-        [
-            raw_names[function] if function >= 0 else labels[row]
-            for row, function in zip(
-                used.tolist(), frames.function_index.take(used).tolist(), strict=True
-            )
-        ],
+        [frames.raw_name[row] or labels[row] for row in used.tolist()],
         [files[row] for row in frames.file_index.take(used).tolist()],
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
-    from prospect.estimate.comparison import Comparison
+    from prospect.estimate.compare.comparison import Comparison
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from prospect.estimate.lateness import sample_lateness
+from prospect.estimate.ledger.lateness import sample_lateness
+from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
+from prospect.figures.processes import BIRTH_NAMES
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import NameSource
-from prospect.profile.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
-from prospect.profile.processes import BIRTH_NAMES
 from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.lateness import Lateness
-    from prospect.profile.routines import RoutineTable
-    from prospect.profile.view import EventView, ReportView
+    from prospect.estimate.ledger.lateness import Lateness
+    from prospect.figures.report.routines import RoutineTable
+    from prospect.figures.report.view import EventView, ReportView
     from prospect.render.event_report import EventReport
 
 COLUMNS = (

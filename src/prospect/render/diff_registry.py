@@ -16,7 +16,7 @@ from prospect.render.text.diff import TextDiff
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from prospect.estimate.comparison import Comparison
+    from prospect.estimate.compare.comparison import Comparison
 
 
 class ComparisonRenderer(Protocol):

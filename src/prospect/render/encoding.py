@@ -1,4 +1,8 @@
-"""Values → JSON (RFC 8259) in UTF-8.
+"""Values → JSON (RFC 8259) in UTF-8. Figures are rounded here, and nowhere after.
+
+How a sum of floats ends depends on the vector unit that added it up, so a double's last digits
+differ from machine to machine. What is written has fewer: 12 significant digits, and from a million
+on six decimals, which leaves times since 1970 their microseconds.
 
 Bytes of a name that are no UTF-8 stand as the escapes U+DC80 to U+DCFF, as Python's `os.fsdecode`
 makes them.
@@ -13,9 +17,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+SIGNIFICANT_DIGITS = 12
+_DECIMALS = 6  # of numbers from 10**_DECIMALS on
+_HAVE_NO_FRACTION = frozenset((bool, int, str, type(None)))
+
 
 def encoded(value: object) -> bytes:
-    """Return one value as JSON, without a line end."""
+    """Return one value as JSON, without a line end: its numbers rounded, null for NaN and ±∞."""
+    return encoded_exactly(_rounded(value))
+
+
+def encoded_exactly(value: object) -> bytes:
+    """Return one value as JSON, its numbers as they are: for long columns that hold no sums."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:  # a lone surrogate: an undecodable byte of a name
@@ -29,11 +42,23 @@ def listed(values: Iterable[object]) -> Iterator[bytes]:
         yield encoded(value)
 
 
-def finite(value: float) -> float | None:
-    """Return a number that JSON has, None for infinities and what is no number."""
-    return value if math.isfinite(value) else None
+def significant(value: float) -> float:
+    """Return a number with the digits that are the same on all machines; never -0.0."""
+    if abs(value) < 10.0**_DECIMALS:
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") + 0.0
+    return round(float(value), _DECIMALS)
 
 
-def rounded(seconds: float) -> float | None:
-    """Return a time to the nanosecond, None for what is not known."""
-    return round(float(seconds), 9) if math.isfinite(seconds) else None
+def rounded(seconds: float) -> float:
+    """Return a time to the nanosecond."""
+    return round(float(seconds), 9)
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, float):
+        return significant(value) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and not _HAVE_NO_FRACTION.issuperset(map(type, value)):
+        return [_rounded(item) for item in value]
+    return value

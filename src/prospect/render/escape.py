@@ -6,11 +6,16 @@ Source: Unicode Standard Annex 9 (bidirectional controls), Annex 11 (East Asian 
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 
 # os.fsdecode() stands an undecodable byte 0xNN in as U+DCNN (PEP 383).
 _ESCAPED_BYTES = range(0xDC80, 0xDD00)
+# Colours (SGR, ECMA-48 8.3.117), and what else is not printable ASCII.
+_UNSAFE = re.compile(r"\x1b\[[0-9;]*m|[^ -~]")
 _ELLIPSIS = "..."
+_DELETE = 0x7F  # which JSON lets stand
 
 
 def escaped(text: str) -> str:
@@ -30,6 +35,29 @@ def _escape(code: int) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def for_terminal(report: bytes, *, is_json: bool = False) -> bytes:
+    r"""Return a report of any format with all but colours made safe for a terminal.
+
+    Names in CSV and JSON stand as they were recorded, which a program that reads them needs, and a
+    terminal must not obey. JSON stays JSON and says the same: ``\u009b`` stands for one character.
+    """
+    text = report.decode("utf-8", "surrogateescape")
+    escape = _escape_in_json if is_json else _escape
+
+    def escape_unsafe(found: re.Match[str]) -> str:
+        """Keep colours, tabs and ends of lines; escape all else that is not printable."""
+        unsafe = found.group()
+        is_kept = len(unsafe) > 1 or unsafe in "\t\n" or unsafe.isprintable()
+        return unsafe if is_kept else escape(ord(unsafe))
+
+    return _UNSAFE.sub(escape_unsafe, text).encode()
+
+
+def _escape_in_json(code: int) -> str:
+    """Return the escape of RFC 8259, section 7: beyond 16 bits, a pair of surrogates."""
+    return json.dumps(chr(code))[1:-1] if code != _DELETE else f"\\u{code:04x}"
 
 
 def display_width(text: str) -> int:

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
-from prospect.estimate.half_widths import half_widths
-from prospect.estimate.late_routines import lateness_of_view
-from prospect.estimate.report import estimate_report
-from prospect.profile.disassembly import event_code
-from prospect.profile.source_lines import event_lines
+from prospect.estimate.errors.half_widths import half_widths
+from prospect.estimate.errors.report import estimate_report
+from prospect.estimate.ledger.late_routines import lateness_of_view
+from prospect.figures.annotate.disassembly import event_code
+from prospect.figures.annotate.source_lines import event_lines
 
 if TYPE_CHECKING:
-    from prospect.estimate.late_routines import LateRoutines
-    from prospect.estimate.lateness import Lateness
-    from prospect.estimate.report import EventEstimates
-    from prospect.profile.disassembly import EventCode
-    from prospect.profile.source_lines import EventLines
-    from prospect.profile.view import EventView, ReportView
+    from prospect.estimate.errors.report import EventEstimates
+    from prospect.estimate.ledger.late_routines import LateRoutines
+    from prospect.estimate.ledger.lateness import Lateness
+    from prospect.figures.annotate.disassembly import EventCode
+    from prospect.figures.annotate.source_lines import EventLines
+    from prospect.figures.report.view import EventView, ReportView
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,16 +6,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.profile.view import report_view
+from prospect.figures.report.view import report_view
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
+    from prospect.figures.processes import Detail
+    from prospect.figures.report.view import ReportView
     from prospect.profile.model import Profile
-    from prospect.profile.processes import Detail
-    from prospect.profile.view import ReportView
 
 
 @dataclass(frozen=True)

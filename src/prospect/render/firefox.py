@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.profile.causes import CAUSE_KIND_NAMES
-from prospect.profile.frames import (
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import event_has_time
+from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
     frame_labels,
     frame_table,
+    frames_by_line,
     is_kernel_frame,
     named_forest,
     object_label,
 )
+from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF
-from prospect.profile.stack_weights import nanoseconds, sample_threads
-from prospect.render.encoding import encoded
+from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
 from prospect.render.strings import Strings
 from prospect.version import __version__
@@ -34,8 +36,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.figures.stacks.stack_weights import SampleThreads, StackSamples
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import SampleThreads, StackSamples
+
+    # A table by line, and of each row its function and its line: see `frames_by_line`.
+    _ByLine = tuple[FrameTable, NDArray[np.int64], NDArray[np.int64]]
 
 _VERSION = 70
 _GECKO_VERSION = 34
@@ -62,7 +67,8 @@ class FirefoxRenderer(StackRenderer):
         profile = samples.profile
         strings = Strings()
         frames = frame_table(profile, inlined=self.inline)
-        forest = named_forest(samples.stacks, frames)
+        by_line = frames_by_line(frames)
+        forest = named_forest(samples.stacks, by_line[0])
         threads = sample_threads(samples)
         yield b'{"meta": ' + encoded(_meta(profile))
         yield b',\n"libs": ' + encoded(_libs(profile))
@@ -72,10 +78,10 @@ class FirefoxRenderer(StackRenderer):
             fields = _thread(samples, threads, thread)
             fields["samples"] = _samples(samples, forest, rows)
             fields["markers"] = _markers(samples, rows, strings)
-            yield separator + encoded(fields)
+            yield separator + encoded_exactly(fields)
             separator = b",\n"
         yield b'],\n"shared": '
-        yield encoded(_shared(samples, frames, forest, strings))
+        yield encoded(_shared(samples, frames, by_line, forest, strings))
         yield b"}\n"
 
 
@@ -92,6 +98,7 @@ def _meta(profile: Profile) -> dict[str, Any]:
         "preprocessedProfileVersion": _VERSION,
         "categories": _CATEGORIES,
         "markerSchema": [],
+        "sampleUnits": {"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"},
         "symbolicated": True,
         "symbolicationNotSupported": True,
         "sourceCodeIsNotOnSearchfox": True,
@@ -166,7 +173,17 @@ def _times_ms(samples: StackSamples, rows: NDArray[np.int64]) -> NDArray[np.floa
 
 def _samples(samples: StackSamples, forest: NamedForest, rows: NDArray[np.int64]) -> dict[str, Any]:
     count = samples.count.take(rows)
+    event = samples.of_hit(samples.profile.hits.event).take(rows)
+    time = nanoseconds(samples.profile, event, count, samples.period.take(rows))
+    is_running = [
+        event_has_time(info) and not info.is_waiting for info in samples.profile.run.events
+    ]
+    # The CPU time up to each sample, of which the profiler's panels make how busy the thread was.
+    delta = (
+        {"threadCPUDelta": time.tolist()} if all(is_running[n] for n in set(event.tolist())) else {}
+    )
     return {
+        **delta,
         "stack": forest.row_of_stack.take(samples.stack_index.take(rows)).tolist(),
         "time": _times_ms(samples, rows).tolist(),
         "weight": None if bool((count == 1).all()) else count.tolist(),
@@ -200,7 +217,11 @@ def _markers(samples: StackSamples, rows: NDArray[np.int64], strings: Strings) -
 
 
 def _shared(
-    samples: StackSamples, frames: FrameTable, forest: NamedForest, strings: Strings
+    samples: StackSamples,
+    frames: FrameTable,
+    by_line: _ByLine,
+    forest: NamedForest,
+    strings: Strings,
 ) -> dict[str, Any]:
     profile = samples.profile
     labels = strings.of(frame_labels(profile, frames)).tolist()
@@ -213,7 +234,7 @@ def _shared(
             "prefixOffset": np.where(caller < 0, 0, np.arange(len(forest)) - caller).tolist(),
             "length": len(forest),
         },
-        "frameTable": _frame_table(samples, frames, forest),
+        "frameTable": _frame_table(samples, frames, by_line, forest),
         "funcTable": {
             "name": labels,
             "isJS": [False] * len(frames),
@@ -238,32 +259,36 @@ def _shared(
     }
 
 
-def _frame_table(samples: StackSamples, frames: FrameTable, forest: NamedForest) -> dict[str, Any]:
+def _frame_table(
+    samples: StackSamples, frames: FrameTable, by_line: _ByLine, forest: NamedForest
+) -> dict[str, Any]:
+    """Return a frame for each function and line of it; without lines, for each function."""
     profile = samples.profile
-    category = np.where(is_kernel_frame(profile, frames), _KERNEL, _USER)
+    lined, func, line = by_line
+    category = np.where(is_kernel_frame(profile, lined), _KERNEL, _USER)
     kind = profile.causes.kind.take(profile.hits.cause_index.take(samples.hit_index))
     idle = samples.stack_index[kind == CAUSE_IDLE]
     category[forest.frame_index.take(forest.row_of_stack.take(idle))] = _IDLE
     is_native = _is_native(profile, frames)
-    symbol = np.where(is_native, np.cumsum(is_native) - 1, -1).tolist()
-    address = profile.functions.address.take(np.maximum(frames.function_index, 0))
-    nothing: list[None] = [None] * len(frames)
+    symbol = np.where(is_native, np.cumsum(is_native) - 1, -1).take(func).tolist()
+    address = profile.functions.address.take(np.maximum(lined.function_index, 0))
+    nothing: list[None] = [None] * len(lined)
     return {
         "address": [
             value if known else -1
-            for value, known in zip(address.tolist(), is_native.tolist(), strict=True)
+            for value, known in zip(address.tolist(), is_native.take(func).tolist(), strict=True)
         ],
-        "lib": frames.object_index.tolist(),
-        "inlineDepth": (frames.function_index < 0).astype(np.int64).tolist(),
+        "lib": lined.object_index.tolist(),
+        "inlineDepth": (lined.function_index < 0).astype(np.int64).tolist(),
         "category": category.tolist(),
-        "subcategory": [0] * len(frames),
-        "func": list(range(len(frames))),
+        "subcategory": [0] * len(lined),
+        "func": func.tolist(),
         "nativeSymbol": [row if row >= 0 else None for row in symbol],
         "innerWindowID": nothing,
-        "line": nothing,
+        "line": [number or None for number in line.tolist()],
         "column": nothing,
         "originalLocation": nothing,
-        "length": len(frames),
+        "length": len(lined),
     }
 
 

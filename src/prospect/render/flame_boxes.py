@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.frames import (
+from prospect.columns.grouping import group_sums
+from prospect.figures.portions import event_has_time
+from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
     frame_annotations,
@@ -19,15 +21,13 @@ from prospect.profile.frames import (
     frame_table,
     named_forest,
 )
-from prospect.profile.grouping import group_sums
-from prospect.profile.portions import event_has_time
-from prospect.profile.stack_weights import main_weights, nanoseconds, paths, stack_weights
+from prospect.figures.stacks.stack_weights import main_weights, nanoseconds, paths, stack_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples, StackWeights
 
 _PART = 1 << 16
 _ALL = (-1, -1)  # the caller of threads, beside (thread name, row of the forest)

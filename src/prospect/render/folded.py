@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from prospect.profile.frames import frame_annotations, frame_labels, frame_table, named_forest
-from prospect.profile.stack_weights import main_weights, nanoseconds, paths, stack_weights
+from prospect.figures.stacks.frames import (
+    frame_annotations,
+    frame_labels,
+    frame_table,
+    named_forest,
+)
+from prospect.figures.stacks.stack_weights import main_weights, nanoseconds, paths, stack_weights
 from prospect.render.escape import escaped
 from prospect.render.stack_renderer import StackRenderer
 
@@ -24,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples, StackWeights
 
 _PART = 1 << 14
 _NS_PER_US = 1000

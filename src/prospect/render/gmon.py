@@ -3,8 +3,8 @@
 Comes in: a Profile. Goes out: ``gmon/sys/gmon_out.h`` of glibc 2.36, version 1, of a little-endian
 machine of 64 bits. The program is the command's own image, else the image with most hits. A bin
 is two bytes wide, gprof's smallest, so that every hit is in the function that it was in. A bin
-counts to 65,535: what is beyond it stands in further histograms, which gprof adds up. Who called
-whom is not written: gprof takes arcs for counted calls, and nobody counted any.
+counts to 65,535: what is beyond it stands in further histograms, which gprof adds up. Arcs are
+calls of which every one was counted (--count-calls): samples and estimates are none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from prospect.columns.grouping import group_sums
 from prospect.errors import UsageError
+from prospect.figures.portions import event_has_time, event_seconds
+from prospect.figures.processes import DETAILS, Detail, chosen_by_detail, shown_detail
+from prospect.profile.call_counts import in_processes
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ELF
-from prospect.profile.portions import event_has_time, event_seconds
-from prospect.profile.processes import DETAILS, Detail, chosen_by_detail, shown_detail
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct("<4sI12x")
 _HISTOGRAM = struct.Struct("<BQQII15sc")
+_ARC = np.dtype([("tag", "u1"), ("from", "<u8"), ("to", "<u8"), ("calls", "<u4")])
+_MOST_CALLS = 0xFFFF_FFFF
 _BIN_BYTES = 2
 _MOST_BINS = 1 << 27
 _MOST_TICKS = 0xFFFF
@@ -68,7 +72,7 @@ def _pieces(profile: Profile, detail: Detail) -> Iterator[bytes]:
     has_time = event_has_time(event)
     # gprof prints whatever dimension a file has.
     rate_hz, dimension = (_RATE_HZ, b"seconds") if has_time else (1, b"hits")
-    low, ticks = _histogram(profile, detail, rate_hz)
+    low, ticks, program = _histogram(profile, detail, rate_hz)
     yield _HEADER.pack(b"gmon", 1)
     while True:
         part = np.minimum(ticks, _MOST_TICKS)
@@ -77,11 +81,46 @@ def _pieces(profile: Profile, detail: Detail) -> Iterator[bytes]:
         yield part.astype("<u2").tobytes()
         ticks = ticks - part
         if not ticks.any():
-            return
+            break
+    yield _arcs(profile, detail, program)
 
 
-def _histogram(profile: Profile, detail: Detail, rate_hz: int) -> tuple[int, NDArray[np.int64]]:
-    """Return the first address and i64[b] the ticks of each bin from there on."""
+def _arcs(profile: Profile, detail: Detail, program: int) -> bytes:
+    """Return a record for each function of the program that called another, as often as it did."""
+    counts, functions = profile.call_counts, profile.functions
+    if counts is None or counts.windows is not None or not len(counts):
+        return b""
+    callee = counts.functions.function_index.take(counts.counted_index).astype(np.int64)
+    caller = counts.caller_index.astype(np.int64)
+    chosen = (callee >= 0) & (caller >= 0)
+    for end in (callee, caller):
+        chosen &= functions.object_index.take(np.maximum(end, 0)) == program
+    if detail != "k":
+        chosen &= in_processes(counts.process_index, _shown(profile, detail))
+    (caller, callee), (calls,) = group_sums(
+        (caller[chosen], callee[chosen]), (counts.calls[chosen],)
+    )
+    # A count has 32 bits; gprof adds up the records of one arc.
+    parts = np.maximum(-(-calls // _MOST_CALLS), 1)
+    nth = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
+    records = np.empty(len(nth), _ARC)
+    records["tag"] = 1
+    records["from"] = functions.address.take(np.repeat(caller, parts))
+    records["to"] = functions.address.take(np.repeat(callee, parts))
+    left = np.repeat(calls, parts) - nth * _MOST_CALLS
+    records["calls"] = np.minimum(left, _MOST_CALLS)
+    return records.tobytes()
+
+
+def _shown(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+    processes = profile.processes
+    return chosen_by_detail(processes, shown_detail(processes, detail))
+
+
+def _histogram(
+    profile: Profile, detail: Detail, rate_hz: int
+) -> tuple[int, NDArray[np.int64], int]:
+    """Return the first address, i64[b] the ticks of each bin from there on, and the program."""
     if detail not in DETAILS:
         raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
     hits, event = profile.hits, profile.run.events[0]
@@ -89,24 +128,23 @@ def _histogram(profile: Profile, detail: Detail, rate_hz: int) -> tuple[int, NDA
     of_object = profile.functions.object_index.take(function)
     chosen = (hits.event == 0) & (profile.objects.kind.take(of_object) == KIND_ELF)
     if detail != "k":
-        processes = profile.processes
-        of_process = chosen_by_detail(processes, shown_detail(processes, detail))
-        chosen &= of_process.take(hits.process_index)
+        chosen &= _shown(profile, detail).take(hits.process_index)
     amount = hits.count * 1.0
     if event_has_time(event):
         amount = event_seconds(event, hits.count, hits.period)
     weight = amount * chosen * rate_hz
     total = np.bincount(of_object, weight, len(profile.objects)).astype(np.float64)
-    rows = np.flatnonzero(chosen & (of_object == _program(profile, total)))
+    program = _program(profile, total)
+    rows = np.flatnonzero(chosen & (of_object == program))
     if not len(rows):
-        return 0, np.zeros(1, np.int64)
+        return 0, np.zeros(1, np.int64), program
     address = profile.locations.address.take(hits.location_index.take(rows))
     low = int(address.min()) & ~0xF
     place = (address - np.uint64(low)) // np.uint64(_BIN_BYTES)
     if int(place.max()) >= _MOST_BINS:
         raise UsageError("the program's code is too far apart for a gmon.out")
     ticks = np.bincount(place.astype(np.int64), weight.take(rows)).astype(np.float64)
-    return low, _rounded(ticks)
+    return low, _rounded(ticks), program
 
 
 def _rounded(ticks: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -13,13 +13,14 @@ import html
 import shlex
 from typing import TYPE_CHECKING
 
-from prospect.estimate.hottest import HottestRoutines, hottest_routines
-from prospect.profile.counters import run_counters
-from prospect.profile.portions import PORTION_NAMES
-from prospect.profile.processes import DETAIL_WORDS
-from prospect.profile.remarks import run_notes, run_warnings
-from prospect.profile.routine_names import shown_name
-from prospect.profile.stack_weights import stack_samples
+from prospect.announcing import counted
+from prospect.estimate.errors.hottest import HottestRoutines, hottest_routines
+from prospect.figures.portions import PORTION_NAMES
+from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.remarks import run_notes, run_warnings
+from prospect.figures.report.counters import run_counters
+from prospect.figures.routine_names import shown_name
+from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.comparison_words import compared_line, unit_of
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.flame_boxes import flame_graph
@@ -27,16 +28,16 @@ from prospect.render.icicle import icicle
 from prospect.render.text.columns import Column
 from prospect.render.text.counts import count_cells, counts_title, time_lines
 from prospect.render.text.diff import change_cells, total_cells
-from prospect.render.text.numbers import Figures, counted, percent_column, percent_digits
+from prospect.render.text.numbers import Figures, percent_column, percent_digits
 from prospect.render.verdict import verdict_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prospect.estimate.comparison import Comparison
+    from prospect.estimate.compare.comparison import Comparison
+    from prospect.figures.processes import Detail
     from prospect.profile.event_counts import EventCounts
     from prospect.profile.model import Profile
-    from prospect.profile.processes import Detail
 
 _ROWS = 15
 _DETAIL: Detail = "3"

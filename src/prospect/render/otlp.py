@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from prospect.profile.frames import frame_table
+from prospect.figures.stacks.frames import frame_table
+from prospect.figures.stacks.stack_weights import nanoseconds, stack_weights
 from prospect.profile.model import NO_CPU
-from prospect.profile.stack_weights import nanoseconds, stack_weights
 from prospect.render.code_tables import (
     CodeTables,
     code_tables,
+    object_build_ids,
     stacks_innermost_first,
     value_columns,
 )
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples, StackWeights
 
 _NONE = b""
 
@@ -102,7 +103,7 @@ class OtlpRenderer(StackRenderer):
         )
         mapping_attributes = attributes.of(
             "process.executable.build_id.gnu",
-            [profile.objects.build_id[row] for row in tables.object_index.tolist()],
+            object_build_ids(profile, tables),
         )
         dictionary = [
             _mappings(profile, tables, mapping_attributes, strings),

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from prospect.profile.frames import frame_table
+from prospect.figures.stacks.frames import frame_table
+from prospect.figures.stacks.stack_weights import nanoseconds, stack_weights
 from prospect.profile.model import NO_CPU
-from prospect.profile.stack_weights import nanoseconds, stack_weights
 from prospect.render.code_tables import (
     CodeTables,
     code_tables,
+    object_build_ids,
     stacks_innermost_first,
     value_columns,
 )
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples, StackWeights
 
 _PART = 1 << 14  # samples at a time
 _GZIP_LEVEL = 1  # six times as fast as 6, and a fifth larger
@@ -77,7 +78,8 @@ class PprofRenderer(StackRenderer):
 
 def _head(profile: Profile, weights: StackWeights, strings: Strings) -> Iterator[bytes]:
     time = np.zeros(len(weights), np.int64)
-    for _, kind, unit, _ in value_columns(profile, weights, time):
+    kinds = [(kind, unit) for _, kind, unit, _ in value_columns(profile, weights, time)]
+    for kind, unit in kinds:
         yield message(1, *_value_type(strings, kind, unit))
     run = profile.run
     yield number_field(9, _one(max(run.started_at, 0.0) * 1e9)).data.tobytes()
@@ -88,6 +90,8 @@ def _head(profile: Profile, weights: StackWeights, strings: Strings) -> Iterator
         yield number_field(12, _one(1e9 / frequency_hz)).data.tobytes()
     comment = strings[f"prospect {__version__}, from {run.recorder}"]
     yield number_field(13, _one(comment)).data.tobytes()
+    # What the first event's samples stand for: its time, or what it counted.
+    yield number_field(14, _one(strings[kinds[1][0]])).data.tobytes()
 
 
 def _samples(
@@ -154,7 +158,7 @@ def _mappings(profile: Profile, tables: CodeTables, strings: Strings) -> bytes:
         number_field(2, tables.mapping_start),
         number_field(3, tables.mapping_limit),
         number_field(5, strings.of([profile.objects.path[row] for row in objects])),
-        number_field(6, strings.of([profile.objects.build_id[row] for row in objects])),
+        number_field(6, strings.of(object_build_ids(profile, tables))),
         number_field(7, np.ones(len(objects), np.int64)),
         number_field(8, lines),
         number_field(9, lines),

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.profile.frames import (
+from prospect.figures.portions import event_has_time
+from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
     frame_annotations,
@@ -21,17 +22,16 @@ from prospect.profile.frames import (
     frame_table,
     named_forest,
 )
-from prospect.profile.portions import event_has_time
-from prospect.profile.stack_weights import nanoseconds, paths, stack_weights
-from prospect.render.encoding import encoded
+from prospect.figures.stacks.stack_weights import nanoseconds, paths, stack_weights
+from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
 from prospect.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples, StackWeights
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -54,7 +54,8 @@ class SpeedscopeRenderer(StackRenderer):
         yield b',\n"shared": {"frames": ' + encoded(_frames(profile, frames))
         yield b'},\n"profiles": ['
         for number, weights in enumerate(_by_thread(stack_weights(samples))):
-            yield (b",\n" if number else b"\n") + encoded(_profile(profile, forest, weights))
+            yield b",\n" if number else b"\n"
+            yield encoded_exactly(_profile(profile, forest, weights))
         yield b"\n]}\n"
 
 

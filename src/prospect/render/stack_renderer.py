@@ -6,16 +6,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.profile.stack_weights import stack_samples
+from prospect.figures.selection import only_exported
+from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
+    from prospect.figures.processes import Detail
+    from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.model import Profile
-    from prospect.profile.processes import Detail
-    from prospect.profile.stack_weights import StackSamples
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class StackRenderer(ABC):
             RenderError: `out` cannot be written.
             UsageError: an option has no meaning.
         """
-        write_pieces(self.pieces(stack_samples(profile, self.detail)), out)
+        write_pieces(self.pieces(only_exported(stack_samples(profile, self.detail))), out)
 
     @abstractmethod
     def pieces(self, samples: StackSamples) -> Iterable[bytes]:

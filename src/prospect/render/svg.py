@@ -20,8 +20,8 @@ from prospect.render.stack_renderer import StackRenderer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples
     from prospect.render.flame_boxes import Box
 
 _LEAST_SHARE = 0.001

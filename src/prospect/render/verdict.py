@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from prospect.render.encoding import significant
 from prospect.render.escape import escaped
 
 if TYPE_CHECKING:
-    from prospect.estimate.verdict import Verdict
+    from prospect.estimate.compare.verdict import Verdict
 
 
 def percent_change(share: float) -> str:
     """Return a change as a percentage with its sign, with fewer digits from 100 % on."""
-    percent = share * 100.0
+    percent = significant(share * 100.0)
     return f"{percent:+.1f}%" if abs(percent) < 100 else f"{percent:+.0f}%"
 
 

@@ -3,121 +3,34 @@
 Comes in: the tree of versions and which mapping was made in which. Goes out: `AddressSpaces`.
 
 A mapping is the rectangle of its addresses and of the versions that descend from its own, which
-are an interval too (`versions`). Rectangles are cut along the addresses where one of their tree
-begins or ends, so that each of the resulting cells is covered wholly or not at all; within a cell
-intervals of versions nest and the innermost is the answer, found by one search in a table of
-where answers change. A rectangle over many cells is filed with blocks of 16, 256, … cells
-instead, which bounds the table by the number of mappings times its logarithm.
+are an interval too (`versions`). Only rectangles that hold an address that is asked for are looked
+at. They are cut along the addresses where one of their tree begins or ends, so that each of the
+resulting cells is covered wholly or not at all; within a cell intervals of versions nest and the
+innermost is the answer, found by one search in a table of where answers change. A rectangle over
+many cells is filed with blocks of 2, 4, 8, … cells instead: with two of a size at most. The blocks
+of one size are asked and dropped before the next, so memory is in proportion to the mappings.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.spaces.sorting import distinct, run_starts
+from prospect.columns.sorting import distinct, run_starts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from prospect.spaces.versions import VersionTree
 
-_BLOCK_BITS = 4
 _LOW_BITS = np.uint64(32)
 _PAGE_BITS = np.uint64(12)
 _IN_PAGE = np.uint64(4095)
-
-
-@dataclass(frozen=True)
-class _Level:
-    """Answers for cells, or for blocks of cells: u64[k] (block << 32 | version), i32[k]."""
-
-    keys: NDArray[np.uint64]
-    mapping: NDArray[np.int32]
-
-    def find(self, block: NDArray[np.uint64], entered: NDArray[np.uint64]) -> NDArray[np.int64]:
-        row = np.searchsorted(self.keys, block << _LOW_BITS | entered, side="right") - 1
-        np.maximum(row, 0, out=row)
-        found = self.mapping.take(row).astype(np.int64)
-        key = self.keys.take(row)
-        found[(key >> _LOW_BITS != block) | ((key & np.uint64(0xFFFFFFFF)) > entered)] = -1
-        return found
-
-
-@dataclass(frozen=True)
-class AddressSpaces:
-    """Every address space of a recording at every time.
-
-    Attributes:
-        first_epoch: i64[s] where each space's epochs begin in `version`.
-        version: i64[v] version of each (space, epoch), by space and then by epoch.
-        tree: how versions descend from each other.
-        addresses: u64[a] ascending, where any mapping begins or ends.
-        cells: u64[c] ascending, (root version << 32 | rank of the address where the cell begins).
-        levels: answers by cell, by 16 cells, by 256 cells, …
-    """
-
-    first_epoch: NDArray[np.int64]
-    version: NDArray[np.int64]
-    tree: VersionTree
-    addresses: NDArray[np.uint64]
-    cells: NDArray[np.uint64]
-    levels: tuple[_Level, ...]
-
-    def locate(
-        self,
-        space: NDArray[np.integer],
-        epoch: NDArray[np.integer],
-        address: NDArray[np.uint64],
-    ) -> NDArray[np.int64]:
-        """Return the mapping at each address: a row of `World.mappings`, i64[n].
-
-        It is the last mapping made in this space up to this epoch that covers the address, or
-        failing that in the parent up to the epoch of the fork, and so on. -1 where there is none,
-        and where the space is -1. A mapping that repeats what stands there already (a live record
-        of what the snapshot has, an mprotect()) is none of its own: the first is returned.
-
-        Args:
-            space: [n] space of the task at the time, from `Timeline` or `Attribution`.
-            epoch: [n] the space's epoch at the time.
-            address: u64[n] AVMA.
-        """
-        if not len(address) or not len(self.cells):
-            return np.full(len(address), -1, np.int64)
-        # Sorted hits ask for the same page many times in a row.
-        place = address if (self.addresses & _IN_PAGE).any() else address >> _PAGE_BITS
-        starts = run_starts(space, epoch, place)
-        length = np.diff(starts, append=len(address))
-        return self._locate_each(space[starts], epoch[starts], address[starts]).repeat(length)
-
-    def _locate_each(
-        self,
-        space: NDArray[np.integer],
-        epoch: NDArray[np.integer],
-        address: NDArray[np.uint64],
-    ) -> NDArray[np.int64]:
-        found = np.full(len(address), -1, np.int64)
-        asked = np.flatnonzero(space >= 0)
-        row = self.first_epoch.take(space[asked]) + epoch[asked]
-        version = self.version.take(row)
-        entered = self.tree.enter.take(version).view(np.uint64)
-        root = self.tree.root.take(version).view(np.uint64)
-        rank = np.searchsorted(self.addresses, address[asked], side="right").view(np.uint64)
-        cell = np.searchsorted(self.cells, root << _LOW_BITS | rank, side="right") - 1
-        in_tree = np.flatnonzero(self.cells.take(cell, mode="clip") >> _LOW_BITS == root)
-        in_tree = in_tree[cell.take(in_tree) >= 0]
-        entered = entered.take(in_tree)
-        block = cell.take(in_tree).view(np.uint64)
-        best = np.full(len(in_tree), -1, np.int64)
-        for level in self.levels:
-            if len(level.keys):
-                # Along one path later mappings have higher rows, whatever level they are filed in.
-                np.maximum(best, level.find(block, entered), out=best)
-            block = block >> np.uint64(_BLOCK_BITS)
-        found[asked.take(in_tree)] = best
-        return found
 
 
 @dataclass(frozen=True)
@@ -136,118 +49,226 @@ class MadeMappings:
     end: NDArray[np.uint64]
 
 
+@dataclass(frozen=True)
+class AddressSpaces:
+    """Every address space of a recording at every time.
+
+    Attributes:
+        first_epoch: i64[s] where each space's epochs begin in `version`.
+        version: i64[v] version of each (space, epoch), by space and then by epoch.
+        space: i64[v] space of each version.
+        tree: how versions descend from each other.
+        made: the mappings.
+    """
+
+    first_epoch: NDArray[np.int64]
+    version: NDArray[np.int64]
+    space: NDArray[np.int64]
+    tree: VersionTree
+    made: MadeMappings
+
+    def locate(
+        self,
+        space: NDArray[np.integer],
+        epoch: NDArray[np.integer],
+        address: NDArray[np.uint64],
+    ) -> NDArray[np.int64]:
+        """Return the mapping at each address: a row of `World.mappings`, i64[n].
+
+        It is the last mapping made in this space up to this epoch that covers the address, or
+        failing that in the parent up to the epoch of the fork, and so on. -1 where there is none,
+        and where the space is -1. A mapping that repeats what stands there already (a live record
+        of what the snapshot has, an mprotect()) is none of its own: the first is returned.
+
+        Each call takes a pass over all mappings: ask for all addresses at once.
+
+        Args:
+            space: [n] space of the task at the time, from `Timeline` or `Attribution`.
+            epoch: [n] the space's epoch at the time.
+            address: u64[n] AVMA.
+        """
+        if not len(address) or not len(self.made.mapping):
+            return np.full(len(address), -1, np.int64)
+        # Sorted hits ask for the same page many times in a row.
+        starts = run_starts(space, epoch, address >> _PAGE_BITS if self._is_paged else address)
+        length = np.diff(starts, append=len(address))
+        space, epoch, address = space[starts], epoch[starts], address[starts]
+        found = np.full(len(starts), -1, np.int64)
+        asked = np.flatnonzero(space >= 0)
+        version = self.version.take(self.first_epoch.take(space[asked]) + epoch[asked])
+        found[asked] = self._locate_each(version, address[asked])
+        return found.repeat(length)
+
+    def standing(
+        self, space: int, epoch: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+        """Return what stands in a space in an epoch, by address; of -1, nothing.
+
+        Takes a pass over the mappings of the space and of those that it descends from.
+
+        Returns:
+            First address, the one behind the last, and mapping of each piece that stands: u64[k],
+            u64[k], i64[k]. A mapping that another covers in the middle is two.
+        """
+        if space < 0:
+            return np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)
+        made = self.made
+        rows = self._made_until(int(self.version[self.first_epoch[space] + epoch]))
+        bounds = np.concatenate((made.start.take(rows), made.end.take(rows)))
+        address, cell = np.unique(bounds, return_inverse=True)
+        last = _last_over(cell[: len(rows)], cell[len(rows) :], len(address))
+        piece = run_starts(last)
+        behind = np.append(piece, len(last))[1:]
+        stands = last[piece] >= 0
+        piece, behind = piece[stands], behind[stands]
+        return address[piece], address[behind], made.mapping.take(rows.take(last[piece]))
+
+    def _locate_each(
+        self, version: NDArray[np.int64], address: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        made, tree = self.made, self.tree
+        root = tree.root.view(np.uint64) << _LOW_BITS
+        addresses = distinct(address)
+        asked = root.take(version) | np.searchsorted(addresses, address).view(np.uint64)
+        points = distinct(asked)
+        above = root.take(made.version)
+        first, end = (
+            np.searchsorted(points, above | np.searchsorted(addresses, bound).view(np.uint64))
+            for bound in (made.start, made.end)
+        )
+        rows = np.flatnonzero(first < end)
+        first, end = first.take(rows), end.take(rows)
+        bounds = distinct(np.concatenate((first, end)))
+        # Cells count from 1: before the first bound there is a cell as well.
+        first, end = np.searchsorted(bounds, first) + 1, np.searchsorted(bounds, end) + 1
+        cell = np.searchsorted(bounds, np.searchsorted(points, asked), side="right")
+        entered = tree.enter.take(version)
+        best = np.full(len(version), -1, np.int64)
+        for bits, (block, row) in enumerate(_blocks(first, end)):
+            changes = _changes(block, rows.take(row), tree, made)
+            # Along one path later mappings have higher rows, whatever block they are filed in.
+            np.maximum(best, changes.find(cell >> bits, entered), out=best)
+        return best
+
+    @functools.cached_property
+    def _is_paged(self) -> bool:
+        """Whether all mappings begin and end at pages."""
+        return not any((bound & _IN_PAGE).any() for bound in (self.made.start, self.made.end))
+
+    def _made_until(self, version: int) -> NDArray[np.int64]:
+        """Return the rows of `made` that a version has or inherits, in their order."""
+        by_space, space, made_in = self._by_space
+        parts = []
+        while version >= 0:
+            own = int(self.space[version])
+            first, end = np.searchsorted(space, (own, own + 1))
+            behind = first + np.searchsorted(made_in[first:end], version, side="right")
+            parts.append(by_space[first:behind])
+            version = int(self.tree.parent[self.version[self.first_epoch[own]]])
+        return np.concatenate(parts[::-1])
+
+    @functools.cached_property
+    def _by_space(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of `made` by space and then in their order, with space and version, i64[r] each."""
+        space = self.space.take(self.made.version)
+        order = np.argsort(space, kind="stable")
+        return order, space.take(order), self.made.version.take(order)
+
+
 def build_address_spaces(
     version_space: NDArray[np.int64], tree: VersionTree, made: MadeMappings
 ) -> AddressSpaces:
-    """File every mapping under the cells and versions that it covers.
+    """Sort the versions by space.
 
     Args:
         version_space: i64[v] space of each version; a space's epochs are numbered ascending.
         tree: how the versions descend from each other.
         made: the mappings.
     """
-    count = len(made.mapping)
     by_space = np.argsort(version_space, kind="stable")
     spaces = int(version_space.max()) + 1 if len(version_space) else 0
     first_epoch = np.searchsorted(version_space.take(by_space), np.arange(spaces))
-    addresses, rank = np.unique(np.concatenate((made.start, made.end)), return_inverse=True)
-    root = tree.root.take(made.version).view(np.uint64) << _LOW_BITS
-    # Ranks count from 1, as a search to the right of an equal address does in locate().
-    first_key = root | (rank[:count] + 1).view(np.uint64)
-    end_key = root | (rank[count:] + 1).view(np.uint64)
-    cells = distinct(np.concatenate((first_key, end_key)))
-    first, end = np.searchsorted(cells, first_key), np.searchsorted(cells, end_key)
-    levels = _file_by_level(first, end, tree, made)
-    return AddressSpaces(first_epoch, by_space, tree, addresses, cells, levels)
+    return AddressSpaces(first_epoch, by_space, version_space, tree, made)
 
 
-def _file_by_level(
-    first: NDArray[np.int64], end: NDArray[np.int64], tree: VersionTree, made: MadeMappings
-) -> tuple[_Level, ...]:
-    """Take what does not fill a block at each level; what is left moves up."""
-    rows = np.arange(len(first))
-    levels = []
-    while len(rows):
-        # The first and the last whole block of the next level; if none, all is filed here.
-        inner_first = -(-first >> _BLOCK_BITS)
-        inner_end = np.maximum(end >> _BLOCK_BITS, inner_first)
-        head_end = np.minimum(inner_first << _BLOCK_BITS, end)
-        tail_first = np.maximum(inner_end << _BLOCK_BITS, head_end)
-        has_inner = inner_end > inner_first
-        tail_first = np.where(has_inner, tail_first, head_end)
-        block_head, row_head = _spread(first, head_end, rows)
-        block_tail, row_tail = _spread(tail_first, end, rows)
-        block = np.concatenate((block_head, block_tail))
-        row = np.concatenate((row_head, row_tail))
-        levels.append(_answers(block, row, tree, made))
-        rows, first, end = rows[has_inner], inner_first[has_inner], inner_end[has_inner]
-    return tuple(levels)
+def _blocks(
+    first: NDArray[np.int64], end: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Cut each range of cells, first < end, into blocks of 1, 2, 4, … cells.
 
-
-def _spread(
-    first: NDArray[np.int64], end: NDArray[np.int64], rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every block of [first, end) and the row that it is of."""
-    count = end - first
-    offset = np.cumsum(count) - count
-    row = np.repeat(rows, count)
-    block = np.arange(len(row)) + np.repeat(first - offset, count)
-    return block, row
-
-
-def _answers(
-    block: NDArray[np.int64], row: NDArray[np.int64], tree: VersionTree, made: MadeMappings
-) -> _Level:
-    """Turn the nested intervals of each block into a table of where the innermost one changes."""
-    version, mapping = made.version.take(row), made.mapping.take(row)
-    enter, leave = tree.enter.take(version), tree.leave.take(version)
-    order = np.lexsort((mapping, enter, block))
-    block, enter, leave = block.take(order), enter.take(order), leave.take(order)
-    mapping = mapping.take(order)
-    # Nobody asks for versions behind the root's interval, so a root's mapping need not end.
-    is_nested = leave < tree.leave.take(tree.root.take(version.take(order)))
-    is_shared = block[1:] == block[:-1]
-    is_nested[1:] |= is_shared
-    is_nested[:-1] |= is_shared
-    nested, alone = np.flatnonzero(is_nested), np.flatnonzero(~is_nested)
-    # Plain numbers: the sweep is the one part that has to look at rectangles one by one.
-    changes = _innermost(
-        block.take(nested).tolist(),
-        enter.take(nested).tolist(),
-        leave.take(nested).tolist(),
-        mapping.take(nested).tolist(),
-    )
-    keys = np.concatenate((block.take(alone), changes[0])).view(np.uint64) << _LOW_BITS
-    keys |= np.concatenate((enter.take(alone), changes[1])).view(np.uint64)
-    found = np.concatenate((mapping.take(alone), changes[2])).astype(np.int32)
-    by_key = np.argsort(keys, kind="stable")
-    return _Level(keys.take(by_key), found.take(by_key))
-
-
-def _innermost(
-    block: list[int], enter: list[int], leave: list[int], mapping: list[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Sweep each block's nested intervals, keeping those that are open on a stack.
-
-    Returns:
-        Block, version entered and innermost mapping from there on (-1 none), i64[k] each.
+    Yields:
+        For each size in turn the blocks, and the range that each is of: i64[k] each. Block b of
+        2^s cells begins at cell b << s.
     """
-    changes: list[tuple[int, int, int]] = []
-    open_intervals: list[tuple[int, int]] = []
-    current = -1
+    rows = np.arange(len(first))
+    while len(rows):
+        head, tail = first & 1 == 1, end & 1 == 1
+        yield np.concatenate((first[head], end[tail] - 1)), np.concatenate((rows[head], rows[tail]))
+        first, end = first + 1 >> 1, end >> 1
+        inner = np.flatnonzero(first < end)
+        rows, first, end = rows.take(inner), first.take(inner), end.take(inner)
 
-    def close_until(bound: int) -> None:
-        while open_intervals and open_intervals[-1][0] <= bound:
-            left, _ = open_intervals.pop()
-            changes.append((current, left, open_intervals[-1][1] if open_intervals else -1))
 
-    for cell, first, end, row in zip(block, enter, leave, mapping, strict=True):
-        if cell != current:
-            close_until(1 << 62)
-            current = cell
-        close_until(first)
-        changes.append((cell, first, row))
-        open_intervals.append((end, row))
-    close_until(1 << 62)
-    table = np.array(changes, np.int64).reshape(-1, 3)
-    return table[:, 0], table[:, 1], table[:, 2]
+def _last_over(first: NDArray[np.int64], end: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
+    """Return the last of the ranges that each cell is in, -1 for none: i64[cells]."""
+    tables = []
+    for bits, (block, row) in enumerate(_blocks(first, end)):
+        table = np.full((cells >> bits) + 1, -1, np.int64)
+        np.maximum.at(table, block, row)
+        tables.append(table)
+    last = np.full(cells + 1, -1, np.int64)
+    for table in reversed(tables):
+        last = np.maximum(table, last.repeat(2)[: len(table)])
+    return last[:cells]
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """Where answers change: u64[k] ascending (block << 32 | version entered), i64[k]."""
+
+    keys: NDArray[np.uint64]
+    mapping: NDArray[np.int64]
+
+    def find(self, block: NDArray[np.int64], entered: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not len(self.keys):
+            return np.full(len(block), -1, np.int64)
+        asked = _key(block, entered)
+        row = np.maximum(np.searchsorted(self.keys, asked, side="right") - 1, 0)
+        key = self.keys.take(row)
+        is_of_block = (key >> _LOW_BITS == asked >> _LOW_BITS) & (key <= asked)
+        return np.where(is_of_block, self.mapping.take(row), -1)
+
+
+def _changes(
+    block: NDArray[np.int64], row: NDArray[np.int64], tree: VersionTree, made: MadeMappings
+) -> _Changes:
+    """Turn the nested intervals of each block into a table of where the innermost one changes.
+
+    Args:
+        block: i64[k].
+        row: i64[k] row of `made` that is filed there.
+        tree: how the versions descend from each other.
+        made: all mappings.
+    """
+    version = made.version.take(row)
+    keys = np.concatenate(
+        (_key(block, tree.enter.take(version)), _key(block, tree.leave.take(version)))
+    )
+    # What closes where others open does so first; what is made later in a version lies inside.
+    opened = np.concatenate((made.mapping.take(row), np.full(len(row), -1)))
+    order = np.lexsort((opened, keys))
+    keys, opened = keys.take(order), opened.take(order)
+    is_opening = opened >= 0
+    depth = np.cumsum(np.where(is_opening, 1, -1))
+    # The innermost open interval is the last that was opened to this depth.
+    by_depth = np.argsort(depth, kind="stable")
+    opening = np.where(is_opening.take(by_depth), np.arange(len(by_depth)), 0)
+    innermost = np.empty(len(keys), np.int64)
+    innermost[by_depth] = opened.take(by_depth.take(np.maximum.accumulate(opening)))
+    innermost[depth == 0] = -1
+    is_last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]
+    return _Changes(keys[is_last], innermost[is_last])
+
+
+def _key(block: NDArray[np.int64], version: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return block.view(np.uint64) << _LOW_BITS | version.view(np.uint64)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import run_starts
 from prospect.spaces.groups import group_samples
 from prospect.spaces.keys import key_parts
-from prospect.spaces.sorting import run_starts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.columns.table_rows import taken
 from prospect.events.columns import Mmaps
-from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

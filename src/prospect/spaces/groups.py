@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.spaces.keys import folded, group_bits
+from prospect.columns.sorting import distinct, run_starts
+from prospect.spaces.key_bits import folded, group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
-from prospect.spaces.sorting import distinct, run_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ class _Kinds:
         codes: how many codes there are, not all of which occur.
         present: i64[k] those that occur.
         kind, label: i64[k] what these are.
-        largest_address: the largest of the samples' `keys.folded` addresses.
+        largest_address: the largest of the samples' `key_bits.folded` addresses.
     """
 
     code: NDArray[np.uint32]
@@ -127,7 +127,7 @@ class SampleGroups:
 
     Attributes:
         limit: number of kinds met times number of pairs, or of those that occur.
-        largest_address: the largest of the samples' `keys.folded` addresses.
+        largest_address: the largest of the samples' `key_bits.folded` addresses.
     """
 
     limit: int

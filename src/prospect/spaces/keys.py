@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.spaces.key_bits import KEY_BITS, folded, group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from prospect.events.columns import Samples
     from prospect.spaces.groups import SampleGroups
 
-_KEY_BITS = 64
-# The largest virtual addresses in common use: 52 bits on arm64 (LVA); x86-64 has 47.
-_ADDRESS_BITS = 52
 # Each chunk of groups costs a pass over the samples; from here on ranking costs less.
 _CHUNKS = 16
 
@@ -56,21 +54,10 @@ class KeyPart:
         return self.groups.take(group).view(np.int64), self.addresses.take(address.view(np.int64))
 
 
-def folded(address: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return addresses with the top half of the address space folded onto the bottom half."""
-    signed = address.view(np.int64)
-    return (signed ^ (signed >> 63)).view(np.uint64)
-
-
-def group_bits(largest_address: int) -> int:
-    """Return how many bits a key has for the group, beside folded addresses of this size."""
-    return _KEY_BITS - min(largest_address.bit_length(), _ADDRESS_BITS)
-
-
 def key_parts(samples: Samples, groups: SampleGroups) -> Iterator[KeyPart]:
     """Pack the samples, in parts that share no (group, address)."""
     for_group = group_bits(groups.largest_address)
-    address_bits = _KEY_BITS - for_group
+    address_bits = KEY_BITS - for_group
     chunks = 1 + (max(groups.limit - 1, 0) >> for_group)
     fits = groups.largest_address >> address_bits == 0
     if chunks == 1 and fits:

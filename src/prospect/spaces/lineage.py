@@ -66,12 +66,13 @@ class SpaceColumns:
         self.made.append(mapping)
         space = self.version_space[version]
         bounds, owners = self._bounds[space], self.owners[space]
-        low, high = bisect_right(bounds, start), bisect_left(bounds, end)
+        low, high = bisect_left(bounds, start), bisect_right(bounds, end)
         if low == high and not low & 1:
             bounds[low:low] = (start, end)
             owners.insert(low >> 1, mapping)
             return
-        # At an odd place an owner is cut in two there: one piece keeps what lies outside.
+        # At an odd place an owner ends or is cut in two: one piece keeps what lies outside. What
+        # is covered to its first or last address leaves no piece there.
         first, behind = low >> 1, high + 1 >> 1
         pieces = [mapping]
         new_bounds = [start, end]

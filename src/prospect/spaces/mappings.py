@@ -1,4 +1,4 @@
-"""Executable mappings, of processes and of the kernel, as their records describe them."""
+"""Mappings that may hold frames, of processes and of the kernel, as their records describe them."""
 
 from __future__ import annotations
 

@@ -12,14 +12,9 @@ writes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.spaces.lineage import SpaceColumns
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 RUNNING_NS = (1 << 64) - 1
 KIND_MMAP = 4
@@ -36,7 +31,8 @@ class SideRecords:
         task_ns: time, 0 for a snapshot's.
         task_name: row of the recording's names.
         mmap_pid, mmap_ns, mmap_start, mmap_end: pid's rank, time, addresses.
-        mapped: what a mapping maps: i64[m, k], two are the same where their rows are equal.
+        mmap_runs: whether a mapping is executable: loaders map a file to be read first.
+        mmap_content: what a mapping maps: a number that is the same for the same.
     """
 
     kind: list[int]
@@ -51,7 +47,8 @@ class SideRecords:
     mmap_ns: list[int]
     mmap_start: list[int]
     mmap_end: list[int]
-    mapped: NDArray[np.int64]
+    mmap_runs: list[bool]
+    mmap_content: list[int]
 
 
 class ProcessColumns:
@@ -211,8 +208,12 @@ class Replay:
             self._enter(pid, records.mmap_ns[index], row, version)
         else:
             covered = spaces.covered(space, start, end)
-            is_same = not covered or all(self._is_same(each, index) for each in covered)
-            if covered and is_same and spaces.is_inside(space, start, end):
+            content = records.mmap_content
+            is_same = all(content[each] == content[index] for each in covered)
+            runs_alike = all(
+                records.mmap_runs[each] == records.mmap_runs[index] for each in covered
+            )
+            if covered and is_same and runs_alike and spaces.is_inside(space, start, end):
                 return
             if (
                 not is_same
@@ -222,7 +223,3 @@ class Replay:
                 version = spaces.add_epoch(version)
                 self._enter(pid, records.mmap_ns[index], row, version)
         spaces.place(version, start, end, index)
-
-    def _is_same(self, mapping: int, other: int) -> bool:
-        mapped = self._records.mapped
-        return bool((mapped[mapping] == mapped[other]).all())

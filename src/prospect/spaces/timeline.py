@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.spaces.sorting import distinct, run_starts
+from prospect.columns.sorting import distinct, run_starts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

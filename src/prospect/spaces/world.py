@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct, numbered
+from prospect.columns.table_rows import taken
 from prospect.events.columns import TASK_FORK
 from prospect.spaces.address_spaces import MadeMappings, build_address_spaces
 from prospect.spaces.mappings import describe_mappings, is_of_kernel
 from prospect.spaces.processes import freeze_processes
 from prospect.spaces.replay import KIND_MMAP, Replay, SideRecords
 from prospect.spaces.runs import task_pid, task_runs, task_tid
-from prospect.spaces.sorting import distinct
 from prospect.spaces.timeline import TaskIds, Timeline, build_track, collect_ids, with_ranks
 from prospect.spaces.versions import number_versions
-from prospect.table_rows import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.spaces.mappings import Mappings
     from prospect.spaces.processes import ProcessRows
 
+_PROT_EXEC = 4
 _NAME_OF_IDLE = b"swapper"
 _NAME_OF_UNKNOWN = b"unknown"
 
@@ -130,15 +131,6 @@ def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) 
     order = np.argsort(np.concatenate((tasks.order, mmaps.order)), kind="stable")
     kind = np.concatenate((tasks.kind, np.full(len(mmaps.order), KIND_MMAP, np.uint8)))
     row = np.concatenate((np.arange(len(tasks.order)), np.arange(len(mmaps.order))))
-    mapped = (
-        mappings.start - mappings.pgoff,
-        mappings.inode,
-        mappings.name,
-        mappings.build_id,
-        mappings.major,
-        mappings.minor,
-    )
-
     return SideRecords(
         kind=kind.take(order).tolist(),
         row=row.take(order).tolist(),
@@ -152,8 +144,18 @@ def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) 
         mmap_ns=mappings.time_ns.tolist(),
         mmap_start=mappings.start.tolist(),
         mmap_end=mappings.end.tolist(),
-        mapped=np.column_stack([column.astype(np.uint64).view(np.int64) for column in mapped]),
+        mmap_runs=((mappings.prot & _PROT_EXEC) != 0).tolist(),
+        mmap_content=_number_contents(mappings).tolist(),
     )
+
+
+def _number_contents(mappings: Mappings) -> NDArray[np.int64]:
+    """Give mappings that put the same file at the same address the same number, i64[m]."""
+    number, _ = numbered(mappings.start - mappings.pgoff)
+    for column in ("inode", "name", "build_id", "major", "minor"):
+        other, _ = numbered(getattr(mappings, column))
+        number, _ = numbered(number << 32 | other)
+    return number
 
 
 def _thread_ids(

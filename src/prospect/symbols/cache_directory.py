@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from prospect.user_cache import cache_path, is_own
+from prospect.files.user_cache import cache_path, is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.symbols.images.recorded_images import RecordedImages
+from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, loaded_modules
 from prospect.symbols.objects import Missing
-from prospect.symbols.recorded_images import RecordedImages
 from prospect.symbols.resolution import joined
-from prospect.symbols.running_kernel import RUNNING_MACHINE, loaded_modules
 from prospect.symbols.symbolizer import KeptKernel, Symbolizer
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from prospect.elf.image import ElfImage
     from prospect.profile.builder import NamedAddresses
+    from prospect.symbols.kernel.running_kernel import KernelPlaces
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.resolution import Resolution
-    from prospect.symbols.running_kernel import KernelPlaces
     from prospect.symbols.table import SymbolTable
 
 # Of all objects together; beyond any of them all are forgotten. A busy system has some ten thousand
@@ -185,11 +185,11 @@ class KeepingImages(RecordedImages):
         super().__init__(options)
         self._kept = kept
 
-    def is_other(self, key: ObjectKey) -> bool:
-        """Tell whether a path means another file here as `RecordedImages` does."""
+    def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
+        """Tell whether an inode and a build id are two files as `RecordedImages` does."""
         known = self._kept.others.get(key)
         if known is None:
-            known = self._kept.others[key] = super().is_other(key)
+            known = self._kept.others[key] = super().is_other(key, is_only=is_only)
         return known
 
 

@@ -10,8 +10,8 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from prospect.files.opening import read_system_file
 from prospect.symbols.objects import DELETED
-from prospect.symbols.opening import read_system_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

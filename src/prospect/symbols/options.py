@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prospect.files.budget import ReadBudget
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prospect.events.columns import KernelSymbols
-    from prospect.symbols.jit_code import JitCode
+    from prospect.symbols.jit.jit_code import JitCode
 
 DEBUG_SERVERS_S = 30.0
 """How long debug-file servers may delay a report, if nothing else is said."""
@@ -92,6 +94,7 @@ class SymbolOptions:
             it is this one; an empty name is taken for this one.
         recorded_until: end of the recording, seconds since the epoch. Files that changed later,
             and processes that started later, are others than the recorded ones.
+        named_by: the user whose word the names of files in it are; root's are read with our rights.
         kernel_release: of the recorded kernel, as uname(2) has it.
         kernel_build_id: of the recorded kernel.
         kernel_text: where the recorded kernel stood: address of `kernel_text_symbol`, from the
@@ -106,10 +109,12 @@ class SymbolOptions:
         use_cache: whether symbol tables are kept on disk between runs.
         servers: debug-file servers to ask for what nothing here names, None for none.
         wants_lines: whether they are asked for debug information too, for source lines.
+        budget: what all files of names may cost together.
     """
 
     hostname: str = ""
     recorded_until: float = 0.0
+    named_by: int = 0
     kernel_release: str = ""
     kernel_build_id: bytes = b""
     kernel_text: int = 0
@@ -123,3 +128,4 @@ class SymbolOptions:
     use_cache: bool = True
     servers: DebugServers | None = None
     wants_lines: bool = False
+    budget: ReadBudget = field(default_factory=ReadBudget)

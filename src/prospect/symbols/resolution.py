@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.profile.builder import NamedAddresses
-from prospect.symbols.demangle import demangle
+from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf.image import NO_ADDRESS
+from prospect.files.budget import Cost
 from prospect.profile.model import (
     KIND_ANON,
     KIND_BPF,
@@ -26,18 +27,24 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
-from prospect.symbols.image_files import same_build_id
-from prospect.symbols.images import read_symbol_table
-from prospect.symbols.kernel import KernelNames, load_kernel
-from prospect.symbols.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
+from prospect.symbols.images.image_files import same_build_id
+from prospect.symbols.images.images import image_costs, read_symbol_table
+from prospect.symbols.images.recorded_images import RecordedImages, identity_of
+from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
+from prospect.symbols.jit.map_files import (
+    find_map_file,
+    held_bytes_of,
+    map_file_costs,
+    map_path,
+    parse_map_file,
+)
+from prospect.symbols.kernel.kernel import KernelNames, load_kernel
+from prospect.symbols.kernel.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
+from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, is_running_kernel
 from prospect.symbols.live_process import live_process
-from prospect.symbols.map_files import find_map_file, map_path, parse_map_file
-from prospect.symbols.missing_files import fetch_missing
 from prospect.symbols.objects import JITDUMP_PREFIX, VSYSCALL, Missing
-from prospect.symbols.recorded_images import RecordedImages, identity_of
 from prospect.symbols.resolution import Resolution, named, nameless
-from prospect.symbols.running_kernel import RUNNING_MACHINE, is_running_kernel
-from prospect.symbols.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
+from prospect.symbols.servers.missing_files import fetch_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,15 +52,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
-    from prospect.symbols.image_files import DebugImage, FoundImage
+    from prospect.profile.run_info import ProcessNote
+    from prospect.symbols.images.image_files import DebugImage, FoundImage
+    from prospect.symbols.kernel.running_kernel import KernelPlaces
     from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.options import SymbolOptions
-    from prospect.symbols.running_kernel import KernelPlaces
     from prospect.symbols.table import SymbolTable
 
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
-# A runtime's code stands in mappings of several names; its map file is parsed once for all of them.
-_MOST_MAP_TABLES = 4
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
 
 
@@ -75,6 +81,7 @@ class Symbolizer:
 
     Attributes:
         notes: sentences for the report, one for each thing that was refused or is missing.
+        process_notes: the same of single processes, in the order in which they were found.
         images: finds the files.
     """
 
@@ -90,16 +97,24 @@ class Symbolizer:
         self._kernel = kernel or KeptKernel()
         self._unfetched: dict[ObjectKey, str] = {}
         self._map_tables: dict[int, tuple[bytes, SymbolTable] | Missing] = {}
+        # Map files by process and images by identity that are too big to be read, and why.
+        self._refused_maps: dict[int, str] = {}
+        self._refused_images: dict[FileIdentity, str] = {}
         self.notes: list[str] = []
+        self.process_notes: dict[ProcessNote, None] = {}
         self.images = RecordedImages(options)
 
     def fetch(self, objects: Iterable[HitObject], announce: Callable[[str], None] | None) -> None:
         """Ask debug-file servers for what nothing on this machine names; best before `resolve`.
 
+        What is here already is weighed first: see `files.budget`.
+
         Args:
             objects: what was hit; those with the most hits are asked for first.
             announce: told several times a second how far it is; None to say nothing.
         """
+        objects = list(objects)
+        self._weigh(objects)
         fetched = fetch_missing(
             objects, self._load_image, self._debug_image, self._options, announce
         )
@@ -110,6 +125,35 @@ class Symbolizer:
             found = self.images.forget(key)
             if found:
                 self._tables.pop(identity_of(found), None)
+
+    def _weigh(self, objects: Iterable[HitObject]) -> None:
+        """Choose the files that are read, of all objects the smallest first."""
+        maps: dict[int, Cost[int | FileIdentity]] = {}
+        images: dict[FileIdentity, Cost[int | FileIdentity]] = {}
+        for key, pids, _ in objects:
+            if key.kind == KIND_ELF:
+                found = self.images.find(key, pids)
+                if not isinstance(found, Missing):
+                    identity = identity_of(found)
+                    images[identity] = Cost(*image_costs(found.image), identity)
+            elif key.kind in {KIND_ANON, KIND_JIT} and key.path not in self._options.jit_code:
+                for pid in pids:
+                    if pid not in maps:
+                        maps[pid] = Cost(*map_file_costs(self._map_bytes(pid)), pid)
+        left_out = self._options.budget.admit((*maps.values(), *images.values()))
+        self._refused_maps = {key: note for key, note in left_out.items() if key in maps}
+        self._refused_images = {key: note for key, note in left_out.items() if key in images}
+
+    def _map_bytes(self, pid: int) -> int:
+        """Return how much a process's map file holds, 0 without one."""
+        if pid in self._options.jit_maps:
+            return len(self._options.jit_maps[pid])
+        if not self._is_here:
+            return 0
+        process = live_process(pid, self._options.recorded_until)
+        return held_bytes_of(
+            map_path(process.own_pid if process else pid), process, self._options.named_by
+        )
 
     def resolve(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -129,7 +173,7 @@ class Symbolizer:
         """
         path = _shown(key.path)
         if key.kind in _KERNEL_KINDS:
-            return self._resolve_kernel(path, address)
+            return replace(self._resolve_kernel(path, address), kind=key.kind)
         if key.path == VSYSCALL:
             table = vsyscall_table()
             covered = named(table, table.lookup(address), address, NameSource.NO_COVER, path)
@@ -180,6 +224,10 @@ class Symbolizer:
             return found
         identity = identity_of(found)
         # A file has many names: links, other roots, and as many spellings as a recording likes.
+        if identity in self._refused_images:
+            note = self._refused_images[identity]
+            self._note(f"{_shown(key.path)} was not used: {note}.")
+            return Missing(NameSource.NO_BUDGET, note)
         if identity not in self._tables:
             debug = None
             if found.image.find_section(b".symtab") < 0:
@@ -196,7 +244,8 @@ class Symbolizer:
         self, found: FoundImage, identity: FileIdentity, debug: DebugImage | None
     ) -> SymbolTable:
         """Take a table from the cache, else read it and keep it there."""
-        debug_image, source = debug or (None, NameSource.DEBUG_FILE)
+        debug_image = debug.image if debug else None
+        source = debug.source if debug else NameSource.DEBUG_FILE
         key = cache_key(identity, found.image, debug_image) if self._cache else None
         if self._cache is None or key is None:
             return read_symbol_table(found.image, debug_image, source)
@@ -255,7 +304,7 @@ class Symbolizer:
                 continue
             found = self._map_table(pid)
             if isinstance(found, Missing):
-                notes.append(found.note)
+                notes += [(pid, found.note)] if found.note else []
                 continue
             file_path, table = found
             row = table.lookup(address)
@@ -263,9 +312,8 @@ class Symbolizer:
                 path = _shown(file_path)  # says more than "//anon", and whose code it is
                 names = named(table, row, address, NameSource.NO_ANONYMOUS, path)
                 return Resolution(names, path, KIND_JIT)
-        for note in filter(None, notes):
-            self._note(note)
-        note = next(filter(None, notes), "")
+        self.process_notes.update(dict.fromkeys(notes))
+        note = notes[0][1] if notes else ""
         return Resolution(nameless(address, NameSource.NO_ANONYMOUS), path, key.kind, note=note)
 
     def _map_table(self, pid: int) -> tuple[bytes, SymbolTable] | Missing:
@@ -273,13 +321,20 @@ class Symbolizer:
         if known is not None:
             return known
         found: tuple[bytes, SymbolTable] | Missing
-        if pid in self._options.jit_maps:
+        if pid in self._refused_maps:
+            path = map_path(pid).decode()
+            note = f"{path} was not used: {self._refused_maps[pid]}"
+            found = Missing(NameSource.NO_ANONYMOUS, note)
+        elif pid in self._options.jit_maps:
             found = map_path(pid), parse_map_file(self._options.jit_maps[pid])
         else:
-            file = find_map_file(pid, live_process(pid, self._options.recorded_until))
-            found = file if isinstance(file, Missing) else (file.path, parse_map_file(file.data))
-        if len(self._map_tables) == _MOST_MAP_TABLES:
-            del self._map_tables[next(iter(self._map_tables))]
+            process = live_process(pid, self._options.recorded_until)
+            file = find_map_file(pid, process, self._options.named_by)
+            found = (
+                file
+                if isinstance(file, Missing)
+                else (file.path, parse_map_file(file.without_holes()))
+            )
         self._map_tables[pid] = found
         return found
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.calls import tree_half_widths
-from prospect.profile.call_graph import call_graph
-from prospect.profile.call_tree import callees_of_tree, self_callers_tree
-from prospect.profile.frames import is_kernel_frame
-from prospect.profile.stack_weights import stack_samples
+from prospect.estimate.errors.calls import tree_half_widths
+from prospect.figures.calls.call_graph import call_graph
+from prospect.figures.calls.call_tree import callees_of_tree, self_callers_tree
+from prospect.figures.stacks.frames import is_kernel_frame
+from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.tui.groups import functions_of, in_scope, place_label, routine_of
 from prospect.tui.places import CALLERS, Place
 from prospect.tui.rows import KERNEL, USER, Page, Row
 
 if TYPE_CHECKING:
-    from prospect.profile.call_graph import CallGraph
-    from prospect.profile.call_tree import CallTree
+    from prospect.figures.calls.call_graph import CallGraph
+    from prospect.figures.calls.call_tree import CallTree
     from prospect.tui.figures import LiveFigures
     from prospect.tui.places import Routine
     from prospect.tui.rows import Key

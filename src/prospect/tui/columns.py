@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.estimate.digits import decimals
+from prospect.estimate.statistics.digits import decimals
 from prospect.tui.lines import Span, fitted, name_fitted
 from prospect.tui.places import (
     CALLEES,

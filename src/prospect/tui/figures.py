@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.design import sampling_design
-from prospect.estimate.error_bars import error_bars
-from prospect.profile.complete import complete
-from prospect.profile.model import CAUSE_IDLE
-from prospect.profile.portions import (
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
+from prospect.figures.portions import (
     PORTION_COUNT,
     PORTION_INTERRUPT,
     event_has_time,
     hit_portions,
 )
-from prospect.profile.waits import without_waits
+from prospect.figures.report.waits import without_waits
+from prospect.profile.complete import complete
+from prospect.profile.model import CAUSE_IDLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.design import Design
-    from prospect.estimate.error_bars import ErrorBars
+    from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.error_bars import ErrorBars
     from prospect.live.session import LiveState
     from prospect.profile.model import Profile
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.causes import CAUSE_KIND_NAMES
-from prospect.profile.frames import KERNEL_KINDS, object_label
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import is_kernel_portion
+from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
 from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ
-from prospect.profile.portions import is_kernel_portion
 from prospect.tui.places import (
     CALLERS,
     CAUSES,

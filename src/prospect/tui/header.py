@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from prospect.profile.portions import (
+from prospect.figures.portions import (
     PORTION_INTERRUPT,
     PORTION_KERNEL,
     PORTION_USER,

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.assembly.code import CodeChoice, describe_code
-from prospect.assembly.recorded_objects import RecordedObjects
-from prospect.estimate.half_widths import half_widths
+from prospect.assembly.code.code import CodeChoice, describe_code
+from prospect.assembly.code.recorded_objects import RecordedObjects
+from prospect.estimate.errors.half_widths import half_widths
+from prospect.figures.annotate.annotation import annotation_view
+from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.lines.finder import LineFinder
-from prospect.profile.annotation import annotation_view
 from prospect.profile.model import KIND_ELF, KIND_VDSO
-from prospect.profile.routine_choice import RoutineChoice
 from prospect.render.text.arrows import BOXES
 from prospect.render.text.listing import Form, Listing
 from prospect.render.text.numbers import Figures

@@ -14,11 +14,13 @@ import contextlib
 import os
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.app import App
 
 from prospect.errors import ProspectError
+from prospect.tui.background import Background
 from prospect.tui.drawing import (
     HEAD_LINES,
     Screen,
@@ -52,7 +54,20 @@ if TYPE_CHECKING:
 _FOOT_LINES = 2
 _MESSAGE_S = 10.0
 _PATIENCE_S = 0.3
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+# All that would end the process and leave the terminal as it is, but faults of its own.
+_ENDING = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGIO,
+    signal.SIGXCPU,
+)
 HELP_CLOSED = -1
 
 
@@ -95,7 +110,13 @@ class TopScreen(App[None]):
         self._message_until = 0.0
         self._jobs: list[Callable[[], str]] = []
         self._wake = asyncio.Event()
+        self._looks, self._saves = Background(), Background()
         self._ramp = ASCII if os.environ.get("TERM") == "linux" else BLOCKS
+
+    def is_working(self) -> bool:
+        """Wait for what is being saved; return whether a look goes on that nobody will see."""
+        self._saves.wait()
+        return self._looks.is_busy
 
     def compose(self) -> ComposeResult:
         """Make the parts of the screen, from the top."""
@@ -105,11 +126,14 @@ class TopScreen(App[None]):
         yield Lines(id="foot")
         yield PromptLine()
 
-    def on_mount(self) -> None:
-        """Begin to watch; end in good order where a signal asks for it."""
+    def on_load(self) -> None:
+        """End in good order where a signal asks for it, from before the terminal is changed."""
         loop = asyncio.get_running_loop()
         for number in _ENDING:
             loop.add_signal_handler(number, self._end_by, number)
+
+    def on_mount(self) -> None:
+        """Begin to watch."""
         self.app_resume_signal.subscribe(self, self._draw_all)
         self.run_worker(self._go_on())
 
@@ -157,7 +181,7 @@ class TopScreen(App[None]):
 
     async def _take_in(self) -> None:
         """Take in what was recorded; meanwhile answer keys from the figures that there are."""
-        taking = asyncio.ensure_future(asyncio.to_thread(self._watch.advance))
+        taking = asyncio.ensure_future(self._looks.run(self._watch.advance))
         try:
             while self._watch.picture and not taking.done():
                 waking = asyncio.ensure_future(self._wake.wait())
@@ -174,14 +198,14 @@ class TopScreen(App[None]):
         """Do what takes long and was asked for by a key."""
         while self._jobs:
             try:
-                self._say(await asyncio.to_thread(self._jobs.pop(0)))
+                self._say(await self._saves.run(self._jobs.pop(0)))
             except ProspectError as error:
                 self._say(str(error), is_warning=True)
 
     async def _look(self) -> None:
         """Compute the page of where a person is by now, and draw it."""
         stand = self.trail.here
-        picture = await asyncio.to_thread(self._watch.look, stand)
+        picture = await self._looks.run(partial(self._watch.look, stand))
         begin_s = time.thread_time()
         here = self.trail.here
         if here.view != stand.view:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.estimate.ranks import alike
-from prospect.profile.grouping import distinct_keys
+from prospect.columns.grouping import distinct_keys
+from prospect.estimate.statistics.ranks import alike
 from prospect.tui.figures import BUCKET_S
 from prospect.tui.groups import GROUPS, fitting, in_scope
 from prospect.tui.order import steady_order

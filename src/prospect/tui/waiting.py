@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.waiting import blocked_stacks
+from prospect.figures.report.waiting import blocked_stacks
 from prospect.tui.groups import of_pid
 from prospect.tui.places import WAIT_STACKS, Place
 from prospect.tui.rows import KERNEL, USER, Page, Row
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.figures.report.waiting import BlockedStack
     from prospect.profile.model import Profile
     from prospect.profile.thread_times import ThreadTimes
-    from prospect.profile.waiting import BlockedStack
     from prospect.tui.figures import LiveFigures
     from prospect.tui.tables import View
 

@@ -82,9 +82,9 @@ class SiteMemo:
     def sites(self) -> SiteTable:
         """Return all places met so far."""
         if len(self._tables) != 1:
-            names = ("context", "address", "object", "svma")
+            names = ("context", "address", "object", "svma", "rule")
             columns = (np.concatenate([getattr(t, n) for t in self._tables] or [[]]) for n in names)
-            dtypes = (np.int32, np.uint64, np.int32, np.uint64)
+            dtypes = (np.int32, np.uint64, np.int32, np.uint64, np.int64)
             table = SiteTable(*(c.astype(d) for c, d in zip(columns, dtypes, strict=True)))
             self._tables = [table]
         return self._tables[0]
@@ -104,5 +104,5 @@ class SiteMemo:
                 rule[at] = table.look_up(svma.take(at))
         site = np.arange(self._count, self._count + len(key), dtype=np.int32)
         self._count += len(key)
-        self._tables.append(SiteTable(context, address, found, svma))
+        self._tables.append(SiteTable(context, address, found, svma, rule))
         return rule, site

@@ -103,12 +103,14 @@ class SiteTable:
         address: u64[s] AVMA that was looked up: a return address less one, or the innermost pc.
         object: i32[s] as `CodeFinder.locate` has it.
         svma: u64[s] likewise.
+        rule: i64[s] how its frame leads to the caller, as `elf.frame_rules` packs it.
     """
 
     context: NDArray[np.int32]
     address: NDArray[np.uint64]
     object: NDArray[np.int32]
     svma: NDArray[np.uint64]
+    rule: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.address)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import ProspectError
-from prospect.estimate.half_widths import half_widths
-from prospect.profile.annotation import annotation_view
-from prospect.profile.portions import event_has_time
-from prospect.profile.routine_choice import RoutineChoice
-from prospect.profile.view import report_view
+from prospect.estimate.errors.half_widths import half_widths
+from prospect.figures.annotate.annotation import annotation_view
+from prospect.figures.annotate.routine_choice import RoutineChoice
+from prospect.figures.portions import event_has_time
+from prospect.figures.report.view import report_view
 from prospect.render.encoding import encoded
 from prospect.render.html.cells import stack_names
 from prospect.render.html.code import NO_CODE, code_fields, source_block
@@ -28,10 +28,10 @@ from prospect.render.html.stacks import block_of_events, block_of_part, events_o
 from prospect.render.json.disassembly import disassembly_fields
 
 if TYPE_CHECKING:
-    from prospect.assembly.code import CodeChoice
-    from prospect.assembly.later_code import LaterCode
+    from prospect.assembly.code.code import CodeChoice
+    from prospect.assembly.code.later_code import LaterCode
+    from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
-    from prospect.profile.processes import Detail
     from prospect.profile.source import CodeTable
     from prospect.render.html.cells import StackNames
     from prospect.render.html.page import HtmlRenderer

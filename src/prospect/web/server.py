@@ -17,6 +17,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from prospect.web.connections import Waiting
 from prospect.web.site import HEADERS, Answer
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from prospect.web.site import Site
 
 _ADDRESS = "127.0.0.1"
-_MOST_CONNECTIONS = 8
-_ARRIVAL_S = 10.0
+_MOST_CONNECTIONS = 16
+_ARRIVAL_S = 5.0
+# How long a connection that was dropped may take to make room.
+_DROPPED_S = 1.0
 _TAKING_S = 60.0
 _LARGEST_HEAD_BYTES = 1 << 15
 _END_OF_HEAD = b"\r\n\r\n"
@@ -51,6 +54,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
     def __init__(self, site: Site, port: int) -> None:
         self.site = site
+        self.waiting = Waiting()
         self._free = threading.Semaphore(_MOST_CONNECTIONS)
         super().__init__((_ADDRESS, port), _Handler)
 
@@ -60,8 +64,11 @@ class LoopbackServer(ThreadingHTTPServer):
         self.server_name, self.server_port = _ADDRESS, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection, if there are not too many."""
-        if self._free.acquire(blocking=False):
+        """Start a thread for a connection; where there are too many, one that is silent ends."""
+        if self._free.acquire(blocking=False) or (
+            self.waiting.drop_one() and self._free.acquire(timeout=_DROPPED_S)
+        ):
+            self.waiting.add(request)
             super().process_request(request, client_address)
             return
         with contextlib.suppress(OSError):
@@ -74,6 +81,7 @@ class LoopbackServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.waiting.remove(request)
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -94,6 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile = io.BytesIO(_head(self.connection))
+        self.server.waiting.remove(self.connection)
         self.connection.settimeout(_TAKING_S)
 
     def do_GET(self) -> None:

@@ -10,6 +10,7 @@ Source: RFC 9110, 7.2 (Host); Fetch Standard, 3.2 (Origin); Fetch Metadata Reque
 from __future__ import annotations
 
 import hmac
+import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from prospect.web.recording import ServedRecording
 
-_OWN_NAMES = ("127.0.0.1", "localhost")
+_OWN_HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?", re.IGNORECASE)
 _HTML = "text/html; charset=utf-8"
 _JSON = "application/json"
 _BYTES = "application/octet-stream"
@@ -114,7 +115,7 @@ def is_own_page(headers: Message) -> bool:
     Any port will do: ``ssh -L`` may lead here from another one.
     """
     hosts = headers.get_all("Host", [])
-    if len(hosts) != 1 or hosts[0].lower().partition(":")[0] not in _OWN_NAMES:
+    if len(hosts) != 1 or not _OWN_HOST.fullmatch(hosts[0]):
         return False
     if headers.get("Origin", f"http://{hosts[0]}") != f"http://{hosts[0]}":
         return False

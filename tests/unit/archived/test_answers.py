@@ -21,13 +21,13 @@ from prospect.archived.encoding import encode
 from prospect.archived.images import restored
 from prospect.elf.image import ElfImage
 from prospect.errors import RecordingError
+from prospect.files.door import OpenFile
 from prospect.lines.symcache import Frames
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_VDSO
 from prospect.profile.naming import NameSource
-from prospect.symbols.image_files import FoundImage
+from prospect.symbols.images.image_files import FoundImage
 from prospect.symbols.objects import Missing, ObjectKey
-from prospect.symbols.opening import OpenFile
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 
@@ -215,7 +215,7 @@ def test_asking_twice_keeps_one_answer():
 def test_an_image_that_was_found_stays():
     key = ObjectKey(b"[vdso]", kind=KIND_VDSO)
     image = ElfImage.parse(Path("/proc/self/exe").read_bytes())
-    found = FoundImage(OpenFile(key.path, image.data, -1, 0, 0, -1), image)
+    found = FoundImage(OpenFile(key.path, image.data, -1, 0, 0, -1, -1, 0), image)
     gone = Missing(NameSource.NO_FILE, "a vdso is no file")
     for add in (Collector.add_image, Collector.add_vdso):
         collector = Collector()

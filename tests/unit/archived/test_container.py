@@ -87,6 +87,13 @@ def test_damage_is_an_error_of_ours(content):
         unpack(section(content))
 
 
+@pytest.mark.parametrize("rows", ["Infinity", "-Infinity", "NaN", "1e999", "[]", "9" * 400, "-1"])
+def test_an_impossible_number_of_rows_is_damage(rows):
+    head = f'{{"columns":[["octet","u1",{rows}]],"facts":{{}}}}'.encode()
+    with pytest.raises(RecordingError, match="damaged"):
+        unpack(section(struct.pack("<Q", len(head)) + head))
+
+
 def test_another_version_is_named_as_such():
     other = bytearray(pack(FACTS, COLUMNS))
     other[8] = 99

@@ -11,7 +11,7 @@ import pytest
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
-from prospect.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import PipelineOptions, build_profile
 from prospect.profile.complete import complete
 
 RECORDS = build.RecordBuilder()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders.sideband import EventLog
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.processes import describe_processes
+from prospect.assembly.tables.processes import describe_processes
 from prospect.spaces.world import build_spaces
 
 
@@ -36,12 +36,34 @@ def test_the_command_begins_with_its_exec_and_its_pid_is_not_its_name():
     assert table.is_recorder.tolist() == [True, True, False, False, False, True]
 
 
-def test_facts_of_the_snapshot_pass_through_exec_but_not_to_a_later_life():
+def test_facts_of_the_snapshot_pass_through_exec_and_fork_but_not_to_a_later_life():
     log = launched()
     table = processes_of(log, processes={"5": [1, 4, 3, 0], "6": [5, 6, 3, 0]})
-    assert table.group_pid.tolist() == [4, 6, 6, -1, -1, -1]
-    assert table.session_pid.tolist() == [3, 3, 3, -1, -1, -1]
+    assert table.group_pid.tolist() == [4, 6, 6, 6, 6, 4]
+    assert table.session_pid.tolist() == [3, 3, 3, 3, 3, 3]
     assert table.parent_pid.tolist() == [1, 5, 5, 6, 6, 5]
+
+
+def test_groups_go_down_a_chain_of_forks_as_far_as_the_first_is_known():
+    log = EventLog()
+    log.comm(0, 5, b"shell")
+    log.fork(10, 5, 6)
+    log.fork(11, 6, 7)
+    log.exec(12, 7, b"grandchild")
+    log.comm(0, 8, b"stranger")
+    log.fork(13, 8, 9)
+    table = processes_of(log, processes={"5": [1, 40, 30, 0]})
+    found = dict(zip(zip(table.pid.tolist(), table.name, strict=True),
+                     zip(table.group_pid.tolist(), table.session_pid.tolist(), strict=True),
+                     strict=True))  # fmt: skip
+    assert found == {
+        (5, "shell"): (40, 30),
+        (6, "shell"): (40, 30),
+        (7, "shell"): (40, 30),
+        (7, "grandchild"): (40, 30),
+        (8, "stranger"): (-1, -1),
+        (9, "stranger"): (-1, -1),
+    }
 
 
 def test_children_of_kthreadd_are_kernel_threads_until_they_execute():

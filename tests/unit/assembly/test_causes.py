@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from builders.profile import ProfileBuilder
-from prospect.assembly.causes import with_causes
-from prospect.assembly.entry_points import (
+from prospect.assembly.causes.causes import with_causes
+from prospect.assembly.causes.entry_points import (
     KERNEL_THREAD,
     NEW_TASK,
     NO_CAUSE,
     UNCLASSIFIED,
     Cause,
 )
-from prospect.assembly.sample_causes import NO_CHAIN, SILENT
+from prospect.assembly.causes.sample_causes import NO_CHAIN, SILENT
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_IDLE,

@@ -9,8 +9,14 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.clocks import clock_count, clock_of_id, describe_clocks
-from prospect.assembly.run import describe_run
+from prospect.assembly.tables.clocks import (
+    clock_count,
+    clock_of_id,
+    describe_clocks,
+    with_clock_periods,
+)
+from prospect.assembly.tables.run import describe_run, event_info
+from prospect.capture.events.event_choice import SAMPLE_TYPE
 from prospect.events.decode import decode
 
 BEGIN, END = 1_000_000_000, 9_000_000_000
@@ -139,3 +145,43 @@ def test_recording_by_perf_has_a_clock_on_each_cpu_that_was_sampled():
 def test_rate_of_a_timer_is_a_whole_period():
     found = by_perf(*SAMPLES, frequency_hz=3000)
     assert set(found.table.period_ns.tolist()) == {333_333.0}
+
+
+def timer(sample_type):
+    return EventAttr(type=abi.PERF_TYPE_SOFTWARE, sample_period=1_974_684, sample_type=sample_type)
+
+
+def periods_of(sample_type, clocks=BANK, beside=()):
+    """Return the period of a sample of each clock, of an unknown id, and of events beside."""
+    attr = timer(sample_type)
+    info = described(attr=attr, clocks=clocks)
+    first = info.events[0]._replace(ids=(11, 12, 21, 22))
+    info = info._replace(events=(first, *beside))
+    built = build.RecordBuilder(sample_type)
+    ids = (11, 12, 21, 22, *(number for event in beside for number in event.ids))
+    block = RecordBlock(memoryview(b"".join(built.sample(id=id_, period=77) for id_ in ids)))
+    events = decode([block], info.events, [], clock_of_id(info))
+    return with_clock_periods(events, info).samples.period.tolist()
+
+
+def test_samples_without_a_period_have_that_of_their_own_clock():
+    switches = EventDescription(timer(SAMPLE_TYPE)._replace(config=3, sample_period=1), (31,))
+    own = [4_000_000, 4_000_000, 3_900_000, 3_900_000]
+    assert periods_of(SAMPLE_TYPE) == own
+    assert periods_of(SAMPLE_TYPE, beside=(switches,)) == [*own, 1]
+
+
+def test_samples_of_older_recordings_keep_the_period_that_they_carry():
+    assert periods_of(SAMPLE_TYPE | abi.PERF_SAMPLE_PERIOD) == [77] * 4
+
+
+def test_clocks_that_cannot_be_told_apart_share_their_mean_period():
+    untold = [{"period_ns": clock["period_ns"], "ids": clock["ids"]} for clock in BANK]
+    assert periods_of(SAMPLE_TYPE, clocks=untold) == [2 * 1_974_684] * 4
+
+
+def test_without_our_section_all_clocks_together_are_one():
+    """A recording that was cut short: hits still amount to the CPU time, not to four times it."""
+    info = described(attr=timer(SAMPLE_TYPE))._replace(extras={})
+    assert periods_of(SAMPLE_TYPE, clocks=None) == [1_974_684] * 4
+    assert event_info(info.events[0], info).seconds_per_period == 1e-9

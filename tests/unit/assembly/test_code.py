@@ -11,13 +11,13 @@ import pytest
 from builders import perfdata as build
 from builders.elf import Symbol, code, elf_file
 from builders.sources import CLOCK_ID, BuiltSource
-from prospect.assembly import code_bytes as assembly_code
-from prospect.assembly.code import CodeChoice
+from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.assembly.code import code_bytes as assembly_code
+from prospect.assembly.code.code import CodeChoice
 from prospect.elf.image import ElfImage
-from prospect.pipeline import PipelineOptions, build_profile
+from prospect.figures.tables import hits_table
 from prospect.profile.source import innermost
-from prospect.profile.tables import hits_table
-from prospect.symbols.images import read_symbol_table
+from prospect.symbols.images.images import read_symbol_table
 
 pytest.importorskip("iced_x86")
 

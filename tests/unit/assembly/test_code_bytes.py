@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from builders.profile import ProfileBuilder
-from prospect.assembly import code_bytes
-from prospect.assembly.code_bytes import CodeBytes
+from prospect.assembly.code import code_bytes
+from prospect.assembly.code.code_bytes import CodeBytes
 from prospect.disasm.kernel_code import NOT_RUNNING
 from prospect.elf import layout
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, MODE_KERNEL

@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from prospect.assembly import decoding
-from prospect.assembly.decoding import Routine, decode_routines
+from prospect.assembly.code import decoding
+from prospect.assembly.code.decoding import Routine, decode_routines
 from prospect.disasm.code_image import Piece, Target
 from prospect.disasm.gdb import NO_GDB
 from prospect.elf import layout

@@ -2,7 +2,8 @@
 
 import pytest
 
-from prospect.assembly.entry_points import Cause, cause_of_called, entry_point
+from prospect.abi.syscall_names import called_names
+from prospect.assembly.causes.entry_points import Cause, cause_of_called, entry_point
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_IDLE,
@@ -122,6 +123,10 @@ def test_other_functions_tell_nothing(function):
         ("__do_softirq", "run_rebalance_domains", (CAUSE_SOFTIRQ, "SCHED")),
         ("handle_softirqs", "rcu_core", (CAUSE_SOFTIRQ, "RCU")),
         ("handle_softirqs", "tasklet_action_common.isra.0", (CAUSE_SOFTIRQ, "TASKLET")),
+        ("handle_softirqs", "_raw_spin_unlock_irqrestore", (CAUSE_SOFTIRQ, "HRTIMER")),
+        ("__do_softirq", "_raw_spin_unlock_irq", (CAUSE_SOFTIRQ, "TIMER")),
+        ("handle_softirqs", "xfrm_dev_backlog", (CAUSE_SOFTIRQ, "NET_TX")),
+        ("handle_softirqs", "perf_trace_softirq", (CAUSE_SOFTIRQ, "(dispatch)")),
         ("handle_softirqs", "wakeup_softirqd", (CAUSE_SOFTIRQ, "(dispatch)")),
         ("handle_softirqs", "", (CAUSE_SOFTIRQ, "(dispatch)")),
     ],
@@ -130,4 +135,24 @@ def test_what_a_dispatcher_calls_tells_which(dispatcher, called, cause):
     point = entry_point(dispatcher)
     assert point is not None
     assert point.hands_on
-    assert cause_of_called(point, called) == cause
+    assert cause_of_called(point, called, called_names("")) == cause
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("get_random_u16", "(entry and exit)"),  # a leaf of invoke_syscall()
+        ("__task_pid_nr_ns", "(entry and exit)"),  # what getpid() and others jump to
+        ("blkdev_llseek", "(entry and exit)"),
+        ("__f_unlock_pos", "(entry and exit)"),
+        ("iterate_dir", "getdents64"),
+        ("do_sigaction", "rt_sigaction"),
+        ("sigprocmask", "rt_sigprocmask"),
+        ("ksys_read", "read"),
+    ],
+)
+def test_no_call_has_a_name_that_the_machine_has_no_call_of(called, name):
+    point = entry_point("invoke_syscall")
+    assert point is not None
+    found = cause_of_called(point, called, called_names("aarch64"))
+    assert found == Cause(CAUSE_SYSCALL, name)

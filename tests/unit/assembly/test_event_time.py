@@ -6,7 +6,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.run import event_info
+from prospect.assembly.tables.run import event_info
 
 BREAKPOINT, TRACEPOINT, HARDWARE = (
     abi.PERF_TYPE_BREAKPOINT,

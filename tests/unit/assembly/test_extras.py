@@ -10,8 +10,8 @@ import pytest
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
+from prospect.analysis.pipeline import PipelineOptions, build_profile
 from prospect.assembly.extras import by_number, counts_of, number_of, texts_of
-from prospect.pipeline import PipelineOptions, build_profile
 from prospect.render.registry import make_renderer
 
 KEYS = (

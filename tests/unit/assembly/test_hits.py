@@ -8,7 +8,7 @@ from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID
 from prospect.abi.block import RecordBlock
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.hits import describe_losses
+from prospect.assembly.tables.hits import describe_losses
 from prospect.events.decode import decode
 
 RECORDS = build.RecordBuilder()

@@ -5,8 +5,8 @@ import zlib
 
 import pytest
 
-from prospect.assembly import jit_copies
-from prospect.assembly.jit_copies import recorded_copies
+from prospect.assembly.placing import jit_copies
+from prospect.assembly.placing.jit_copies import recorded_copies
 
 
 def entry(content, **changed):

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from builders.profile import ProfileBuilder
-from prospect.assembly.kernel_lines import NO_IMAGE, kernel_with_lines
-from prospect.assembly.lines import describe_lines
-from prospect.assembly.recorded_objects import RecordedObjects
+from prospect.assembly.code.kernel_lines import NO_IMAGE, kernel_with_lines
+from prospect.assembly.code.lines import describe_lines
+from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.lines.debug_info import NO_DEBUG_INFO
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
-from prospect.symbols.image_files import open_image
-from prospect.symbols.images import read_symbol_table
-from prospect.symbols.kernel_listings import address_of
+from prospect.symbols.images.image_files import open_image
+from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.kernel.kernel_listings import address_of
 from prospect.symbols.objects import ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
@@ -119,7 +119,7 @@ def test_each_instruction_of_a_moved_kernel_has_its_line_and_what_is_inlined(vml
 def test_a_kernel_is_found_by_its_build_id_too(vmlinux, monkeypatch):
     options = replace(options_of(vmlinux, use_cache=False), kernel_image=None)
     monkeypatch.setattr(
-        "prospect.assembly.kernel_lines.debug_paths_by_build_id",
+        "prospect.assembly.code.kernel_lines.debug_paths_by_build_id",
         lambda build_id: [os.fsencode(vmlinux)] if build_id == options.kernel_build_id else [],
     )
     found = kernel_with_lines(options, None)

@@ -9,7 +9,7 @@ import numpy as np
 from builders.sideband import EventLog
 from prospect.abi import constants as abi
 from prospect.abi.recording import BuildId, RecordingInfo
-from prospect.assembly.places import Placement, place
+from prospect.assembly.placing.places import Placement, place
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
@@ -44,6 +44,28 @@ def test_the_mode_decides_where_no_mapping_does():
     for mode, _ in modes:
         log.sample(5, 10, 0x100 + mode, mode=mode)
     assert where(placed(log)) == sorted((path, 0x100 + mode) for mode, path in modes)
+
+
+def test_modules_are_where_the_recording_placed_them():
+    log = EventLog()
+    kernel, module = abi.PERF_RECORD_MISC_KERNEL, 0xFFFFFFFFC0100000
+    text = 0xFFFFFFFF81000000
+    log.mmap(0, -1, text, 0x3FFFFFFF, b"[kernel.kallsyms]_text", pgoff=text, mode=kernel)
+    path = b"/lib/modules/5.4.0/kernel/drivers/net/wireless/ath9k-common.ko.xz"
+    log.mmap(0, -1, module, 0x4000, path, mode=kernel)
+    log.mmap(0, -1, module + 0x4000, 0x4000, b"[mac80211]", mode=kernel)
+    guest = abi.PERF_RECORD_MISC_GUEST_KERNEL
+    log.mmap(0, -1, module + 0x8000, 0x4000, b"[kvm]", mode=guest)
+    for offset in (0, 0x3FFF, 0x4000, 0x8000):
+        log.sample(5, 10, module + offset, mode=kernel)
+    log.sample(5, 10, text + 8, mode=kernel)
+    assert where(placed(log)) == [
+        (b"[ath9k_common]", module),
+        (b"[ath9k_common]", module + 0x3FFF),
+        (b"[kernel.kallsyms]", text + 8),
+        (b"[kernel.kallsyms]", module + 0x8000),
+        (b"[mac80211]", module + 0x4000),
+    ]
 
 
 def test_the_vsyscall_page_needs_no_mapping():
@@ -136,20 +158,80 @@ def test_memory_beside_or_in_the_place_of_a_library_is_no_copy():
     assert remapping(first, (0, 0x4000, b"/lib/closed.so", 0), copy) == anonymous
 
 
-def test_a_file_known_to_be_another_keeps_its_inode():
-    log = EventLog()
-    log.mmap(1, 10, CODE, 0x1000, b"/lib/c.so", inode=5)
-    log.sample(5, 10, CODE)
+def asked_of(log, *, answer=True):
+    """Place hits where the recording has one build id for /lib/c.so; return the keys, and asked."""
     events = log.events()
     world = build_spaces(events)
     asked = []
 
-    def is_other(key):
-        asked.append(key)
-        return True
+    def is_other(key, *, is_only):
+        asked.append((key.inode, key.build_id, is_only))
+        return answer
 
     info = RecordingInfo(build_ids=(BuildId(b"/lib/c.so", b"\x01" * 20),))
     placement = place(attribute(events.samples, world.timeline), world, info, is_other)
-    key = placement.keys[-1]
+    return placement.keys[5:], asked
+
+
+def test_a_file_known_to_be_another_keeps_its_inode():
+    log = EventLog()
+    log.mmap(1, 10, CODE, 0x1000, b"/lib/c.so", inode=5)
+    log.sample(5, 10, CODE)
+    (key,), asked = asked_of(log)
     assert (key.build_id, key.inode) == (b"", 5)
-    assert asked == [key._replace(build_id=b"\x01" * 20)]
+    assert asked == [(5, b"\x01" * 20, True)]
+
+
+def test_a_path_with_two_files_is_told_from_one_with_one_even_if_only_one_was_hit():
+    log = EventLog()
+    for pid, inode in ((10, 5), (11, 6)):
+        log.mmap(1, pid, CODE, 0x1000, b"/lib/c.so", inode=inode)
+    log.sample(5, 10, CODE)
+    (key,), asked = asked_of(log, answer=False)
+    assert (key.build_id, key.inode) == (b"\x01" * 20, 0)
+    assert asked == [(5, b"\x01" * 20, False)]
+
+
+def read_files(*rows):
+    """Return the document of what the recorder read: (inode, since, until, build id)."""
+    inode, since_ns, until_ns, build_id = zip(*rows, strict=True)
+    return {
+        "interval_ns": [100_000_000, 900_000_000],
+        "mapped_files": {
+            "major": [0] * len(rows),
+            "minor": [0] * len(rows),
+            "inode": list(inode),
+            "since_ns": list(since_ns),
+            "until_ns": list(until_ns),
+            "build_id": [one.hex() for one in build_id],
+        },
+    }
+
+
+def test_a_file_has_the_build_id_that_was_read_of_it_when_it_was_mapped():
+    first, second, ms = b"\x01" * 20, b"\x02" * 20, 1_000_000
+    extras = read_files((5, 0, 300 * ms, first), (5, 500 * ms, 800 * ms, second))
+    found = {}
+    for at_ms in (0, 200, 400, 600, 850):  # 0: found by the snapshot
+        log = EventLog()
+        log.mmap(at_ms * ms, 10, CODE, 0x1000, b"/bin/program", inode=5)
+        log.sample(900 * ms, 10, CODE)
+        events = log.events()
+        world = build_spaces(events)
+        info = RecordingInfo(extras=extras)
+        key = place(attribute(events.samples, world.timeline), world, info).keys[-1]
+        found[at_ms] = key.build_id
+    assert found == {0: first, 200: first, 400: b"", 600: second, 850: b""}
+
+
+def test_what_anybody_may_have_written_of_mapped_files_does_no_harm():
+    log = EventLog()
+    log.mmap(1, 10, CODE, 0x1000, b"/bin/program", inode=5)
+    log.sample(5, 10, CODE)
+    events = log.events()
+    world = build_spaces(events)
+    good = read_files((5, 0, 10**18, b"\x01" * 20))["mapped_files"]
+    for spoiled in (None, [], {}, good | {"inode": ["x"]}, good | {"build_id": ["xyz"]}):
+        info = RecordingInfo(extras={"interval_ns": "x", "mapped_files": spoiled})
+        key = place(attribute(events.samples, world.timeline), world, info).keys[-1]
+        assert (key.build_id, key.inode) == (b"", 5)

@@ -10,7 +10,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.run import describe_run, event_info, recorded_until
+from prospect.assembly.tables.run import describe_run, event_info, recorded_until
 from prospect.events.decode import decode
 
 RECORDS = build.RecordBuilder()
@@ -26,10 +26,16 @@ def run_of(info, cpus=(0, 1)):
     return describe_run(info, events, ()), recorded_until(info, events)
 
 
-def test_a_file_was_finished_at_the_end_of_what_it_records():
+def test_a_files_own_time_only_bounds_the_end_of_what_it_records():
     run, until = run_of(RecordingInfo(events=(CLOCK,), recorded_at=1000.0))
     assert until == 1000.0
-    assert run.started_at == pytest.approx(995.0)
+    assert run.started_at == 0.0  # a copy of the file is younger than the recording
+
+
+def test_the_end_that_the_recorder_told_tells_the_start_of_a_copied_file():
+    run, until = run_of(RecordingInfo(events=(CLOCK,), ended_at=900.0, recorded_at=1000.0))
+    assert until == 900.0
+    assert run.started_at == pytest.approx(895.0)
 
 
 def test_the_clock_pair_of_perf_tells_the_start_and_not_the_end():
@@ -41,6 +47,24 @@ def test_our_own_start_and_interval_tell_the_end_of_a_copied_file():
     extras = {"started_at": 500.0, "interval_ns": [10, 10 + SECONDS_5]}
     run, until = run_of(RecordingInfo(events=(CLOCK,), recorded_at=1000.0, extras=extras))
     assert (run.started_at, until) == (500.0, pytest.approx(505.0))
+
+
+def test_what_is_recorded_and_not_read_is_said():
+    attr = CLOCK_ATTR._replace(sample_type=build.USUAL | build.BRANCH_STACK, branch_sample_type=1)
+    described = (
+        EventDescription(attr, (CLOCK_ID,), "cycles"),
+        EventDescription(CLOCK_ATTR._replace(type=9), (CLOCK_ID + 1,), "intel_pt//u"),
+    )
+    records = [RECORDS.aux(0, 4096), RECORDS.itrace_start(7, 7)]
+    events = decode([RecordBlock(memoryview(b"".join(records)))], (CLOCK,))
+    traces, branches = describe_run(RecordingInfo(events=described), events, ()).limits
+    assert "traces of intel_pt" in traces
+    assert "perf inject --itrace" in traces
+    assert "branch stacks" in branches
+    of_stacks = attr._replace(branch_sample_type=1 << 11)
+    described = (EventDescription(of_stacks, (CLOCK_ID,), "cycles"),)
+    quiet = decode([], described)
+    assert describe_run(RecordingInfo(events=described), quiet, ()).limits == ()
 
 
 @pytest.mark.parametrize(
@@ -90,3 +114,25 @@ def test_a_run_knows_whether_callers_in_user_space_were_recorded(
     )
     run, _ = run_of(RecordingInfo(events=(CLOCK._replace(attr=attr),)))
     assert run.has_user_callers is tells
+
+
+@pytest.mark.parametrize(
+    ("arch", "extras", "is_known"),
+    [
+        ("x86_64", {}, True),
+        ("i686", {}, True),
+        ("aarch64", {}, False),  # by perf, which does not say
+        ("aarch64", {"counters_are_nmis": False}, False),
+        ("aarch64", {"counters_are_nmis": True}, True),
+        ("aarch64", {"counters_are_nmis": "yes"}, False),
+        ("ppc64le", {}, False),
+    ],
+)
+def test_a_counter_sees_masked_stretches_only_where_it_is_known_to(arch, extras, is_known):
+    attr = CLOCK_ATTR._replace(
+        type=abi.PERF_TYPE_HARDWARE, config=abi.PERF_COUNT_HW_CPU_CYCLES, sample_period=4000
+    )
+    event = EventDescription(attr, (CLOCK_ID,), "cycles")
+    run, _ = run_of(RecordingInfo(events=(event,), arch=arch, extras=extras))
+    assert ("even where" in run.clock) == is_known
+    assert ("where they come back on" in run.clock) != is_known

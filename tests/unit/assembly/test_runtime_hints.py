@@ -3,7 +3,7 @@
 import pytest
 from tests.builders.profile import ProfileBuilder
 
-from prospect.assembly.runtime_hints import runtime_hints
+from prospect.assembly.placing.runtime_hints import runtime_hints
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT
 from prospect.profile.naming import NameSource
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.kernel_chains import (
     CONTEXT_KERNEL,
     CONTEXT_USER,
@@ -17,15 +18,16 @@ from builders.kernel_chains import (
     chained,
 )
 from builders.sideband import samples_of
-from prospect.assembly import chain_frames
-from prospect.assembly.entry_points import (
+from prospect.abi.syscall_names import called_names
+from prospect.assembly.causes.entry_points import (
     NO_CAUSE,
     UNCLASSIFIED,
     Cause,
     cause_of_called,
     entry_point,
 )
-from prospect.assembly.sample_causes import label_samples
+from prospect.assembly.causes.sample_causes import label_samples
+from prospect.assembly.stacks import chain_frames
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_IDLE,
@@ -54,6 +56,7 @@ NAMES = (
     "net_rx_action",
     "run_timer_softirq",
     "__local_bh_enable_ip",
+    "_raw_spin_unlock_irqrestore",
     "asm_common_interrupt",
     "__handle_irq_event_percpu",
     "vm_interrupt@[virtio_mmio]",
@@ -68,11 +71,12 @@ NAMES = (
     "__x86_indirect_thunk_rax",
 )
 MACHINE = MadeUpKernel(NAMES)
+CALLS = called_names("x86_64")
 CALL = ("do_syscall_64", "entry_SYSCALL_64_after_hwframe")
 
 
 def causes_of(chains, modes=None):
-    told = label_samples(chained(chains, modes), MACHINE.resolve)
+    told = label_samples(chained(chains, modes), MACHINE.resolve, "x86_64")
     return [told.causes[label] for label in told.label]
 
 
@@ -106,6 +110,14 @@ def causes_of(chains, modes=None):
             *(CAUSE_SOFTIRQ, "NET_RX"),
         ),
         (("handle_softirqs", "irq_exit_rcu"), CAUSE_SOFTIRQ, "(dispatch)"),
+        (
+            ("_raw_spin_unlock_irqrestore", "handle_softirqs", "irq_exit_rcu"),
+            *(CAUSE_SOFTIRQ, "HRTIMER"),
+        ),
+        (
+            ("_raw_spin_unlock_irqrestore", "net_rx_action", "handle_softirqs", "irq_exit_rcu"),
+            *(CAUSE_SOFTIRQ, "NET_RX"),
+        ),
         (
             ("vm_interrupt@[virtio_mmio]", "__handle_irq_event_percpu", "asm_common_interrupt"),
             *(CAUSE_INTERRUPT, "vm_interrupt"),
@@ -156,13 +168,13 @@ def test_user_mode_has_no_cause():
 
 
 def test_a_recording_without_chains_has_no_labels():
-    told = label_samples(samples_of([(TEXT, 7, 0, KERNEL_MODE, 1, 0)]), MACHINE.resolve)
+    told = label_samples(samples_of([(TEXT, 7, 0, KERNEL_MODE, 1, 0)]), MACHINE.resolve, "")
     assert told.label is None
 
 
 def test_a_kernel_without_names_tells_nothing():
     nobody = MadeUpKernel([])
-    told = label_samples(chained([MACHINE.chain("do_idle")]), nobody.resolve)
+    told = label_samples(chained([MACHINE.chain("do_idle")]), nobody.resolve, "")
     assert [told.causes[label] for label in told.label] == [UNCLASSIFIED]
 
 
@@ -200,12 +212,12 @@ def one_by_one(chain, mode):
         if point is not None:
             can_hand_on = point.hands_on and place > 0
             called = inner.partition("@")[0]
-            return cause_of_called(point, called) if can_hand_on else point.cause
+            return cause_of_called(point, called, CALLS) if can_hand_on else point.cause
         inner = name
     return UNCLASSIFIED
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(CHAINS, st.sampled_from([1, 7, 1 << 16]))
 def test_any_chains_are_read_as_one_by_one(chains, block):
     with patch.object(chain_frames, "BLOCK_WORDS", block):
@@ -216,9 +228,9 @@ def test_any_chains_are_read_as_one_by_one(chains, block):
 def test_more_causes_than_labels_are_unclassified():
     names = ["schedule", *(f"__x64_sys_call{number}" for number in range(40))]
     kernel = MadeUpKernel(names)
-    with patch("prospect.assembly.sample_causes._MOST_LABELS", 10):
+    with patch("prospect.assembly.causes.sample_causes._MOST_LABELS", 10):
         told = label_samples(
-            chained([kernel.chain("schedule", name) for name in names[1:]]), kernel.resolve
+            chained([kernel.chain("schedule", name) for name in names[1:]]), kernel.resolve, ""
         )
     assert len(told.causes) == 10
     assert np.count_nonzero(told.label == told.causes.index(UNCLASSIFIED)) == 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prospect.assembly.stack_ends import describe_stack_quality
+from prospect.assembly.stacks.stack_ends import describe_stack_quality
 from prospect.symbols.objects import ObjectKey
 from prospect.unwind import model
 
@@ -33,7 +33,8 @@ def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0)
     )
     start = np.append(0, np.cumsum(depth))
     address = np.zeros(int(start[-1]), np.uint64)
-    sites = model.SiteTable(np.zeros(count, np.int32), sp, object_row.astype(np.int32), sp)
+    none = np.zeros(count, np.int64)
+    sites = model.SiteTable(none.astype(np.int32), sp, object_row.astype(np.int32), sp, none)
     site = np.repeat(np.arange(count, dtype=np.int32), depth)
     found = model.Unwound(start, address, site, sites, end.astype(np.uint8), needed)
     keys = [ObjectKey(b"/bin/one"), ObjectKey(b"/bin/two")]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from builders.sideband import EventLog
 from prospect.abi import constants as abi
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.run import describe_run
+from prospect.assembly.tables.run import describe_run
 
 
 def statistics(log, counts, **extras):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prospect.assembly.thread_states import (
+from prospect.assembly.threads.thread_states import (
     BLOCKED,
     CPU,
     MARK_BEGIN,

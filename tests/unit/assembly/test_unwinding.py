@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly import unwinding
-from prospect.assembly.unwinding import _Chains, _continued, _user_parts, _with_user_part
+from prospect.assembly.stacks import unwinding
+from prospect.assembly.stacks.unwinding import _Chains, _continued, _user_parts, _with_user_part
 from prospect.events.columns import CallBranches, Samples
 from prospect.unwind import model
 

@@ -8,10 +8,10 @@ import pytest
 from builders.sources import CLOCK, BuiltSource
 from builders.switches import BEGIN, END, FAULTS, PERIOD, RUN, SWITCH, switched_profile
 from prospect.abi.recording import RecordingInfo
-from prospect.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.figures.report.view import report_view
+from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
-from prospect.profile.view import report_view
-from prospect.profile.waits import without_waits
 
 
 @pytest.fixture(params=[(CLOCK, SWITCH), (SWITCH, CLOCK), (CLOCK, SWITCH, FAULTS)])

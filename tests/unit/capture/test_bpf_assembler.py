@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from prospect.abi import bpf as abi
-from prospect.capture.bpf_assembler import (
+from prospect.capture.kernel.bpf_assembler import (
     EXIT,
     Label,
     Reg,

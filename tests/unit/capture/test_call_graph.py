@@ -8,8 +8,13 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture import call_graph
-from prospect.capture.call_graph import CallGraph, parse_call_graph, sample_bytes, with_callers
+from prospect.capture.events import call_graph
+from prospect.capture.events.call_graph import (
+    CallGraph,
+    parse_call_graph,
+    sample_bytes,
+    with_callers,
+)
 from prospect.errors import UsageError
 
 STATES = abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER
@@ -89,6 +94,19 @@ def test_all_general_registers_are_copied(on, machine, registers):
     attr = with_callers(EventAttr(), CallGraph("dwarf", 8192))
     assert attr.sample_regs_user.bit_count() == registers
     assert EventAttr.unpack(attr.pack()) == attr
+
+
+def test_on_arm64_frame_pointers_come_with_the_register_of_a_leafs_caller(on):
+    plain = with_callers(EventAttr(), CallGraph("fp"))
+    assert not plain.sample_type & STATES
+    on("aarch64")
+    attr = with_callers(EventAttr(), CallGraph("fp"))
+    assert attr.sample_type & STATES == abi.PERF_SAMPLE_REGS_USER
+    assert attr.sample_regs_user == 1 << 29 | 1 << 30 | 1 << 31  # x29, lr, sp
+    assert (attr.flags, attr.sample_stack_user) == (plain.flags, 0)
+    assert EventAttr.unpack(attr.pack()) == attr
+    assert sample_bytes(attr) - sample_bytes(plain) == 8 * 4
+    assert not with_callers(EventAttr(), CallGraph()).sample_type & STATES
 
 
 def test_a_machine_of_unknown_registers_is_refused(on):

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from prospect.capture.call_patterns import CallPattern, parse_call_patterns
-from prospect.capture.call_windows import Windows
-from prospect.capture.probe_cost import KINDS, kind_of
+from prospect.capture.cost.probe_cost import KINDS, kind_of
+from prospect.capture.counting.call_patterns import CallPattern, parse_call_patterns
+from prospect.capture.counting.call_windows import Windows
 from prospect.errors import UsageError
 
 MS = 1_000_000
@@ -44,6 +44,20 @@ def test_all_calls_are_counted_where_the_budget_is_everything():
     found.add_window(10 * MS, 30 * MS)
     assert found.is_within_budget
     assert not found.too_hot(10 * MS, {0: 30 * MS})
+
+
+def test_counting_all_calls_has_a_bound_too():
+    found = windows(1.0)
+    for _ in range(49):
+        found.add_window(100 * MS, 100 * MS)
+        assert found.is_within_budget
+    found.add_window(100 * MS, 101 * MS)
+    assert not found.is_within_budget
+    assert found.too_hot(100 * MS, {0: 101 * MS}) == {0: 1.01}
+    found.add_gap(5_000 * MS, 0.0)
+    assert not found.is_within_budget
+    found.add_gap(200 * MS, 0.0)  # half is the program's own then
+    assert found.is_within_budget
 
 
 def test_a_window_that_probes_fill_says_nothing_of_the_programs_own_time():

@@ -10,10 +10,10 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture import counters
-from prospect.capture.chosen_event import ChosenEvent
-from prospect.capture.counters import CounterSet, CountTarget
-from prospect.capture.event_parsing import parse_events
+from prospect.capture.counting import counters
+from prospect.capture.counting.counters import CounterSet, CountTarget
+from prospect.capture.events.chosen_event import ChosenEvent
+from prospect.capture.events.event_parsing import parse_events
 from prospect.errors import CaptureError
 
 COMMAND = CountTarget(pids=(7,), cpus=(0, 1), on_exec=True)

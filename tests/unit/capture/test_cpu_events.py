@@ -11,14 +11,15 @@ from types import SimpleNamespace
 import pytest
 
 from prospect.abi.attr import EventAttr
-from prospect.capture import clock_bank, cpu_events, syscalls
-from prospect.capture.cpu_events import EventSet
-from prospect.capture.event_choice import (
+from prospect.capture.events import clock_bank, cpu_events
+from prospect.capture.events.cpu_events import EventSet
+from prospect.capture.events.event_choice import (
     CLOCK_HARDWARE,
     CLOCK_TIMER,
     SCOPE_SYSTEM,
     EventPlan,
 )
+from prospect.capture.kernel import syscalls
 
 RING_BYTES = 4 * mmap.PAGESIZE
 

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from prospect.abi import constants as abi
-from prospect.capture import event_parsing, pmus, tracepoints
-from prospect.capture.event_parsing import parse_events
+from prospect.capture.events import event_parsing, pmus, tracepoints
+from prospect.capture.events.event_parsing import parse_events
 from prospect.errors import CaptureError, UsageError
 
 KERNEL_AND_HV = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV

@@ -7,15 +7,17 @@ import zlib
 
 import pytest
 
-from prospect.capture import jit_files
-from prospect.capture.jit_files import JitFiles
+from builders.silent_mount import silent_mount
+from prospect.capture.machine import jit_file_holder
+from prospect.capture.machine.jit_file_holder import JitFileHolder
+from prospect.capture.machine.jit_files import JitFiles, Progress
 
 OWN = os.getpid()
 
 
 @pytest.fixture
 def held(tmp_path):
-    files = JitFiles(own_tmp=os.fsencode(tmp_path))
+    files = JitFileHolder(Progress(), own_tmp=os.fsencode(tmp_path))
     yield files
     files.close()
 
@@ -30,7 +32,7 @@ def contents(files):
 def test_a_file_that_was_there_is_read_as_it_is_in_the_end(tmp_path):
     path = tmp_path / f"perf-{OWN}.map"
     path.write_bytes(b"1 1 a\n")
-    files = JitFiles(own_tmp=os.fsencode(tmp_path))
+    files = JitFileHolder(Progress(), own_tmp=os.fsencode(tmp_path))
     files.look()
     with path.open("ab") as stream:
         stream.write(b"2 1 b\n")
@@ -86,7 +88,36 @@ def test_another_users_file_is_not_believed(held, tmp_path):
 
 
 def test_what_is_left_out_is_said(held, tmp_path, monkeypatch):
-    monkeypatch.setattr(jit_files, "LARGEST_FILE_BYTES", 3)
+    monkeypatch.setattr(jit_file_holder, "LARGEST_FILE_BYTES", 3)
     (tmp_path / f"perf-{OWN}.map").write_bytes(b"1 1 a\n")
     assert contents(held) == {}
     assert "not copied" in held.limits[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.timeout(100)
+def test_a_tmp_that_does_not_answer_holds_up_the_holder_and_not_the_recorder(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    with silent_mount(tmp_path / "tmp"):
+        files = JitFiles(own_tmp=os.fsencode(tmp_path / "tmp"))
+        files.start()
+        until = time.monotonic() + 60
+        while len(files.pids) == 1 and time.monotonic() < until:
+            began = time.monotonic()
+            files.look()
+            assert time.monotonic() - began < 1
+            time.sleep(0.05)
+        assert len(files.pids) > 1
+        assert files.collect() == []
+        files.close()
+    assert "did not answer in time" in files.limits[0]
+
+
+def test_a_child_holds_the_files_until_the_end(tmp_path):
+    files = JitFiles(own_tmp=os.fsencode(tmp_path))
+    files.start()
+    path = tmp_path / f"perf-{OWN}.map"
+    path.write_bytes(b"1 1 a\n")
+    assert contents(files) == {(OWN, "map"): b"1 1 a\n"}
+    files.close()
+    assert sum(files.used_s) > 0

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from prospect.abi import constants as abi
-from prospect.capture.kernel_maps import gnu_build_id, read_kernel_maps
+from prospect.capture.machine.kernel_maps import gnu_build_id, read_kernel_maps
 
 ID = bytes(range(20))
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from prospect.capture.machine import describe_machine, read_cpu_times
+import pytest
+
+from prospect.capture.machine.machine import counters_are_nmis, describe_machine, read_cpu_times
 
 CPUINFO = (
     "processor\t: {}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\n"
@@ -32,3 +34,18 @@ def test_cpu_times_are_the_first_eight_of_each_line(tmp_path):
 
 def test_cpu_times_of_a_hidden_proc_are_none(tmp_path):
     assert read_cpu_times(str(tmp_path / "none")) == {}
+
+
+@pytest.mark.parametrize(
+    ("machine", "command_line", "are_nmis"),
+    [
+        ("x86_64", b"", True),
+        ("aarch64", b"console=ttyAMA0 quiet\n", False),
+        ("aarch64", b"quiet irqchip.gicv3_pseudo_nmi=1\n", True),
+        ("aarch64", b"irqchip.gicv3_pseudo_nmi=on", True),
+        ("aarch64", b"irqchip.gicv3_pseudo_nmi=1 irqchip.gicv3_pseudo_nmi=off", False),
+        ("riscv64", b"irqchip.gicv3_pseudo_nmi=1", False),
+    ],
+)
+def test_counters_are_nmis_on_x86_and_where_arm64_was_told_so(machine, command_line, are_nmis):
+    assert counters_are_nmis(machine, command_line) == are_nmis

@@ -10,8 +10,8 @@ from builders.perfdata import USUAL
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
-from prospect.capture.event_choice import SAMPLE_TYPE
-from prospect.capture.processes import Snapshot, parse_stat
+from prospect.capture.events.event_choice import SAMPLE_TYPE
+from prospect.capture.machine.processes import Snapshot, parse_stat
 from prospect.events.columns import TASK_FORK
 from prospect.events.decode import decode
 
@@ -162,7 +162,7 @@ def test_births_say_that_mappings_were_not_inherited(proc):
 
 
 def test_layout_is_the_builders():
-    assert SAMPLE_TYPE == USUAL
+    assert SAMPLE_TYPE == USUAL & ~abi.PERF_SAMPLE_PERIOD
 
 
 def test_very_many_processes_come_in_portions(tmp_path):

@@ -11,8 +11,8 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.call_graph import sample_bytes
-from prospect.capture.rings import Ring, next_smaller_bytes, ring_size_bytes
+from prospect.capture.events.call_graph import sample_bytes
+from prospect.capture.kernel.rings import Ring, next_smaller_bytes, ring_size_bytes
 from prospect.errors import CaptureError
 
 SIZE = 4 * mmap.PAGESIZE
@@ -70,7 +70,7 @@ def test_ring_may_be_closed_while_a_slice_is_held(kernel):
 
 def test_default_size_serves_usual_rates_and_high_rates_get_more():
     kernel_sample = sample_bytes(EventAttr(sample_type=abi.PERF_SAMPLE_CALLCHAIN))
-    assert kernel_sample == 56 + 8 * (2 + 16)
+    assert kernel_sample == 48 + 8 * (2 + 16)
     for rate_hz in (200, 2000):
         assert ring_size_bytes(rate_hz * kernel_sample, 1) == 512 * 1024
     assert ring_size_bytes(20_000 * kernel_sample, 1) >= 20_000 * kernel_sample

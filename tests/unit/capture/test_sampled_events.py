@@ -9,9 +9,9 @@ import pytest
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture import chosen_event, sampled_events
-from prospect.capture.chosen_event import ChosenEvent
-from prospect.capture.event_choice import (
+from prospect.capture.events import event_opening, sampled_events
+from prospect.capture.events.chosen_event import ChosenEvent
+from prospect.capture.events.event_choice import (
     CLOCK_LIMITS,
     CLOCK_TIMER,
     SAMPLE_TYPE,
@@ -19,8 +19,8 @@ from prospect.capture.event_choice import (
     SIDE_BAND_FLAGS,
     EventPlan,
 )
-from prospect.capture.event_parsing import parse_events
-from prospect.capture.sampled_events import with_sampled_events
+from prospect.capture.events.event_parsing import parse_events
+from prospect.capture.events.sampled_events import with_sampled_events
 from prospect.errors import CaptureError
 
 BASE = EventAttr(
@@ -79,7 +79,8 @@ def test_clocks_and_counters_have_a_rate_and_the_rest_is_sampled_each_time(opene
 
 def test_a_tracepoint_brings_its_fields_and_a_probe_is_not_inherited(opened):
     point, probe = sampled(POINT, PROBE).beside
-    assert point.attr.sample_type == SAMPLE_TYPE | abi.PERF_SAMPLE_RAW
+    carried = SAMPLE_TYPE | abi.PERF_SAMPLE_PERIOD
+    assert point.attr.sample_type == carried | abi.PERF_SAMPLE_RAW
     assert point.attr.flags & abi.FLAG_INHERIT
     assert not probe.attr.flags & abi.FLAG_INHERIT
     assert (probe.attr.config2, probe.path) == (64, b"/p")
@@ -104,10 +105,10 @@ def test_a_probe_is_opened_by_its_descriptor(monkeypatch, tmp_path):
 
     def opens(packed, pid, cpu, group_fd=-1):
         attr = EventAttr.unpack(packed)
-        seen.append(chosen_event.ctypes.string_at(attr.config1))
+        seen.append(event_opening.ctypes.string_at(attr.config1))
         return os.open(os.devnull, os.O_RDONLY)
 
-    monkeypatch.setattr(chosen_event.syscalls, "perf_event_open", opens)
+    monkeypatch.setattr(event_opening.syscalls, "perf_event_open", opens)
     event = PROBE._replace(path=os.fsencode(program))
-    os.close(chosen_event.open_chosen(event, -1, 0))
+    os.close(event_opening.open_chosen(event, -1, 0))
     assert seen[0].startswith(b"/proc/self/fd/")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from prospect.capture import sink as sink_module
-from prospect.capture.sink import RecordSink
+from prospect.capture.sink import RecordSink, default_bound_bytes
 
 PORTION = 40_000
 
@@ -86,3 +87,36 @@ def test_short_write_is_completed(monkeypatch, file):
     monkeypatch.setattr(sink_module.os, "writev", lambda fd, parts: real(fd, parts[0][:3]))
     RecordSink(file).append([b"abcdef", b"ghi"])
     assert content(file) == b"headerabcdefghi"
+
+
+def test_at_its_bound_it_takes_no_more_and_keeps_what_it_has(file):
+    bound = 7 * PORTION + 5
+    sink = RecordSink(file, bound)
+    with pytest.raises(OSError, match="--max-size") as raised:
+        append_portions(sink, 20)
+    assert raised.value.errno == errno.EFBIG
+    assert sink.bytes_written == 7 * PORTION
+    assert content(file)[6:] == b"".join(bytes([n]) * PORTION for n in range(7))
+    os.write(file, b"tail")
+    assert content(file).endswith(b"tail")
+
+
+def test_it_can_be_filled_to_the_byte(file):
+    sink = RecordSink(file, 3 * PORTION)
+    append_portions(sink, 3)
+    assert sink.bytes_written == 3 * PORTION
+
+
+@pytest.mark.parametrize(
+    ("blocks", "free", "bound"),
+    [
+        (1 << 30, 1 << 20, 1 << 30),
+        (1 << 30, 1 << 10, 64 << 20),  # almost full: the disk itself is the bound
+        (1 << 30, 0, 64 << 20),
+        (0, 0, 0),  # a file system that does not say
+    ],
+)
+def test_without_a_bound_it_is_a_quarter_of_the_free_space(monkeypatch, file, blocks, free, bound):
+    found = SimpleNamespace(f_blocks=blocks, f_bavail=free, f_frsize=4096)
+    monkeypatch.setattr(sink_module.os, "fstatvfs", lambda fd: {file: found}[fd])
+    assert default_bound_bytes(file) == bound

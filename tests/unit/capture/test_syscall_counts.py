@@ -8,8 +8,8 @@ import os
 import pytest
 
 from prospect.abi import bpf as abi
-from prospect.capture import bpf, syscall_counts
-from prospect.capture.bpf_syscall_programs import (
+from prospect.capture.counting import syscall_counts
+from prospect.capture.counting.bpf_syscall_programs import (
     COMPAT_BIT,
     COUNTS_KEY,
     COUNTS_VALUE,
@@ -20,7 +20,8 @@ from prospect.capture.bpf_syscall_programs import (
     enter_program,
     exit_program,
 )
-from prospect.capture.syscall_counts import SyscallCounter, columns_of
+from prospect.capture.counting.syscall_counts import SyscallCounter, columns_of
+from prospect.capture.kernel import bpf
 from prospect.errors import CaptureError
 
 GROUP = 1 << 24

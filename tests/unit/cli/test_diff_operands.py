@@ -10,7 +10,7 @@ from base64 import b64decode
 import pytest
 
 from builders.runs import run_of
-from prospect import differences
+from prospect.api import diff as differences
 from prospect.cli import diff
 from prospect.cli.commands import DIFF
 from prospect.cli.main import main

@@ -57,7 +57,7 @@ def seen(terminal: int) -> bytes:
 def awaited(terminal: int, wanted: bytes) -> bytes:
     """Wait until something is shown, and return all that was until then."""
     shown = b""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while wanted not in shown:
         assert time.monotonic() < deadline, shown
         time.sleep(0.005)

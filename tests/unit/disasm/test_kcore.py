@@ -12,8 +12,8 @@ from prospect.disasm.kcore import KernelCore
 from prospect.disasm.kernel_code import KernelImage, LiveKernel, open_kernel
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
+from prospect.symbols.kernel.running_kernel import KernelPlaces
 from prospect.symbols.options import SymbolOptions
-from prospect.symbols.running_kernel import KernelPlaces
 
 TEXT = 0xFFFFFFFF81000000
 MODULE = 0xFFFFFFFFC0000000

@@ -20,7 +20,7 @@ import pytest
 from prospect.disasm.instructions import disassemble
 from prospect.elf import layout
 from prospect.profile.source import FLOW_UNKNOWN
-from prospect.symbols.image_files import open_image
+from prospect.symbols.images.image_files import open_image
 
 pytest.importorskip("iced_x86")
 pytestmark = pytest.mark.skipif(not shutil.which("objdump"), reason="needs binutils")

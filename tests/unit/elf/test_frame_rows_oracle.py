@@ -3,17 +3,19 @@
 import functools
 import mmap
 import os
+import platform
 import random
 import re
 import shutil
 import subprocess
+import sysconfig
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from builders.reference_cfi import X86, plain_rule, rows_of_function
+from builders.reference_cfi import ARM, X86, plain_rule, rows_of_function
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
 from prospect.elf.eh_frame import read_frames
@@ -21,11 +23,21 @@ from prospect.elf.frame_rows import read_frame_rows
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 
-_DIRECTORIES = ("/usr/lib/x86_64-linux-gnu", "/usr/bin", "/usr/lib/gcc/x86_64-linux-gnu")
+# By machine: its number in images, its registers, and those that a CFA counts from.
+_MACHINES = {
+    "x86_64": (layout.EM_X86_64, X86, {rules.KIND_SP: 7, rules.KIND_FP: 6}),
+    "aarch64": (layout.EM_AARCH64, ARM, {rules.KIND_SP: 31, rules.KIND_FP: 29}),
+}
+if platform.machine() not in _MACHINES:
+    pytest.skip("call-frame rows are made for x86-64 and arm64", allow_module_level=True)
+_MACHINE, _REGISTERS, _BASES = _MACHINES[platform.machine()]
+# Debian's and its offspring's; then those of all others.
+_TRIPLET = sysconfig.get_config_var("MULTIARCH") or f"{platform.machine()}-linux-gnu"
+_LIBRARIES = (f"/usr/lib/{_TRIPLET}", "/usr/lib64", "/usr/lib")
+_DIRECTORIES = (*_LIBRARIES[:2], "/usr/bin", f"/usr/lib/gcc/{_TRIPLET}")
 _FUNCTIONS_EACH = 12
 _SECONDS = 6  # of the processor; which images are met in it is by chance
 _MOST_BYTES = 3 << 20
-_BASES = {rules.KIND_SP: 7, rules.KIND_FP: 6}
 
 
 @functools.cache
@@ -46,7 +58,7 @@ def parse(path):
             image = ElfImage.parse(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (ElfError, OSError):  # a package that is being installed takes files away
         return None
-    return image if image.machine == layout.EM_X86_64 and image.type in (2, 3) else None
+    return image if image.machine == _MACHINE and image.type in (2, 3) else None
 
 
 def unpacked(rule):
@@ -99,7 +111,7 @@ def test_every_image_agrees_with_the_plain_interpreter():
             for number in last.values():
                 start, cfa, saved = expected[number]
                 rows += 1
-                plain, actual = plain_rule(cfa, saved, X86), unpacked(found[number])
+                plain, actual = plain_rule(cfa, saved, _REGISTERS), unpacked(found[number])
                 if plain and plain[0] == "expression" and (not actual or actual[0] != "end"):
                     # Forms that occur are read by other tests; here the rest must agree.
                     plain = actual and ("expression", actual[1], *plain[2:])
@@ -110,12 +122,14 @@ def test_every_image_agrees_with_the_plain_interpreter():
     assert len(unlike) < rows / 10000, unlike[:5]
 
 
+@pytest.mark.skipif(_REGISTERS is not X86, reason="reads how readelf writes x86-64's registers")
 @pytest.mark.skipif(not shutil.which("readelf"), reason="needs binutils")
 @pytest.mark.parametrize("name", ["libc.so.6", "libm.so.6", "libgcc_s.so.1"])
 def test_readelf_agrees(name):
-    path = Path("/usr/lib/x86_64-linux-gnu") / name
-    if not path.exists():
-        pytest.skip(f"no {name}")
+    found = [Path(directory) / name for directory in _LIBRARIES]
+    path = next((path for path in found if path.exists()), None)
+    if path is None:
+        pytest.skip(f"no {name} in {', '.join(_LIBRARIES)}")
     told = subprocess.run(
         ["readelf", "--debug-dump=frames-interp", path], capture_output=True, text=True, check=False
     ).stdout  # its status tells of other sections, too

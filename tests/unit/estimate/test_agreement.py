@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from builders.profile import qsort_profile
 from builders.ticks import ASLEEP, FULL, IDLE, KERNEL, USER, Ticking
-from prospect.estimate.agreement import agreements
-from prospect.estimate.ledger import tick_ledger
-from prospect.profile.view import report_view
+from prospect.estimate.ledger.agreement import agreements
+from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.figures.report.view import report_view
+from prospect.render.text.accounting import accounting_lines
+from prospect.render.text.numbers import Figures
+from prospect.render.text.style import Style
 
 
 def rows_of(profile):
@@ -70,3 +75,31 @@ def test_stolen_time_has_no_difference():
 
 def test_recording_without_books_has_no_rows():
     assert rows_of(recording([(USER, 10)])) == {}
+
+
+STAT = dict.fromkeys(("nice_s", "iowait_s", "irq_s", "softirq_s", "steal_s"), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("user_s", "agrees", "is_of_books"),
+    [(9.99, True, False), (9.63, True, True), (10.4, True, True)],
+)
+def test_books_that_do_not_add_up_are_blamed_and_not_sampling(user_s, agrees, is_of_books):
+    profile = recording([(USER, 2500)], user_s=user_s, system_s=0.0, idle_s=0.0, **STAT)
+    profile = replace(profile, run=replace(profile.run, cpus=1))
+    row = rows_of(profile)["User (with nice)"]
+    assert row.difference_s == pytest.approx(10.0 - user_s)
+    assert (row.agrees, row.is_of_books) == (agrees, is_of_books)
+    view = report_view(profile)
+    (event,) = view.events
+    found = agreements(view.profile, event, tick_ledger(view.profile))
+    text = "\n".join(accounting_lines(found, Figures(1, 1.0, has_time=True), Style(colour=False)))
+    assert ("  books" in text) == is_of_books
+    assert ("/proc/stat itself has" in text) == is_of_books
+    assert "beyond" not in text
+
+
+def test_books_that_add_up_are_not_blamed_for_samples_of_another_kind():
+    profile = recording([(USER, 2500)], user_s=9.0, system_s=1.0, idle_s=0.0, **STAT)
+    profile = replace(profile, run=replace(profile.run, cpus=1))
+    assert rows_of(profile)["User (with nice)"].agrees is False

@@ -3,10 +3,10 @@ import pytest
 
 from builders.programs import periodic, switching
 from builders.sampling import sampled_profile
-from prospect.capture.clock_bank import clock_periods_ns
-from prospect.estimate.alias import alarms
-from prospect.estimate.design import sampling_design
-from prospect.estimate.error_bars import error_bars
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.estimate.errors.alias import alarms
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
 
 RUNS = 1000
 

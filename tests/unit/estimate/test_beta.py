@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from prospect.estimate.beta import (
+from prospect.estimate.statistics.beta import (
     binomial_two_sided,
     incomplete_beta,
     student_quantile,

@@ -3,10 +3,10 @@ import pytest
 
 from builders.programs import switching
 from builders.sampling import sampled_profile
-from prospect.capture.clock_bank import clock_periods_ns
-from prospect.estimate import clock_sums as module
-from prospect.estimate.clock_sums import clock_sums
-from prospect.estimate.design import sampling_design
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.estimate.errors import clock_sums as module
+from prospect.estimate.errors.clock_sums import clock_sums
+from prospect.estimate.errors.design import sampling_design
 
 PERIODS_NS = clock_periods_ns(1000, 4)
 RUNS = 400

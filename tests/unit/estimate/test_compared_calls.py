@@ -8,13 +8,13 @@ import pytest
 from builders.profile import empty_profile, qsort_profile
 from builders.runs import stacked_run
 from builders.stacks import random_stacks_profile, stacks_profile
-from prospect.estimate import compared_stacks as stacks_module
-from prospect.estimate.change import changes
-from prospect.estimate.compare import compare
-from prospect.estimate.comparison import CompareOptions
-from prospect.estimate.row_times import row_times
-from prospect.estimate.spread import spread_of
-from prospect.estimate.variation import Rows, side_means
+from prospect.estimate.compare import compared_stacks as stacks_module
+from prospect.estimate.compare.change import changes
+from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.comparison import CompareOptions
+from prospect.estimate.compare.row_times import row_times
+from prospect.estimate.compare.spread import spread_of
+from prospect.estimate.compare.variation import Rows, side_means
 
 
 def compared(before, after):

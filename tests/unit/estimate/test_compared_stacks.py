@@ -10,10 +10,10 @@ import pytest
 from builders.profile import empty_profile, qsort_profile
 from builders.runs import run_of, stacked_run
 from builders.stacks import random_stacks_profile, stacks_profile
-from prospect.estimate.compare import compare
-from prospect.estimate.comparison import CompareOptions
-from prospect.profile.call_forest import subtree_sums
-from prospect.profile.thread_forest import ALL, THREADS
+from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.comparison import CompareOptions
+from prospect.figures.stacks.call_forest import subtree_sums
+from prospect.figures.stacks.thread_forest import ALL, THREADS
 
 
 def compared(before, after, **options):

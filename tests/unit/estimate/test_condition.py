@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from prospect.errors import UsageError
-from prospect.estimate.condition import parse_condition
-from prospect.estimate.spread import Spread
-from prospect.estimate.verdict import judge
+from prospect.estimate.compare.condition import parse_condition
+from prospect.estimate.compare.spread import Spread
+from prospect.estimate.compare.verdict import judge
 
 
 @pytest.mark.parametrize(

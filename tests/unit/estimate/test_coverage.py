@@ -10,9 +10,9 @@ import pytest
 
 from builders.programs import in_turn, migrating, periodic, switching
 from builders.sampling import sampled_profile
-from prospect.capture.clock_bank import clock_periods_ns
-from prospect.estimate.design import sampling_design
-from prospect.estimate.error_bars import error_bars
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
 
 RUNS = 2000
 MIX = (0.3, 0.5, 0.2)

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from builders.runs import RATE_HZ, simulated_run
-from prospect.estimate.change import changes
-from prospect.estimate.compare import compare
-from prospect.estimate.comparison import CompareOptions
-from prospect.estimate.condition import parse_condition
-from prospect.estimate.false_discovery import adjusted
-from prospect.estimate.spread import own_spread_of, spread_of
-from prospect.estimate.variation import Rows, side_means, variation_of
-from prospect.estimate.verdict import judge
+from prospect.estimate.compare.change import changes
+from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.comparison import CompareOptions
+from prospect.estimate.compare.condition import parse_condition
+from prospect.estimate.compare.spread import own_spread_of, spread_of
+from prospect.estimate.compare.variation import Rows, side_means, variation_of
+from prospect.estimate.compare.verdict import judge
+from prospect.estimate.statistics.false_discovery import adjusted
 
 TIMES = 300
 FDR = 0.05

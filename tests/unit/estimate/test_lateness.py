@@ -9,10 +9,10 @@ import pytest
 
 from builders.profile import qsort_profile
 from builders.ticks import IDLE, KERNEL, USER, Ticking
-from prospect.estimate.late_routines import lateness_of_view
-from prospect.estimate.lateness import USUAL_SHARE, late_shares, sample_lateness
-from prospect.profile.portions import PORTION_KERNEL, PORTION_USER
-from prospect.profile.view import report_view
+from prospect.estimate.ledger.late_routines import lateness_of_view
+from prospect.estimate.ledger.lateness import USUAL_SHARE, late_shares, sample_lateness
+from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
+from prospect.figures.report.view import report_view
 
 USER_ROW, KERNEL_ROW, IDLE_ROW = 0, 1, 2
 

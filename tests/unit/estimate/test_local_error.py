@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from prospect.estimate.local_error import lag_weights, local_error, reach
-from prospect.estimate.sequence import MISSING, OUTSIDE
+from prospect.estimate.errors.local_error import lag_weights, local_error, reach
+from prospect.estimate.errors.sequence import MISSING, OUTSIDE
 
 ROWS = np.arange(3, dtype=np.int32)
 ALONE = np.full(3, -1, np.int64)

@@ -7,15 +7,15 @@ import pytest
 
 from builders.profile import ProfileBuilder, clock_event, run_info
 from builders.runs import run_of
-from prospect.estimate.compared import compared_run
-from prospect.estimate.identity import (
+from prospect.estimate.compare.compared import compared_run
+from prospect.estimate.compare.identity import (
     ObjectName,
     match_objects,
     object_name,
     process_name,
     routine_name,
 )
-from prospect.estimate.matching import label_runs, matched_rows, named_row
+from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.profile.model import (
     BIRTH_EXEC,
     KIND_ANON,

@@ -14,8 +14,10 @@ from builders.profile import (
 )
 from builders.programs import periodic, switching
 from builders.sampling import sampled_profile
-from prospect.capture.clock_bank import clock_periods_ns
-from prospect.estimate.report import estimate_report
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.estimate.errors.report import estimate_report
+from prospect.figures.portions import PORTION_COUNT, PORTION_KERNEL, PORTION_USER
+from prospect.figures.report.view import report_view
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_NONE,
@@ -24,8 +26,6 @@ from prospect.profile.model import (
     MODE_USER,
     CauseTable,
 )
-from prospect.profile.portions import PORTION_COUNT, PORTION_KERNEL, PORTION_USER
-from prospect.profile.view import report_view
 
 # (process, function, mode, cause) of each state of the program.
 STATES = [

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from builders.runs import run_of
-from prospect.estimate.compared import compared_run
-from prospect.estimate.matching import label_runs, matched_rows
-from prospect.estimate.row_times import row_times, seconds_per_hit
+from prospect.estimate.compare.compared import compared_run
+from prospect.estimate.compare.matching import label_runs, matched_rows
+from prospect.estimate.compare.row_times import row_times, seconds_per_hit
 from prospect.profile.model import SampleTable
 
 BLOCK_NS = 10_000_000

@@ -15,7 +15,7 @@ from builders.ticks import (
     USER,
     Ticking,
 )
-from prospect.estimate.ledger import tick_ledger
+from prospect.estimate.ledger.ledger import tick_ledger
 
 PERIODS_NS = (4_742_358, 4_225_681, 3_706_485, 3_537_459)
 
@@ -49,10 +49,37 @@ def test_ticks_that_an_idle_cpu_slept_through_are_missing_while_idle(ticking):
     assert (found["recorded"], found["idle"], found["busy"], found["closure"]) == (200, 57, 0, 0)
 
 
-def test_timer_that_comes_back_on_time_was_not_held_up_whoever_was_hit(ticking):
+@pytest.mark.parametrize(("idle_s", "idle"), [(0.2, 50), (0.08, 31), (0.0, 0), (None, 0)])
+def test_timer_that_comes_back_on_time_was_not_held_up_as_long_as_the_books_were_idle(
+    ticking, idle_s, idle
+):
     ticking.clock([(USER, 100), (ASLEEP, 50), (KERNEL, 100)])
+    books = {} if idle_s is None else {0: {"idle_s": idle_s, "iowait_s": 0.0}}
+    found = row(tick_ledger(ticking.profile(cpu_accounting=books)))
+    # Books in hundredths of a second, and sampling, leave room for 11 ticks of 4 ms above 20.
+    assert (found["idle"], found["busy"]) == (idle, 50 - idle)
+    assert found["closure"] == 0
+
+
+def test_gap_beside_an_idle_hit_is_idle_where_there_are_no_books(ticking):
+    ticking.clock([(USER, 100), (ASLEEP, 50), (IDLE, 100), (HELD, 5), (USER, 100)])
     found = row(tick_ledger(ticking.profile()))
-    assert (found["idle"], found["busy"]) == (50, 0)
+    assert (found["idle"], found["busy"]) == (50, 5)
+
+
+@pytest.mark.parametrize("late_ns", [300.0, 700.0, 2_000.0])
+@pytest.mark.parametrize("period_ns", [17_687, 50_000, 176_873])
+def test_samples_that_vary_by_a_large_part_of_a_short_period_are_one_a_tick(
+    ticking, period_ns, late_ns
+):
+    ticking.clock([(USER, 20_000), (HELD, 40), (USER, 20_000)], period_ns=period_ns, phase_ns=0)
+    profile = ticking.profile(cpu_accounting={0: {"idle_s": 0.0, "iowait_s": 0.0}})
+    early = np.random.default_rng(3).exponential(late_ns, 40_000)
+    moved = profile.samples.time_ns + early.astype(np.uint64)
+    found = row(tick_ledger(replace(profile, samples=replace(profile.samples, time_ns=moved))))
+    assert (found["recorded"], found["idle"]) == (40_000, 0)
+    assert abs(found["busy"] - 40) <= 8
+    assert abs(found["closure"]) <= 8
 
 
 def test_timer_that_comes_back_late_was_held_up(ticking):
@@ -138,7 +165,7 @@ def test_cpus_are_the_sums_of_their_clocks(ticking):
         for clock, period_ns in enumerate(PERIODS_NS):
             fates = [(USER, 200), (HELD, 1 + clock), (USER, 100), (ASLEEP, cpu), (USER, 50)]
             ticking.clock(fates, cpu=cpu, clock=clock, period_ns=period_ns)
-    ledger = tick_ledger(ticking.profile())
+    ledger = tick_ledger(ticking.profile(cpu_accounting=ticking.idle_books()))
     assert ledger.cpu.tolist() == [0, 3]
     assert ledger.by_cpu.busy.tolist() == [10, 10]
     assert ledger.by_cpu.idle.tolist() == [0, 12]
@@ -217,3 +244,11 @@ def test_recording_without_a_timer_has_no_ledger():
 def test_start_that_took_a_while_is_no_missing_tick(ticking):
     ticking.clock([(USER, 300)], phase_ns=900_000, begin_ns=START_NS + 5)
     assert row(tick_ledger(ticking.profile()))["closure"] == 0
+
+
+def test_ticks_that_a_full_disk_cut_off_are_lost_and_nobody_slept(ticking):
+    ticking.clock([(IDLE, 300), (ASLEEP, 40), (IDLE, 60), (ASLEEP, 500)])
+    books = {0: {"idle_s": 3.6, "iowait_s": 0.0}}
+    found = row(tick_ledger(ticking.profile(cpu_accounting=books, is_cut=True)))
+    assert (found["lost"], found["idle"], found["busy"], found["closure"]) == (500, 40, 0, 0)
+    assert tick_ledger(ticking.profile(is_cut=True)).unsampled_s == pytest.approx(500 * 0.004)

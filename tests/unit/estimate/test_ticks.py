@@ -5,11 +5,11 @@ import pytest
 
 from builders.programs import switching
 from builders.sampling import BEGIN_NS, Schedule, clock_table, sampled_profile
-from prospect.capture.clock_bank import clock_periods_ns
-from prospect.estimate.design import sampling_design
-from prospect.estimate.error_bars import error_bars
-from prospect.estimate.sequence import MISSING, OUTSIDE, tick_sequence
-from prospect.estimate.ticks import event_ticks
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.sequence import MISSING, OUTSIDE, tick_sequence
+from prospect.estimate.errors.ticks import event_ticks
 
 PERIODS_NS = clock_periods_ns(1000, 4)
 

@@ -6,7 +6,7 @@ import pytest
 
 from builders.runs import run_of
 from prospect.errors import UsageError
-from prospect.estimate.work import PER_RUN, PER_SECOND, chosen_work, divisors, parse_work
+from prospect.estimate.compare.work import PER_RUN, PER_SECOND, chosen_work, divisors, parse_work
 
 
 @pytest.mark.parametrize(

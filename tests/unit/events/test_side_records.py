@@ -14,10 +14,10 @@ from prospect.abi.block import EventDescription, RecordBlock
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode
 
-_SAMPLE_ID_ALL = 1 << 18
+_SAMPLE_ID_ALL, _ASKS_FOR_BUILD_IDS = 1 << 18, 1 << 34
 _PERF = perfdata.IP | perfdata.TID | perfdata.TIME | perfdata.ID | perfdata.CPU | perfdata.PERIOD
 _KERNEL, _USER, _MMAP_DATA, _LOST_SAMPLES_BPF = 1, 2, 1 << 13, 1 << 15
-_READ, _EXEC = 1, 4
+_READ, _WRITE, _EXEC = 1, 2, 4
 _TAILS = [perfdata.USUAL, _PERF, perfdata.TID, perfdata.TIME, 0]
 
 
@@ -95,6 +95,14 @@ def test_a_mapping_with_its_inode():
     assert table.time_ns.tolist() == [9]
 
 
+def build_ids_of(found):
+    return [found.build_ids[row] if row >= 0 else None for row in found.mmaps.build_id.tolist()]
+
+
+def asking(ids=(7,)):
+    return event(ids=ids, flags=_SAMPLE_ID_ALL | _ASKS_FOR_BUILD_IDS)
+
+
 @pytest.mark.parametrize("size", [20, 16, 8, 1])
 def test_a_mapping_with_its_build_id(size):
     build_id = bytes(range(size))
@@ -105,9 +113,9 @@ def test_a_mapping_with_its_build_id(size):
         make.mmap2(1, 1, 0, 4096, "/lib/a", build_id=build_id),
         make.mmap2(1, 1, 0, 4096, "/lib/c", build_id=b""),
         make.mmap2(1, 1, 0, 4096, "/lib/d", inode=5),
+        events=[asking()],
     )
-    ids = [found.build_ids[row] if row >= 0 else None for row in found.mmaps.build_id.tolist()]
-    assert ids == [build_id, build_id[::-1], build_id, None, None]
+    assert build_ids_of(found) == [build_id, build_id[::-1], build_id, None, None]
     assert found.mmaps.inode.tolist() == [0, 0, 0, 0, 5]
     assert found.mmaps.prot.tolist() == [5] * 5
 
@@ -115,7 +123,43 @@ def test_a_mapping_with_its_build_id(size):
 def test_a_build_id_that_claims_more_bytes_than_there_are_is_cut():
     record = bytearray(RecordBuilder().mmap2(1, 1, 0, 4096, "/lib/a", build_id=b"\1" * 20))
     record[40] = 255
-    assert decoded(bytes(record)).build_ids == [b"\1" * 20]
+    assert decoded(bytes(record), events=[asking()]).build_ids == [b"\1" * 20]
+
+
+_LEAKED = _USER | perfdata.MISC_MMAP_BUILD_ID
+# sda1, virtio, overlayfs, md with an odd minor, a device whose major would be SHA-1's size.
+_DEVICES = [(8, 1), (254, 0), (0, 35), (9, 0xFFFFF), (20, 4)]
+
+
+@pytest.mark.parametrize("device", _DEVICES)
+@pytest.mark.parametrize("inode", [5, 0xFFFFFFFF, (1 << 40) + 3])
+def test_a_bit_that_leaked_from_an_event_that_asks_is_not_believed(device, inode):
+    record = RecordBuilder().mmap2(
+        1, 1, 0, 4096, "/lib/a", device=device, inode=inode, misc=_LEAKED
+    )
+    table = decoded(record).mmaps
+    assert (table.major.tolist(), table.minor.tolist()) == ([device[0]], [device[1]])
+    assert (table.inode.tolist(), table.build_id.tolist()) == ([inode], [-1])
+
+
+@pytest.mark.parametrize("size", [20, 16, 8])
+def test_a_build_id_that_was_written_in_afterwards_is_believed(size):
+    build_id = bytes(range(0xC0, 0xC0 + size))
+    found = decoded(RecordBuilder().mmap2(1, 1, 0, 4096, "/lib/a", build_id=build_id))
+    assert build_ids_of(found) == [build_id]
+
+
+def test_each_record_is_read_as_the_event_that_wrote_it_asks():
+    make = RecordBuilder()
+    small = bytes([3, 0, 0, 0, 9, 0, 0, 0])  # reads as a minor and an inode
+    found = decoded(
+        make.mmap2(1, 1, 0, 4096, "/lib/a", build_id=small, id=7),
+        make.mmap2(1, 1, 0, 4096, "/lib/b", device=(8, 3), inode=9, misc=_LEAKED, id=8),
+        make.mmap2(1, 1, 0, 4096, "/lib/c", build_id=small, id=0),
+        events=[asking(), event(ids=(8,))],
+    )
+    assert build_ids_of(found) == [small, None, small]
+    assert found.mmaps.inode.tolist() == [0, 9, 0]
 
 
 def test_mappings_of_data_are_dropped():
@@ -123,15 +167,23 @@ def test_mappings_of_data_are_dropped():
     found = decoded(
         make.mmap(1, 1, 0, 1, "data", misc=_USER | _MMAP_DATA),
         make.mmap(1, 1, 0, 1, "code"),
-        make.mmap2(1, 1, 0, 1, "data", misc=_USER | _MMAP_DATA),
-        make.mmap2(1, 1, 0, 1, "read only", prot=_READ),
+        make.mmap2(1, 1, 0, 1, "data", prot=_READ | _WRITE, misc=_USER | _MMAP_DATA),
+        make.mmap2(1, 1, 0, 1, "reserved", prot=0, misc=_USER | _MMAP_DATA),
+        make.mmap2(1, 1, 0, 1, "base.vdex", prot=_READ, misc=_USER | _MMAP_DATA),
+        make.mmap2(1, 1, 0, 1, "JIT of simpleperf", prot=0x4000),
         make.mmap2(1, 1, 0, 1, "code2", prot=_READ | _EXEC),
         make.mmap2(-1, 0, 0, 1, "[kernel.kallsyms]_text", prot=0, misc=_KERNEL),
     )
-    assert names(found, found.mmaps) == [b"code", b"code2", b"[kernel.kallsyms]_text"]
-    assert found.mmaps.prot.tolist() == [_EXEC, 5, 0]
-    assert found.mmaps.pid.tolist() == [1, 1, -1]
-    assert found.counts == {1: 2, 10: 4}
+    assert names(found, found.mmaps) == [
+        b"code",
+        b"base.vdex",
+        b"JIT of simpleperf",
+        b"code2",
+        b"[kernel.kallsyms]_text",
+    ]
+    assert found.mmaps.prot.tolist() == [_EXEC, _READ, 0x4000, 5, 0]
+    assert found.mmaps.pid.tolist() == [1, 1, 1, 1, -1]
+    assert found.counts == {1: 2, 10: 6}
 
 
 def test_tasks_begin_end_and_change_their_names():
@@ -197,7 +249,7 @@ def test_tables_are_in_time_order_and_can_be_merged_again():
         make.mmap2(1, 1, 0, 1, "first of ten", time=10),
         make.comm(2, 2, "second of ten", time=10),
         make.mmap2(1, 1, 0, 1, "third of ten", time=10),
-        make.mmap2(1, 1, 0, 1, "data", time=10, prot=_READ),
+        make.mmap2(1, 1, 0, 1, "data", time=10, prot=_READ | _WRITE),
         make.ksymbol(1, 1, "middle", time=20),
         make.comm(3, 3, "synthesised", time=0),
     )

@@ -70,6 +70,20 @@ def test_events_have_registers_of_their_own():
     assert found.samples.chain.tolist() == [1, 2]
 
 
+def test_registers_alone_hold_no_records_in_memory():
+    first, second = event(perfdata.USUAL | perfdata.REGS_USER, id_=7), event(id_=8)
+    make = RecordBuilder(perfdata.USUAL | STATES)
+    registers = RecordBuilder(first.attr.sample_type).sample(id=7, regs_user=[1, 2])
+    copy = make.sample(id=8, regs_user=[3, 4], stack_user=b"12345678")
+    alone = [RecordBlock(memoryview(registers * 3)) for _ in range(4)]
+    found = decode(alone, [first]).samples.user
+    assert (len(found), found.blocks) == (12, ())
+    assert set(found.stack_block.tolist()) == {-1}
+    assert not found.stack_bytes.any()
+    mixed = decode([RecordBlock(memoryview(registers + copy))], [first, second]).samples.user
+    assert (mixed.stack_block.tolist(), len(mixed.blocks)) == ([-1, 0], 1)
+
+
 def one(stack_words):
     make = RecordBuilder(perfdata.USUAL | perfdata.REGS_USER)
     words = struct.pack(f"<{len(stack_words)}Q", *stack_words)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 
@@ -57,7 +58,9 @@ def test_equal_beginnings_of_stacks_are_one():
     assert len(stacks) == 3
 
 
-@pytest.mark.parametrize("data", [b"no count\n", b"a;b 1\na;b x\n", b" 12\n", b"a 1" + b"0" * 30])
+@pytest.mark.parametrize(
+    "data", [b"no count\n", b"a;b 1\na;b x\nc\n", b" 12\n", b"a 1" + b"0" * 30]
+)
 def test_what_is_no_stack_is_refused(data):
     with pytest.raises(RecordingError):
         read(data)
@@ -76,6 +79,7 @@ def test_a_stack_as_deep_as_no_program_has_is_refused():
         (b"PERFILE2" + b"a 1\n", ""),
         (b"", ""),
         (b"\n\n", ""),
+        (b"# comment\nodd\na;b 1.5\nc;d 2\ne;f 3\n", "folded"),
         (b"#!/bin/sh\nexit 1\n", ""),
         (b"\x7fELF\x02\x01\x01\0", ""),
         (b"\x1f\x8b\x08\0", "pprof"),
@@ -83,3 +87,53 @@ def test_a_stack_as_deep_as_no_program_has_is_refused():
 )
 def test_contents_say_what_a_file_is(head, kind):
     assert foreign_kind(head) == kind
+
+
+def test_comments_and_a_few_odd_lines_are_left_out_and_said():
+    profile = read(b"# made by hand 2\n\na;b 3\nhalf a line\n#!x\na;c 4\n  \n")
+    assert profile.hits.count.tolist() == [3, 4]
+    assert profile.run.limits == (
+        "1 line is no folded stack with a count and left out; the first is line 4.",
+    )
+
+
+def test_a_frame_that_begins_like_a_comment_is_one():
+    assert read(b"#1;b 3\n").hits.count.tolist() == [3]
+
+
+def test_fractions_of_counts_keep_their_proportions():
+    profile = read(b"a;b 1.5\na;c 0.25\na;d 2\n")
+    assert profile.hits.count.tolist() == [150, 25, 200]
+    assert profile.run.events[0].name == "samples/100"
+    assert profile.run.limits == ("Counts have fractions: a hit is 1/100 of what the file counts.",)
+
+
+def test_fractions_that_say_nothing_change_nothing():
+    profile = read(b"a;b 1.000\na;c 2.\n")
+    assert profile.hits.count.tolist() == [1, 2]
+    assert (profile.run.events[0].name, profile.run.limits) == ("samples", ())
+
+
+def test_a_large_file_is_read_in_parts_and_costs_little():
+    """The parts overlap no line, and the columns of a stack are not Python's objects."""
+    count = 60_000
+    data = b"".join(b"t%d;main;f%d;leaf%d 2\n" % (n % 7, n % 100, n) for n in range(count))
+    assert len(data) > 1 << 20
+    began_s = time.process_time()
+    profile = read(data)
+    assert profile.hits.count.tolist() == [2] * count
+    assert profile.functions.name[-1] == f"leaf{count - 1}"
+    assert time.process_time() - began_s < 6
+
+
+def test_more_frames_than_are_read_are_refused(monkeypatch):
+    monkeypatch.setattr("prospect.foreign.stacks.MOST_FRAMES", 5)
+    with pytest.raises(RecordingError, match="more than 5 frames together"):
+        read(b"a;b;c;d 1\na;b;c;d 1\n")
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch):
+    monkeypatch.setattr("prospect.foreign.text_lines._LONGEST_LINE_BYTES", 10)
+    monkeypatch.setattr("prospect.foreign.text_lines._CHUNK_BYTES", 8)
+    with pytest.raises(RecordingError, match="line 2 has more than"):
+        read(b"a;b 1\n" + b"x" * 40)

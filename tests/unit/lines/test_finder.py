@@ -12,12 +12,13 @@ import pytest
 from builders.elf import Section, code, elf_file
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
+from prospect.files.opening import open_file
 from prospect.lines import debug_info, finder
 from prospect.lines.finder import LineFinder
+from prospect.profile.naming import NameSource
 from prospect.symbols.cache import SymbolCache
-from prospect.symbols.image_files import DebugImage, FoundImage, open_image
-from prospect.symbols.images import read_symbol_table
-from prospect.symbols.opening import open_file
+from prospect.symbols.images.image_files import DebugImage, FoundImage, open_image
+from prospect.symbols.images.images import read_symbol_table
 
 pytest.importorskip("symbolic")
 NEEDS_GCC = pytest.mark.skipif(not shutil.which("gcc"), reason="builds small C programs")
@@ -104,7 +105,7 @@ def test_lines_of_a_separate_debug_file_are_those_of_the_whole_one(tmp_path):
         subprocess.run(command, cwd=tmp_path, check=True)
     stripped = open_image(os.fsencode(tmp_path / "stripped"))
     debug_image = open_image(os.fsencode(tmp_path / "program.debug")).image
-    debug = DebugImage(debug_image, finder.NameSource.DEBUG_FILE)
+    debug = DebugImage(debug_image, NameSource.DEBUG_FILE, os.geteuid())
     address = addresses_of(found, b"work")
     assert frames_of(stripped, address, debug=debug) == (expected, "")
     assert frames_of(stripped, address) == ([[]] * len(address), debug_info.NO_DEBUG_INFO)

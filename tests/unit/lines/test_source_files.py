@@ -2,12 +2,13 @@
 
 import os
 
-from prospect.lines.source_files import LARGEST_BYTES, SourcePlaces, find_source
+from prospect.lines.source_files import SourcePlaces, find_source
+from prospect.lines.source_text import LARGEST_BYTES
 
 
 def found_at(path, search=(), base=()):
     places = SourcePlaces(tuple(map(str, search)), tuple(map(str, base)))
-    found = find_source(str(path), places)
+    found = find_source(str(path), places, {os.geteuid()})
     return found.path if found else None
 
 
@@ -48,8 +49,8 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
 def test_lines_have_no_ends_and_keep_their_bytes(tmp_path):
     path = tmp_path / "a.c"
     path.write_bytes(b"one\r\n\xff two\n\nlast")
-    source = find_source(str(path), SourcePlaces())
+    source = find_source(str(path), SourcePlaces(), {os.geteuid()})
     assert source.lines == ["one", "\udcff two", "", "last"]
     assert source.is_public == bool(path.stat().st_mode & 0o004)
     path.chmod(0o600)
-    assert not find_source(str(path), SourcePlaces()).is_public
+    assert not find_source(str(path), SourcePlaces(), {os.geteuid()}).is_public

@@ -15,7 +15,7 @@ from builders.llvm_frames import llvm_frames
 from prospect.lines import split_lines
 from prospect.lines.finder import LineFinder
 from prospect.symbols.cache import SymbolCache
-from prospect.symbols.image_files import open_image
+from prospect.symbols.images.image_files import open_image
 
 pytest.importorskip("symbolic")
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="builds small C++ programs")

@@ -8,7 +8,7 @@ from builders.sideband import EventLog
 from prospect.events.columns import KernelSymbols
 from prospect.live import programs as module
 from prospect.live.programs import LoadedPrograms
-from prospect.symbols.kernel_functions import kernel_symbol_table
+from prospect.symbols.kernel.kernel_functions import kernel_symbol_table
 
 BASE = 0xFFFF_FFFF_C000_0000
 

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from prospect.errors import RecordingError
+from prospect.files.outputs import RecordingFile
 from prospect.live.spool import Mark, Spool, copy_extents
-from prospect.outputs import RecordingFile
 
 RECORD = bytes(range(16)) * 4
 STATE = b"state..." * 2

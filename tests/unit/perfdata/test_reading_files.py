@@ -7,10 +7,12 @@ import os
 import struct
 
 import pytest
+import zstandard
 
 from builders.perfdata import (
     CALLCHAIN,
     ID,
+    STACK_USER,
     USUAL,
     FileBuilder,
     RecordBuilder,
@@ -26,6 +28,7 @@ from prospect.abi.block import EventDescription
 from prospect.abi.recording import BuildId
 from prospect.errors import RecordingError
 from prospect.perfdata.reader import open_recording
+from prospect.perfdata.tracing_data import encode_tracing_data
 
 FLAGS = abi.FLAG_SAMPLE_ID_ALL | abi.FLAG_FREQ
 CLOCK = EventDescription(EventAttr(sample_type=USUAL, flags=FLAGS), (1, 2), "cpu-clock:ppp")
@@ -138,6 +141,45 @@ def test_compressed_records_are_unpacked_across_their_cuts(opened, two, piece):
     assert info.hostname == "host"
 
 
+@pytest.mark.parametrize("level", [1, 22])
+@pytest.mark.parametrize("samples", [8, 15, 16, 17, 539])
+def test_the_end_of_a_compressed_recording_is_read(opened, samples, level):
+    # Zstandard holds back what does not fit into its output buffer of 128 KiB.
+    content, data = with_stacks(samples, level)
+    _, blocks, damage = opened(content)
+    assert damage == []
+    assert bytes_of(blocks) == data
+
+
+def test_stack_copies_are_unpacked_at_the_ratio_that_they_reach(opened, monkeypatch):
+    monkeypatch.setattr("prospect.perfdata.compression._FREE_BYTES", 1 << 20)
+    content, data = with_stacks(539, 22)
+    assert len(data) > 600 * len(content)
+    _, blocks, damage = opened(content)
+    assert damage == []
+    assert bytes_of(blocks) == data
+
+
+def with_stacks(samples, level):
+    """A compressed recording of samples with equal copies of the stack, and its records."""
+    clock = CLOCK._replace(attr=EventAttr(sample_type=USUAL | STACK_USER, flags=FLAGS))
+    build = RecordBuilder(USUAL | STACK_USER)
+    stack = bytes(range(256)) * 32
+    records = [build.sample(ip=i, time=i, id=1, stack_user=stack) for i in range(samples)]
+    return FileBuilder([clock], records).compressed(level=level), b"".join(records)
+
+
+def test_each_compressed_record_may_be_a_frame_of_its_own(opened):
+    packed = [
+        zstandard.compress(b"".join(USUAL_RECORDS[at : at + 500]))
+        for at in range(0, len(USUAL_RECORDS), 500)
+    ]
+    content = FileBuilder([CLOCK], [record(83, struct.pack("<Q", len(p)) + p) for p in packed])
+    _, blocks, damage = opened(content.pipe())
+    assert damage == []
+    assert bytes_of(blocks) == DATA
+
+
 def test_plain_records_between_compressed_ones_stay(opened):
     packed = BUILDER.compress(piece=500)
     lost = RECORDS.lost(1, 77)
@@ -149,6 +191,66 @@ def test_plain_records_between_compressed_ones_stay(opened):
     assert bytes_of(blocks).replace(lost, b"") == DATA
 
 
+SIMPLEPERF = {
+    11: feature_strings(["simpleperf", "record", "-a"]),
+    129: b"simpleperf_version\x001.build.7848450\0timestamp\x001696864401\0"
+    b"event_type_info\0cpu-clock,1,0\nsched:sched_switch,2,45\nodd,,x\n\xff\0",
+}
+TRACING = encode_tracing_data(b"page", b"event", {"sched": [b"name: sched_switch\nID: 45\n"]})
+SWITCH = EventDescription(EventAttr(type=2, config=45, sample_type=USUAL, flags=FLAGS), (5,))
+
+
+def simpleperf_record(type_, body):
+    """A record with a size of 32 bits, the upper half in the place of `misc`."""
+    size = 8 + len(body)
+    return struct.pack("<IHH", type_, size >> 16, size & 0xFFFF) + body
+
+
+def of_simpleperf():
+    """Records as simpleperf writes them: its own before, between and behind the kernel's."""
+    kallsyms = simpleperf_record(32769, struct.pack("<I", 300_000) + b"k" * 300_000)
+    event_ids = simpleperf_record(32774, struct.pack("<QQQ", 1, 0, 1))
+    # Its size in 16 bits alone is that of a possible record.
+    large = simpleperf_record(32777, b"\0\0\1\0" + struct.pack("<IHH", 9, 0, 16) + bytes(0x20000))
+    first, *others = USUAL_RECORDS
+    return [kallsyms, first, event_ids, *others[:999], large, *others[999:]]
+
+
+@pytest.mark.parametrize("features", [SIMPLEPERF, {}], ids=["named", "its first version"])
+def test_records_of_simpleperf_are_passed_over(opened, features):
+    content = FileBuilder([CLOCK, SWITCH], of_simpleperf(), features).file()
+    _, blocks, damage = opened(content)
+    assert bytes_of(blocks) == DATA
+    assert damage == []
+
+
+def test_a_record_of_simpleperf_that_is_cut_is_damage(opened):
+    content = FileBuilder([CLOCK], [*USUAL_RECORDS, simpleperf_record(32769, bytes(70_000))]).pipe()
+    _, blocks, damage = opened(content[:-1])
+    assert bytes_of(blocks) == DATA
+    assert len(damage) == 1
+
+
+def test_simpleperf_tells_its_version_its_events_and_when_it_ended(opened):
+    info, _, _ = opened(FileBuilder([CLOCK, SWITCH], of_simpleperf(), SIMPLEPERF).file())
+    assert info.perf_version == "simpleperf-1.build.7848450"
+    assert [event.name for event in info.events] == ["cpu-clock", "sched:sched_switch"]
+    assert info.ended_at == 1_696_864_401
+
+
+@pytest.mark.parametrize("piece_bytes", [1 << 20, 40])
+def test_piped_tracepoints_have_the_names_of_their_formats(opened, monkeypatch, piece_bytes):
+    monkeypatch.setattr("prospect.perfdata.reader._PIECE_BYTES", piece_bytes)
+    content = FileBuilder([SWITCH], [RECORDS.comm(5, 5, "make", id=5)]).pipe(
+        names=False, tracing=TRACING
+    )
+    info, _, damage = opened(content)
+    assert [event.name for event in info.events] == ["sched:sched_switch"]
+    assert damage == []
+    of_file = FileBuilder([SWITCH], [RECORDS.comm(5, 5, "make", id=5)], {1: TRACING}).file()
+    assert [event.name for event in opened(of_file)[0].events] == ["sched:sched_switch"]
+
+
 def test_trace_data_outside_the_chain_is_taken_out(opened):
     trace = RECORDS.auxtrace(b"\xff" * 3_000_000)
     cut = [USUAL_RECORDS[0], trace, *USUAL_RECORDS[1:]]
@@ -158,7 +260,7 @@ def test_trace_data_outside_the_chain_is_taken_out(opened):
 
 
 def test_tracing_data_of_a_stream_is_taken_out(opened):
-    content = FileBuilder([CLOCK], USUAL_RECORDS).pipe(tracing=b"\x09" * 4001)
+    content = FileBuilder([CLOCK], USUAL_RECORDS).pipe(tracing=TRACING + b"\x09" * 4001)
     _, blocks, damage = opened(content)
     assert bytes_of(blocks) == DATA
     assert damage == []
@@ -263,7 +365,7 @@ def test_a_stream_that_ends_within_trace_data_says_so(opened):
     content = FileBuilder([CLOCK], [*USUAL_RECORDS, RECORDS.auxtrace(bytes(800))]).pipe()
     _, blocks, damage = opened(content[:-8])
     assert bytes_of(blocks) == DATA
-    assert "trace data" in damage[0]
+    assert "payload" in damage[0]
 
 
 def test_damaged_compression_loses_what_follows_but_not_what_came_before(opened):
@@ -346,3 +448,19 @@ def test_id_instead_of_identifier_is_read_like_perf_writes_it(opened):
     _, blocks, damage = opened(FileBuilder([event], [sample] * 10).file())
     assert bytes_of(blocks) == sample * 10
     assert damage == []
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("data", "kcore_dir"), "perf record --kcore: give the file data in it"),
+        (("data", "data.0", "data.1"), "perf record --threads, whose samples are in several files"),
+        (("data",), "give the file data in it"),
+        ((), "a directory, not a recording"),
+    ],
+)
+def test_a_directory_says_what_it_is(tmp_path, names, words):
+    for name in names:
+        (tmp_path / name).mkdir()
+    with pytest.raises(RecordingError, match=words), open_recording(str(tmp_path)):
+        pass

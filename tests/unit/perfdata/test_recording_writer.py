@@ -168,3 +168,61 @@ def test_importing_the_writer_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_recorder_that_was_killed_had_said_what_it_knew(file):
+    path, fd = file
+    writer = RecordingWriter(fd, [EVENT], early_bytes=4096)
+    writer.describe(INFO, [EVENT])
+    os.write(fd, SAMPLES)
+    info, data, damage = read(path)
+    assert data == SAMPLES
+    assert info.extras == INFO.extras
+    assert (info.os_release, info.events) == (INFO.os_release, (EVENT,))
+    (sentence,) = damage
+    assert "killed before it finished" in sentence
+
+
+def test_a_finished_file_says_all_at_its_end_and_nothing_twice(file):
+    path, fd = file
+    writer = RecordingWriter(fd, [EVENT], early_bytes=4096)
+    writer.describe(INFO._replace(extras={"early": 1}, hostname="before"), [EVENT])
+    os.write(fd, SAMPLES)
+    writer.finish(INFO._replace(build_ids=INFO.build_ids[:1]), [EVENT])
+    info, data, damage = read(path)
+    assert (data, damage) == (SAMPLES, [])
+    assert (info.extras, info.hostname) == (INFO.extras, INFO.hostname)
+    assert info.build_ids == INFO.build_ids[:1]
+
+
+def test_what_has_no_room_before_the_records_is_left_out_the_rest_is_not(file):
+    path, fd = file
+    writer = RecordingWriter(fd, [EVENT], early_bytes=256)
+    writer.describe(INFO, [EVENT])
+    os.write(fd, SAMPLES)
+    info, data, _ = read(path)
+    assert data == SAMPLES
+    assert info.extras == INFO.extras
+    assert info.build_ids == ()
+
+
+@pytest.mark.parametrize("size", [0, 8, 16, 2**32 - 1])
+@pytest.mark.parametrize("entry", [b"", struct.pack("<QQ", 255, 2**64 - 1)])
+def test_a_size_that_cannot_be_before_the_records_is_no_exception(file, size, entry):
+    path, fd = file
+    writer = RecordingWriter(fd, [EVENT], early_bytes=256)
+    writer.describe(INFO, [EVENT])
+    os.write(fd, SAMPLES)
+    os.pwrite(fd, struct.pack("<I", size), writer.data_offset - 4)
+    os.pwrite(fd, entry, writer.data_offset - 256)
+    info, data, _ = read(path)
+    assert data == SAMPLES
+    assert info.extras == {}
+
+
+def test_a_file_without_a_record_has_no_less_than_none(file):
+    path, fd = file
+    writer = RecordingWriter(fd, [EVENT], early_bytes=4096)
+    writer.finish(INFO, [EVENT])
+    info, data, damage = read(path)
+    assert (info.extras, data, damage) == (INFO.extras, b"", [])

@@ -2,7 +2,10 @@
 
 import struct
 
-from prospect.perfdata.tracing_data import encode_tracing_data
+import pytest
+
+from prospect.errors import RecordingError
+from prospect.perfdata.tracing_data import encode_tracing_data, tracepoint_names
 
 
 def take(data, at, form):
@@ -46,3 +49,22 @@ def test_it_reads_back():
         read[group.decode()] = files
     assert read == formats
     assert data[at:] == bytes(16)
+
+
+SCHED = b"name: sched_switch\nID: 372\nformat:\n\tfield:unsigned short common_type;\n"
+SECTION = encode_tracing_data(
+    b"page", b"event", {"sched": [SCHED], "irq": [b"name: softirq_entry\nID: 5\n", b"odd"]}
+)
+
+
+def test_names_of_tracepoints_are_read_by_their_numbers():
+    assert tracepoint_names(memoryview(SECTION)) == {
+        372: "sched:sched_switch",
+        5: "irq:softirq_entry",
+    }
+
+
+@pytest.mark.parametrize("size", [0, 9, 10, 20, 60, 120, len(SECTION) - 60])
+def test_a_cut_section_is_our_own_error(size):
+    with pytest.raises(RecordingError):
+        tracepoint_names(memoryview(SECTION[:size]))

@@ -9,7 +9,7 @@ import pytest
 
 from builders.annotated import line_table
 from builders.profile import ProfileBuilder
-from prospect.profile.annotated_source import source_view
+from prospect.figures.annotate.annotated_source import source_view
 from prospect.profile.source import SourceFile
 from prospect.render.json.annotated_source import JsonSource
 from prospect.render.text.annotated_source import TextSource

@@ -9,8 +9,8 @@ import pytest
 
 from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.profile import ProfileBuilder
-from prospect.profile.annotation import annotation_view
-from prospect.profile.routine_choice import RoutineChoice
+from prospect.figures.annotate.annotation import annotation_view
+from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.profile.source import FLOW_NEXT, NO_TARGET
 from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation

@@ -13,13 +13,15 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.profile import ProfileBuilder, clock_event
 from builders.stacks import stacks_profile
-from prospect.estimate.calls import estimate_calls
+from prospect.estimate.errors.calls import estimate_calls
+from prospect.figures.calls.calls_view import CallsChoice, calls_view
+from prospect.figures.calls.sample_choice import SampleChoice
+from prospect.foreign.gmon import read_gmon
 from prospect.profile.call_counts import CallCounts, CallWindows, CountedFunctions
-from prospect.profile.calls_view import CallsChoice, calls_view
 from prospect.profile.complete import complete
-from prospect.profile.sample_choice import SampleChoice
 from prospect.render.json.calls import JsonCalls
 from prospect.render.json.report import JsonRenderer
+from prospect.render.registry import make_renderer
 from prospect.render.text.calls import TextCalls
 from prospect.render.text.report import TextRenderer
 
@@ -100,11 +102,48 @@ def test_other_processes_count_where_all_are_shown():
 
 
 def test_what_was_left_out_is_said_without_its_escapes():
-    lines = text_of(counted_profile(in_windows(), left_out="too hot"))
+    profile = counted_profile(in_windows(), left_out="too hot")
+    lines = text_of(profile)
     warning = [line for line in lines if line[:1] == ["Warning:"]]
     assert len(warning) == 1
     assert "\x1b" not in " ".join(warning[0])
-    assert ["5", "?", "-", "-"] in [line[:4] for line in lines]
+    assert ["?", "?", "-", "-"] in [line[:4] for line in lines]
+    assert not [line for line in lines if line[:1] == ["5"]]  # what was counted is no estimate
+    names = [line[-1] for line in lines if "search" in line]
+    assert names == ["leaf", "main", "name]", "bad\\x1b[1m"]  # the last, and without callers
+    (row,) = [row for row in json_of(profile)["routines"] if row["calls"] is None]
+    assert (row["counted"], row["half_width"]) == (5, None)
+
+
+def test_one_window_estimates_nothing_and_ranks_nothing():
+    """The routine that was counted most so far is not the one that is called most."""
+    one = replace(in_windows(), own_s=np.full(1, 0.01), gap_s=np.full(1, 0.3))
+    windows = replace(one, window_index=np.zeros(8, np.int32))
+    lines = text_of(counted_profile(windows))
+    rows = [line for line in lines if line[:1] == ["?"]]
+    assert [row[-1] for row in rows] == ["bad\\x1b[1m", "leaf"]
+    assert {row[2] for row in rows} == {"-"}  # no time by a number of calls that nobody knows
+    assert ["Warning:", "the", "calls", "of", "2", "routines", "(?)"] in [row[:7] for row in lines]
+    assert "cannot be estimated" in " ".join(map(" ".join, lines))
+
+
+def test_time_in_a_routine_is_withheld_where_its_probe_took_more():
+    profile = counted_profile()
+    counts = profile.call_counts
+    expensive = replace(counts.functions, probe_ns=np.array([200_000.0, 1000.0, 4000.0]))
+    found = replace(profile, call_counts=replace(counts, functions=expensive))
+    # 400 calls by 0.2 ms are 80 ms, beside the 150 ms that were sampled.
+    assert ["400", "0", "-", "-", "search", "leaf"] in text_of(found)
+    assert json_of(found)["routines"][0]["self_s"] is None
+
+
+def test_probes_that_took_all_the_time_are_said_to():
+    counts = replace(counted_profile().call_counts, cost_s=2.0, cost_share=1.0)
+    text = "\n".join(
+        " ".join(line) for line in text_of(replace(counted_profile(), call_counts=counts))
+    )
+    assert "Probes took 2.000000 seconds, nearly all of the command's CPU time." in text
+    assert "its times are not those of a run without them" in text
 
 
 def test_estimated_calls_have_an_interval_and_callers_their_share_of_them():
@@ -185,3 +224,31 @@ def test_calls_as_json():
     assert (calls["read"], calls["main"]) == (120.0, None)
     arcs = {(arc["caller"], arc["callee"]): arc["calls"] for arc in event["arcs"]}
     assert arcs["main", "read"] == 90.0
+
+
+def arcs_of(profile, detail="2"):
+    out = io.BytesIO()
+    make_renderer("gmon", detail=detail).render(profile, out)
+    found = read_gmon(memoryview(out.getvalue()))
+    columns = (found.arc_from, found.arc_to, found.arc_calls)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_counted_calls_are_the_arcs_of_a_gmon_out():
+    assert arcs_of(counted_profile()) == [(64, 16, 300), (96, 16, 100)]
+    assert arcs_of(counted_profile(), "4") == [(64, 16, 307), (96, 16, 100)]
+
+
+def test_calls_of_windows_are_no_arcs():
+    assert arcs_of(counted_profile(in_windows())) == []
+
+
+def test_more_calls_than_an_arc_holds_are_several_arcs():
+    profile = counted_profile()
+    counts = replace(profile.call_counts, calls=np.array([2**33, 100, 7, 5]))
+    assert arcs_of(replace(profile, call_counts=counts)) == [
+        (64, 16, 2**32 - 1),
+        (64, 16, 2**32 - 1),
+        (64, 16, 2),
+        (96, 16, 100),
+    ]

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from prospect.render.escape import display_width, escaped
 from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.listing import in_columns
 
 CELL = st.text(max_size=30).map(escaped).map(str.strip)
 
@@ -35,3 +36,7 @@ def test_columns_line_up_at_any_width_of_name(rows):
             upto = line[: len(line) - len(c)].rstrip() if c else line
             assert display_width(upto) == width + 2 + width_b
     assert len(lines) == len(rows)
+
+
+def test_instructions_of_which_none_has_a_hit_have_titles_and_no_cells():
+    assert in_columns({"Hits": [], "Pcnt": []}, []) == ("Hits  Pcnt", [])

@@ -12,8 +12,8 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.runs import run_of
-from prospect.estimate.compare import compare
-from prospect.estimate.comparison import CompareOptions
+from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.comparison import CompareOptions
 from prospect.render.diff_registry import DIFF_RENDERERS, make_diff_renderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "diff.schema.json").read_text())

@@ -12,7 +12,7 @@ from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.json_schema import schema_errors
 from builders.profile import ProfileBuilder
 from prospect.errors import UsageError
-from prospect.profile.disassembly import DisassemblyChoice, disassembled_functions
+from prospect.figures.annotate.disassembly import DisassemblyChoice, disassembled_functions
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
 from prospect.profile.source import FLOW_NEXT, NO_TARGET
 from prospect.render.registry import make_renderer

@@ -1,8 +1,11 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.render.escape import display_width, escaped, padded, shortened
+from prospect.render.encoding import encoded
+from prospect.render.escape import display_width, escaped, for_terminal, padded, shortened
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=40)
 
@@ -53,3 +56,19 @@ def test_padded_text_has_the_width(text, right):
     shown = escaped(text)
     width = display_width(shown) + 5
     assert display_width(padded(shown, width, right=right)) == width
+
+
+def test_a_report_keeps_its_colours_on_a_terminal_and_nothing_else():
+    report = '\x1b[1mtitle\x1b[0m\n"\x1b]0;gotcha\x07","\u202eevil","é"\tx\r\n'
+    shown = for_terminal(report.encode() + b"\xff\x9b").decode()
+    assert shown == (
+        '\x1b[1mtitle\x1b[0m\n"\\x1b]0;gotcha\\x07","\\u202eevil","é"\tx\\x0d\n\\xff\\x9b'
+    )
+
+
+@given(ANY_TEXT)
+def test_json_on_a_terminal_says_the_same_and_nothing_that_a_terminal_obeys(text):
+    value = {"name": text + "\x9b\x7f\u202e\U000e0001\udcff\x1b[1m"}
+    shown = for_terminal(encoded(value), is_json=True).decode()
+    assert shown.isprintable()
+    assert json.loads(shown) == value

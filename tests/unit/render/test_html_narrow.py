@@ -11,8 +11,8 @@ from builders.profile import qsort_profile
 from builders.sources import CLOCK
 from builders.stacks import random_stacks_profile, stacks_profile
 from builders.switches import SWITCH, switched_profile
-from prospect.estimate.compare import compare
-from prospect.estimate.comparison import CompareOptions
+from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.comparison import CompareOptions
 from prospect.render.diff_registry import make_diff_renderer
 from prospect.render.registry import make_renderer
 

@@ -8,9 +8,9 @@ import pytest
 
 from builders.profile import empty_profile, hostile_profile, perf_profile
 from builders.stacks import random_stacks_profile, stacks_profile
-from prospect.profile.call_forest import subtree_sums
-from prospect.profile.stack_weights import stack_samples
-from prospect.profile.thread_forest import LEFT_OUT, THREADS
+from prospect.figures.stacks.call_forest import subtree_sums
+from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.figures.stacks.thread_forest import LEFT_OUT, THREADS
 from prospect.render.html import parts as parts_module
 from prospect.render.html.cells import sample_cells, stack_names
 from prospect.render.html.parts import Selection, event_parts

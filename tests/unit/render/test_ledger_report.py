@@ -12,9 +12,9 @@ import pytest
 from builders.json_schema import schema_errors
 from builders.profile import qsort_profile
 from builders.ticks import ASLEEP, FULL, HELD, IDLE, KERNEL, THROTTLED, USER, Ticking
-from prospect.estimate.agreement import agreements
-from prospect.estimate.books import run_books
-from prospect.profile.view import report_view
+from prospect.estimate.ledger.agreement import agreements
+from prospect.estimate.ledger.books import run_books
+from prospect.figures.report.view import report_view
 from prospect.render.json.report import JsonRenderer
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.ledger import ledger_lines
@@ -43,7 +43,7 @@ def profile(cpus=2, **facts):
             ticking.clock(
                 [fate for fate in fates if fate[1]], cpu=cpu, clock=clock, period_ns=period_ns
             )
-    booked = {cpu: {"idle_s": 1.9, "iowait_s": 0.0, "steal_s": 0.01} for cpu in range(cpus)}
+    booked = {cpu: {"idle_s": 2.4, "iowait_s": 0.0, "steal_s": 0.01} for cpu in range(cpus)}
     facts = {"cpus": cpus, "wall_seconds": 5.6, "cpu_accounting": booked} | facts
     return ticking.profile(**{"accounting": COST | BOOKED} | facts)
 

@@ -27,12 +27,12 @@ from builders.stacks import (
     with_stacks,
 )
 from builders.switches import SWITCH, switched_profile
-from prospect.estimate.compare import compare
-from prospect.estimate.comparison import CompareOptions
-from prospect.estimate.hottest import hottest_routines
-from prospect.estimate.report import estimate_report
+from prospect.estimate.compare.compare import compare
+from prospect.estimate.compare.comparison import CompareOptions
+from prospect.estimate.errors.hottest import hottest_routines
+from prospect.estimate.errors.report import estimate_report
+from prospect.figures.report.view import report_view
 from prospect.profile.event_counts import Count, CountedEvent, CountedRun, EventCounts
-from prospect.profile.view import report_view
 from prospect.render.notebook import comparison_cell, counts_cell, profile_cell
 
 PROFILES = {

@@ -1,14 +1,9 @@
 import numpy as np
 import pytest
 
-from prospect.estimate.row_estimates import RowEstimates
-from prospect.render.text.numbers import (
-    Figures,
-    counted,
-    percent_digits,
-    rank_column,
-    second_digits,
-)
+from prospect.announcing import counted
+from prospect.estimate.errors.row_estimates import RowEstimates
+from prospect.render.text.numbers import Figures, percent_digits, rank_column, second_digits
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.examples import examples
 from builders.profile import ProfileBuilder, clock_event, run_info
 from prospect.profile.run_info import EventInfo
 from prospect.render.registry import make_renderer
@@ -74,7 +75,7 @@ def _document(profile, detail, threshold_s=0.0):
 PORTIONS = ("user", "kernel", "other")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(profiles(), st.sampled_from(["2", "3", "4", "k"]), st.sampled_from([0.0, 0.5, 3.0]))
 def test_rows_and_what_is_skipped_add_up_to_the_totals(profile, detail, threshold_s):
     document = _document(profile, detail, threshold_s)
@@ -96,7 +97,7 @@ def test_rows_and_what_is_skipped_add_up_to_the_totals(profile, detail, threshol
         assert sum(entry["hits"] for entry in quality["sources"]) == quality["hits"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(profiles())
 def test_each_detail_shows_what_the_one_before_shows(profile):
     shown = []
@@ -111,7 +112,7 @@ def test_each_detail_shows_what_the_one_before_shows(profile):
     assert shown[0] <= shown[1] <= shown[2]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(profiles())
 def test_accumulated_shares_rise_to_one(profile):
     for event in _document(profile, "4")["events"]:
@@ -124,7 +125,7 @@ def test_accumulated_shares_rise_to_one(profile):
                 assert not table["rows"] or abs(running - 1.0) < 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(profiles())
 def test_the_kernels_parts_sum_up_to_the_whole(profile):
     for event in _document(profile, "k")["events"]:
@@ -133,7 +134,7 @@ def test_the_kernels_parts_sum_up_to_the_whole(profile):
         assert whole["hits"] == event["total"]["kernel"]["hits"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(profiles())
 def test_csv_and_json_have_the_same_rows(profile):
     document = _document(profile, "4")
@@ -153,7 +154,7 @@ def test_csv_and_json_have_the_same_rows(profile):
     assert got == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(profiles(), st.sampled_from(["2", "3", "4", "k"]))
 def test_text_is_printable_lines_and_nothing_wraps(profile, detail):
     report = _rendered(profile, "text", detail=detail).decode()

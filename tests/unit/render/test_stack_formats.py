@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -180,6 +181,7 @@ def test_pprof_has_stacks_times_labels_and_lines():
     types = [(text[t.type], text[t.unit]) for t in profile.sample_type]
     assert types == [("samples", "count"), ("cpu", "nanoseconds")]
     assert all(s.value[1] == s.value[0] * TICK_NS for s in profile.sample)
+    assert text[profile.default_sample_type] == "cpu"
     assert profile.period == TICK_NS
     assert profile.duration_nanos == 250_000_000
     main = profile.mapping[0]
@@ -208,6 +210,7 @@ def test_pprof_keeps_events_apart():
         ("page-faults samples", "count"),
         ("page-faults", "count"),
     ]
+    assert text[profile.default_sample_type] == "cycles"
     totals = [sum(s.value[column] for s in profile.sample) for column in range(4)]
     assert totals == [4010, 1_002_500_000, 20, 20]
 
@@ -407,6 +410,49 @@ def test_firefox_has_threads_categories_and_markers():
     assert found["main", "read", "do_syscall_64", "vfs_read"] == 6
 
 
+def test_firefox_has_the_cpu_time_of_each_sample():
+    file = json.loads(rendered("firefox", stacks_profile()))
+    assert file["meta"]["sampleUnits"]["threadCPUDelta"] == "ns"
+    for thread in file["threads"]:
+        assert thread["samples"]["threadCPUDelta"] == [TICK_NS] * thread["samples"]["length"]
+    events = (replace(stacks_profile().run.events[0], is_waiting=True),)
+    waiting = stacks_profile()
+    waiting = replace(waiting, run=replace(waiting.run, events=events))
+    file = json.loads(rendered("firefox", waiting))
+    assert all("threadCPUDelta" not in thread["samples"] for thread in file["threads"])
+
+
+def test_firefox_has_the_line_of_each_frame():
+    file = json.loads(rendered("firefox", stacks_profile(lines=True)))
+    shared = file["shared"]
+    names = [shared["stringArray"][row] for row in shared["funcTable"]["name"]]
+    lines = defaultdict(set)
+    for func, line in zip(shared["frameTable"]["func"], shared["frameTable"]["line"], strict=True):
+        lines[names[func]].add(line)
+    assert (lines["main"], lines["work"], lines["inlined<int>"]) == ({10}, {20}, {30})
+    assert lines["vfs_read"] == {None}
+
+
+@pytest.mark.parametrize("name", ["pprof", "otlp"])
+def test_the_kernel_has_the_build_id_of_the_recorded_machine(name):
+    profile = stacks_profile()
+    profile = replace(profile, run=replace(profile.run, kernel_build_id="beef" * 10))
+    data = rendered(name, profile)
+    data = gzip.decompress(data) if name == "pprof" else data
+    assert data.count(b"beef" * 10) == 1
+
+
+def test_pprof_names_inlined_functions_by_their_symbols_too():
+    profile = stacks_profile(lines=True)
+    symbols = ["main", "work", "_Z7inlinedIiEvT_"]
+    profile = replace(profile, lines=replace(profile.lines, symbols=symbols))
+    found = pprof_profile(gzip.decompress(rendered("pprof", profile)))
+    text = found.string_table
+    names = {text[row.name]: text[row.system_name] for row in found.function}
+    assert names["inlined<int>"] == "_Z7inlinedIiEvT_"
+    assert names["main"] == "main"
+
+
 # chrome: the Trace Event Format, "JSON Object Format", "Stack Traces", "Sampling"
 
 
@@ -417,10 +463,12 @@ def test_chrome_samples_refer_to_stack_frames(case):
     for frame in frames.values():
         assert {"category", "name"} <= set(frame) <= {"category", "name", "parent"}
         assert frame.get("parent", next(iter(frames))) in frames
+    places = {(event["pid"], event["tid"]) for event in file["traceEvents"]}
     named = {(event["tid"], event["name"]) for event in file["traceEvents"]}
     assert all(event["ph"] == "M" for event in file["traceEvents"])
     for sample in file["samples"]:
-        assert set(sample) == {"name", "cpu", "tid", "ts", "sf", "weight"}
+        assert set(sample) == {"name", "cpu", "pid", "tid", "ts", "sf", "weight"}
+        assert (sample["pid"], sample["tid"]) in places
         assert sample["sf"] in frames
         assert (sample["tid"], "thread_name") in named
         assert sample["ts"] >= 0

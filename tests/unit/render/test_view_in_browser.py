@@ -21,8 +21,8 @@ from builders.annotated import (
 )
 from builders.profile import hostile_profile
 from builders.stacks import random_stacks_profile, stacks_profile
-from prospect.assembly.code import code_of_report
-from prospect.profile.stack_weights import stack_samples
+from prospect.assembly.code.code import code_of_report
+from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.html import HtmlRenderer
 from prospect.render.html import parts as parts_module
 from prospect.render.html.cells import stack_names

@@ -1,11 +1,13 @@
 """Which mapping stands at an address: overlaps, forks, epochs, depth and size."""
 
 import time
+import tracemalloc
 
 import numpy as np
 
 from builders.sideband import EventLog
 from prospect.spaces.attribution import attribute
+from prospect.spaces.lineage import SpaceColumns
 from prospect.spaces.world import build_spaces
 
 
@@ -105,10 +107,31 @@ def test_wide_mappings_over_many_narrow_ones_do_not_multiply():
         log.mmap(10 + number, 2, 0x100000, 0x1000 * count, b"/wide/%d" % (number % 2))
     log.sample(5, 2, 0x100000 + 0x1000 * 1234)
     log.sample(10 + 17, 2, 0x100000 + 0x1000 * 1234)
-    events = log.events()
-    world = build_spaces(events)
-    assert sum(len(level.keys) for level in world.address_spaces.levels) < 100 * count
-    assert names_hit(log) == [b"/narrow/1", b"/wide/1"]
+    # With addresses asked for all over, nothing is left out before it is filed.
+    for number in range(count):
+        log.sample(10 + number, 2, 0x100000 + 0x1000 * number)
+    tracemalloc.start()
+    found = names_hit(log)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found[:2] == [b"/narrow/1", b"/wide/1"]
+    assert found[2:] == [b"/wide/%d" % (number % 2) for number in range(count)]
+    assert peak_bytes < 2000 * 2 * count
+
+
+def test_a_mapping_that_covers_another_exactly_leaves_nothing_of_it():
+    spaces = SpaceColumns()
+    version = spaces.add_space(0, -1)
+    for mapping in range(1000):
+        spaces.place(version, 0x1000, 0x2000, mapping)
+    assert spaces.owners == [[999]]
+    spaces.place(version, 0x2000, 0x3000, 1000)
+    spaces.place(version, 0x1000, 0x2000, 1001)
+    assert spaces.owners == [[1001, 1000]]
+    spaces.place(version, 0x1800, 0x2800, 1002)
+    assert spaces.owners == [[1001, 1002, 1000]]
+    assert spaces.covered(0, 0x1000, 0x1800) == [1001]
+    assert spaces.covered(0, 0x2800, 0x3000) == [1000]
 
 
 def test_what_stands_already_makes_no_epoch():

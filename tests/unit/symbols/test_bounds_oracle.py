@@ -14,10 +14,12 @@ import pytest
 
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
-from prospect.symbols.images import read_symbol_table
+from prospect.symbols.images.function_bounds import find_function_bounds
+from prospect.symbols.images.images import read_symbol_table
 
 LEAST_AGREEMENT = 0.99
 SAMPLES = 20000
+MOST_BETWEEN = 500
 EXACT = [NameSource.DYNSYM, NameSource.PLT, NameSource.BOUNDS, NameSource.NO_NAME_BOUNDS]
 
 C_SOURCE = (
@@ -116,6 +118,20 @@ def agreement(path: Path, directory: Path):
     return agrees.sum() / total, counts
 
 
+def most_in_a_bracket(twin: ElfImage):
+    """Return how many functions lie between the two names of a bracket, at most."""
+    table = read_symbol_table(twin)
+    names = table.start[table.source == NameSource.DYNSYM]
+    functions = find_function_bounds(twin).start
+    brackets = table.start[table.source == NameSource.BRACKET]
+    after = np.searchsorted(names, brackets, side="right")
+    limits = np.concatenate(([0], names, [2**63])).astype(np.uint64)
+    between = np.searchsorted(functions, limits.take(after + 1)) - np.searchsorted(
+        functions, limits.take(after), side="right"
+    )
+    return int(between.max(initial=0))
+
+
 @pytest.mark.parametrize("case", BUILDS)
 def test_bounds_are_those_of_the_true_symbols(case, tmp_path):
     share, counts = agreement(build(tmp_path, case), tmp_path)
@@ -131,9 +147,26 @@ def test_bounds_in_a_library_of_others_are_those_of_its_true_symbols(tmp_path):
         pytest.skip("numpy is stripped")
     share, counts = agreement(found[0], tmp_path)
     assert share >= LEAST_AGREEMENT
-    # It exports one function: a bracket around all others would not say where to look.
+    # It exports little: two names around most of its functions would not say where to look.
     assert counts[NameSource.NO_NAME_BOUNDS] > SAMPLES / 2
-    assert not counts[NameSource.BRACKET]
+    _, twin = both(found[0], tmp_path / "twin")
+    assert most_in_a_bracket(twin) <= MOST_BETWEEN
+
+
+def test_two_names_around_too_many_functions_are_no_bracket(tmp_path):
+    source = "int first(void) { return 1; }\n"
+    source += "".join(f"static int f{n}(int x) {{ return x * {n}; }}\n" for n in range(700))
+    source += "int (*const all[])(int) = {" + ", ".join(f"f{n}" for n in range(700)) + "};\n"
+    source += "int last(void) { return 2; }\n"
+    if not shutil.which("gcc") or not shutil.which("strip"):
+        pytest.skip("needs gcc and binutils")
+    path = tmp_path / "whole"
+    command = ["gcc", "-x", "c", "-O1", "-fno-toplevel-reorder", "-shared", "-fPIC", "-o", path]
+    subprocess.run([*command, "-"], input=source, text=True, check=True)
+    _, twin = both(path, tmp_path / "twin")
+    table = read_symbol_table(twin)
+    assert np.count_nonzero(table.source == NameSource.NO_NAME_BOUNDS) >= 700
+    assert most_in_a_bracket(twin) <= MOST_BETWEEN
 
 
 def test_functions_between_two_exported_ones_are_counted(tmp_path):

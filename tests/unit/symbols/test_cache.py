@@ -11,7 +11,7 @@ from builders.elf import Section, Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache import _MAGIC, FileIdentity, SymbolCache, cache_key
-from prospect.symbols.images import read_symbol_table
+from prospect.symbols.images.images import read_symbol_table
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 FILE = FileIdentity(device=1, inode=2, modified_ns=3, owner=0)

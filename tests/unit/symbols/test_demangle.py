@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from prospect.symbols import cxx_names
-from prospect.symbols import demangle as module
-from prospect.symbols.demangle import available, demangle
+from prospect.symbols.demangling import cxx_names
+from prospect.symbols.demangling import demangle as module
+from prospect.symbols.demangling.demangle import available, demangle
 
 needs_runtime = pytest.mark.skipif(not available(), reason="needs libstdc++")
 

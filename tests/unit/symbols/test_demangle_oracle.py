@@ -9,7 +9,7 @@ import pytest
 
 from prospect.elf.image import ElfImage
 from prospect.elf.symbols import read_symbols
-from prospect.symbols.demangle import available, demangle
+from prospect.symbols.demangling.demangle import available, demangle
 
 RUST_SOURCE = """
 use std::collections::HashMap;

@@ -15,11 +15,11 @@ from builders.debug_server import (
     whole_answer,
 )
 from builders.elf import Symbol, code, elf_file
-from prospect.symbols import downloads
 from prospect.symbols.cache_directory import CacheDirectory
-from prospect.symbols.downloads import Outcome, fetch_all
 from prospect.symbols.objects import Wanted
 from prospect.symbols.options import DebugServers, debug_servers
+from prospect.symbols.servers import downloads
+from prospect.symbols.servers.downloads import Outcome, fetch_all
 
 ID, OTHER_ID = bytes(range(1, 21)), bytes(range(2, 22))
 DEBUG = Wanted(ID, needs_image=False)
@@ -245,6 +245,39 @@ def test_redirections_that_go_in_circles_end(kept):
     with serving({}, lambda handler: redirect(handler, handler.path)) as (url, asked):
         assert outcome(ask(kept, url)) is Outcome.FAILED
     assert len(asked) <= 6
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.2", "localhost", "[::ffff:127.0.0.1]", "169.254.169.254", "10.0.0.1"]
+)
+def test_redirections_lead_to_no_other_host_of_a_private_network(kept, host):
+    with serving({named(ID): debug_file()}) as (target, asked):
+        location = target.replace("127.0.0.1", host)
+        with serving({}, lambda handler: redirect(handler, location + handler.path)) as (url, _):
+            answers = ask(kept, url)
+    assert outcome(answers) is Outcome.FAILED
+    assert "is no public address" in answers.notes[0]
+    assert asked == names(kept) == []
+
+
+def test_a_name_that_stands_for_another_address_later_is_asked_nothing(kept, monkeypatch):
+    monkeypatch.setattr("prospect.symbols.servers.debug_server._addresses", lambda _: ["1.1.1.1"])
+    with serving({named(ID): debug_file()}) as (target, asked):
+        location = target.replace("127.0.0.1", "localhost")
+        with serving({}, lambda handler: redirect(handler, location + handler.path)) as (url, _):
+            answers = ask(kept, url)
+    assert outcome(answers) is Outcome.FAILED
+    assert "127.0.0.1, which is no public address" in answers.notes[0]
+    assert asked == names(kept) == []
+
+
+def test_a_redirection_to_another_host_that_is_configured_is_followed(kept):
+    with serving({named(ID): debug_file()}) as (target, _):
+        other = target.replace("127.0.0.1", "localhost")
+        with serving({}, lambda handler: redirect(handler, other + handler.path)) as (url, _):
+            assert outcome(ask(kept, url, dead_server().replace("127.0.0.1", "localhost"))) is (
+                Outcome.FOUND
+            )
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x"])

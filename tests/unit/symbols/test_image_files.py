@@ -6,8 +6,8 @@ import pytest
 
 from builders.elf import Symbol, code, debug_link_section, elf_file
 from prospect.profile.naming import NameSource
-from prospect.symbols import image_files
-from prospect.symbols.image_files import FoundImage, find_debug_image, find_image, open_image
+from prospect.symbols.images import image_files
+from prospect.symbols.images.image_files import FoundImage, find_debug_image, find_image, open_image
 from prospect.symbols.live_process import LiveProcess
 from prospect.symbols.objects import Missing, ObjectKey
 

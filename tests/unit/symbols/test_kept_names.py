@@ -4,20 +4,20 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.symbols import kept_names
-from prospect.symbols.images import read_symbol_table
+from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
 from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.resolution import Resolution
 from prospect.symbols.symbolizer import Symbolizer
-from prospect.symbols.vdso import read_own_vdso
 
 KEYS = [ObjectKey(b"/lib/a", kind=KIND_ELF), ObjectKey(b"/lib/b", kind=KIND_ELF)]
 ASKED = st.lists(
@@ -69,7 +69,6 @@ def flat(resolution):
     ]
 
 
-@settings(deadline=None)
 @given(ASKED, st.sampled_from([5, 1 << 19]))
 def test_answers_are_the_same_and_nothing_is_asked_for_twice(asked, most):
     counted, plain = Counted(), Counted()

@@ -11,14 +11,14 @@ from builders.eh_frame import frame_sections
 from builders.elf import Symbol, build_id_note, code, elf_file
 from prospect.profile.model import KIND_KERNEL
 from prospect.profile.naming import NameSource
-from prospect.symbols import image_files
 from prospect.symbols.cache import SymbolCache
+from prospect.symbols.images import image_files
 from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames
-from prospect.symbols.kernel import KernelNames, load_kernel
-from prospect.symbols.kernel_listings import address_of
+from prospect.symbols.kernel.kernel import KernelNames, load_kernel
+from prospect.symbols.kernel.kernel_listings import address_of
+from prospect.symbols.kernel.running_kernel import KernelPlaces
 from prospect.symbols.objects import Missing, ObjectKey
 from prospect.symbols.options import SymbolOptions
-from prospect.symbols.running_kernel import KernelPlaces
 
 ID, OTHER_ID = b"\x11" * 20, b"\x22" * 20
 TEXT = 0xFFFFFFFF81000000
@@ -185,6 +185,23 @@ class TestGivenSystemMap:
         assert isinstance(kernel, KernelNames)
         assert not kernel.is_placed
         assert "could not be compared" in kernel.note
+
+
+class TestGivenBoth:
+    def test_the_one_that_fits_is_used_and_the_other_named(
+        self, places: KernelPlaces, tmp_path: Path
+    ) -> None:
+        good, bad = write(tmp_path / "vmlinux", vmlinux()), write(tmp_path / "map", b"no map")
+        kernel = load_kernel(replace(HERE, system_map=bad, kernel_image=good), places)
+        assert source(kernel) == NameSource.SYMTAB
+        assert "map, given with -K, is refused" in kernel.note
+
+    def test_two_that_do_not_fit_are_both_refused(
+        self, places: KernelPlaces, tmp_path: Path
+    ) -> None:
+        image, listing_ = write(tmp_path / "v", vmlinux(OTHER_ID)), write(tmp_path / "m", b"no map")
+        note = refused(replace(HERE, system_map=listing_, kernel_image=image), places)
+        assert note.count("is refused") == 2
 
 
 class TestGivenImage:

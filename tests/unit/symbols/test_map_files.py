@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from prospect.profile.naming import NameSource
-from prospect.symbols import map_files
+from prospect.symbols.jit import map_files
+from prospect.symbols.jit.map_files import find_map_file, parse_map_file
 from prospect.symbols.live_process import LiveProcess
-from prospect.symbols.map_files import find_map_file, parse_map_file
 from prospect.symbols.objects import Missing
 from prospect.symbols.table import SymbolTable
 
@@ -87,7 +87,7 @@ class TestWhichFilesAreBelieved:
         assert bytes(found.data) == b"1000 10 f\n"
 
     def test_the_file_is_sought_under_the_innermost_pid(self, path: Path) -> None:
-        path.write_bytes(b"")
+        path.write_bytes(b"1 1 a\n")
         assert not isinstance(find_map_file(7, self.process()), Missing)
 
     def test_no_file_is_nothing_to_speak_of(self) -> None:
@@ -122,7 +122,7 @@ class TestWhichFilesAreBelieved:
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="root may read a file of any size of its own")
     def test_a_huge_file_of_another_user_is_refused(self, path: Path) -> None:
-        path.touch()
+        path.write_bytes(b"1 1 a\n")
         os.truncate(path, 1 << 40)
         os.chown(path, 65534, 65534)
         assert "not a regular file of at most" in find_map_file(1, self.process(owner=65534)).note

@@ -10,8 +10,8 @@ from builders.elf import Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
 from prospect.profile.naming import NameSource
-from prospect.symbols.images import read_symbol_table
-from prospect.symbols.map_files import parse_map_file
+from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.jit.map_files import parse_map_file
 from prospect.symbols.objects import HitObject, ObjectKey
 from prospect.symbols.options import DebugServers, SymbolOptions
 from prospect.symbols.resolution import Resolution
@@ -218,7 +218,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_server_is_asked_for_what_has_no_symbols_most_hit_first(
     tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prospect.symbols.downloads._MOST_THREADS", 1)
+    monkeypatch.setattr("prospect.symbols.servers.downloads._MOST_THREADS", 1)
     whole, offset = image(tmp_path, symbols=[Symbol("main", 0x1000, 16)])
     twins = {number: stripped(tmp_path, number) for number in (1, 2, 3)}
     files = {(twins[2][0].build_id.hex(), "debuginfo"): twins[2][2]}

@@ -17,10 +17,10 @@ from builders.profile import (
     rowless_profile,
 )
 from builders.stacks import stacks_profile
-from prospect.estimate.report import estimate_report
+from prospect.estimate.errors.report import estimate_report
+from prospect.figures.portions import PORTION_INTERRUPT, PORTION_KERNEL, PORTION_USER
+from prospect.figures.report.view import report_view
 from prospect.profile.model import CAUSE_IDLE
-from prospect.profile.portions import PORTION_INTERRUPT, PORTION_KERNEL, PORTION_USER
-from prospect.profile.view import report_view
 from prospect.tui.figures import BUCKET_S, BUCKETS, live_figures
 from prospect.tui.groups import INTERRUPTS
 from prospect.tui.places import CAUSES, PROCESSES, ROUTINES, TABLES, THREADS, Place

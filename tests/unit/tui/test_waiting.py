@@ -9,9 +9,9 @@ from builders.live import state_of
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
+from prospect.figures.report.waiting import waiting
+from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
-from prospect.profile.waiting import waiting
-from prospect.profile.waits import without_waits
 from prospect.tui import waiting as waiting_rows
 from prospect.tui.figures import live_figures
 from prospect.tui.places import PAGES, TABLES, WAIT_STACKS, WAITING, Place

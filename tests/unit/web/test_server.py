@@ -1,6 +1,9 @@
 """The server's bounds: what arrives too slowly, is too large or too many is turned away."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -132,14 +135,57 @@ def test_a_request_that_arrives_too_slowly_is_given_up(port, answers, monkeypatc
     assert answers == []
 
 
-def test_more_connections_than_it_has_room_for_are_turned_away(port):
-    waiting = [connected(port) for _ in range(8)]
+def test_connections_that_say_nothing_make_room_for_new_ones(port):
+    silent = [connected(port) for _ in range(3 * server_module._MOST_CONNECTIONS)]
     try:
-        assert said(port, b"").startswith(b"HTTP/1.0 503 ")
+        assert said(port, REQUEST).endswith(b"hello")
+        assert received(silent[0]) == b""
     finally:
-        for connection in waiting:
+        for connection in silent:
             connection.close()
-    end = time.monotonic() + 20
-    while not (found := said(port, REQUEST)).endswith(b"hello") and time.monotonic() < end:
-        time.sleep(0.01)
-    assert found.endswith(b"hello")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="connects as another user")
+def test_connections_of_another_user_take_no_room_from_this_one(port, monkeypatch):
+    monkeypatch.setattr(server_module, "_ARRIVAL_S", 60.0)  # longer than the other takes to start
+    with connected(port) as own:
+        own.sendall(REQUEST[:10])
+        holding = f"""
+import os, socket, sys
+os.setuid(65534)
+held = [socket.create_connection(("127.0.0.1", {port})) for _ in range(100)]
+print("held", flush=True)
+sys.stdin.read()
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as other:
+            assert other.stdout.readline() == b"held\n"
+            assert said(port, REQUEST).endswith(b"hello")
+            # The oldest of all, but the only one of its user.
+            own.sendall(REQUEST[10:])
+            assert received(own).endswith(b"hello")
+
+
+def test_where_all_are_being_answered_no_more_are_taken(monkeypatch):
+    monkeypatch.setattr(server_module, "_MOST_CONNECTIONS", 2)
+    is_over, begun = threading.Event(), threading.Semaphore(0)
+
+    def answer(target, headers):
+        del target, headers
+        begun.release()
+        is_over.wait(20)
+        return Answer(200, "text/plain", b"hello")
+
+    with LoopbackServer(SimpleNamespace(answer=answer), 0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        with connected(server.server_port) as first, connected(server.server_port) as second:
+            for connection in (first, second):
+                connection.sendall(REQUEST)
+                assert begun.acquire(timeout=20)
+            assert said(server.server_port, b"").startswith(b"HTTP/1.0 503 ")
+            is_over.set()
+            assert all(received(one).endswith(b"hello") for one in (first, second))
+        server.shutdown()
+        thread.join()

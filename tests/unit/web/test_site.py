@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from builders.annotated import LOOP, LOOP_LINES, SOURCE, annotated_loop, code_table
-from prospect.assembly.code import code_of_report
+from prospect.assembly.code.code import code_of_report
 from prospect.errors import UsageError
 from prospect.render.html import HtmlRenderer
 from prospect.render.registry import make_renderer
@@ -95,6 +95,11 @@ def test_this_machine_by_its_own_name_is_answered_on_any_port(site, host):
         "localhost.evil.example:1",
         "evil.example:127.0.0.1",
         "10.0.0.1:1",
+        "127.0.0.1:8765@evil.com",
+        "localhost:",
+        "localhost:80:80",
+        "localhost:80/evil.example",
+        "127.0.0.1:\u0661",
     ],
 )
 def test_other_names_for_it_are_not(site, host):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import FINDERS, NAMERS, READERS, REPORTS
+from prospect.cli.commands import FINDERS, NAMERS, READERS, RECORDS, REPORTS
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
 
@@ -79,6 +79,16 @@ OUTPUT = (
         f"record to FILE (default: {DEFAULT_RECORDING}; an existing one becomes FILE.old)",
         ("record",),
         values.file_name,
+    ),
+    Option(
+        "max_bytes",
+        "",
+        ("max-size",),
+        "SIZE",
+        "end the recording at SIZE, such as 500M or 4G; COMMAND goes on (default: a quarter of the "
+        "free space where it is written, at least 64M)",
+        RECORDS,
+        values.size,
     ),
     Option(
         "format",

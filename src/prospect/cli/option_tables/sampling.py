@@ -37,7 +37,7 @@ SAMPLING = (
         "K",
         "sample by K timers, 1 to 4, that share the rate: a program is never in step with all of "
         "them, and what they disagree on is the error; 0 samples by a hardware counter where there "
-        "is one, also where interrupts are masked",
+        "is one, on most machines also where interrupts are masked",
         SAMPLERS,
         values.clocks,
     ),
@@ -84,7 +84,8 @@ SAMPLING = (
         ("count-budget",),
         "PERCENT",
         "let --count-calls take at most this share of the command's CPU time: calls are counted in "
-        "short windows where all would cost more; 100% counts every call at any cost",
+        "short windows where all would cost more; 100% counts every call until that "
+        "has cost 5 s",
         RECORDS,
         values.percent,
     ),

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.call_forest import fold_recursion, subtree_ranges
-from prospect.profile.frames import frame_labels, frame_table, named_forest
-from prospect.profile.grouping import group_sums
-from prospect.profile.portions import hit_portions
-from prospect.profile.pruning import pruned
-from prospect.profile.stack_weights import nanoseconds, sample_threads
-from prospect.profile.thread_forest import in_preorder, thread_forest
+from prospect.columns.grouping import group_sums
+from prospect.figures.portions import hit_portions
+from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
+from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
+from prospect.figures.stacks.pruning import pruned
+from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
+from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.profile.frames import FrameTable, NamedForest
-    from prospect.profile.stack_weights import SampleThreads, StackSamples
+    from prospect.figures.stacks.frames import FrameTable, NamedForest
+    from prospect.figures.stacks.stack_weights import SampleThreads, StackSamples
 
 _MOST_CELLS = 300_000
 # From fine to coarse: how often stretches are doubled, and how often nodes and threads are halved.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.annotated_routine import ran_before
+from prospect.figures.annotate.annotated_routine import ran_before
 from prospect.profile.source import innermost
 from prospect.render.encoding import encoded
 

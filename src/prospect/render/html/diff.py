@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.profile.frames import object_label
-from prospect.profile.thread_forest import THREADS
+from prospect.figures.stacks.frames import object_label
+from prospect.figures.stacks.thread_forest import THREADS
 from prospect.render.comparison_words import compared_line, per, unit_of
 from prospect.render.encoding import encoded
 from prospect.render.html.columns import ColumnBlock
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.compared_calls import ComparedCalls
-    from prospect.estimate.compared_stacks import ComparedStacks
-    from prospect.estimate.comparison import Comparison
+    from prospect.estimate.compare.compared_calls import ComparedCalls
+    from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.comparison import Comparison
 
 _SCRIPTS = (
     "embedded",

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.annotation import instruction_of_hits
-from prospect.profile.grouping import group_sums
-from prospect.profile.stack_weights import nanoseconds
+from prospect.columns.grouping import group_sums
+from prospect.figures.annotate.annotation import instruction_of_hits
+from prospect.figures.stacks.stack_weights import nanoseconds
 from prospect.render.html.cells import STRETCHES, rows_of, sample_contexts, sample_stretches
 
 if TYPE_CHECKING:

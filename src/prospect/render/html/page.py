@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.profile.stack_weights import stack_samples
-from prospect.profile.view import report_view
+from prospect.figures.report.view import report_view
+from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.html.cells import stack_names
 from prospect.render.html.code import source_block
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
+    from prospect.figures.report.view import ReportView
+    from prospect.figures.stacks.stack_weights import StackSamples
     from prospect.profile.model import Profile
-    from prospect.profile.stack_weights import StackSamples
-    from prospect.profile.view import ReportView
 
 SCRIPTS = (
     "unpack",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.profile.call_forest import subtree_ranges
-from prospect.profile.grouping import distinct_keys, group_sums
-from prospect.profile.pruning import pruned
-from prospect.profile.stack_weights import nanoseconds
-from prospect.profile.thread_forest import LEFT_OUT, in_preorder
+from prospect.columns.grouping import distinct_keys, group_sums
+from prospect.figures.stacks.call_forest import subtree_ranges
+from prospect.figures.stacks.pruning import pruned
+from prospect.figures.stacks.stack_weights import nanoseconds
+from prospect.figures.stacks.thread_forest import LEFT_OUT, in_preorder
 from prospect.render.html.cells import (
     STRETCHES,
     SampleCells,
@@ -32,7 +32,7 @@ from prospect.render.html.cells import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.frames import NamedForest
+    from prospect.figures.stacks.frames import NamedForest
     from prospect.render.html.cells import StackNames
 
 _NODES = 150_000

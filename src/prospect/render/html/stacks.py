@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.profile.annotated_routine import is_timer, skid
-from prospect.profile.causes import CAUSE_KIND_NAMES
-from prospect.profile.frames import frame_annotations
-from prospect.profile.portions import PORTION_NAMES, event_has_time
-from prospect.profile.thread_forest import THREADS
+from prospect.figures.annotate.annotated_routine import is_timer, skid
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import PORTION_NAMES, event_has_time
+from prospect.figures.stacks.frames import frame_annotations
+from prospect.figures.stacks.thread_forest import THREADS
 from prospect.render.html.cells import sample_cells
 from prospect.render.html.columns import ColumnBlock
 from prospect.render.html.instructions import code_cells

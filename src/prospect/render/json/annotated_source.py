@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-    from prospect.profile.annotated_source import SourceEvent, SourceView
+    from prospect.figures.annotate.annotated_source import SourceEvent, SourceView
+    from prospect.figures.annotate.source_sums import Amounts
     from prospect.profile.source import SourceFile
-    from prospect.profile.source_sums import Amounts
 
 SCHEMA = "prospect-source/1"
 

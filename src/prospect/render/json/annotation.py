@@ -7,13 +7,12 @@ the report.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.profile.naming import NameSource
 from prospect.profile.source import FLOW_NAMES, NO_TARGET
-from prospect.render.encoding import encoded, listed
+from prospect.render.encoding import encoded, listed, rounded
 from prospect.render.json.fields import event_fields
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.profile.annotated_routine import AnnotatedRoutine
-    from prospect.profile.annotation import AnnotationView, EventAnnotation
+    from prospect.figures.annotate.annotated_routine import AnnotatedRoutine
+    from prospect.figures.annotate.annotation import AnnotationView, EventAnnotation
     from prospect.profile.source import LineTable
 
 SCHEMA = "prospect-annotate/1"
@@ -93,7 +92,7 @@ def _routine_fields(view: AnnotationView, routine: AnnotatedRoutine) -> dict[str
     functions, objects = view.profile.functions, view.profile.objects
     row = routine.function
     object_index = int(functions.object_index[row])
-    blocks = routine.blocks
+    blocks, half_s = routine.blocks, routine.half_width_s
     return {
         "routine": functions.name[row],
         "address": f"0x{int(functions.address[row]):x}",
@@ -103,7 +102,7 @@ def _routine_fields(view: AnnotationView, routine: AnnotatedRoutine) -> dict[str
         "build_id": objects.build_id[object_index],
         "hits": routine.hits,
         "seconds": round(routine.seconds, 9),
-        "plus_minus_s": _rounded(routine.half_width_s),
+        "plus_minus_s": None if half_s is None else rounded(half_s),
         "percent": round(routine.share * 100.0, 6),
         "no_instructions_because": routine.reason,
         "hits_between_instructions": routine.stray_hits,
@@ -122,10 +121,6 @@ def _address(view: AnnotationView, routine: AnnotatedRoutine, row: int) -> str |
     return f"0x{int(view.code.address[routine.rows.start + row]):x}" if row >= 0 else None
 
 
-def _rounded(seconds: float | None) -> float | None:
-    return round(seconds, 9) if seconds is not None and math.isfinite(seconds) else None
-
-
 def _instructions(view: AnnotationView, routine: AnnotatedRoutine) -> Iterator[dict[str, Any]]:
     code, errors = view.code, routine.instruction_half_width_s
     for row in range(len(routine.counted)):
@@ -140,7 +135,7 @@ def _instructions(view: AnnotationView, routine: AnnotatedRoutine) -> Iterator[d
             "target_name": code.target_name[at],
             "hits": int(routine.counted[row]),
             "seconds": round(float(routine.instruction_seconds[row]), 9),
-            "plus_minus_s": None if errors is None else _rounded(float(errors[row])),
+            "plus_minus_s": None if errors is None else rounded(errors[row]),
             "percent": round(float(routine.instruction_share[row]) * 100.0, 6),
             "frames": list(_frames(code.lines, at)) if code.lines else [],
         }

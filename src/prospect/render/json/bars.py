@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from prospect.render.encoding import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.estimate.row_estimates import RowEstimates
+    from prospect.estimate.errors.row_estimates import RowEstimates
 
 
-def bar_fields(estimates: RowEstimates, row: int) -> dict[str, float | None]:
-    """Return the error bar of one row; None for what is not known."""
+def bar_fields(estimates: RowEstimates, row: int) -> dict[str, float]:
+    """Return the error bar of one row; NaN for what is not known."""
     return {
         "error_s": rounded(estimates.half_width_s[row]),
         "low_s": rounded(estimates.low_s[row]),
@@ -34,5 +33,5 @@ def row_fields(
             **bar_fields(estimates, row),
             "like_above": bool(estimates.like_above[row]),
             "in_step": bool(estimates.in_step[row]),
-            "late_share": None if late is None or np.isnan(late[row]) else float(late[row]),
+            "late_share": None if late is None else float(late[row]),
         }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.estimate.call_counts import call_figures
-from prospect.render.encoding import finite
+from prospect.estimate.counts.call_counts import call_figures
 
 if TYPE_CHECKING:
-    from prospect.estimate.call_counts import CallFigures
+    from prospect.estimate.counts.call_counts import CallFigures
+    from prospect.figures.report.view import EventView, ReportView
     from prospect.profile.call_counts import CallCounts
     from prospect.profile.model import Profile
-    from prospect.profile.view import EventView, ReportView
 
 
 def call_count_fields(view: ReportView, event: EventView) -> dict[str, Any] | None:
@@ -62,9 +61,9 @@ def _routine(figures: CallFigures, row: int, profile: Profile) -> dict[str, Any]
         "probe_ns": float(functions.probe_ns[index]),
         "counted": int(figures.counted[row]),
         "calls": float(figures.calls[row]),
-        "half_width": finite(float(figures.half_width[row])),
-        "self_s": finite(float(figures.self_s[row])),
-        "total_s": finite(float(figures.total_s[row])),
+        "half_width": float(figures.half_width[row]),
+        "self_s": float(figures.self_s[row]),
+        "total_s": float(figures.total_s[row]),
         "callers": [
             {
                 "name": profile.functions.name[caller],

@@ -17,7 +17,7 @@ from prospect.version import __version__
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from prospect.profile.call_shares import CallShares
+    from prospect.figures.calls.call_shares import CallShares
 
 SCHEMA = "prospect-call-shares/1"
 

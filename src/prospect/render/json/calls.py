@@ -1,4 +1,4 @@
-"""The JSON of `prospect calls`: every figure of the text, unrounded by its error bar.
+"""The JSON of `prospect calls`: every figure of the text, with more digits than its error leaves.
 
 Comes in: a `CallsView` and its `CallEstimates`. Goes out: one JSON document (RFC 8259) in UTF-8;
 docs/calls.md describes its fields.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prospect.estimate.call_counts import CallNumbers, call_numbers
-from prospect.render.encoding import encoded, finite
+from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
+from prospect.render.encoding import encoded
 from prospect.render.json.fields import event_fields, stack_quality_fields
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.calls import CallEstimates
-    from prospect.profile.call_tree import CallTree
-    from prospect.profile.calls_view import CallsView, EventCalls
+    from prospect.estimate.errors.calls import CallEstimates
+    from prospect.figures.calls.call_tree import CallTree
+    from prospect.figures.calls.calls_view import CallsView, EventCalls
 
 SCHEMA = "prospect-calls/1"
 
@@ -82,10 +82,10 @@ def _event(event: EventCalls, known: CallEstimates, numbers: CallNumbers) -> dic
                 "object": graph.object_path(frame),
                 "total_hits": int(totals.total_hits[frame]),
                 "total_s": float(totals.total_s[frame]),
-                "total_half_width_s": finite(float(total)),
+                "total_half_width_s": float(total),
                 "self_hits": int(totals.self_hits[frame]),
                 "self_s": float(totals.self_s[frame]),
-                "self_half_width_s": finite(float(own)),
+                "self_half_width_s": float(own),
                 "calls": numbers.of_routine.get(int(function[frame])),
             }
             for frame, total, own in zip(rows.tolist(), known.total_s, known.self_s, strict=True)
@@ -105,7 +105,7 @@ def _tree(tree: CallTree | None, half_widths: NDArray[Any]) -> list[dict[str, An
             "name": tree.labels[int(tree.frame[row])],
             "hits": int(tree.hits[row]),
             "seconds": float(tree.total_s[row]),
-            "half_width_s": finite(float(half_widths[row])),
+            "half_width_s": float(half_widths[row]),
             "ended_s": float(tree.ended_s[row]),
         }
         for row in range(len(tree))

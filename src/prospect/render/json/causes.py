@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.profile.causes import CAUSE_KIND_NAMES
-from prospect.render.encoding import finite
+from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.render.json.bars import bar_fields
 from prospect.render.json.cut_rows import cut_fields
 
 if TYPE_CHECKING:
-    from prospect.profile.view import EventView
+    from prospect.figures.report.view import EventView
     from prospect.render.event_report import EventReport
 
 
@@ -53,13 +52,13 @@ def syscall_fields(report: EventReport, process: int | None = None) -> list[dict
             "name": rows.name[row],
             "hits": int(rows.hits[row]),
             "seconds": round(float(rows.sampled_s[row]), 9),
-            "error_s": finite(round(float(half_s[row]), 9)),
+            "error_s": round(float(half_s[row]), 9),
             "share": float(rows.share[row]),
             "calls": int(rows.calls[row]) if is_counted else None,
             "compat_calls": int(rows.compat_calls[row]) if is_counted else None,
             "unfinished": int(rows.unfinished[row]) if is_counted else None,
             "inside_s": round(float(rows.time_s[row]), 9) if is_counted else None,
-            "mean_s": finite(float(rows.mean_s[row])),
+            "mean_s": float(rows.mean_s[row]),
         }
         for row in range(len(rows))
     ]

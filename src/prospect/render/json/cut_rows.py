@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.profile.cut_rows import CutRows
+    from prospect.figures.cut_rows import CutRows
 
 
 def shown_figures(table: CutRows, accumulated: NDArray[np.float64]) -> Iterator[dict[str, Any]]:

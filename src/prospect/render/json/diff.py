@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.profile.portions import PORTION_NAMES
-from prospect.render.encoding import encoded, finite
+from prospect.figures.portions import PORTION_NAMES
+from prospect.render.encoding import encoded, significant
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.estimate.comparison import ChangeTable, ComparedRecording, Comparison
-    from prospect.estimate.verdict import Verdict
+    from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.estimate.compare.comparison import ComparedRecording, Comparison
+    from prospect.estimate.compare.verdict import Verdict
 
 SCHEMA = "prospect-diff/1"
 
@@ -95,12 +96,12 @@ def _recording(recording: ComparedRecording) -> dict[str, Any]:
         "recorder": run.recorder,
         "hostname": run.hostname,
         "os_release": run.os_release,
-        "started_at": finite(run.started_at),
-        "wall_seconds": finite(run.wall_seconds),
+        "started_at": run.started_at,
+        "wall_seconds": run.wall_seconds,
         "hits": recording.hits,
         "seconds": recording.seconds,
         "work": recording.work,
-        "other_load": finite(recording.other_load),
+        "other_load": recording.other_load,
     }
 
 
@@ -124,9 +125,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "about": verdict.about,
         "a": verdict.before,
         "b": verdict.after,
-        "relative": finite(verdict.relative),
-        "relative_low": finite(verdict.relative_low),
-        "relative_high": finite(verdict.relative_high),
+        "relative": verdict.relative,
+        "relative_low": verdict.relative_low,
+        "relative_high": verdict.relative_high,
         "confidence": condition.confidence,
         "recordings_needed": verdict.recordings_needed or None,
     }
@@ -148,7 +149,9 @@ def _table(table: ChangeTable, rows: int | None) -> Iterator[bytes]:
 def _row(table: ChangeTable, row: int) -> dict[str, Any]:
     before, after = table.mean[row].tolist()
     hits = table.hits[row].tolist()
-    change, half_width = float(table.change[row]), float(table.half_width[row])
+    # Of what is rounded: a difference of two that are nearly equal is all last digits.
+    change = significant(float(table.change[row]))
+    half_width = significant(float(table.half_width[row]))
     return {
         "name": table.name[row] or None,
         "object": table.object[row] or None,
@@ -160,10 +163,10 @@ def _row(table: ChangeTable, row: int) -> dict[str, Any]:
         "change": change,
         "low": change - half_width,
         "high": change + half_width,
-        "relative": finite(float(table.relative[row])),
-        "relative_low": finite(float(table.relative_low[row])),
-        "relative_high": finite(float(table.relative_high[row])),
-        "p_value": finite(float(table.p_value[row])),
-        "q_value": finite(float(table.q_value[row])),
+        "relative": float(table.relative[row]),
+        "relative_low": float(table.relative_low[row]),
+        "relative_high": float(table.relative_high[row]),
+        "p_value": float(table.p_value[row]),
+        "q_value": float(table.q_value[row]),
         "significant": bool(table.significant[row]),
     }

@@ -1,19 +1,18 @@
 """The fields of the JSON report: parts of a ReportView as plain values.
 
-Comes in: a ReportView and rows of its tables. Goes out: dicts and lists of str, int, finite float,
-bool and None, named as docs/schema.md describes them.
+Comes in: a ReportView and rows of its tables. Goes out: dicts and lists of str, int, float (NaN
+for what is not known), bool and None, named as docs/schema.md describes them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.profile.kernel import PART_NAMES
+from prospect.figures.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
+from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.figures.report.kernel import PART_NAMES
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
-from prospect.profile.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
-from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
-from prospect.render.encoding import finite
 from prospect.render.json.bars import bar_fields, row_fields
 from prospect.render.json.causes import cause_fields, syscall_fields
 from prospect.render.json.cut_rows import cut_fields, shown_figures
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.estimate.row_estimates import RowEstimates
-    from prospect.profile.quality import SymbolQuality
-    from prospect.profile.routines import RoutineTable
+    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.figures.report.quality import SymbolQuality
+    from prospect.figures.report.routines import RoutineTable
+    from prospect.figures.report.view import ReportView
     from prospect.profile.run_info import EventInfo
     from prospect.profile.stack_quality import StackQuality
-    from prospect.profile.view import ReportView
     from prospect.render.event_report import EventReport
 
 
@@ -48,17 +47,15 @@ def run_fields(view: ReportView) -> dict[str, Any]:
         "uname": run.uname,
         "arch": run.arch,
         "cpu_description": run.cpu_description,
-        "cpu_mhz": finite(run.cpu_mhz),
+        "cpu_mhz": run.cpu_mhz,
         "cpus": run.cpus,
-        "started_at": finite(run.started_at),
-        "wall_seconds": finite(run.wall_seconds),
+        "started_at": run.started_at,
+        "wall_seconds": run.wall_seconds,
         "system_wide": run.system_wide,
         "clock": run.clock,
         "events": [event_fields(event) for event in run.events],
         "accounting": {
-            key: finite(value)
-            for key, value in run.accounting.items()
-            if isinstance(value, (int, float))
+            key: value for key, value in run.accounting.items() if isinstance(value, (int, float))
         },
     }
 
@@ -144,8 +141,7 @@ def _end(view: ReportView, row: int) -> str:
 def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
     """Return a process with its routines and mappings."""
     view, event = report.view, report.event
-    mappings, objects = view.profile.mappings, view.profile.objects
-    rows = view.mapping_rows.rows(row)
+    mapped = view.memory_map(row)
     is_told = event.causes.is_told
     return {
         **process_fields(report, row),
@@ -162,13 +158,22 @@ def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
         ),
         "mappings": [
             {
-                "hits": int(mappings.hits[mapping]),
-                "start": int(mappings.start[mapping]),
-                "end": int(mappings.end[mapping]),
-                "pgoff": int(mappings.pgoff[mapping]),
-                "object": objects.path[int(mappings.object_index[mapping])],
+                "hits": hits,
+                "start": start,
+                "end": end,
+                "size_bytes": size_bytes,
+                "pgoff": pgoff,
+                "object": path,
             }
-            for mapping in rows.tolist()
+            for hits, start, end, size_bytes, pgoff, path in zip(
+                mapped.hits.tolist(),
+                mapped.start.tolist(),
+                mapped.end.tolist(),
+                mapped.size_bytes.tolist(),
+                mapped.pgoff.tolist(),
+                mapped.path,
+                strict=True,
+            )
         ],
     }
 
@@ -278,6 +283,7 @@ def quality_fields(view: ReportView, quality: SymbolQuality) -> dict[str, Any]:
                         "object": objects.path[found.object_index],
                         "hits": found.hits,
                         "note": objects.note[found.object_index] or None,
+                        "process_index": found.process_index if found.process_index >= 0 else None,
                     }
                     for found in entry.objects
                 ],

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prospect.estimate.lateness import USUAL_SHARE
-from prospect.render.encoding import finite
+from prospect.estimate.ledger.lateness import USUAL_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prospect.estimate.agreement import Agreement
-    from prospect.estimate.lateness import Lateness
-    from prospect.estimate.ledger import TickLedger
-    from prospect.estimate.tick_counts import TickCounts
-    from prospect.profile.own_cost import Cost, OwnCost
+    from prospect.estimate.ledger.agreement import Agreement
+    from prospect.estimate.ledger.lateness import Lateness
+    from prospect.estimate.ledger.ledger import TickLedger
+    from prospect.estimate.ledger.tick_counts import TickCounts
+    from prospect.figures.report.own_cost import Cost, OwnCost
 
 
 def ledger_fields(ledger: TickLedger | None) -> dict[str, Any] | None:
@@ -33,12 +32,12 @@ def ledger_fields(ledger: TickLedger | None) -> dict[str, Any] | None:
                 **ticks,
                 "idle_s": float(ledger.idle_s[row]),
                 "busy_s": float(ledger.busy_s[row]),
-                "accounted_idle_s": finite(float(ledger.accounted_idle_s[row])),
-                "accounted_steal_s": finite(float(ledger.accounted_steal_s[row])),
+                "accounted_idle_s": float(ledger.accounted_idle_s[row]),
+                "accounted_steal_s": float(ledger.accounted_steal_s[row]),
                 "clocks": [
                     {
                         "clock": int(ledger.clock[clock]),
-                        "period_ns": finite(float(ledger.period_ns[clock])),
+                        "period_ns": float(ledger.period_ns[clock]),
                         **by_clock[clock],
                     }
                     for clock in (ledger.clock_cpu == row).nonzero()[0].tolist()
@@ -61,7 +60,7 @@ def lateness_fields(lateness: Lateness | None) -> dict[str, Any] | None:
     return {
         "usual_share": USUAL_SHARE,
         "cpus": [
-            {"cpu": cpu, "limit_ns": finite(limit_ns), "usual_ns": finite(usual_ns)}
+            {"cpu": cpu, "limit_ns": limit_ns, "usual_ns": usual_ns}
             for cpu, limit_ns, usual_ns in zip(*columns, strict=True)
         ],
     }
@@ -91,6 +90,7 @@ def accounting_fields(rows: Iterable[Agreement]) -> list[dict[str, Any]]:
             "difference_s": None if row.difference_s is None else round(row.difference_s, 9),
             "error_s": row.error_s,
             "unsampled_s": row.unsampled_s,
+            "unbooked_s": row.unbooked_s,
             "agrees": row.agrees,
         }
         for row in rows

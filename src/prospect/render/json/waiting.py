@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from prospect.profile.view import ReportView
-    from prospect.profile.waiting import Waiting
+    from prospect.figures.report.view import ReportView
+    from prospect.figures.report.waiting import Waiting
 
 _NS = 1e-9
 
@@ -54,15 +53,11 @@ def _threads(view: ReportView, found: Waiting) -> list[dict[str, Any]]:
             "name": threads.name[row],
             "pid": pids[place],
             "tid": int(threads.tid[row]),
-            "user_s": _known(float(found.user_s[row])),
-            "system_s": _known(float(found.system_s[row])),
+            "user_s": float(found.user_s[row]),
+            "system_s": float(found.system_s[row]),
             **{name: column[place] for name, column in seconds.items()},
             "waits": int(threads.blocks[row]),
             "preemptions": int(threads.preemptions[row]),
         }
         for place, row in enumerate(rows.tolist())
     ]
-
-
-def _known(seconds: float) -> float | None:
-    return None if math.isnan(seconds) else seconds

@@ -10,7 +10,7 @@ from prospect.render.text.numbers import NO_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prospect.estimate.agreement import Agreement
+    from prospect.estimate.ledger.agreement import Agreement
     from prospect.render.text.numbers import Figures
     from prospect.render.text.style import Style
 
@@ -39,7 +39,7 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
             [f"{row.accounted_s:.2f}" for row in rows],
             [_difference(row.difference_s) for row in rows],
             [NO_TIME if row.error_s is None else f"±{row.error_s:.2f}" for row in rows],
-            [f"{row.source}{_VERDICTS[row.agrees]}" for row in rows],
+            [f"{row.source}{_verdict(row)}" for row in rows],
         ],
     )
     unsampled_s = max(row.unsampled_s for row in rows)
@@ -48,9 +48,20 @@ def accounting_lines(rows: Sequence[Agreement], figures: Figures, style: Style) 
             f"No sample stands for {unsampled_s:.2f} Sec of CPUs (lost, throttled, missing while"
             " busy, not watched): sampled times may be short by as much."
         )
+    by_books = [row.unbooked_s for row in rows if row.is_of_books]
+    if by_books:
+        than = "less" if by_books[0] > 0 else "more"
+        yield (
+            f"Books: /proc/stat itself has {abs(by_books[0]):.2f} Sec {than} than the CPUs had,"
+            " which explains these differences; sampling need not be wrong."
+        )
     if any(row.agrees is False for row in rows):
         yield style.warning("Beyond: a difference that neither sampling nor the books explain.")
     yield ""
+
+
+def _verdict(row: Agreement) -> str:
+    return "  books" if row.is_of_books else _VERDICTS[row.agrees]
 
 
 def _difference(seconds: float | None) -> str:

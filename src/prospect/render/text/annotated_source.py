@@ -9,18 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from prospect.announcing import counted
 from prospect.render.escape import escaped, shortened
 from prospect.render.renderer import write_pieces
-from prospect.render.text.numbers import Figures, counted, percent, percent_digits
+from prospect.render.text.numbers import Figures, percent, percent_digits
 from prospect.render.text.style import RULE, Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
-    from prospect.profile.annotated_source import SourceEvent, SourceView
+    from prospect.figures.annotate.annotated_source import SourceEvent, SourceView
+    from prospect.figures.annotate.source_sums import Amounts
     from prospect.profile.source import SourceFile
-    from prospect.profile.source_sums import Amounts
 
     Reader = Callable[[str], SourceFile | None]
 

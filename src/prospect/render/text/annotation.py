@@ -8,21 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.profile.processes import DETAIL_WORDS
-from prospect.profile.routine_names import shown_name
+from prospect.announcing import counted
+from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.routine_names import shown_name
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.arrows import ASCII, BOXES
 from prospect.render.text.listing import Form, Listing
-from prospect.render.text.numbers import Figures, counted, percent, percent_digits
+from prospect.render.text.numbers import Figures, percent, percent_digits
 from prospect.render.text.style import RULE, Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.profile.annotated_routine import AnnotatedRoutine
-    from prospect.profile.annotation import AnnotationView, EventAnnotation
+    from prospect.figures.annotate.annotated_routine import AnnotatedRoutine
+    from prospect.figures.annotate.annotation import AnnotationView, EventAnnotation
 
 
 @dataclass(frozen=True)

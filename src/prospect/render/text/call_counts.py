@@ -5,20 +5,25 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from prospect.estimate.call_counts import call_figures
+import numpy as np
+
+from prospect.announcing import counted
+from prospect.estimate.counts.call_counts import call_figures
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import NO_TIME, counted, microseconds, percent
+from prospect.render.text.numbers import microseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.call_counts import CallFigures
+    from prospect.estimate.counts.call_counts import CallFigures
     from prospect.profile.model import Profile
     from prospect.render.text.page import Page
 
 _MOST_ROUTINES = 40
 _MOST_CALLERS = 5
+_MOST_OF_IT = 0.5
+_UNKNOWN = "?"
 _UNNAMED = "[no name]"
 
 
@@ -46,25 +51,39 @@ def call_count_lines(page: Page) -> Iterator[str]:
 def _how(figures: CallFigures) -> str:
     """Say how calls were counted, and what that cost."""
     counts = figures.counts
-    cost = (
-        f"Probes took {counts.cost_s:.6f} seconds, {percent(counts.cost_share, 2)} of the command's"
-        " CPU time"
-    )
+    cost = f"Probes took {counts.cost_s:.6f} seconds, {_share(counts.cost_share)} CPU time"
     if counts.windows is None and not counts.cost_s:
         return "Every call was counted."
     if counts.windows is None:
         return f"Every call was counted. {cost}."
     own_s, gap_s = float(counts.windows.own_s.sum()), float(counts.windows.gap_s.sum())
     share = own_s / (own_s + gap_s) if own_s + gap_s > 0 else 0.0
+    is_known = bool(np.isfinite(figures.calls).any())
+    rest = "are estimated for the rest" if is_known else "cannot be estimated for the rest"
     return (
         f"Calls were counted in {counted(len(counts.windows), 'window')}, {percent(share, 2)} of"
-        f" the command's own time, and are estimated for the rest. {cost}"
-        f" (budget {counts.budget * 100:g}%)."
+        f" the command's own time, and {rest}. {cost} (budget {counts.budget * 100:g}%)."
     )
+
+
+def _share(share: float) -> str:
+    return "nearly all of the command's" if share >= 1 else f"{percent(share, 2)} of the command's"
 
 
 def _warnings(figures: CallFigures) -> Iterator[str]:
     counts = figures.counts
+    if counts.cost_share > _MOST_OF_IT:
+        yield (
+            "Warning: probes took most of the command's CPU time: its times are not those of a run"
+            " without them."
+        )
+    index = figures.counted_index[np.isnan(figures.calls)].tolist()
+    unknown = sum(not counts.functions.left_out[row] for row in index)
+    if unknown:
+        yield (
+            f"Warning: the calls of {counted(unknown, 'routine')} (?) are not known: each was"
+            " counted for too short a time."
+        )
     if counts.dropped:
         yield f"Warning: {counted(counts.dropped, 'call')} found no room and are not counted."
     for name, why in zip(counts.functions.name, counts.functions.left_out, strict=True):
@@ -90,13 +109,12 @@ def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:
     functions = figures.counts.functions
     index = int(figures.counted_index[row])
     calls, half = float(figures.calls[row]), float(figures.half_width[row])
-    is_left_out = bool(functions.left_out[index])
     return (
-        f"{calls:.0f}",
-        "?" if math.isnan(half) else f"{half:.0f}",
+        _UNKNOWN if math.isnan(calls) else f"{calls:.0f}",
+        _UNKNOWN if math.isnan(half) else f"{half:.0f}",
         "",
-        NO_TIME if is_left_out else microseconds(float(figures.self_s[row]) / calls),
-        NO_TIME if is_left_out else microseconds(float(figures.total_s[row]) / calls),
+        microseconds(float(figures.self_s[row]) / calls),
+        microseconds(float(figures.total_s[row]) / calls),
         escaped(functions.object_path[index].rpartition("/")[2]),
         escaped(functions.name[index]),
     )
@@ -104,6 +122,8 @@ def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:
 
 def _callers(figures: CallFigures, row: int, profile: Profile) -> Iterator[tuple[str, ...]]:
     """Yield the callers; where calls were estimated theirs are the same shares of these."""
+    if math.isnan(float(figures.calls[row])):
+        return
     callers, calls = figures.callers[row]
     whole = max(int(figures.counted[row]), 1)
     scale = float(figures.calls[row]) / whole

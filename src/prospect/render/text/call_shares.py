@@ -9,17 +9,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prospect.announcing import counted
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import counted
 from prospect.render.text.style import Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.profile.call_shares import CallShares
+    from prospect.figures.calls.call_shares import CallShares
 
 _RULE = "-" * 20
 _MICROSECONDS = 1e6

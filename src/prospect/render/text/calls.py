@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from prospect.estimate.call_counts import CallNumbers, call_numbers
-from prospect.profile.calls_view import TOTALS
-from prospect.profile.processes import DETAIL_WORDS
+from prospect.announcing import counted
+from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
+from prospect.figures.calls.calls_view import TOTALS
+from prospect.figures.processes import DETAIL_WORDS
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import Figures, counted, percent, percent_column, percent_digits
+from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.style import Style
 
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.calls import CallEstimates
-    from prospect.profile.call_graph import Arcs
-    from prospect.profile.call_tree import CallTree
-    from prospect.profile.calls_view import CallsView, EventCalls
+    from prospect.estimate.errors.calls import CallEstimates
+    from prospect.figures.calls.call_graph import Arcs
+    from prospect.figures.calls.call_tree import CallTree
+    from prospect.figures.calls.calls_view import CallsView, EventCalls
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.profile.causes import CAUSE_KIND_NAMES
+from prospect.announcing import counted
+from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.profile.model import CAUSE_SYSCALL
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import counted, percent_column, percent_digits
+from prospect.render.text.numbers import percent_column, percent_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.row_estimates import RowEstimates
-    from prospect.profile.causes import CauseRows
+    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.figures.causes import CauseRows
     from prospect.render.text.page import Page
 
 _NAMES = (Column("Cause", right=False), Column("Which", right=False))

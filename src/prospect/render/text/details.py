@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.profile.portions import (
+from prospect.announcing import counted
+from prospect.figures.portions import (
     KERNEL_PORTIONS,
     PORTION_INTERRUPT,
     PORTION_KERNEL,
     PORTION_OTHER,
     PORTION_USER,
 )
-from prospect.profile.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.escape import escaped
 from prospect.render.text.causes import process_cause_lines
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.disassembly import process_disassembly
-from prospect.render.text.numbers import counted
 from prospect.render.text.routines import Rows
 from prospect.render.text.source_lines import process_source_lines
 from prospect.render.text.style import RULE
-from prospect.render.text.syscalls import syscall_lines
+from prospect.render.text.syscalls import chosen_call_lines, syscall_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.profile.view import EventView, ReportView
+    from prospect.figures.report.view import EventView, ReportView
     from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
     from prospect.render.text.style import Style
@@ -43,6 +43,7 @@ _MAP_COLUMNS = (
     Column("Hits"),
     Column("Start"),
     Column("End"),
+    Column("KiB"),
     Column("Offset"),
     Column("Filename", right=False),
 )
@@ -67,6 +68,7 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
     if event.detail_skipped:
         yield style.cut(_cut_line(view, event))
         yield ""
+    yield from chosen_call_lines(page)
 
 
 def _cut_line(view: ReportView, event: EventView) -> str:
@@ -163,21 +165,31 @@ def _rows(page: Page, process: int, portion: int) -> Rows:
 
 
 def _map_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
-    rows = view.mapping_rows.rows(process)
-    if not len(rows):
+    mapped = view.memory_map(process)
+    if not len(mapped):
         return
-    mappings, objects = view.profile.mappings, view.profile.objects
     yield from style.section("Section 3: Memory Map")
-    addresses = (
-        [f"0x{value:08x}" for value in column.take(rows).tolist()]
-        for column in (mappings.start, mappings.end, mappings.pgoff)
+    start, end, pgoff = (
+        [f"0x{value:08x}" for value in column.tolist()]
+        for column in (mapped.start, mapped.end, mapped.pgoff)
     )
+    size_bytes = mapped.size_bytes.tolist()
     yield from table_lines(
         _MAP_COLUMNS,
         [
-            [str(hits) for hits in mappings.hits.take(rows).tolist()],
-            *addresses,
-            [escaped(objects.path[row]) for row in mappings.object_index.take(rows).tolist()],
+            [str(hits) for hits in mapped.hits.tolist()],
+            start,
+            end,
+            [_kibibytes(size) for size in size_bytes],
+            pgoff,
+            [escaped(path) for path in mapped.path],
         ],
     )
+    total = f"{counted(len(mapped), 'mapping')}, {_kibibytes(sum(size_bytes))} KiB"
+    yield f"- {total}; mappings of data, heaps and stacks are not shown"
     yield ""
+
+
+def _kibibytes(size_bytes: int) -> str:
+    """Return a size without decimals where it is whole pages, as all but a JIT's code is."""
+    return str(size_bytes // 1024) if size_bytes % 1024 == 0 else f"{size_bytes / 1024:.1f}"

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from prospect.profile.portions import PORTION_NAMES
+from prospect.announcing import counted
+from prospect.figures.portions import PORTION_NAMES
 from prospect.render.comparison_words import compared_line, unit_of
+from prospect.render.encoding import significant
 from prospect.render.escape import escaped, shortened
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import counted
 from prospect.render.text.style import Style
 from prospect.render.verdict import percent_change, verdict_line
 from prospect.version import __version__
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.comparison import ChangeTable, ComparedRecording, Comparison
+    from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.estimate.compare.comparison import ComparedRecording, Comparison
     from prospect.render.comparison_words import Unit
 
 _TITLES = {"process": "Process", "object": "Object", "routine": "Routine"}
@@ -197,7 +199,7 @@ def _digits(half_width: NDArray[np.float64]) -> int:
 
 
 def _numbers(values: NDArray[np.float64], digits: int, sign: str) -> list[str]:
-    return [f"{value:{sign}.{digits}f}" for value in values.tolist()]
+    return [f"{significant(value):{sign}.{digits}f}" for value in values.tolist()]
 
 
 def _relative(table: ChangeTable, shown: slice) -> tuple[list[str], list[str], list[str]]:

@@ -7,15 +7,15 @@ import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from prospect.announcing import counted
 from prospect.render.escape import escaped
-from prospect.render.text.numbers import counted
 from prospect.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prospect.figures.report.view import ReportView
     from prospect.profile.run_info import EventInfo, RunInfo
-    from prospect.profile.view import ReportView
     from prospect.render.text.style import Style
 
 _UNKNOWN = "unknown"
@@ -71,12 +71,13 @@ def _hz(frequency_hz: float) -> str:
 
 def _recorded(run: RunInfo) -> str:
     by = escaped(run.recorder) or _UNKNOWN
+    unknown = f"at an unknown time by {by}"
     if not run.started_at > 0:
-        return f"by {by}"
+        return unknown
     try:
         started = datetime.fromtimestamp(run.started_at, UTC)
     except (OverflowError, ValueError, OSError):
-        return f"by {by}"
+        return unknown
     return f"{started:%Y-%m-%d %H:%M:%S} UTC by {by}"
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.profile.kernel import PART_NAMES
+from prospect.figures.report.kernel import PART_NAMES
 from prospect.render.text.disassembly import kernel_disassembly
 from prospect.render.text.routines import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.profile.kernel import KernelProfiles
+    from prospect.figures.report.kernel import KernelProfiles
     from prospect.render.text.page import Page
     from prospect.render.text.routines import RoutineFormatter
 

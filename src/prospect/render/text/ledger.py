@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.lateness import USUAL_SHARE
+from prospect.announcing import counted
+from prospect.estimate.ledger.lateness import USUAL_SHARE
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import NO_TIME, counted
+from prospect.render.text.numbers import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.books import RunBooks
-    from prospect.estimate.lateness import Lateness
-    from prospect.estimate.ledger import TickLedger
-    from prospect.estimate.tick_counts import TickCounts
-    from prospect.profile.own_cost import Cost, OwnCost
-    from prospect.profile.view import ReportView
+    from prospect.estimate.ledger.books import RunBooks
+    from prospect.estimate.ledger.lateness import Lateness
+    from prospect.estimate.ledger.ledger import TickLedger
+    from prospect.estimate.ledger.tick_counts import TickCounts
+    from prospect.figures.report.own_cost import Cost, OwnCost
+    from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 
 _COLUMNS = (
@@ -41,6 +42,7 @@ _MOST_ROWS = 16
 _LARGEST_ERROR = 0.01
 _LEAST_TOLD_S = 0.01
 _US_PER_NS = 1e-3
+_ROUNDING = 1e-9
 
 
 def ledger_lines(view: ReportView, books: RunBooks, style: Style) -> Iterator[str]:
@@ -149,10 +151,17 @@ def _cost_lines(cost: OwnCost, view: ReportView) -> Iterator[str]:
         hits = counted(cost.recorder_hits, "hit")
         yield f"Prospect itself: {hits}, {_told(cost.recorder)}{accounted}"
     if cost.sampling:
-        yield (
-            f"Sampling: {view.counters['samples']} samples of {cost.sample_cost_ns / 1e3:.2f} us,"
-            f" {_told(cost.sampling)}, ± {cost.sampling_spread_s:.4f} Sec"
-        )
+        samples, each = int(view.counters["samples"]), f"{cost.sample_cost_ns / 1e3:.2f} us"
+        if samples * cost.sample_cost_ns * 1e-9 > cost.sampling.seconds * (1 + _ROUNDING):
+            yield (
+                f"Sampling: {samples} samples of less than {each}, the cost of one alone: at most"
+                f" {_told(cost.sampling)}"
+            )
+        else:
+            yield (
+                f"Sampling: {samples} samples of {each}, {_told(cost.sampling)},"
+                f" ± {cost.sampling_spread_s:.4f} Sec"
+            )
     if cost.counted_calls:
         yield f"Counting system calls: at least {_told(cost.counted_calls)}"
 

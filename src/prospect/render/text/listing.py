@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prospect.announcing import counted
 from prospect.render.escape import escaped, shortened
 from prospect.render.text.arrows import draw_arrows
-from prospect.render.text.numbers import counted, percent, percent_digits
+from prospect.render.text.numbers import percent, percent_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.profile.annotated_routine import AnnotatedRoutine
+    from prospect.figures.annotate.annotated_routine import AnnotatedRoutine
     from prospect.profile.source import CodeTable, LineTable
     from prospect.render.text.arrows import Glyphs
     from prospect.render.text.numbers import Figures
@@ -218,9 +219,7 @@ def in_columns(columns: dict[str, list[str]], hits: list[int]) -> tuple[str, lis
         [cell if hit else "" for cell, hit in zip(column, hits, strict=True)]
         for column in columns.values()
     ]
-    widths = [
-        max(len(title), *map(len, column)) for title, column in zip(columns, shown, strict=True)
-    ]
+    widths = [max(map(len, (title, *column))) for title, column in zip(columns, shown, strict=True)]
     rows = [
         _GAP.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) if hit else ""
         for hit, row in zip(hits, zip(*shown, strict=True), strict=True)

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.digits import decimals
+from prospect.estimate.statistics.digits import decimals
+from prospect.render.encoding import significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.row_estimates import RowEstimates
+    from prospect.estimate.errors.row_estimates import RowEstimates
 
 _TENTHS_FROM_HITS = 1_000
 _HUNDREDTHS_FROM_HITS = 1_000_000
@@ -54,12 +55,12 @@ class Figures:
 
     def seconds(self, seconds: float) -> str:
         """Return a time in seconds."""
-        return self._form % seconds if self.has_time else NO_TIME
+        return self._form % significant(seconds) if self.has_time else NO_TIME
 
     def seconds_column(self, column: Iterable[float]) -> list[str]:
         """Return the cells of a column of seconds."""
         form = self._form
-        return [form % value if self.has_time else NO_TIME for value in column]
+        return [form % significant(value) if self.has_time else NO_TIME for value in column]
 
     def timed_columns(
         self, column: Sequence[float], half_widths: Iterable[float]
@@ -77,8 +78,9 @@ class Figures:
         ):
             # The point goes with the last digit.
             behind = " " * (self.digits - digits + (digits == 0))
-            times.append(f"{seconds:.{digits}f}{behind}")
-            bars.append(f"{half:.{digits}f}{behind}" if _is_known(seconds, half) else NO_TIME)
+            times.append(f"{significant(seconds):.{digits}f}{behind}")
+            bar = f"{significant(half):.{digits}f}{behind}"
+            bars.append(bar if _is_known(seconds, half) else NO_TIME)
         return times, bars
 
     def with_bar(self, seconds: float, half_s: float) -> str:
@@ -86,7 +88,7 @@ class Figures:
         if not self.has_time or not _is_known(seconds, half_s):
             return self.seconds(seconds)
         (digits,) = self._row_digits(np.array([half_s]))
-        return f"{seconds:.{digits}f} ± {half_s:.{digits}f}"
+        return f"{significant(seconds):.{digits}f} ± {significant(half_s):.{digits}f}"
 
     def milliseconds_with_bar(self, seconds: float, half_s: float) -> str:
         """Return a time in milliseconds with its error bar, where that is known, and its unit."""
@@ -96,7 +98,7 @@ class Figures:
             return f"{seconds * 1e3:.{max(self.digits - 3, 0)}f} ms"
         (digits,) = self._row_digits(np.array([half_s]))
         # Tenths of a second are whole hundreds of milliseconds.
-        time, half = (round(value, digits) * 1e3 for value in (seconds, half_s))
+        time, half = (round(significant(value), digits) * 1e3 for value in (seconds, half_s))
         return f"{time:.{max(digits - 3, 0)}f} ± {half:.{max(digits - 3, 0)}f} ms"
 
     def _row_digits(self, halves: NDArray[np.float64]) -> list[int]:
@@ -128,16 +130,10 @@ def microseconds(seconds: float) -> str:
 
 def percent(share: float, digits: int) -> str:
     """Return a share of 0 to 1 as a percentage."""
-    return f"{share * 100.0:.{digits}f}%"
+    return f"{significant(share * 100.0):.{digits}f}%"
 
 
 def percent_column(shares: Iterable[float], digits: int) -> list[str]:
     """Return the cells of a column of shares."""
     form = f"%.{digits}f%%"
-    return [form % (share * 100.0) for share in shares]
-
-
-def counted(number: int, noun: str) -> str:
-    """Return ``1 routine`` or ``2 routines``."""
-    plural = "es" if noun.endswith("s") else "s"
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"
+    return [form % significant(share * 100.0) for share in shares]

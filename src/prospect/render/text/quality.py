@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.announcing import counted
 from prospect.profile.naming import LABELS, REMEDIES
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import Figures, counted, percent, percent_column, percent_digits
+from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.profile.quality import SourceHits, SymbolQuality
-    from prospect.profile.view import ReportView
+    from prospect.figures.report.quality import ObjectHits, SourceHits, SymbolQuality
+    from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 
 _COLUMNS = (
@@ -74,6 +75,16 @@ def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
     for found, count in zip(entry.objects, counts, strict=True):
         note = objects.note[found.object_index]
         path = escaped(objects.path[found.object_index])
-        yield f"  {count:>{width}} in {path}" + (f" ({escaped(note)})" if note else "")
+        whose = _whose(view, found)
+        yield f"  {count:>{width}} in {path}{whose}" + (f" ({escaped(note)})" if note else "")
     if entry.objects_left_out:
         yield f"  and in {counted(entry.objects_left_out, 'object')} more"
+
+
+def _whose(view: ReportView, found: ObjectHits) -> str:
+    """Say whose anonymous memory it is; nothing where the object's name says enough."""
+    if found.process_index < 0:
+        return ""
+    processes = view.profile.processes
+    row = found.process_index
+    return f" of {escaped(processes.name[row])} ({processes.pid[row]})"

@@ -10,11 +10,11 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.estimate.agreement import agreements
-from prospect.estimate.books import run_books
-from prospect.estimate.calls import estimate_calls
-from prospect.profile.calls_view import CallsChoice, calls_view
-from prospect.profile.sample_choice import SampleChoice
+from prospect.estimate.errors.calls import estimate_calls
+from prospect.estimate.ledger.agreement import agreements
+from prospect.estimate.ledger.books import run_books
+from prospect.figures.calls.calls_view import CallsChoice, calls_view
+from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.escape import escaped
 from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
@@ -43,8 +43,8 @@ from prospect.render.text.waiting import waiting_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.books import RunBooks
-    from prospect.profile.view import EventView, ReportView
+    from prospect.estimate.ledger.books import RunBooks
+    from prospect.figures.report.view import EventView, ReportView
     from prospect.render.event_report import EventReport
 
 

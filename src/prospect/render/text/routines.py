@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prospect.announcing import counted
+from prospect.figures.routine_names import shown_name
 from prospect.profile.naming import NameSource
-from prospect.profile.routine_names import shown_name
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import (
     NO_TIME,
     Figures,
-    counted,
     percent_column,
     percent_digits,
     rank_column,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.row_estimates import RowEstimates
+    from prospect.estimate.errors.row_estimates import RowEstimates
+    from prospect.figures.report.routines import RoutineTable
     from prospect.profile.model import Profile
-    from prospect.profile.routines import RoutineTable
     from prospect.render.text.style import Style
 
 _SHARES = (Column("Pcnt"), Column("Accum%"), Column("Hits"))

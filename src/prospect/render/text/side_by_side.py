@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.profile.side_by_side import side_by_side
+from prospect.announcing import counted
+from prospect.figures.report.side_by_side import side_by_side
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.profile.view import ReportView
+    from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 
 _MOST_ROWS = 20

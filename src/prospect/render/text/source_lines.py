@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.announcing import counted
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import counted, percent_column, percent_digits
+from prospect.render.text.numbers import percent_column, percent_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.profile.source_lines import LinesOfGroup, SourceLine
+    from prospect.figures.annotate.source_lines import LinesOfGroup, SourceLine
     from prospect.render.text.page import Page
 
 _PATH_WIDTH = 48

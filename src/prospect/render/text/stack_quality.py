@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.announcing import counted
 from prospect.render.escape import escaped
-from prospect.render.text.numbers import counted, percent, percent_digits
+from prospect.render.text.numbers import percent, percent_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from prospect.profile.stack_quality import StackQuality
     from prospect.render.text.style import Style
 
-# What the kernel copies at most (`capture.call_graph`).
+# What the kernel copies at most (`capture.events.call_graph`).
 _MOST_BYTES = 65520
 
 

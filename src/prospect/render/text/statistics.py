@@ -10,7 +10,7 @@ from prospect.render.escape import escaped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prospect.profile.view import ReportView
+    from prospect.figures.report.view import ReportView
     from prospect.render.text.style import Style
 
 # (counter, Prospect's label) by column; an indented label is part of the one above.

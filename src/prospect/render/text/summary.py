@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prospect.profile.portions import (
+from prospect.announcing import counted
+from prospect.figures.portions import (
     PORTION_COUNT,
     PORTION_INTERRUPT,
     PORTION_KERNEL,
@@ -14,7 +15,7 @@ from prospect.profile.portions import (
 )
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import counted, percent, percent_digits, rank_column
+from prospect.render.text.numbers import percent, percent_digits, rank_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.profile.view import EventView, ReportView
+    from prospect.figures.report.view import EventView, ReportView
     from prospect.render.text.numbers import Figures
     from prospect.render.text.page import Page
 
@@ -40,10 +41,10 @@ _USUAL = (PORTION_USER, PORTION_KERNEL)
 def summary_lines(page: Page) -> Iterator[str]:
     """Yield the section: kept processes, the cut line, the total, and what to make of them."""
     view, event, style = page.view, page.event, page.style
-    count = len(view.profile.processes)
-    weight = "Time" if event.has_time else "Hits"
+    processes = counted(len(view.profile.processes), "Process")
+    weight = "Time" if event.has_time else "Periods" if event.event.weighs_periods else "Hits"
     yield from style.section(
-        f"Extrapolated Summary of {count} Processes Analyzed - Sorted by User {weight}"
+        f"Extrapolated Summary of {processes} Analyzed - Sorted by User {weight}"
     )
     *lines, skipped_line, total_line = _table(page)
     yield from lines

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.portions import ROUNDING_S
+from prospect.announcing import counted
+from prospect.figures.portions import ROUNDING_S
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import counted, microseconds, percent_column, percent_digits
+from prospect.render.text.numbers import microseconds, percent_column, percent_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.profile.syscalls import SyscallRows
-    from prospect.profile.view import EventView
+    from prospect.figures.report.syscalls import SyscallRows
+    from prospect.figures.report.view import EventView
     from prospect.render.text.page import Page
 
 _SAMPLED = (Column("Pcnt"), Column("Hits"), Column("Secs"))
@@ -25,6 +26,8 @@ _COUNTED = (Column("Calls"), Column("Secs inside"), Column("Mean usec"))
 _CALL = Column("System call", right=False)
 # What estimates call the whole system instead of the row of a process.
 _SYSTEM = -1
+# The processes that -V chooses, for whose sum there is no estimate.
+_CHOSEN = -2
 
 
 def syscall_lines(page: Page, process: int) -> Iterator[str]:
@@ -32,6 +35,13 @@ def syscall_lines(page: Page, process: int) -> Iterator[str]:
     yield from _section(
         page, "Section 2: System Calls", page.event.calls.of_process(process), process
     )
+
+
+def chosen_call_lines(page: Page) -> Iterator[str]:
+    """Yield the section of what `-V 3` chooses, whose numbers are sums over these processes."""
+    if page.event.calls.is_counted and page.view.detail == "3":
+        title = "System Calls, the Command and Its Descendants"
+        yield from _section(page, title, page.event.chosen_calls, _CHOSEN)
 
 
 def system_call_lines(page: Page) -> Iterator[str]:
@@ -90,4 +100,10 @@ def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64
             [f"{seconds:.6f}" for seconds in rows.time_s.take(chosen).tolist()],
             [microseconds(seconds) for seconds in rows.mean_s.take(chosen).tolist()],
         ]
-    yield from table_lines([*columns, _CALL], [*cells, [escaped(name) for name in names]])
+    cells.append([escaped(name) for name in names])
+    if event.calls.is_counted and process in (_SYSTEM, _CHOSEN):
+        total = {"Calls": int(rows.calls.sum()), "Hits": int(rows.hits.sum())}
+        for column, column_cells in zip(columns, cells, strict=False):
+            column_cells.append(str(total.get(column.title, "")))
+        cells[-1].append("total")
+    yield from table_lines([*columns, _CALL], cells)

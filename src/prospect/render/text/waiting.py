@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.announcing import counted
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.numbers import NO_TIME, counted, percent
+from prospect.render.text.numbers import NO_TIME, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from prospect.profile.view import ReportView
-    from prospect.profile.waiting import BlockedStack, Waiting
+    from prospect.figures.report.view import ReportView
+    from prospect.figures.report.waiting import BlockedStack, Waiting
     from prospect.render.text.style import Style
 
 _NS = 1e-9

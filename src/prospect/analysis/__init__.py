@@ -1,0 +1,1 @@
+"""From a recording that somebody names to a profile, an annotation or an archive."""

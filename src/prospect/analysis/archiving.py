@@ -1,0 +1,231 @@
+"""A recording → the same recording with all that a report of it needs: an archive.
+
+Comes in: a perf.data file made on this machine. Goes out: a copy that `prospect report` and
+`prospect annotate` show elsewhere as they show the recording here. It is made by making a report
+and the annotation of all routines, and keeping what they asked. `archive` is its Python interface.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import stat
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.archived.answers import Answers
+from prospect.archived.collector import Collector
+from prospect.archived.encoding import encode
+from prospect.assembly.code.code import CodeChoice
+from prospect.errors import RecordingError, UsageError
+from prospect.files.outputs import PRIVATE, ReportFile, are_same_file
+from prospect.perfdata.archive_section import check_archivable, with_archive
+from prospect.perfdata.reader import open_recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
+    from prospect.profile.model import Profile
+
+SUFFIX = ".archive"
+# What compresses, with its lines, to well under 1 MB; nearly all hits of most recordings are in it.
+_CODE_BYTES = 1 << 20
+_ALL_CODE_BYTES = 1 << 62
+# What a routine costs beside its code, and one of unknown size.
+_LEAST_ROUTINE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """What was asked for.
+
+    Attributes:
+        whole_images: whether images are kept with all their bytes.
+        naming: how addresses are named.
+    """
+
+    whole_images: bool = False
+    naming: PipelineOptions = field(default_factory=PipelineOptions)
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """An archive that is ready to be written.
+
+    Attributes:
+        pieces: its bytes, once.
+        recording_bytes: size of the recording.
+        added_bytes: size of what is added to it.
+    """
+
+    pieces: Iterator[bytes | memoryview]
+    recording_bytes: int
+    added_bytes: int
+
+
+def archive(  # noqa: PLR0913 - a keyword for each option of the command line
+    path: str | os.PathLike[str],
+    *,
+    output: str = "",
+    whole_images: bool = False,
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+    announce: Announce | None = None,
+) -> str:
+    """Make a recording one file that is reported on elsewhere as it is here, and return its path.
+
+    Args:
+        path: a perf.data file.
+        output: the file to write, "" for `path` and ``.archive``.
+        whole_images: keep programs and libraries with hits whole.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image, for names and code of the kernel.
+        use_cache: whether symbol and line tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        announce: told what is being done, and how far it is.
+
+    Raises:
+        RecordingError: it cannot be read, is no whole recording, or is an archive already.
+        RenderError: the archive cannot be written; an earlier one of that name stays.
+        UsageError: the archive would replace its recording.
+    """
+    recording = os.fsdecode(path)
+    naming = PipelineOptions(
+        system_map=system_map,
+        kernel_image=kernel_image,
+        use_cache=use_cache,
+        debuginfod_s=debuginfod_s,
+        announce=announce,
+    )
+    target = output or recording + SUFFIX
+    write_archive(recording, target, ArchiveOptions(whole_images, naming))
+    return target
+
+
+def write_archive(path: str, output: str, options: ArchiveOptions) -> Archive:
+    """Archive a recording; the file appears under its name when it is whole.
+
+    Args:
+        path: a perf.data file.
+        output: the file to write.
+        options: what was asked for.
+
+    Raises:
+        RecordingError: it cannot be read, is no whole recording, or is an archive already.
+        RenderError: the archive cannot be written.
+        UsageError: the archive would replace its recording.
+    """
+    if path == "-":
+        raise UsageError("archive -: a pipe cannot be archived; give the file of a recording")
+    if are_same_file(output, path):
+        raise UsageError(f"-o {output}: the archive would replace its recording")
+    target = ReportFile(output, "the archive", PRIVATE)
+    try:
+        made = make_archive(path, options)
+        target.put(lambda out: out.writelines(made.pieces))
+    finally:
+        target.close()
+    return made
+
+
+def make_archive(path: str, options: ArchiveOptions) -> Archive:
+    """Ask this machine all that reports on a recording need.
+
+    Args:
+        path: a perf.data file.
+        options: what was asked for.
+
+    Raises:
+        RecordingError: it cannot be read, is no whole recording, or is an archive already.
+    """
+    file = _mapped(path)
+    try:
+        header = check_archivable(file)
+    except RecordingError as error:
+        raise RecordingError(f"{path}: {error}") from error
+    with open_recording(path) as recording:
+        info = recording.info
+        most_bytes = _ALL_CODE_BYTES if options.whole_images else _CODE_BYTES
+        collector = Collector(
+            whole_images=options.whole_images, call_frames=_samples_registers(info)
+        )
+        naming = replace(
+            options.naming,
+            lines=True,
+            stacks=True,
+            code=CodeChoice(functools.partial(_hottest_routines, most_bytes)),
+            collector=collector,
+        )
+        build_profile(recording, naming)
+    section = encode(_answers(path, info.recorded_at, collector))
+    try:
+        pieces = with_archive(file, header, section)
+    except RecordingError as error:
+        raise RecordingError(f"{path}: {error}") from error
+    return Archive(pieces, len(file), len(section))
+
+
+def _mapped(path: str) -> memoryview:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a file name"
+        raise RecordingError(f"{path}: {reason}") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            raise RecordingError(f"{path}: only a recording in a file can be archived")
+        return memoryview(mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ))
+    finally:
+        os.close(descriptor)
+
+
+def _samples_registers(info: RecordingInfo) -> bool:
+    """Whether callers are found by the images' call-frame information: in copies, or registers."""
+    return any(event.attr.sample_type & abi.PERF_SAMPLE_REGS_USER for event in info.events)
+
+
+def _hottest_routines(most_bytes: int, profile: Profile) -> NDArray[np.int64]:
+    """Choose routines with hits, the hottest first, as far as their code has room."""
+    functions = profile.functions
+    function_of = profile.locations.function_index.take(profile.hits.location_index)
+    hits = np.bincount(function_of, profile.hits.count, len(functions))
+    order = np.argsort(-hits, kind="stable")
+    order = order[hits.take(order) > 0]
+    left = most_bytes
+    chosen = []
+    # Where one has no room, a smaller one of as many hits may.
+    for function, size in zip(
+        order.tolist(), functions.size_bytes.take(order).tolist(), strict=True
+    ):
+        if size <= left:
+            chosen.append(function)
+            left -= max(size, _LEAST_ROUTINE_BYTES)
+    return np.array(chosen, np.int64)
+
+
+def _answers(path: str, recorded_at: float, collector: Collector) -> Answers:
+    lines, tree = collector.lines()
+    return Answers(
+        origin=path,
+        recorded_at=recorded_at,
+        limits=collector.limits,
+        names=collector.names,
+        images=collector.images,
+        lines=lines,
+        tree=tree,
+        code=collector.code,
+        source=collector.source,
+        jit_dumps=collector.jit_dumps,
+    )

@@ -1,0 +1,381 @@
+"""Blocks → events → spaces → symbols → Profile: the one place that sees every stage.
+
+Comes in: record blocks and what their recording says of itself, from a live kernel, a file or a
+stream alike. Goes out: a `Profile`. No source is imported here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from prospect.announcing import bytes_of, silent
+from prospect.assembly.causes.causes import with_causes
+from prospect.assembly.causes.sample_causes import label_samples
+from prospect.assembly.placing.jit import find_jit_code
+from prospect.assembly.placing.naming import (
+    hit_objects,
+    make_symbolizer,
+    name_all,
+    recorded_facts,
+    with_answers,
+)
+from prospect.assembly.placing.places import KERNEL_KEY, place
+from prospect.assembly.placing.runtime_hints import runtime_hints
+from prospect.assembly.stacks.callers import find_callers, named_stacks
+from prospect.assembly.stacks.stacks import joined
+from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
+from prospect.assembly.tables.clock_stops import describe_clock_stops
+from prospect.assembly.tables.clocks import clock_of_id, describe_clocks, with_clock_periods
+from prospect.assembly.tables.hits import (
+    describe_hits,
+    describe_losses,
+    describe_mappings,
+    describe_samples,
+)
+from prospect.assembly.tables.memory_maps import UnhitMappings
+from prospect.assembly.tables.processes import describe_processes
+from prospect.assembly.tables.run import describe_run, recorded_until
+from prospect.assembly.tables.syscalls import describe_syscalls
+from prospect.assembly.threads.waits import describe_threads, find_waits, with_wait_events
+from prospect.errors import RecordingError
+from prospect.events.decode import decode
+from prospect.files.budget import ReadBudget
+from prospect.profile.builder import TableBuilder
+from prospect.profile.model import CAUSE_NONE, CauseTable, Profile
+from prospect.spaces.attribution import attribute
+from prospect.spaces.world import build_spaces
+from prospect.symbols.options import DEBUG_SERVERS_S, debug_servers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.block import RecordBlock
+    from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
+    from prospect.archived.answers import Answers
+    from prospect.archived.collector import Collector
+    from prospect.assembly.causes.sample_causes import SampleCauses
+    from prospect.assembly.code.code import CodeChoice
+    from prospect.assembly.code.later_code import LaterCode
+    from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.assembly.placing.jit import JitRecords
+    from prospect.assembly.placing.places import Addresses, Placement
+    from prospect.assembly.stacks.callers import SampleCallers
+    from prospect.assembly.tables.call_counts import CountedCalls
+    from prospect.assembly.threads.waits import Waits
+    from prospect.events.columns import Events
+    from prospect.profile.run_info import RunInfo
+    from prospect.spaces.attribution import Attribution
+    from prospect.spaces.world import World
+    from prospect.symbols.kept_names import KeptNames
+    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.symbolizer import Symbolizer
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """What a person may choose about naming.
+
+    Attributes:
+        system_map: a System.map to use for the kernel (-K), "" for what the machine says.
+        kernel_image: an uncompressed kernel image to use (-L), likewise.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+        use_cache: whether symbol tables are kept on disk between runs.
+        stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
+        waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
+            they are too. How long threads waited (`Profile.threads`) is always said.
+        lines: whether the source line of every location is wanted (`Profile.lines`).
+        code: whose instructions are wanted (`Profile.code`), None for nobody's.
+        keep_code: given what finds instructions after the profile was made; None for nobody.
+        hints: whether limits tell which options of a runtime would have named its code.
+        debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
+        announce: told what is being done, and how far it is; None to say nothing.
+        collector: keeps what this machine says, for an archive; None to keep nothing.
+    """
+
+    system_map: str = ""
+    kernel_image: str = ""
+    program: str = ""
+    use_cache: bool = True
+    stacks: bool = False
+    waits: bool = False
+    lines: bool = False
+    code: CodeChoice | None = None
+    keep_code: Callable[[LaterCode], None] | None = None
+    hints: bool = True
+    debuginfod_s: float = DEBUG_SERVERS_S
+    announce: Announce | None = None
+    collector: Collector | None = None
+
+
+class RecordSource(Protocol):
+    """Where records come from: a file, a stream, a live kernel."""
+
+    @property
+    def info(self) -> RecordingInfo:
+        """What the recording says of itself.
+
+        Its events are known from the start, the rest at the latest when all blocks were read: a
+        stream brings build ids last.
+        """
+        ...
+
+    @property
+    def damage(self) -> list[str]:
+        """Sentences about unreadable parts; grows while blocks are read."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all blocks, 0 where only reading them tells."""
+        ...
+
+    def blocks(self) -> Iterable[RecordBlock]:
+        """Return the records, once."""
+        ...
+
+
+def build_profile(source: RecordSource, options: PipelineOptions | None = None) -> Profile:
+    """Decode, place and name every sample of a recording.
+
+    Args:
+        source: the recording; read to its end.
+        options: naming choices.
+
+    Raises:
+        RecordingError: it describes impossible events, or is so damaged that no sample is read.
+    """
+    tell = (options and options.announce) or silent
+    events = decode(
+        source.blocks(),
+        source.info.events,
+        source.damage,
+        clock_of_id(source.info),
+        lambda done: tell(f"decoding {bytes_of(done, source.size_bytes)}"),
+    )
+    if events.damage and not len(events.samples):
+        raise RecordingError(
+            f"{source.info.origin}: no sample could be read: {'; '.join(events.damage)}"
+        )
+    return profile_of_events(events, source.info, options)
+
+
+def profile_of_events(
+    events: Events,
+    info: RecordingInfo,
+    options: PipelineOptions | None = None,
+    kept: KeptNames | None = None,
+) -> Profile:
+    """Place and name every sample of decoded records.
+
+    Args:
+        events: the records.
+        info: what their recording says of itself.
+        options: naming choices.
+        kept: takes the names, for the next part of a live session.
+    """
+    info, answers = with_answers(info)
+    chosen = options or PipelineOptions()
+    if answers is not None:
+        # Anyone may have made the archive: what it says is not kept for other recordings.
+        chosen = replace(chosen, use_cache=False)
+    tell = chosen.announce or silent
+    placed = _place_all(events, info, chosen, answers, kept)
+    placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), tell)
+    builder = TableBuilder()
+    location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, tell)
+    tell("adding up hits")
+    profile = _assemble(placed, location_index, object_rows, builder)
+    run = _with_limits_of_archive(profile.run, answers, placed.symbolizer, chosen.collector)
+    profile = with_causes(replace(profile, run=run), placed.hits.label, placed.told.causes)
+    if chosen.hints:
+        profile = _with_hints(profile, placed.jit)
+    if not (chosen.lines or chosen.code or chosen.keep_code):
+        return profile
+    # Only reports that go back to the files pay for what that takes.
+    from prospect.assembly.code.source import recorded_objects  # noqa: PLC0415 - as above
+
+    recorded = recorded_objects(
+        placed.placement, object_rows, placed.symbolizer, placed.symbol_options
+    )
+    recorded = replace(recorded, answers=answers, collector=chosen.collector, announce=tell)
+    return _with_source(profile, recorded, chosen)
+
+
+class _Placed(NamedTuple):
+    """Decoded records, and where their addresses are.
+
+    `placement` is of the hits, behind them of their callers, then of counted calls.
+    """
+
+    events: Events
+    info: RecordingInfo
+    waits: Waits | None
+    jit: JitRecords
+    world: World
+    symbol_options: SymbolOptions
+    symbolizer: Symbolizer
+    told: SampleCauses
+    hits: Attribution
+    calls: SampleCallers | None
+    counted: CountedCalls | None
+    placement: Placement
+
+    @property
+    def of_hits(self) -> Placement:
+        """The placement of the hits alone."""
+        return self.placement.first(len(self.hits))
+
+
+def _place_all(
+    events: Events,
+    info: RecordingInfo,
+    options: PipelineOptions,
+    answers: Answers | None,
+    kept: KeptNames | None,
+) -> _Placed:
+    """Find what stood at every address of the records."""
+    tell = options.announce or silent
+    tell("following processes and their mappings")
+    events = with_clock_periods(events, info)
+    waits = find_waits(events, info, as_samples=options.waits or options.stacks)
+    if waits is not None:
+        events, info = waits.events, waits.info
+    budget = ReadBudget.of_environment()
+    jit = find_jit_code(events, info, recorded_until(info, events), budget)
+    if options.collector is not None:
+        options.collector.jit_dumps |= jit.dumps
+    world = build_spaces(jit.events)
+    symbol_options = replace(_symbol_options(info, jit, world, options), budget=budget)
+    symbolizer = make_symbolizer(symbol_options, answers, options.collector, kept)
+    tell("placing samples")
+    kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
+    told = label_samples(events.samples, kernel_names, info.arch)
+    hits = attribute(events.samples, world.timeline, told.label)
+    calls = None
+    if options.stacks or (options.waits and waits):
+        calls = find_callers(
+            events.samples, world, info, symbolizer, use_cache=options.use_cache, announce=tell
+        )
+    counted = read_call_counts(info, world.timeline)
+    addresses = _all_addresses(hits, calls, counted)
+    placement = place(addresses, world, info, symbolizer.images.is_other)
+    return _Placed(
+        events=events,
+        info=info,
+        waits=waits,
+        jit=jit,
+        world=world,
+        symbol_options=symbol_options,
+        symbolizer=symbolizer,
+        told=told,
+        hits=hits,
+        calls=calls,
+        counted=counted,
+        placement=placement,
+    )
+
+
+def _assemble(
+    placed: _Placed,
+    location_index: NDArray[np.int32],
+    object_rows: NDArray[np.int32],
+    builder: TableBuilder,
+) -> Profile:
+    """Make the tables of a profile, but for the causes of kernel time."""
+    events, info, world, hits = placed.events, placed.info, placed.world, placed.hits
+    stacks = stack_index = None
+    if placed.calls is not None:
+        stacks, stack_index = named_stacks(placed.calls, placed.placement, location_index, hits)
+    objects, functions, locations = builder.tables()
+    hit_table, comms = describe_hits(hits, location_index, world)
+    run = describe_run(info, events, placed.symbolizer.notes)
+    of_processes = (*placed.jit.notes, *placed.symbolizer.process_notes)
+    run = replace(run, process_notes=of_processes)
+    if placed.waits is not None:
+        run = with_wait_events(run, placed.waits)
+    clocks = describe_clocks(info, events, run)
+    processes = describe_processes(world, info)
+    calls = describe_call_counts(placed.counted, location_index, objects, functions, locations)
+    return Profile(
+        run=run,
+        comms=comms,
+        processes=processes,
+        objects=objects,
+        functions=functions,
+        locations=locations,
+        mappings=describe_mappings(hits, placed.of_hits, object_rows, world),
+        hits=hit_table,
+        losses=describe_losses(events, info),
+        causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
+        samples=describe_samples(events.samples, hits, stack_index),
+        clocks=clocks.table,
+        clock_stops=describe_clock_stops(clocks, events.losses),
+        syscalls=describe_syscalls(info, processes),
+        stacks=stacks,
+        stack_quality=placed.calls.quality if placed.calls else None,
+        call_counts=calls,
+        threads=describe_threads(placed.waits, world) if placed.waits else None,
+        unhit_mappings=UnhitMappings(world, hits.process_row, placed.of_hits.mapping_index),
+    )
+
+
+def _with_source(profile: Profile, recorded: RecordedObjects, options: PipelineOptions) -> Profile:
+    """Add what the files behind a profile say."""
+    from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - see above
+    from prospect.assembly.code.source import add_source  # noqa: PLC0415 - see above
+
+    if options.keep_code is not None:
+        options.keep_code(later_code(recorded))
+    return add_source(profile, recorded, lines=options.lines, code=options.code)
+
+
+def _with_limits_of_archive(
+    run: RunInfo, answers: Answers | None, symbolizer: Symbolizer, collector: Collector | None
+) -> RunInfo:
+    """Say what the machine of the archive said, or keep what this one says for an archive."""
+    if answers is not None:
+        limits = (*answers.limits, *symbolizer.notes)
+        run = replace(run, limits=limits, process_notes=answers.process_notes)
+    if collector is not None:
+        collector.limits, collector.process_notes = run.limits, run.process_notes
+    return run
+
+
+def _with_hints(profile: Profile, jit: JitRecords) -> Profile:
+    """Say which options of a runtime would have named its code."""
+    hints = runtime_hints(profile, jit.pids)
+    limits = (*profile.run.limits, *hints)
+    return replace(profile, run=replace(profile.run, limits=limits)) if hints else profile
+
+
+def _all_addresses(
+    hits: Attribution, calls: SampleCallers | None, counted: CountedCalls | None
+) -> Attribution | Addresses:
+    """Return the addresses of the hits, behind them of their callers, and of counted calls."""
+    found: Attribution | Addresses = hits
+    if calls is not None:
+        found = joined(found, calls.addresses)
+    return found if counted is None else joined(found, counted.addresses)
+
+
+def _symbol_options(
+    info: RecordingInfo, jit: JitRecords, world: World, options: PipelineOptions
+) -> SymbolOptions:
+    return replace(
+        recorded_facts(info, jit, world),
+        system_map=options.system_map or None,
+        kernel_image=options.kernel_image or None,
+        use_cache=options.use_cache,
+        servers=debug_servers(os.environ, options.debuginfod_s),
+        wants_lines=options.lines
+        or options.keep_code is not None
+        or (options.code is not None and options.code.with_lines),
+    )

@@ -1,0 +1,199 @@
+"""The Python interface of comparisons: `diff` two recordings, or two sides of several.
+
+Every option of ``prospect diff`` is a keyword here. Documented in docs/python.md and docs/diff.md.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.announcing import silent
+from prospect.api import profile as api
+from prospect.api.returned import as_text, returned_report
+from prospect.errors import UsageError
+from prospect.estimate.compare import comparison as model
+from prospect.estimate.compare.compare import compare
+from prospect.figures.portions import PORTION_NAMES
+from prospect.figures.tables import as_unicode
+from prospect.profile.model import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.announcing import Announce
+    from prospect.estimate.compare.change_table import ChangeTable
+
+    Recordings = str | os.PathLike[str] | Profile | Sequence[str | os.PathLike[str] | Profile]
+
+TABLES = ("processes", "objects", "routines")
+_COLUMNS = (
+    "change",
+    "half_width",
+    "relative",
+    "relative_low",
+    "relative_high",
+    "p_value",
+    "q_value",
+    "significant",
+)
+
+
+class Difference(model.Comparison):
+    """A comparison with its tables as columns, or as the report."""
+
+    def table(self, name: str = "routines") -> dict[str, NDArray[Any]]:
+        """Return a table as columns, all of its rows: significant ones first, by their change.
+
+        Args:
+            name: "processes", "objects" or "routines".
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        if name not in TABLES:
+            raise UsageError(f"no table '{name}'; there are {', '.join(TABLES)}")
+        table: ChangeTable = getattr(self, name)
+        columns: dict[str, NDArray[Any]] = {"name": _text(table.name)}
+        if name == "routines":
+            columns["object"] = _text(table.object)
+        columns["mode"] = _text(PORTION_NAMES).take(table.portion)
+        for side, letter in enumerate("ab"):
+            columns[letter] = table.mean[:, side]
+        for side, letter in enumerate("ab"):
+            columns[f"hits_{letter}"] = table.hits[:, side]
+        return columns | {column: getattr(table, column) for column in _COLUMNS}
+
+    def report(self, *, format: str = "text", rows: int = 20, output: str = "") -> str:
+        """Return the report as the command line writes it; write it to the file `output` as well.
+
+        Args:
+            format: "text", "json" or "html".
+            rows: how many rows a table shows; significant ones always.
+            output: a file, "" for none.
+
+        Raises:
+            UsageError: there is no such format.
+            RenderError: the file cannot be written.
+        """
+        from prospect.render.diff_registry import make_diff_renderer
+
+        renderer = make_diff_renderer(format, rows=rows)
+        return as_text(returned_report(output, lambda: partial(renderer.render, self)))
+
+    def __repr__(self) -> str:
+        before, after = self.total.mean[0].tolist() if len(self.total) else (0.0, 0.0)
+        marked = sum(int(table.significant.sum()) for table in self._tables())
+        return (
+            f"<prospect.Difference: {before:.4g} s in A, {after:.4g} s in B per {self.work.unit}, "
+            f"significant rows: {marked}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from prospect.render.notebook import comparison_cell
+
+        return comparison_cell(self)
+
+    def _tables(self) -> tuple[ChangeTable, ...]:
+        return self.processes, self.objects, self.routines
+
+
+def diff(
+    before: Recordings,
+    after: Recordings,
+    *,
+    scope: str | int = "3",
+    per: str = "",
+    fdr: float = 0.05,
+    run_variation: float = 0.05,
+    fail_if: str = "",
+    stacks: bool = False,
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+    announce: Announce | None = None,
+) -> Difference:
+    """Compare two recordings, or two sides of several recordings each.
+
+    Args:
+        before: the recordings of A: a perf.data file or a Profile, or several.
+        after: the recordings of B.
+        scope: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
+        per: "run", "second", or a count of work such as "A=1000,B=1200 requests".
+        fdr: how many of the rows marked significant may be wrong, 0 to 1.
+        run_variation: how much a row differs from run to run, as a part of its time; used where
+            no side has several recordings to tell.
+        fail_if: a condition such as "slower by 3% at 95%"; its answer is `verdict`.
+        stacks: whether call stacks are compared too, for the flame graph of the page.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image to name the kernel with.
+        use_cache: whether symbol tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay each; 0 asks none.
+        announce: told what is being done, and how far it is.
+
+    Raises:
+        UsageError: a keyword has no meaning, or does not fit the recordings.
+        RecordingError: a recording cannot be read, or holds no time.
+    """
+    naming: dict[str, Any] = {
+        "stacks": stacks,
+        "system_map": system_map,
+        "kernel_image": kernel_image,
+        "use_cache": use_cache,
+        "debuginfod_s": debuginfod_s,
+    }
+    options = model.CompareOptions(
+        scope=str(scope),  # type: ignore[arg-type] # checked by compare
+        per=per,
+        fdr=fdr,
+        run_variation=run_variation,
+        fail_if=fail_if,
+        stacks=stacks,
+    )
+    sides = _listed(before), _listed(after)
+    tell = announce or silent
+    first, second = _profiles(sides, naming, tell)
+    tell("comparing")
+    found = compare(first, second, options)
+    return Difference(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+
+def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:
+    return [side] if isinstance(side, (str, bytes, os.PathLike, Profile)) else list(side)
+
+
+def _profiles(
+    sides: Sequence[Sequence[str | os.PathLike[str] | Profile]],
+    naming: dict[str, Any],
+    tell: Announce,
+) -> list[list[Profile]]:
+    """Read the recordings of each side, and tell which one of how many."""
+    count = sum(map(len, sides))
+    number = 0
+    profiles: list[list[Profile]] = []
+    for side in sides:
+        profiles.append([])
+        for item in side:
+            number += 1
+            if not isinstance(item, Profile):
+                which = f"recording {number} of {count}"
+                item = api.open(item, **naming, announce=_of_recording(which, tell))  # noqa: PLW2901 - opened in place
+            profiles[-1].append(item)
+    return profiles
+
+
+def _of_recording(which: str, tell: Announce) -> Announce:
+    return lambda news: tell(f"{which}: {news}")
+
+
+def _text(names: Sequence[str]) -> NDArray[np.object_]:
+    column = np.empty(len(names), dtype=object)
+    column[:] = [as_unicode(name) for name in names]
+    return column

@@ -1,0 +1,367 @@
+"""The Python interface: `record` a command, `open` a recording, look at the `Profile`.
+
+Every option of the command line is a keyword here: those of recording of `record`, those of
+naming of `record` and `open`, those of the report of `Profile.report`.
+Documented in docs/python.md.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from prospect.analysis.pipeline import PipelineOptions
+from prospect.analysis.reading import read_profile
+from prospect.api.returned import as_text, returned_report
+from prospect.errors import ProspectError, UsageError
+from prospect.figures import tables
+from prospect.files import outputs
+from prospect.profile import model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.announcing import Announce
+    from prospect.recording.events import RecordOptions
+
+
+class Profile(model.Profile):
+    """A profile with its tables as columns, as a data frame, or as the report.
+
+    In a notebook it shows its hottest routines and a flame graph.
+    """
+
+    def functions_table(self) -> dict[str, NDArray[Any]]:
+        """Return the functions as columns, the one with the most time first."""
+        return tables.functions_table(self)
+
+    def processes_table(self) -> dict[str, NDArray[Any]]:
+        """Return the processes as columns, the one with the most user time first."""
+        return tables.processes_table(self)
+
+    def hits_table(self) -> dict[str, NDArray[Any]]:
+        """Return all hits as columns: process, thread, mode, function, object, address, seconds."""
+        return tables.hits_table(self)
+
+    def mappings_table(self) -> dict[str, NDArray[Any]]:
+        """Return the processes' executable mappings as columns."""
+        return tables.mappings_table(self)
+
+    def losses_table(self) -> dict[str, NDArray[Any]]:
+        """Return lost samples and throttle marks by CPU as columns."""
+        return tables.losses_table(self)
+
+    def report(
+        self,
+        *,
+        format: str = "text",
+        detail: str | int = "2",
+        user_threshold_s: float = 0.02,
+        kernel_threshold_s: float = 0.02,
+        disassemble: int = 0,
+        inline: bool = False,
+        lines: bool = False,
+        calls: tuple[str, ...] = (),
+        output: str = "",
+    ) -> str:
+        """Return the report as the command line writes it; write it to the file `output` as well.
+
+        Args:
+            format: "text", "json", "csv", "html", or one of call stacks, as ``--format`` names
+                them.
+            detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
+            user_threshold_s: leave out processes and routines with less user time.
+            kernel_threshold_s: leave out kernel routines with less time.
+            disassemble: 1 shows the instructions of routines that pass the thresholds, 2 of every
+                routine; in text, JSON and HTML, of a profile that was made with `code`.
+            inline: show inlined functions in call stacks, of a profile that was made with `lines`.
+            lines: show hits by source line too; in text and JSON, likewise.
+            calls: sections of who called whom, of a profile that was made with `stacks`.
+            output: a file, "" for none; a format that is no text needs one, and returns "".
+
+        Raises:
+            UsageError: an option has no meaning.
+            RenderError: the file cannot be written.
+        """
+        from prospect.render.registry import make_renderer
+
+        renderer = make_renderer(
+            format,
+            detail=str(detail),
+            user_threshold_s=user_threshold_s,
+            kernel_threshold_s=kernel_threshold_s,
+            disassemble=disassemble,
+            inline=inline,
+            lines=lines,
+            calls=tuple(calls),
+        )
+        if renderer.is_binary and not output:
+            raise UsageError(f"{format} is no text: name a file as output")
+        report = returned_report(output, lambda: partial(renderer.render, self))
+        return "" if renderer.is_binary else as_text(report)
+
+    def to_arrow(self, table: str = "hits") -> Any:
+        """Return one of the tables as a `pyarrow.Table`.
+
+        Raises:
+            UsageError: no such table, or pyarrow is not installed.
+        """
+        columns = self._table(table)
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise UsageError(_missing("pyarrow", "arrow")) from None
+        return pa.table(columns)
+
+    def to_pandas(self, table: str = "hits") -> Any:
+        """Return one of the tables as a `pandas.DataFrame`.
+
+        Raises:
+            UsageError: no such table, or pandas is not installed.
+        """
+        columns = self._table(table)
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UsageError(_missing("pandas", "pandas")) from None
+        return pd.DataFrame(columns)
+
+    def _table(self, name: str) -> dict[str, NDArray[Any]]:
+        if name not in tables.TABLES:
+            raise UsageError(f"no table '{name}'; there are {', '.join(tables.TABLES)}")
+        return tables.TABLES[name](self)
+
+    def __repr__(self) -> str:
+        return f"<prospect.Profile: {self._title()}>"
+
+    def _title(self) -> str:
+        what = tables.as_unicode(shlex.join(self.run.command) or self.run.origin)
+        return (
+            f"{what}: {int(self.hits.count.sum())} hits of {len(self.processes)} processes "
+            f"in {self.run.wall_seconds:.2f} s on {self.run.cpus} CPUs"
+        )
+
+    def _repr_html_(self) -> str:
+        from prospect.render.notebook import profile_cell
+
+        return profile_cell(self)
+
+
+def record(
+    command: str | Sequence[str],
+    *,
+    frequency_hz: int = 200,
+    clocks: int = 4,
+    overhead_percent: float | None = None,
+    flush_centiseconds: int = 200,
+    count_syscalls: bool = False,
+    count_calls: str = "",
+    count_budget_percent: float = 5.0,
+    call_graph: str = "",
+    off_cpu: bool = False,
+    events: Sequence[str] = (),
+    save: str = "",
+    max_bytes: int | None = None,
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+    lines: bool = False,
+    stacks: bool = False,
+    code: bool = False,
+    syntax: str = "att",
+    disassembler: str = "library",
+    gdb_processes: int = 8,
+    announce: Announce | None = None,
+) -> Profile:
+    """Run a command, record what the machine does meanwhile, and return the profile.
+
+    Args:
+        command: the words of the command; a string is split as a shell would, without one.
+        frequency_hz: samples a second and CPU.
+        clocks: how many timers share that rate, 1 to 4; 0 for a hardware counter where there is
+            one, else 4 timers.
+        overhead_percent: choose the rate so that sampling takes at most this share of each CPU.
+        flush_centiseconds: how often the kernel's buffers are emptied, in 1/100 s.
+        count_syscalls: also count every system call of every process, exactly.
+        count_calls: also count the calls of functions that fit these patterns, as "parse_*" or
+            "libz.so.1:deflate*"; see ``--count-calls``.
+        count_budget_percent: how much of the command's CPU time that may take; 100 counts each
+            until that has cost 5 s.
+        off_cpu: record the scheduler's switches too: how long each thread waited, and for what.
+        call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
+            with a size as in "dwarf,16384"; see ``--call-graph``.
+        events: sample these events instead of clocks, as behind ``--event``.
+        save: keep the recording in this file (perf.data format).
+        max_bytes: end the recording at this size; None for a quarter of the free space.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image to name the kernel with.
+        use_cache: whether symbol tables and the cost of a sample are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        lines: whether the source line of every hit is wanted, for the tables and the report.
+        stacks: whether call stacks are wanted, for flame graphs and the formats that show them;
+            those of user space are recorded with `call_graph`.
+        code: whether the instructions of every routine with a hit are wanted, for the report.
+        syntax: of x86 instructions, "att" or "intel".
+        disassembler: "library", with GDB for what that does not know, or "gdb".
+        gdb_processes: how many GDB processes may be open at once.
+        announce: told what is being done once the command has ended, and how far it is.
+
+    Raises:
+        CommandError: the command cannot be started.
+        CaptureError: the kernel does not let this user record at all; see ``prospect doctor``.
+        UsageError: a keyword has no meaning.
+    """
+    from prospect.recording.events import RecordOptions
+    from prospect.recording.run import record as record_command
+
+    options = RecordOptions(
+        command=_words(command),
+        frequency_hz=frequency_hz,
+        clocks=clocks,
+        overhead_percent=overhead_percent,
+        flush_centiseconds=flush_centiseconds,
+        count_syscalls=count_syscalls,
+        count_calls=count_calls,
+        count_budget_percent=count_budget_percent,
+        call_graph=call_graph,
+        off_cpu=off_cpu,
+        events=tuple(events),
+        command_line=tuple(sys.argv),
+        use_cache=use_cache,
+        max_bytes=max_bytes,
+    )
+    _check_rate(options)
+    file = outputs.RecordingFile(save)
+    try:
+        try:
+            record_command(options, file.descriptor)
+        except ProspectError:
+            file.withdraw()
+            raise
+        try:
+            return open(
+                f"/proc/self/fd/{file.descriptor}",
+                system_map=system_map,
+                kernel_image=kernel_image,
+                use_cache=use_cache,
+                debuginfod_s=debuginfod_s,
+                lines=lines,
+                stacks=stacks,
+                code=code,
+                syntax=syntax,
+                disassembler=disassembler,
+                gdb_processes=gdb_processes,
+                announce=announce,
+            )
+        except Exception as error:
+            if path := file.keep():
+                error.add_note(f"the recording is kept: {path}")
+            raise
+    finally:
+        file.close()
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    system_map: str = "",
+    kernel_image: str = "",
+    use_cache: bool = True,
+    debuginfod_s: float = 30.0,
+    program: str = "",
+    lines: bool = False,
+    stacks: bool = False,
+    code: bool = False,
+    syntax: str = "att",
+    disassembler: str = "library",
+    gdb_processes: int = 8,
+    announce: Announce | None = None,
+) -> Profile:
+    """Read a recording by Prospect or by perf, or a profile of another tool, and return it.
+
+    Args:
+        path: a perf.data file, folded stacks, a profile of pprof or a gmon.out; "-" for a recording
+            on standard input.
+        system_map: a System.map to name the kernel with.
+        kernel_image: an uncompressed kernel image to name the kernel with.
+        use_cache: whether symbol tables are kept on disk between runs.
+        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+        lines: whether the source line of every hit is wanted, for the tables and the report.
+        stacks: whether call stacks are wanted, for the formats that show them.
+        code: whether the instructions of every routine with a hit are wanted, for the report.
+        syntax: of x86 instructions, "att" or "intel".
+        disassembler: "library", with GDB for what that does not know, or "gdb".
+        gdb_processes: how many GDB processes may be open at once.
+        announce: told what is being done, and how far it is.
+
+    Raises:
+        RecordingError: it cannot be read, or is no recording.
+        UsageError: a keyword has no meaning.
+    """
+    from prospect.assembly.code.code import code_of_report
+
+    return read(
+        os.fsdecode(path),
+        PipelineOptions(
+            system_map=system_map,
+            kernel_image=kernel_image,
+            use_cache=use_cache,
+            program=program,
+            lines=lines,
+            stacks=stacks,
+            debuginfod_s=debuginfod_s,
+            code=code_of_report(syntax, disassembler, gdb_processes) if code else None,
+            announce=announce,
+        ),
+    )
+
+
+def read(path: str, options: PipelineOptions) -> Profile:
+    """Read a recording as `open` does, with choices that are none of its keywords."""
+    profile = read_profile(path, options)
+    return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
+
+
+def _check_rate(options: RecordOptions) -> None:
+    for keyword in ("frequency_hz", "clocks", "flush_centiseconds", "max_bytes"):
+        value = getattr(options, keyword)
+        if not isinstance(value, int) and not (keyword == "max_bytes" and value is None):
+            raise UsageError(f"record: {keyword} is a whole number, not {value!r}")
+    percent = options.overhead_percent
+    if not isinstance(percent, (int, float, type(None))):
+        raise UsageError(f"record: overhead_percent is a number, not {percent!r}")
+    if percent is not None and options.frequency_hz != options._field_defaults["frequency_hz"]:
+        raise UsageError("record: overhead_percent chooses the rate: leave out frequency_hz")
+
+
+def _words(command: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command.
+
+    Raises:
+        UsageError: there are none, or they are no words.
+    """
+    try:
+        words = tuple(
+            map(os.fsdecode, shlex.split(command) if isinstance(command, str) else command)
+        )
+    except ValueError as error:
+        raise UsageError(f"record: {command!r}: {error}") from None
+    except TypeError:
+        raise UsageError(
+            f"record: a command is a string or a sequence of strings, not {command!r}"
+        ) from None
+    if not words or not words[0]:
+        raise UsageError("record: an empty command")
+    return words
+
+
+def _missing(library: str, extra: str) -> str:
+    return f"{library} is not installed: pip install 'prospect-profiler[{extra}]'"

@@ -1,0 +1,1 @@
+"""Chains in the kernel → why the CPU was there."""

@@ -1,0 +1,133 @@
+"""A profile and what call chains told of its hits → the profile with the causes of kernel time.
+
+Comes in: a `Profile` whose causes are not set, and a label for each hit (`sample_causes`). Goes
+out: the profile with its `CauseTable`. What a chain does not tell, the process or the function that
+was hit may.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.assembly.causes.entry_points import (
+    IDLE,
+    KERNEL_THREAD,
+    NEW_TASK,
+    NO_CAUSE,
+    UNCLASSIFIED,
+    UNRECORDED,
+    Cause,
+    cause_of_place,
+    entry_point,
+)
+from prospect.assembly.causes.sample_causes import NO_CHAIN, SILENT
+from prospect.profile.model import (
+    CAUSE_EXCEPTION,
+    CAUSE_IDLE,
+    CAUSE_KERNEL_THREAD,
+    CAUSE_SYSCALL,
+    KIND_KERNEL,
+    MODE_KERNEL,
+    CauseTable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+
+# Without a chain, interrupts would be seen only at their very entry: better none than those few.
+_SURE_KINDS = (CAUSE_SYSCALL, CAUSE_EXCEPTION, CAUSE_IDLE)
+_PER_CPU = re.compile(r"/\d+$")
+_WORKER = "kworker/"
+
+
+def with_causes(profile: Profile, label: NDArray[np.uint16], told: Sequence[Cause]) -> Profile:
+    """Return a profile with the cause of each of its hits.
+
+    Args:
+        profile: its `causes` and `hits.cause_index` are replaced.
+        label: u16[h] row of `told`.
+        told: what the chains told; NO_CHAIN and SILENT are its first rows.
+    """
+    hits = profile.hits
+    is_kernel = hits.mode == MODE_KERNEL
+    pid, is_kthread = _facts_of_processes(profile)
+    is_silent = label == SILENT
+    is_thread = is_kthread & (is_silent | _marked(told, NEW_TASK).take(label))
+    is_thread |= _marked(told, KERNEL_THREAD).take(label)
+    causes = [*told, IDLE]
+    cause = np.where(is_silent & (pid == 0), len(told), label.astype(np.int64))
+    cause[is_thread] = len(causes) + hits.comm_index[is_thread]
+    causes += [Cause(CAUSE_KERNEL_THREAD, _thread_name(name)) for name in profile.comms]
+    untold = np.flatnonzero(
+        is_kernel & ((label == NO_CHAIN) | (is_silent & (pid != 0) & ~is_thread))
+    )
+    places = _function_rows(profile, untold) << 1 | is_silent[untold]
+    met, rank = np.unique(places, return_inverse=True)
+    cause[untold] = len(causes) + rank
+    causes += [_cause_of_place(profile, one >> 1, has_chain=bool(one & 1)) for one in met.tolist()]
+    cause[~is_kernel] = NO_CHAIN
+    table, cause_index = _table(causes, cause)
+    return replace(profile, causes=table, hits=replace(hits, cause_index=cause_index))
+
+
+def _facts_of_processes(profile: Profile) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return of each hit's process the pid, i32[h], and whether it is a kernel thread, bool[h]."""
+    # A row of -1, no process, takes the last entry.
+    pid = np.append(profile.processes.pid, np.int32(-1))
+    is_kthread = np.append(profile.processes.is_kernel_thread, False)
+    return pid.take(profile.hits.process_index), is_kthread.take(profile.hits.process_index)
+
+
+def _marked(told: Sequence[Cause], wanted: Cause) -> NDArray[np.bool_]:
+    return np.array([cause == wanted for cause in told], np.bool_)
+
+
+def _thread_name(comm: str) -> str:
+    """Return what threads of one kind have in common: their name without the CPU's number."""
+    if comm.startswith(_WORKER):
+        return _WORKER[:-1]
+    return _PER_CPU.sub("", comm)
+
+
+def _function_rows(profile: Profile, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the functions of hits, -1 where there is none."""
+    function = np.append(profile.locations.function_index, np.int32(-1))
+    return function.take(profile.hits.location_index[hits]).astype(np.int64)
+
+
+def _cause_of_place(profile: Profile, function: int, *, has_chain: bool) -> Cause:
+    """Return why the kernel was entered where only the function that was hit may tell."""
+    functions, objects = profile.functions, profile.objects
+    is_own = function >= 0 and objects.kind[functions.object_index[function]] == KIND_KERNEL
+    for name in (functions.raw_name[function], *functions.aliases[function]) if is_own else ():
+        if has_chain:
+            cause = cause_of_place(name)
+        else:
+            point = entry_point(name)
+            cause = point.cause if point and point.cause.kind in _SURE_KINDS else None
+        if cause is not None:
+            return cause
+    return UNCLASSIFIED if has_chain else UNRECORDED
+
+
+def _table(
+    causes: Sequence[Cause], cause: NDArray[np.int64]
+) -> tuple[CauseTable, NDArray[np.int32]]:
+    """Keep the causes that occur, each once, behind CAUSE_NONE; return each hit's row of them."""
+    is_met = np.zeros(len(causes), np.bool_)
+    is_met[cause] = True
+    met = np.flatnonzero(is_met).tolist()
+    kept = sorted({NO_CAUSE, *(causes[row] for row in met)})
+    rows = {one: row for row, one in enumerate(kept)}
+    row_of = np.zeros(len(causes), np.int32)
+    row_of[met] = [rows[causes[row]] for row in met]
+    kinds = np.array([one.kind for one in kept], np.uint8)
+    return CauseTable(kinds, [one.name for one in kept]), row_of.take(cause)

@@ -1,0 +1,252 @@
+"""Names of the kernel's entry points, as data; `entry_points` reads them.
+
+Linux 4.18 to 6.18 on x86-64 and arm64. Source, of Linux 6.18 unless a version is given:
+
+- x86-64: ``arch/x86/entry/entry_64.S``, ``entry_64_compat.S``, ``syscall_64.c``; exceptions and
+  vectors, ``arch/x86/include/asm/idtentry.h`` (from 5.8 on; before, ``entry_64.S``);
+  ``entry_fred.c`` (from 6.9 on).
+- arm64: ``arch/arm64/kernel/entry-common.c``, ``syscall.c``, ``smp.c``; ``entry.S`` (5.10).
+- both: ``kernel/entry/common.c``, ``kernel/softirq.c``, ``kernel/irq/handle.c``, ``chip.c``,
+  ``kernel/sched/idle.c``, ``kernel/kthread.c``, ``include/linux/syscalls.h``.
+"""
+
+from __future__ import annotations
+
+import re
+
+# They call the system call's function, or jump to it: then its own function has their place.
+CALL_DISPATCHERS = """
+    do_syscall_64 x64_sys_call x32_sys_call ia32_sys_call do_fast_syscall_32 __do_fast_syscall_32
+    do_int80_syscall_32 do_int80_emulation int80_emulation do_SYSENTER_32 do_syscall_32_irqs_on
+    invoke_syscall el0_svc_common el0_svc_handler do_el0_svc do_el0_svc_compat el0_svc
+    el0_svc_compat
+"""
+CALL_PATHS = """
+    entry_SYSCALL_64 entry_SYSCALL_64_safe_stack entry_SYSCALL_64_after_hwframe
+    entry_SYSCALL_64_trampoline syscall_return_via_sysret entry_SYSRETQ_unsafe_stack
+    entry_SYSRETL_compat_unsafe_stack sysret32_from_system_call entry_SYSENTER_compat
+    entry_SYSENTER_compat_after_hwframe entry_SYSCALL_compat entry_SYSCALL_compat_safe_stack
+    entry_SYSCALL_compat_after_hwframe entry_INT80_compat asm_int80_emulation
+    syscall_exit_to_user_mode syscall_enter_from_user_mode
+    el0t_64_sync el0t_64_sync_handler el0t_32_sync el0t_32_sync_handler el0_sync el0_sync_handler
+    el0_sync_compat el0_sync_compat_handler ret_to_user
+"""
+IRQ_DISPATCHERS = (
+    "__handle_irq_event_percpu handle_percpu_devid_irq handle_percpu_devid_fasteoi_ipi"
+)
+IRQ_PATHS = """
+    common_interrupt asm_common_interrupt do_IRQ ret_from_intr fred_extint el0_interrupt
+    el1_interrupt gic_handle_irq do_interrupt_handler enter_el1_irq_or_nmi
+"""
+SOFTIRQ_DISPATCHERS = "handle_softirqs __do_softirq"
+IDLE_LOOPS = """
+    do_idle cpu_startup_entry start_secondary secondary_start_kernel rest_init start_kernel
+    common_startup_64 secondary_startup_64 secondary_startup_64_no_verify x86_64_start_kernel
+    x86_64_start_reservations __secondary_switched __primary_switched cpu_bringup_and_idle
+    asm_cpu_bringup_and_idle default_idle default_idle_call arch_cpu_idle pv_native_safe_halt
+    native_safe_halt acpi_safe_halt acpi_idle_do_entry acpi_idle_enter mwait_idle intel_idle
+    intel_idle_irq intel_idle_ibrs cpuidle_enter cpuidle_enter_state poll_idle cpu_idle_poll
+    cpu_do_idle psci_enter_idle_state xen_safe_halt default_enter_idle
+"""
+SIGNALS = "arch_do_signal_or_restart arch_do_signal do_signal"
+# Tasks that begin at another function than kthread() and have no program in user space (yet).
+THREADS = {
+    "io_wq_worker": "io_uring worker",
+    "io_wqe_worker": "io_uring worker",
+    "io_sq_thread": "io_uring poller",
+    "vhost_task_fn": "vhost",
+    "call_usermodehelper_exec_async": "usermode helper",
+}
+
+# Where a chain ends at once, because the stack is being changed under the unwinder: between two
+# tasks (``arch/x86/kernel/process_64.c`` __switch_to()), and on the way into and out of exceptions
+# and, more rarely, interrupts. Only a counter that interrupts also where interrupts are masked
+# sees these places.
+SWITCHES = """
+    __switch_to __switch_to_asm __switch_to_xtra save_fpregs_to_fpstate switch_fpu_finish
+    native_load_tls native_load_sp0 native_load_gs_index __rdgsbase_inactive __wrgsbase_inactive
+    cpu_switch_to
+"""
+TRAP_PATHS = """
+    error_entry error_return common_interrupt_return swapgs_restore_regs_and_return_to_usermode
+    restore_regs_and_return_to_kernel native_irq_return_iret native_iret paranoid_entry
+    paranoid_exit
+"""
+
+# Those of idtentry.h are their own names with blanks, but for the ones here.
+EXCEPTIONS = {
+    "int3": "breakpoint",
+    "debug_kernel": "debug",
+    "debug_user": "debug",
+    "nmi": "NMI",
+    "nmi_kvm_vmx": "NMI",
+    "end_repeat_nmi": "NMI",
+    "__el1_pnmi": "NMI",
+    "do_nmi": "NMI",
+    "page_fault": "page fault",
+    "async_page_fault": "page fault",
+    "do_page_fault": "page fault",
+    "do_async_page_fault": "page fault",
+    "do_translation_fault": "page fault",
+    "do_mem_abort": "page fault",
+    "el0_da": "page fault",
+    "el0_ia": "page fault",
+    "el1_abort": "page fault",
+    "general_protection": "general protection",
+    "do_general_protection": "general protection",
+    "do_int3": "breakpoint",
+    "do_debug": "debug",
+    "fred_hwexc": "(entry and exit)",
+    "el1h_64_sync": "(entry and exit)",
+    "el1h_64_sync_handler": "(entry and exit)",
+    "el1_sync": "(entry and exit)",
+    "el1_sync_handler": "(entry and exit)",
+    "do_serror": "SError",
+    "__sdei_handler": "SDEI event",
+}
+EXCEPTION = re.compile(r"(?:asm_|fred_|xenpv_)?exc_(?:xenpv_)?(\w+)")
+# What follows el0_ and el1_ in the functions for arm64's exception classes.
+ARM64_CLASSES = {
+    "fpsimd_acc": "floating-point access",
+    "sve_acc": "SVE access",
+    "sme_acc": "SME access",
+    "fpsimd_exc": "floating-point error",
+    "sys": "trapped instruction",
+    "cp15": "trapped instruction",
+    "pc": "alignment check",
+    "sp": "alignment check",
+    "undef": "invalid op",
+    "inv": "(unknown)",
+    "bti": "branch target",
+    "dbg": "debug",
+    "breakpt": "debug",
+    "softstp": "debug",
+    "watchpt": "debug",
+    "brk64": "breakpoint",
+    "bkpt32": "breakpoint",
+    "fpac": "pointer authentication",
+    "mops": "memory copy",
+    "gcs": "guarded control stack",
+}
+ARM64_CLASS = re.compile(r"el[01]_(\w+)")
+ARM64_ERROR = re.compile(r"el[01][th]?(?:_\d\d)?_error(?:_handler)?")
+ARM64_IRQ = re.compile(r"_{0,2}el[01][th]?(?:_\d\d)?_(?:irq|fiq)(?:_handler|_compat|_naked)?")
+
+# By the function's name without sysvec_ and _interrupt; others are their own names with blanks.
+VECTORS = {
+    "apic_timer": "local timer",
+    "call_function_single": "function call",
+    "call_function": "function call",
+    "irq_work": "IRQ work",
+    "error": "APIC error",
+    "spurious_apic": "spurious",
+    "xen_hvm_callback": "Xen event",
+}
+VECTOR = re.compile(r"(?:asm_|fred_)?sysvec_(\w+?)(?:_interrupt|_ipi)?")
+OLD_VECTORS = {
+    "asm_spurious_interrupt": "spurious",
+    "spurious_interrupt": "spurious",
+    "apic_timer_interrupt": "local timer",
+    "smp_apic_timer_interrupt": "local timer",
+    "reschedule_interrupt": "reschedule",
+    "smp_reschedule_interrupt": "reschedule",
+    "call_function_interrupt": "function call",
+    "smp_call_function_interrupt": "function call",
+    "call_function_single_interrupt": "function call",
+    "smp_call_function_single_interrupt": "function call",
+    "irq_work_interrupt": "IRQ work",
+    "smp_irq_work_interrupt": "IRQ work",
+    "xen_hvm_callback_vector": "Xen event",
+    "xen_evtchn_do_upcall": "Xen event",
+    "__xen_evtchn_do_upcall": "Xen event",
+    "__xen_pv_evtchn_do_upcall": "Xen event",
+    "hyperv_callback_vector": "hyperv callback",
+    "hyperv_vector_handler": "hyperv callback",
+}
+HANDLERS = {
+    "arch_timer_handler_virt": "local timer",
+    "arch_timer_handler_phys": "local timer",
+    "xen_timer_interrupt": "local timer",
+    "ipi_handler": "interprocessor",
+    "do_handle_IPI": "interprocessor",
+}
+# Called beside the handlers.
+AROUND_HANDLER = re.compile(
+    r"_*irq_|add_interrupt|warn_no_thread|trace_|__traceiter|bpf_trace|perf_trace|"
+    r"__x86_|srso_|retbleed_|gic_|_raw_spin"
+)
+
+# As softirq_to_name[] has them. An action that ends with a call jumps there, and that function has
+# its place in the chain. The unlock functions are frequent there: samples that were due while
+# interrupts were masked arrive as these unmask them. hrtimer_run_softirq() ends with the first,
+# __run_timer_base() (before 6.9, __run_timers()) with the second. No other action ends so, and
+# handle_softirqs() itself calls neither.
+SOFTIRQS = {
+    "tasklet_hi_action": "HI",
+    "run_timer_softirq": "TIMER",
+    "run_timer_base": "TIMER",
+    "__run_timer_base": "TIMER",
+    "__run_timers": "TIMER",
+    "_raw_spin_unlock_irq": "TIMER",
+    "tmigr_handle_remote": "TIMER",
+    "net_tx_action": "NET_TX",
+    "xfrm_dev_backlog": "NET_TX",
+    "net_rx_action": "NET_RX",
+    "net_rps_action_and_irq_enable": "NET_RX",
+    "blk_done_softirq": "BLOCK",
+    "blk_complete_reqs": "BLOCK",
+    "irq_poll_softirq": "IRQ_POLL",
+    "tasklet_action": "TASKLET",
+    "tasklet_action_common": "TASKLET",
+    "workqueue_softirq_action": "TASKLET",
+    "sched_balance_softirq": "SCHED",
+    "sched_balance_domains": "SCHED",
+    "run_rebalance_domains": "SCHED",
+    "rebalance_domains": "SCHED",
+    "hrtimer_run_softirq": "HRTIMER",
+    "_raw_spin_unlock_irqrestore": "HRTIMER",
+    "rcu_core_si": "RCU",
+    "rcu_core": "RCU",
+    "rcu_process_callbacks": "RCU",
+}
+
+# Functions of system calls. Source: SYSCALL_DEFINEx() and arch/*/include/asm/syscall_wrapper.h.
+CALL = re.compile(
+    r"(?:__(?:x64|ia32|arm64|s390x?|riscv|se|do)_(?:compat_)?sys_|(?:compat_)?SyS_|C_SYSC_)(\w+)"
+)
+# What a call's function jumps to where it does no more than call another.
+IMPLEMENTATION = re.compile(r"(?:ksys_|__sys_|do_sys_|sys_|kernel_|__do_|do_)(\w+)")
+# Functions and stems whose call has another name in user space.
+CALLS = {
+    "newstat": "stat",
+    "newlstat": "lstat",
+    "newfstat": "fstat",
+    "newuname": "uname",
+    "sendfile64": "sendfile",
+    "umount": "umount2",
+    "mmap_pgoff": "mmap",
+    "vm_mmap_pgoff": "mmap",
+    "__vm_munmap": "munmap",
+    "kernel_clone": "clone",
+    "do_sys_openat2": "openat",
+    "core_sys_select": "select",
+    "do_pselect": "pselect6",
+    "do_group_exit": "exit_group",
+    "do_mprotect_pkey": "mprotect",
+    "do_prlimit": "prlimit64",
+    "do_sigaction": "rt_sigaction",
+    "sigprocmask": "rt_sigprocmask",
+    "iterate_dir": "getdents64",
+    "kern_select": "select",
+    "path_mount": "mount",
+    "fadvise64_64": "fadvise64",
+}
+# What is called beside the call itself: tracing, accounting, and the work of the return.
+AROUND_CALL = re.compile(
+    r"syscall_|exit_to_user|enter_from_user|arm64_(?:exit|enter)|irqentry|_*audit_|task_work|"
+    r"_*schedule|preempt_|_*cond_resched|dynamic_|fpregs_|switch_fpu|restore_fpregs|fpsimd_|"
+    r"context_tracking|_*ct_|user_(?:enter|exit)|_*rseq|resume_user|uprobe_|mem_cgroup_|blkcg_|"
+    r"fire_user|trace_|__traceiter|bpf_trace|perf_(?:syscall|trace)|ftrace_|_*secure|__seccomp|"
+    r"add_random|do_notify_resume|do_syscall_trace|__x86_|srso_|retbleed_|clear_bhb|its_return|"
+    r"entry_|(?:x64|x32|ia32)_sys_call|(?:do_)?el0_svc|invoke_syscall|_*(?:get|put)_user"
+)

@@ -1,0 +1,126 @@
+"""Locations of a profile → their source lines, through inlined functions: `LineTable`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.announcing import counted
+from prospect.archived.answering import archived_frames
+from prospect.assembly.code.jit_source import jit_frames
+from prospect.assembly.code.kernel_lines import kernel_with_lines
+from prospect.lines.symcache import no_frames, select_frames
+from prospect.lines.table import LineTableBuilder
+from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
+from prospect.symbols.images.recorded_images import identity_of
+from prospect.symbols.objects import Missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.lines.symcache import Frames
+    from prospect.profile.model import Profile
+    from prospect.profile.source import LineTable
+    from prospect.symbols.cache import FileIdentity
+    from prospect.symbols.images.image_files import FoundImage
+
+_WITH_LINES = (KIND_ELF, KIND_KERNEL)
+
+
+class _Wanted(NamedTuple):
+    """Locations of one object row: i64[n] rows of the profile's, and u64[n] SVMAs in its image."""
+
+    row: int
+    hit: NDArray[np.int64]
+    found: FoundImage
+    address: NDArray[np.uint64]
+
+
+class _Found(NamedTuple):
+    """Lines that were found so far, and by object row what `LineTable` has of it."""
+
+    builder: LineTableBuilder
+    notes: dict[int, str]
+    built_ns: dict[int, int]
+
+
+def describe_lines(profile: Profile, recorded: RecordedObjects) -> LineTable:
+    """Find the source line of every location, through inlined functions.
+
+    Each image's debug information is read once, each distinct address in it looked up once.
+    """
+    lines = _Found(LineTableBuilder(), {}, {})
+    by_file: dict[FileIdentity, list[_Wanted]] = {}
+    for row, hit in _locations_of(profile, recorded):
+        address = profile.locations.address.take(hit)
+        kind = profile.objects.kind[row]
+        if kind == KIND_JIT:
+            lines.builder.add(hit, jit_frames(recorded, row, address))
+        elif kind in _WITH_LINES and recorded.answers is not None:
+            frames, note = archived_frames(recorded.answers, recorded.keys[row], address)
+            _add(lines, row, hit, frames, note)
+        elif kind in _WITH_LINES:
+            wanted = _wanted(profile, recorded, row, hit)
+            if isinstance(wanted, str):
+                lines.notes[row] = wanted
+                recorded.keep_frames(row, address[:0], no_frames(0), wanted)
+            else:
+                by_file.setdefault(identity_of(wanted.found), []).append(wanted)
+    recorded.announce(f"finding the debug information of {counted(len(by_file), 'object')}")
+    recorded.prepare_frames((ones[0].row, ones[0].found) for ones in by_file.values())
+    for number, ones in enumerate(by_file.values(), 1):
+        path = profile.objects.path[ones[0].row]
+        recorded.announce(f"source lines of {number} of {len(by_file)} objects: {path}")
+        _look_up(profile, recorded, ones, lines)
+    return lines.builder.table(
+        len(profile.locations), lines.notes, lines.built_ns, recorded.named_by
+    )
+
+
+def _look_up(
+    profile: Profile, recorded: RecordedObjects, ones: list[_Wanted], lines: _Found
+) -> None:
+    """Look the addresses of one file up, as which several objects may stand in a profile."""
+    distinct = np.unique(np.concatenate([one.address for one in ones]))
+    found, note = recorded.frames_here(ones[0].row, ones[0].found, distinct)
+    for one in ones:
+        frames = select_frames(found, np.searchsorted(distinct, one.address))
+        recorded.keep_frames(one.row, profile.locations.address.take(one.hit), frames, note)
+        _add(lines, one.row, one.hit, frames, note)
+        lines.built_ns[one.row] = one.found.file.modified_ns
+
+
+def _add(lines: _Found, row: int, hit: NDArray[np.int64], frames: Frames, note: str) -> None:
+    lines.builder.add(hit, frames)
+    if note:
+        lines.notes[row] = note
+
+
+def _locations_of(
+    profile: Profile, recorded: RecordedObjects
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Give each object row with its locations, where it has any."""
+    object_of = profile.functions.object_index.take(profile.locations.function_index)
+    order = np.argsort(object_of, kind="stable")
+    bounds = np.searchsorted(object_of.take(order), np.arange(len(profile.objects) + 1))
+    for row in recorded.keys:
+        if bounds[row] < bounds[row + 1]:
+            yield row, order[bounds[row] : bounds[row + 1]]
+
+
+def _wanted(
+    profile: Profile, recorded: RecordedObjects, row: int, hit: NDArray[np.int64]
+) -> _Wanted | str:
+    """Find the image that has an object's lines; the reason where there is none."""
+    address = profile.locations.address.take(hit)
+    if profile.objects.kind[row] == KIND_KERNEL:
+        kernel = kernel_with_lines(recorded.options, recorded.lines.cache)
+        if isinstance(kernel, str):
+            return kernel
+        return _Wanted(row, hit, kernel.found, address - np.uint64(kernel.shift))
+    image = recorded.image(row)
+    return image.note if isinstance(image, Missing) else _Wanted(row, hit, image, address)

@@ -1,0 +1,146 @@
+"""Which recorded object each object row of a profile is, for those who go back to its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.announcing import silent
+from prospect.archived.answering import archived_frames, archived_source
+from prospect.archived.answers import Owner, owner_of
+from prospect.lines.finder import LineFinder
+from prospect.lines.source_text import read_source
+from prospect.profile.model import KIND_UNKNOWN
+from prospect.symbols.cache import SymbolCache
+from prospect.symbols.objects import ObjectKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.announcing import Announce
+    from prospect.archived.answers import Answers
+    from prospect.archived.collector import Collector
+    from prospect.assembly.placing.places import Placement
+    from prospect.lines.symcache import Frames
+    from prospect.profile.model import Profile
+    from prospect.symbols.images.image_files import FoundImage
+    from prospect.symbols.objects import Missing
+    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.symbolizer import Symbolizer
+
+
+@dataclass(frozen=True)
+class RecordedObjects:
+    """Which recorded object each object row of a profile is, and where its image is found.
+
+    Attributes:
+        keys: by object row; parts of an object (kernel modules) have none.
+        pids: by object row, processes that had it mapped.
+        options: what naming knows of the recording.
+        symbolizer: finds their files and names addresses in them.
+        lines: finds source lines in them.
+        answers: of the archive that the recording is, None for a mere recording.
+        collector: keeps for an archive what is found; None to keep nothing.
+        announce: told how far it is.
+        named_by: by path of a source file, the users whose word it is.
+    """
+
+    keys: dict[int, ObjectKey]
+    pids: dict[int, list[int]]
+    options: SymbolOptions
+    symbolizer: Symbolizer
+    lines: LineFinder
+    answers: Answers | None = None
+    collector: Collector | None = None
+    announce: Announce = silent
+    named_by: dict[str, set[int]] = field(default_factory=dict)
+
+    def image(self, row: int) -> FoundImage | Missing:
+        """Find the file of an object row that has a key."""
+        return self.symbolizer.images.find(self.keys[row], self.pids[row])
+
+    def prepare_frames(self, images: Iterable[tuple[int, FoundImage]]) -> None:
+        """Read the debug information of images of object rows, on all processors."""
+        self.lines.prepare(
+            (
+                (found, partial(self.symbolizer.images.debug_file, self.keys[row], found))
+                for row, found in images
+            ),
+            self.announce,
+        )
+
+    def frames(self, row: int, found: FoundImage, svma: NDArray[np.uint64]) -> tuple[Frames, str]:
+        """Find source lines of addresses in an object, and a note on what is missing."""
+        if self.answers is not None:
+            return archived_frames(self.answers, self.keys[row], svma)
+        frames, note = self.frames_here(row, found, svma)
+        self.keep_frames(row, svma, frames, note)
+        return frames, note
+
+    def frames_here(
+        self, row: int, found: FoundImage, svma: NDArray[np.uint64]
+    ) -> tuple[Frames, str]:
+        """Find them in the files of this machine, and keep nothing."""
+        find_debug_file = partial(self.symbolizer.images.debug_file, self.keys[row], found)
+        frames, note = self.lines.frames(found, find_debug_file, svma)
+        self.add_namer(frames, self.lines.named_by(found))
+        return frames, note
+
+    def add_namer(self, frames: Frames, uid: int) -> None:
+        """Remember whose word the paths of source files in frames are."""
+        for path in frames.files:
+            self.named_by.setdefault(path, set()).add(uid)
+
+    def keep_frames(self, row: int, address: NDArray[np.uint64], frames: Frames, note: str) -> None:
+        """Keep the frames of addresses for an archive, if one is being made."""
+        if self.collector is not None:
+            self.collector.add_frames(self.keys[row], address, frames, note)
+
+    def source(
+        self, files: Sequence[str], wanted: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], str]:
+        """Find the text of source lines, by (row of `files`, line number)."""
+        if self.answers is not None:
+            return archived_source(self.answers, files, wanted)
+        texts = read_source(files, wanted, self.named_by)
+        if self.collector is not None:
+            self.collector.add_source(files, texts)
+        return texts
+
+    def owner(self, profile: Profile, row: int) -> Owner:
+        """Return what an archive knows an object row by."""
+        if row in self.keys:
+            return owner_of(self.keys[row], self.pids[row])
+        path = profile.objects.path[row] if row >= 0 else ""
+        kind = int(profile.objects.kind[row]) if row >= 0 else KIND_UNKNOWN
+        return Owner(ObjectKey(path.encode("utf-8", "surrogateescape"), kind=kind))
+
+
+def recorded_objects(
+    placement: Placement,
+    object_rows: NDArray[np.int32],
+    symbolizer: Symbolizer,
+    options: SymbolOptions,
+) -> RecordedObjects:
+    """Pair object rows of a profile with what was placed there.
+
+    Args:
+        placement: the placed hits.
+        object_rows: i32[k] profile row of each of `placement.keys`, -1 for none.
+        symbolizer: what named them.
+        options: what it knows of the recording.
+    """
+    placed = [(int(object_rows[at]), at) for at in np.flatnonzero(object_rows >= 0).tolist()]
+    cache = SymbolCache.of_user() if options.use_cache else None
+    return RecordedObjects(
+        keys={row: placement.keys[at] for row, at in placed},
+        pids={row: placement.pids[at] for row, at in placed},
+        options=options,
+        symbolizer=symbolizer,
+        lines=LineFinder(cache),
+    )

@@ -1,0 +1,1 @@
+"""Mappings and addresses → which object each address is in, and its name."""

@@ -1,0 +1,235 @@
+"""Events and recording → events in which JIT code is mapped, and what names that code.
+
+Comes in: decoded events, whose mappings show which process logs its code to which jitdump file.
+Goes out: `JitRecords`. The code of a dump is a mapping at the time that the dump gives, so that
+addresses which are used again and code that is moved are told apart (`spaces.code_loads`).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.assembly.placing.jit_copies import recorded_copies
+from prospect.events.columns import TASK_EXEC
+from prospect.profile.model import KIND_ANON
+from prospect.spaces.code_loads import CodeLoads, insert_code_loads
+from prospect.symbols.jit.jit_files import dump_bytes, dump_cost, dump_pid, find_dump
+from prospect.symbols.live_process import live_process
+from prospect.symbols.objects import JITDUMP_PREFIX, classify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events, Samples
+    from prospect.files.budget import Cost, ReadBudget
+    from prospect.profile.run_info import ProcessNote
+    from prospect.symbols.jit.jit_code import JitCode
+
+_CLOCK_MONOTONIC = 1
+_NEVER_NS = (1 << 64) - 1
+# A recording of a thousand processes with a dump each is an attack on the reader's memory.
+_MOST_DUMPS = 256
+
+
+@dataclass(frozen=True)
+class JitRecords:
+    """What a recording and the files beside it say of JIT code.
+
+    Attributes:
+        events: with the code mapped.
+        code: by name of those mappings, the jitdump file's code.
+        maps: by process id, the map files that the recording holds.
+        dumps: by process id, the jitdump files that were read, without those that it holds.
+        pids: processes that wrote a file with names of JIT code, as far as the recording says.
+        notes: about what was not used.
+    """
+
+    events: Events
+    code: dict[bytes, JitCode] = field(default_factory=dict)
+    maps: dict[int, bytes] = field(default_factory=dict)
+    dumps: dict[int, memoryview] = field(default_factory=dict)
+    pids: frozenset[int] = frozenset()
+    notes: tuple[ProcessNote, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Marker:
+    """A mapping of a jitdump file: from when to when which process logs to it."""
+
+    row: int
+    pid: int
+    path: bytes
+    end_ns: int
+
+
+def find_jit_code(
+    events: Events, info: RecordingInfo, recorded_until: float, budget: ReadBudget
+) -> JitRecords:
+    """Read the jitdump files of a recording's processes and map their code.
+
+    Args:
+        events: the recording's.
+        info: what it says of itself.
+        recorded_until: its end, in seconds since the epoch; 0 for unknown.
+        budget: what all files of names may cost together.
+    """
+    copies = recorded_copies(info.extras)
+    markers = _markers(events)
+    if not markers:
+        return JitRecords(events, maps=copies.maps, pids=frozenset(copies.maps))
+    has_times = _is_monotonic(info)
+    is_here = not info.archive and info.hostname in {"", os.uname().nodename}
+    touched = _touched_addresses(events.samples)
+    code: dict[bytes, JitCode] = {}
+    dumps: dict[int, memoryview] = {}
+    notes: list[ProcessNote] = []
+    logs = []
+    too_big = budget.admit(
+        _costs(markers[:_MOST_DUMPS], copies.dumps, recorded_until, info.named_by, is_here=is_here)
+    )
+    for number, marker in enumerate(markers[:_MOST_DUMPS]):
+        copy = copies.dumps.get(marker.pid)
+        if number in too_big:
+            notes.append((marker.pid, f"{_shown(marker.path)} was not used: {too_big[number]}."))
+            continue
+        if copy is None and not is_here:
+            where = f"{_shown(marker.path)} is on the recorded machine"
+            notes.append((marker.pid, f"{where}; its code is unnamed."))
+            continue
+        process = live_process(marker.pid, recorded_until)
+        found = find_dump(marker.path, process, copy, info.named_by)
+        if isinstance(found, str):
+            notes.append((marker.pid, f"{found}."))
+            continue
+        code[JITDUMP_PREFIX + marker.path] = found
+        if copy is None:
+            dumps[marker.pid] = found.dump.data
+        is_timed = has_times and not found.dump.is_cpu_time
+        said = _reservations(marker.path, found, is_timed=is_timed)
+        notes += [(marker.pid, sentence) for sentence in said]
+        logs.append(_loads(events, marker, found, touched, is_timed=is_timed))
+    if len(markers) > _MOST_DUMPS:
+        sentence = f"Only the first {_MOST_DUMPS} of {len(markers)} jitdump files were read."
+        notes += [(marker.pid, sentence) for marker in markers[_MOST_DUMPS:]]
+    is_anonymous = np.array([classify(name) == KIND_ANON for name in events.names], np.bool_)
+    mapped = insert_code_loads(events, logs, is_anonymous) if logs else events
+    pids = frozenset(copies.maps).union(marker.pid for marker in markers)
+    return JitRecords(mapped, code, copies.maps, dumps, pids, tuple(dict.fromkeys(notes)))
+
+
+def _costs(
+    markers: list[_Marker],
+    copies: dict[int, bytes],
+    recorded_until: float,
+    named_by: int,
+    *,
+    is_here: bool,
+) -> Iterator[Cost[int]]:
+    """Give what the files of markers cost, by the markers' numbers."""
+    for number, marker in enumerate(markers):
+        if marker.pid in copies:
+            yield dump_cost(number, len(copies[marker.pid]))
+        elif is_here:
+            process = live_process(marker.pid, recorded_until)
+            yield dump_cost(number, dump_bytes(marker.path, process, named_by))
+
+
+def _markers(events: Events) -> list[_Marker]:
+    """Find the mappings of jitdump files, one for each process and file."""
+    mmaps, tasks = events.mmaps, events.tasks
+    dumps = [row for row, name in enumerate(events.names) if dump_pid(name)]
+    found: dict[tuple[int, bytes, int], _Marker] = {}
+    for row in np.flatnonzero(np.isin(mmaps.name, dumps)).tolist():
+        pid = int(mmaps.pid[row])
+        execs = (tasks.kind == TASK_EXEC) & (tasks.pid == pid) & (tasks.order > mmaps.order[row])
+        end_ns = int(tasks.time_ns[execs].min(initial=np.uint64(_NEVER_NS)))
+        path = events.names[int(mmaps.name[row])]
+        found.setdefault((pid, path, end_ns), _Marker(row, pid, path, end_ns))
+    return list(found.values())
+
+
+def _is_monotonic(info: RecordingInfo) -> bool:
+    """Tell whether the samples' times are on the clock that jitdump files use."""
+    return bool(info.events) and all(
+        event.attr.flags & abi.FLAG_USE_CLOCKID and event.attr.clockid == _CLOCK_MONOTONIC
+        for event in info.events
+    )
+
+
+def _reservations(path: bytes, code: JitCode, *, is_timed: bool) -> Iterator[str]:
+    """Say how far a dump can be relied on."""
+    if code.dump.damage:
+        yield f"{_shown(path)} was read in part: {code.dump.damage}."
+    if not is_timed:
+        cause = (
+            "it has the processor's own time"
+            if code.dump.is_cpu_time
+            else "the recording has another clock (perf record takes -k mono)"
+        )
+        yield (
+            f"{_shown(path)}: {cause}, so of code that was written over other code the last"
+            " stands for all."
+        )
+
+
+def _touched_addresses(samples: Samples) -> NDArray[np.uint64] | None:
+    """Return the distinct addresses that may be asked for, ascending; None for any."""
+    if samples.user is not None:
+        return None  # unwinding finds more than the samples hold
+    user = samples.mode & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
+    parts = [samples.ip[user]]
+    if samples.chain is not None:
+        parts.append(samples.chain)
+    return np.unique(np.concatenate(parts))
+
+
+def _loads(
+    events: Events,
+    marker: _Marker,
+    code: JitCode,
+    touched: NDArray[np.uint64] | None,
+    *,
+    is_timed: bool,
+) -> CodeLoads:
+    """Lay out a dump's loads and moves in time, without those that no sample is in.
+
+    What is left out covers no address that is asked for, so that leaving it out changes nothing.
+    """
+    dump = code.dump
+    time_ns = np.concatenate((dump.time_ns, dump.moved_ns))
+    start = np.concatenate((dump.address, dump.moved_to))
+    length = np.concatenate((dump.size, dump.size.take(dump.moved)))
+    pgoff = np.concatenate((code.svma, code.svma.take(dump.moved)))
+    kept = start + length > start
+    if touched is not None:
+        first = np.searchsorted(touched, start)
+        kept &= np.searchsorted(touched, start + length) > first
+    begin_ns = events.mmaps.time_ns[marker.row]
+    if is_timed:
+        kept &= time_ns < np.uint64(marker.end_ns)
+        time_ns = np.maximum(time_ns, begin_ns)
+    # The order of the file, moves behind loads of the same time, as far as times tell it.
+    rows = np.flatnonzero(kept)
+    rows = rows.take(np.argsort(time_ns.take(rows), kind="stable"))
+    return CodeLoads(
+        pid=marker.pid,
+        name=JITDUMP_PREFIX + marker.path,
+        begin_order=int(events.mmaps.order[marker.row]),
+        end_ns=marker.end_ns,
+        time_ns=time_ns.take(rows) if is_timed else np.full(len(rows), begin_ns, np.uint64),
+        start=start.take(rows),
+        length=length.take(rows),
+        pgoff=pgoff.take(rows),
+    )
+
+
+def _shown(path: bytes) -> str:
+    return path.decode(errors="replace")

@@ -1,0 +1,154 @@
+"""Placed addresses → locations with names: whom to ask, with what facts, and each address once.
+
+Comes in: what a recording says of the machine it was made on, and `Placement`. Goes out: the
+`Symbolizer` of this machine or of an archive, and rows of a profile's locations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.assembly.placing.places import KERNEL_KEY
+from prospect.assembly.tables.run import recorded_until
+from prospect.symbols.objects import HitObject
+from prospect.symbols.options import SymbolOptions
+from prospect.symbols.symbolizer import Symbolizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
+    from prospect.archived.answers import Answers
+    from prospect.archived.collector import Collector
+    from prospect.assembly.placing.jit import JitRecords
+    from prospect.assembly.placing.places import Placement
+    from prospect.profile.builder import TableBuilder
+    from prospect.spaces.world import World
+    from prospect.symbols.kept_names import KeptNames
+
+
+def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
+    """Return the recording as it was, and what its archive says; None without."""
+    if not info.archive:
+        return info, None
+    from prospect.archived.answering import restored_info  # noqa: PLC0415 - rarely needed
+    from prospect.archived.decoding import decode as decode_archive  # noqa: PLC0415 - likewise
+
+    answers = decode_archive(info.archive)
+    return restored_info(info, answers), answers
+
+
+def make_symbolizer(
+    options: SymbolOptions,
+    answers: Answers | None,
+    collector: Collector | None,
+    kept: KeptNames | None = None,
+) -> Symbolizer:
+    """Return what names addresses: this machine, or what the archive has of another.
+
+    `kept` takes the names, for the next part of a live session.
+    """
+    if answers is not None:
+        from prospect.archived.answering import ArchivedSymbolizer  # noqa: PLC0415 - rarely needed
+
+        return ArchivedSymbolizer(options, answers)
+    if collector is not None:
+        from prospect.archived.collector import CollectingSymbolizer  # noqa: PLC0415 - likewise
+
+        return CollectingSymbolizer(options, collector)
+    if kept is not None:
+        from prospect.symbols.kept_names import KeepingSymbolizer  # noqa: PLC0415 - likewise
+
+        return KeepingSymbolizer(kept, options)
+    return Symbolizer(options)
+
+
+def recorded_facts(info: RecordingInfo, jit: JitRecords, world: World) -> SymbolOptions:
+    """Return what a recording says of its machine; what a person may choose is as it comes."""
+    kernel_ids = [entry.build_id for entry in info.build_ids if entry.name == KERNEL_KEY.path]
+    text_address, text_symbol = _kernel_text(world)
+    return SymbolOptions(
+        hostname=info.hostname,
+        recorded_until=recorded_until(info, jit.events),
+        named_by=info.named_by,
+        kernel_release=info.os_release,
+        kernel_build_id=kernel_ids[0] if kernel_ids else b"",
+        kernel_text=text_address,
+        kernel_text_symbol=text_symbol,
+        kernel_symbols=jit.events.kernel_symbols,
+        jit_code=jit.code,
+        jit_maps=jit.maps,
+        names=world.names,
+    )
+
+
+def _kernel_text(world: World) -> tuple[int, str]:
+    """Return where the recorded kernel stood, and the symbol that stood there.
+
+    The kernel's own mmap record is named after the symbol that it was found by, whose address is
+    its page offset. Source: ``tools/perf/util/synthetic-events.c``
+    perf_event__synthesize_kernel_mmap().
+    """
+    kernel = world.kernel_mappings
+    for name, pgoff in zip(kernel.name.tolist(), kernel.pgoff.tolist(), strict=True):
+        prefix, bracket, symbol = world.names[name].partition(b"]")
+        if prefix == b"[kernel.kallsyms" and bracket:
+            return pgoff, symbol.decode("utf-8", "surrogateescape") or "_text"
+    return 0, "_text"
+
+
+def hit_objects(placement: Placement, count: NDArray[np.int64]) -> Iterable[HitObject]:
+    """Give the objects with their hits; `count` i64[h] is of the placed hits."""
+    of_object = np.bincount(placement.object_index, count, len(placement.keys)).astype(np.int64)
+    rows = zip(placement.keys, placement.pids, of_object.tolist(), strict=True)
+    return (HitObject(key, pids, hits) for key, pids, hits in rows if hits)
+
+
+def name_all(
+    placement: Placement, symbolizer: Symbolizer, builder: TableBuilder, announce: Announce
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Name each distinct (object, address) once.
+
+    Args:
+        placement: what is to be named.
+        symbolizer: names it.
+        builder: takes the names.
+        announce: told which object is named, of how many.
+
+    Returns:
+        The location row of every hit, and of every placed object its row in the profile, -1 for
+        those without a hit.
+    """
+    order, starts = placement.sorted_places()
+    addresses = placement.address.take(order)
+    objects = placement.object_index.take(order)
+    location = np.empty(len(order), np.int32)
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = addresses[1:] != addresses[:-1]
+    is_new[starts] = True
+    location[order] = np.cumsum(is_new) - 1
+    object_rows = np.full(len(placement.keys), -1, np.int32)
+    bounds = [*starts.tolist(), len(order)]
+    for number, (start, end) in enumerate(itertools.pairwise(bounds), 1):
+        row = int(objects[start])
+        path = os.fsdecode(placement.keys[row].path)
+        announce(f"naming {number} of {len(starts)} objects: {path}")
+        found = symbolizer.resolve(
+            placement.keys[row], placement.pids[row], addresses[start:end][is_new[start:end]]
+        )
+        object_rows[row] = builder.add(
+            found.path,
+            found.kind,
+            found.named,
+            build_id=found.build_id,
+            note=found.note,
+            part_kinds=found.part_kinds,
+        )
+    return location, object_rows

@@ -1,0 +1,240 @@
+"""Distinct hits + address spaces → which object each hit is in, and where in that object.
+
+Comes in: `spaces.attribution.Attribution` and `World`. Goes out: `Placement`, in which objects are
+identified as `symbols` wants them and addresses are file offsets for images, AVMA for the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.assembly.placing.identities import keys_of_mappings
+from prospect.assembly.placing.kernel_modules import find_kernel_modules
+from prospect.assembly.placing.remapped_text import find_remapped_text
+from prospect.profile.model import (
+    KIND_ANON,
+    KIND_ELF,
+    KIND_JIT,
+    KIND_KERNEL,
+    KIND_UNKNOWN,
+    KIND_VDSO,
+)
+from prospect.symbols.objects import VSYSCALL, ObjectKey
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.assembly.placing.identities import IsOther
+    from prospect.spaces.attribution import Attribution
+    from prospect.spaces.world import World
+
+KERNEL_KEY = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
+NOWHERE_KEY = ObjectKey(b"[unknown]", kind=KIND_UNKNOWN)
+GUEST_KEY = ObjectKey(b"[guest]", kind=KIND_UNKNOWN)
+HYPERVISOR_KEY = ObjectKey(b"[hypervisor]", kind=KIND_UNKNOWN)
+VSYSCALL_KEY = ObjectKey(VSYSCALL, kind=KIND_VDSO)
+_FIXED_KEYS = (NOWHERE_KEY, KERNEL_KEY, GUEST_KEY, HYPERVISOR_KEY, VSYSCALL_KEY)
+# Row of `_FIXED_KEYS` by PERF_RECORD_MISC_CPUMODE, of which there are eight.
+_ROW_OF_MODE = np.zeros(8, np.int32)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_KERNEL] = _FIXED_KEYS.index(KERNEL_KEY)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_HYPERVISOR] = _FIXED_KEYS.index(HYPERVISOR_KEY)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_KERNEL] = _FIXED_KEYS.index(GUEST_KEY)
+_ROW_OF_MODE[abi.PERF_RECORD_MISC_GUEST_USER] = _FIXED_KEYS.index(GUEST_KEY)
+_LOW_48_BITS = np.uint64((1 << 48) - 1)
+# Enough to find one that still runs.
+_MOST_PIDS = 8
+# arch/x86/include/uapi/asm/vsyscall.h: one page, at the same address in every process.
+_VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where each distinct hit is.
+
+    Attributes:
+        keys: the objects that were hit.
+        pids: per object, processes that had it mapped (some, not all), newest first.
+        object_index: i32[h] row of `keys`.
+        address: u64[h] file offset for images (KIND_ELF, KIND_VDSO), as in
+            `symbols.jit.jit_code` for KIND_JIT, AVMA for the others.
+        mapping_index: i64[h] row of the world's mappings, -1 where none.
+    """
+
+    keys: list[ObjectKey]
+    pids: list[list[int]]
+    object_index: NDArray[np.int32]
+    address: NDArray[np.uint64]
+    mapping_index: NDArray[np.int64]
+
+    @property
+    def is_nowhere(self) -> NDArray[np.bool_]:
+        """bool[h]: which addresses are in no object."""
+        nowhere: NDArray[np.bool_] = self.object_index == _FIXED_KEYS.index(NOWHERE_KEY)
+        return nowhere
+
+    def first(self, rows: int) -> Placement:
+        """Return the placement of the first `rows` addresses only, of the same objects."""
+        return Placement(
+            self.keys,
+            self.pids,
+            self.object_index[:rows],
+            self.address[:rows],
+            self.mapping_index[:rows],
+        )
+
+    def sorted_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the hits' order by object and address, and where each object's hits begin."""
+        order = _order_by_place(self.object_index, self.address)
+        objects = self.object_index.take(order)
+        return order, np.flatnonzero(np.diff(objects, prepend=np.int32(-1)))
+
+
+def _order_by_place(
+    object_index: NDArray[np.int32], address: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Return the order by object, then address; by one packed key where both fit in it."""
+    low = address & _LOW_48_BITS
+    if (
+        len(object_index)
+        and object_index.max() >> 16 == 0
+        and (_sign_extended(low) == address).all()
+    ):
+        return np.argsort(object_index.astype(np.uint64) << np.uint64(48) | low)
+    return np.lexsort((address, object_index))
+
+
+def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the canonical addresses that 48 bits stand for, as 4-level paging has them."""
+    shift = np.int64(16)
+    return (low.view(np.int64) << shift >> shift).view(np.uint64)
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Addresses in processes, to be placed; columns as those of `Attribution`."""
+
+    process_row: NDArray[np.int32]
+    space: NDArray[np.int32]
+    epoch: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    address: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+def place(
+    hits: Attribution | Addresses,
+    world: World,
+    info: RecordingInfo,
+    is_other: IsOther = lambda key, *, is_only: False,  # noqa: ARG005 - of no file
+) -> Placement:
+    """Find the object and the address in it for every distinct hit.
+
+    Args:
+        hits: where they are.
+        world: what stood where.
+        info: what the recording says of itself.
+        is_other: see `RecordedImages.is_other`.
+    """
+    is_user = hits.mode == abi.PERF_RECORD_MISC_USER
+    rows = np.flatnonzero(is_user)
+    fixed, object_index = _places_by_mode(hits, world)
+    located = world.address_spaces.locate(
+        hits.space.take(rows), hits.epoch.take(rows), hits.address.take(rows)
+    )
+    is_vsyscall = is_user & (hits.address >> np.uint64(12) == _VSYSCALL_PAGE)
+    object_index[is_vsyscall] = _FIXED_KEYS.index(VSYSCALL_KEY)
+    is_mapped = located >= 0
+    rows, located = rows[is_mapped], located[is_mapped]
+    objects = _objects_of_mappings(located, hits.process_row[rows], world, info, is_other)
+    object_index[rows] = objects.object_of_mapping[located] + np.int32(len(fixed))
+    address = hits.address.copy()
+    # Modulo 2**64, like the kernel's own arithmetic on page offsets.
+    address[rows] += objects.shift_of_mapping[located]
+    mapping = np.full(len(hits), -1, np.int64)
+    mapping[rows] = located
+    return Placement(
+        keys=[*fixed, *objects.keys],
+        pids=[[]] * len(fixed) + objects.pids,
+        object_index=object_index,
+        address=address,
+        mapping_index=mapping,
+    )
+
+
+def _places_by_mode(
+    hits: Attribution | Addresses, world: World
+) -> tuple[list[ObjectKey], NDArray[np.int32]]:
+    """Return the objects that no process maps, and i32[h] which of them each hit is in."""
+    object_index = _ROW_OF_MODE.take(hits.mode)
+    modules = find_kernel_modules(world)
+    of_kernel = np.flatnonzero(hits.mode == abi.PERF_RECORD_MISC_KERNEL)
+    module = modules.find(hits.address.take(of_kernel))
+    is_module = module >= 0
+    object_index[of_kernel[is_module]] = len(_FIXED_KEYS) + module[is_module]
+    return [*_FIXED_KEYS, *modules.keys], object_index
+
+
+@dataclass(frozen=True)
+class _MappedObjects:
+    """The objects of the mappings that were hit.
+
+    `object_of_mapping` i32[m] and `shift_of_mapping` u64[m], which turns an AVMA into an address of
+    the object, count for hit mappings only.
+    """
+
+    keys: list[ObjectKey]
+    pids: list[list[int]]
+    object_of_mapping: NDArray[np.int32]
+    shift_of_mapping: NDArray[np.uint64]
+
+
+def _objects_of_mappings(
+    mapping: NDArray[np.int64],
+    process_row: NDArray[np.int32],
+    world: World,
+    info: RecordingInfo,
+    is_other: IsOther,
+) -> _MappedObjects:
+    """Identify the object behind each located hit.
+
+    Mappings of one file are one object. Anonymous code belongs to the process that mapped it: two
+    JITs use the same addresses for different functions. A copy of an executable's code is the
+    executable.
+    """
+    table = world.mappings
+    hit_by = np.full(len(table), -1, np.int32)
+    hit_by[mapping] = process_row
+    hit_mappings = np.flatnonzero(hit_by >= 0)
+    copied = find_remapped_text(hit_mappings.tolist(), world)
+    stands_for = np.arange(len(table))
+    stands_for[list(copied)] = list(copied.values())
+    keys = keys_of_mappings(stands_for.take(hit_mappings), world, info, is_other)
+    pid = world.processes.pid
+    owners = pid[table.process_row[hit_mappings]].tolist()
+    users = pid[hit_by[hit_mappings]].tolist()
+    rows: dict[tuple[ObjectKey, int], int] = {}
+    pids: list[list[int]] = []
+    object_of_mapping = np.full(len(table), -1, np.int32)
+    is_image = np.zeros(len(table), np.bool_)
+    for row, key, owner, user in zip(hit_mappings.tolist(), keys, owners, users, strict=True):
+        own = (key, owner) if key.kind in (KIND_ANON, KIND_JIT) else (key, 0)
+        index = rows.setdefault(own, len(rows))
+        if index == len(pids):
+            pids.append([])
+        pids[index] += (owner, user)
+        object_of_mapping[row] = index
+        is_image[row] = key.kind in (KIND_ELF, KIND_VDSO, KIND_JIT)
+    shift = table.pgoff - table.start
+    return _MappedObjects(
+        keys=[key for key, _ in rows],
+        pids=[list(dict.fromkeys(reversed(each)))[:_MOST_PIDS] for each in pids],
+        object_of_mapping=object_of_mapping,
+        shift_of_mapping=np.where(is_image, shift.take(stands_for), np.uint64(0)),
+    )

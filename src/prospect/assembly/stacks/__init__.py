@@ -1,0 +1,1 @@
+"""Recorded chains and copies of stacks → the stacks of samples."""

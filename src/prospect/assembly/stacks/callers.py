@@ -1,0 +1,104 @@
+"""Samples with call chains or copies of stacks → who called, and the stacks of a profile.
+
+Comes in: samples, and what stands in their address spaces. Goes out: in two steps, as callers are
+named together with hits: `SampleCallers`, whose addresses are to be placed and named, and then the
+`StackTable`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prospect.announcing import silent
+from prospect.assembly.stacks.chains import distinct_callers
+from prospect.assembly.stacks.stacks import build_stacks, caller_addresses, without_strays
+from prospect.assembly.stacks.user_contexts import find_user_contexts
+from prospect.symbols.cache import SymbolCache
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
+    from prospect.assembly.placing.places import Addresses, Placement
+    from prospect.assembly.stacks.chains import Callers
+    from prospect.events.columns import Samples
+    from prospect.profile.model import StackTable
+    from prospect.profile.stack_quality import StackQuality
+    from prospect.spaces.attribution import Attribution
+    from prospect.spaces.world import World
+    from prospect.symbols.symbolizer import Symbolizer
+
+
+@dataclass(frozen=True)
+class SampleCallers:
+    """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's.
+
+    `quality` tells what became of copies of stacks, where there are any.
+    """
+
+    callers: Callers
+    addresses: Addresses
+    row: NDArray[np.int64]
+    quality: StackQuality | None
+
+
+def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
+    samples: Samples,
+    world: World,
+    info: RecordingInfo,
+    symbolizer: Symbolizer,
+    *,
+    use_cache: bool,
+    announce: Announce = silent,
+) -> SampleCallers | None:
+    """Read the call chains and unwind copies of stacks, None where no sample has either.
+
+    Args:
+        samples: of a recording.
+        world: its address spaces.
+        info: what it says of itself.
+        symbolizer: finds the images that the call-frame information is in.
+        use_cache: whether call-frame rows are kept on disk between runs.
+        announce: told how far it is.
+    """
+    has_states = samples.user is not None or samples.calls is not None
+    if samples.chain is None and not has_states:
+        return None
+    contexts = find_user_contexts(samples, world.timeline)
+    quality = None
+    if has_states:
+        from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
+        from prospect.assembly.stacks.unwinding import with_whole_chains  # noqa: PLC0415 - likewise
+
+        cache = SymbolCache.of_user() if use_cache else None
+        code = RecordedCode(contexts, world, info, symbolizer, cache)
+        samples, quality = with_whole_chains(samples, contexts, code, info, announce)
+    announce("putting call stacks together")
+    callers = distinct_callers(samples, contexts.of_sample)
+    return SampleCallers(callers, *caller_addresses(callers, contexts), quality)
+
+
+def named_stacks(
+    found: SampleCallers,
+    placement: Placement,
+    location_index: NDArray[np.int32],
+    hits: Attribution,
+) -> tuple[StackTable, NDArray[np.int32]]:
+    """Build the stacks, once the addresses of hits, and behind them those of callers, have names.
+
+    Args:
+        found: the callers.
+        placement: of hits, callers, and what else stands behind them.
+        location_index: i32[a] row of locations of each of these addresses.
+        hits: of the samples.
+
+    Returns:
+        The table, and i32[n] each sample's own frame in it.
+    """
+    is_nowhere = placement.is_nowhere[len(hits) :]
+    callers, row = without_strays(found.callers, found.row, is_nowhere)
+    caller_location = location_index[len(hits) :].take(row)
+    return build_stacks(callers, caller_location, hits, location_index[: len(hits)])

@@ -1,0 +1,205 @@
+"""Call chains of samples → the distinct lists of callers that stand in them.
+
+Comes in: sample columns whose `chain` has the kernel's words (also those of stacks that were
+unwound here: they are written as the kernel would have), and each sample's address space. Goes out:
+`Callers`. Equal chains of one address space are found by hash, compared, and decoded once.
+Source: ``kernel/events/callchain.c`` get_perf_callchain() (Linux 6.18): a context word, the
+interrupted instruction, return addresses from the inside out; then the next context.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.assembly.stacks.chain_frames import (
+    BLOCK_WORDS,
+    LOWEST_CONTEXT,
+    USER_CONTEXT,
+    context_word,
+)
+from prospect.columns.buffers import segments
+from prospect.columns.hashing import mixed, mixed_at, random_seed
+from prospect.columns.sorting import numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Samples
+
+_NO_MODE = np.uint8(0)
+_MODE_OF_CONTEXT = {
+    abi.PERF_CONTEXT_HV: abi.PERF_RECORD_MISC_HYPERVISOR,
+    abi.PERF_CONTEXT_KERNEL: abi.PERF_RECORD_MISC_KERNEL,
+    abi.PERF_CONTEXT_USER: abi.PERF_RECORD_MISC_USER,
+    abi.PERF_CONTEXT_GUEST_KERNEL: abi.PERF_RECORD_MISC_GUEST_KERNEL,
+    abi.PERF_CONTEXT_GUEST_USER: abi.PERF_RECORD_MISC_GUEST_USER,
+}
+_MODE_OF_WORD = np.zeros(-abi.PERF_CONTEXT_MAX + 1, np.uint8)
+for _context, _mode in _MODE_OF_CONTEXT.items():
+    _MODE_OF_WORD[-_context] = _mode
+# The context word that a sample's own chain begins with, by its mode.
+_CONTEXT_OF_MODE = np.zeros(8, np.uint64)
+for _context, _mode in _MODE_OF_CONTEXT.items():
+    _CONTEXT_OF_MODE[_mode] = context_word(_context)
+
+
+@dataclass(frozen=True)
+class Callers:
+    """Distinct lists of callers; the callers of row c are `start[c]` to `start[c + 1]`.
+
+    Attributes:
+        of_sample: i32[n] the list of each sample.
+        start: i64[c + 1].
+        address: u64[m] AVMA from the inside out, each within the instruction that called.
+        mode: u8[m] PERF_RECORD_MISC_CPUMODE; 0 for contexts that are not known.
+        context: i32[m] row of `UserContexts` for user mode, -1 for all else.
+    """
+
+    of_sample: NDArray[np.int32]
+    start: NDArray[np.int64]
+    address: NDArray[np.uint64]
+    mode: NDArray[np.uint8]
+    context: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class _Tails:
+    """What of the samples' chains is callers: words `begin` to `begin + length` of `words`.
+
+    `mode` u8[n] is that of the first words, before any context word. `context` i32[n] is the
+    sample's row of `UserContexts`, -1 where no word of the tail is one of user mode.
+    """
+
+    words: NDArray[np.uint64]
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    mode: NDArray[np.uint8]
+    context: NDArray[np.int32]
+
+    def take(self, rows: NDArray[np.int64]) -> _Tails:
+        return _Tails(
+            self.words,
+            self.begin.take(rows),
+            self.length.take(rows),
+            self.mode.take(rows),
+            self.context.take(rows),
+        )
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield slices of rows whose words, and their temporaries, fit into a cache."""
+        end = np.cumsum(self.length)
+        total = int(end[-1]) if len(end) else 0
+        edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
+        for first, last in itertools.pairwise(np.unique([0, *edges, len(end)]).tolist()):
+            yield slice(first, last)
+
+
+def distinct_callers(samples: Samples, context: NDArray[np.int32]) -> Callers:
+    """Find the distinct lists of callers.
+
+    Args:
+        samples: of a recording; a sample without a chain has no callers.
+        context: i32[n] each sample's row of `UserContexts`.
+    """
+    tails = _tails(samples, context)
+    of_sample, first = _equal_tails(tails)
+    return _decoded(tails.take(first), of_sample)
+
+
+def _tails(samples: Samples, context: NDArray[np.int32]) -> _Tails:
+    if samples.chain is None or samples.chain_start is None or not len(samples.chain):
+        none = np.zeros(len(samples), np.int64)
+        mode, context = np.zeros(len(none), np.uint8), np.full(len(none), -1, np.int32)
+        return _Tails(np.empty(0, np.uint64), none, none, mode, context)
+    words, begin = samples.chain, samples.chain_start[:-1]
+    length = np.diff(samples.chain_start)
+    own_context = _CONTEXT_OF_MODE.take(samples.mode)
+    is_own = (length > 1) & (own_context > 0)
+    is_own &= words.take(begin, mode="clip") == own_context
+    # The sample itself says which instruction it interrupted; with hardware it may know better.
+    begin, length = begin + is_own * 2, length - is_own * 2
+    mode = np.where(is_own, samples.mode, _NO_MODE)
+    mode[length == 0] = _NO_MODE
+    is_user = (mode == abi.PERF_RECORD_MISC_USER) & (length > 0)
+    marks = np.flatnonzero(words == USER_CONTEXT)
+    is_user |= np.searchsorted(marks, begin) < np.searchsorted(marks, begin + length)
+    return _Tails(words, begin, length, mode, np.where(is_user, context, np.int32(-1)))
+
+
+def _equal_tails(tails: _Tails) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return each tail's number, i32[n], and the first tail of each number, i64[c]."""
+    while True:
+        number, first = numbered(_hashes(tails, random_seed()))
+        if _are_equal(tails, first.take(number)):
+            return number.astype(np.int32), first
+
+
+def _hashes(tails: _Tails, seed: np.uint64) -> NDArray[np.uint64]:
+    """Return a hash of each tail, its mode and its context, u64[n]."""
+    facts = tails.mode.astype(np.uint64) << np.uint64(32) | tails.context.astype(np.uint32)
+    hashes = mixed(facts, seed)
+    for rows in tails.blocks():
+        length = tails.length[rows]
+        end = np.cumsum(length)
+        place = np.arange(int(end[-1])) - np.repeat(end - length, length)
+        words = tails.words.take(segments(tails.begin[rows], length))
+        total = np.zeros(len(words) + 1, np.uint64)
+        np.cumsum(mixed_at(words, place, seed), out=total[1:])
+        hashes[rows] += total.take(end) - total.take(end - length)
+    return hashes
+
+
+def _are_equal(tails: _Tails, other: NDArray[np.int64]) -> bool:
+    """Return whether each tail is the same as that of row `other`."""
+    columns: tuple[NDArray[np.integer], ...] = (tails.length, tails.mode, tails.context)
+    if any((column.take(other) != column).any() for column in columns):
+        return False
+    begin = tails.begin.take(other)
+    for rows in tails.blocks():
+        length = tails.length[rows]
+        words = tails.words.take(segments(tails.begin[rows], length))
+        if (tails.words.take(segments(begin[rows], length)) != words).any():
+            return False
+    return True
+
+
+def _decoded(tails: _Tails, of_sample: NDArray[np.int32]) -> Callers:
+    """Read context words, and turn return addresses into addresses of calls."""
+    words = tails.words.take(segments(tails.begin, tails.length))
+    end = np.cumsum(tails.length)
+    is_context = words >= LOWEST_CONTEXT
+    # The last place at or before each word where its mode was told: a context word, or the start.
+    told = np.where(is_context, np.arange(len(words)), -1)
+    start_of_word = np.repeat(end - tails.length, tails.length)
+    told = np.maximum.accumulate(told) if len(told) else told
+    negated = (~words.take(np.maximum(told, 0)) + np.uint64(1)).view(np.int64)
+    mode = np.where(
+        told < start_of_word,
+        np.repeat(tails.mode, tails.length),
+        _MODE_OF_WORD.take(negated, mode="clip"),
+    )
+    # Behind a context word stands the instruction itself; all others are where calls return to.
+    is_return = np.ones(len(words), np.bool_)
+    is_return[1:] = ~is_context[:-1]
+    is_return[(end - tails.length)[tails.length > 0]] = True
+    is_return &= words > 0
+    kept = np.flatnonzero(~is_context)
+    before = np.zeros(len(words) + 1, np.int64)
+    np.cumsum(~is_context, out=before[1:])
+    mode = mode.take(kept)
+    is_user = mode == abi.PERF_RECORD_MISC_USER
+    context = np.repeat(tails.context, tails.length).take(kept)
+    return Callers(
+        of_sample=of_sample,
+        start=before.take(np.append(0, end)),
+        address=words.take(kept) - is_return.take(kept),
+        mode=mode,
+        context=np.where(is_user, context, np.int32(-1)),
+    )

@@ -1,0 +1,138 @@
+"""What stands at an address of a recorded process, and how its frames are laid out.
+
+Comes in: the recording's address spaces and the finder of its files. Goes out: answers to
+`unwind.model.CodeFinder`. Each image is found once, by the rules that naming follows, and the
+call-frame rows of each are read once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.assembly.placing.places import Addresses, place
+from prospect.elf.frame_rows import FrameRows, read_frame_rows
+from prospect.elf.image import NO_ADDRESS
+from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.symbols.cache import cache_key
+from prospect.symbols.images.recorded_images import identity_of
+from prospect.symbols.objects import Missing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.assembly.stacks.user_contexts import UserContexts
+    from prospect.elf.image import ElfImage
+    from prospect.spaces.world import World
+    from prospect.symbols.cache import SymbolCache
+    from prospect.symbols.images.image_files import FoundImage
+    from prospect.symbols.objects import ObjectKey
+    from prospect.symbols.symbolizer import Symbolizer
+
+_NO_OBJECT = -1
+_PROT_EXEC = 4
+_ROW_BYTES = 16  # of FrameRows: u64 start, i64 rule
+
+
+class RecordedCode:
+    """The code of a recording; an `unwind.model.CodeFinder` over rows of `UserContexts`.
+
+    Attributes:
+        keys: the objects that were met; their rows are what `locate` returns.
+    """
+
+    def __init__(
+        self,
+        contexts: UserContexts,
+        world: World,
+        info: RecordingInfo,
+        symbolizer: Symbolizer,
+        cache: SymbolCache | None = None,
+    ) -> None:
+        self._contexts = contexts
+        self._world = world
+        self._info = info
+        self._symbolizer = symbolizer
+        self._cache = cache
+        self._row_of: dict[ObjectKey, int] = {}
+        self._images: list[tuple[ElfImage, FoundImage | None]] = []
+        self.keys: list[ObjectKey] = []
+
+    def locate(
+        self, context: NDArray[np.int32], address: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.bool_]]:
+        """Find the images at addresses; see `unwind.model.CodeFinder.locate`."""
+        contexts = self._contexts
+        placed = place(
+            Addresses(
+                process_row=contexts.process_row.take(context),
+                space=contexts.space.take(context),
+                epoch=contexts.epoch.take(context),
+                mode=np.full(len(context), abi.PERF_RECORD_MISC_USER, np.uint8),
+                address=address,
+            ),
+            self._world,
+            self._info,
+            self._symbolizer.images.is_other,
+        )
+        object_row = np.full(len(address), _NO_OBJECT, np.int32)
+        svma = address.copy()
+        order, starts = placed.sorted_places()
+        for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+            rows = order[begin:end]
+            at = int(placed.object_index[rows[0]])
+            row = self._row(placed.keys[at], placed.pids[at])
+            if row == _NO_OBJECT:
+                continue
+            stated = self._images[row][0].svma_of_offset(placed.address.take(rows))
+            is_stated = stated != NO_ADDRESS
+            object_row[rows[is_stated]] = row
+            svma[rows[is_stated]] = stated[is_stated]
+        # Frames in what is only read are those of interpreters; no call returns there.
+        prot = np.append(self._world.mappings.prot, np.uint32(0)).take(placed.mapping_index)
+        is_code = (prot & _PROT_EXEC) != 0
+        return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
+
+    def _row(self, key: ObjectKey, pids: list[int]) -> int:
+        """Return the row of an object, _NO_OBJECT where there is no image of it."""
+        if key not in self._row_of:
+            found = self._find(key, pids)
+            self._row_of[key] = len(self.keys) if found else _NO_OBJECT
+            if found:
+                self.keys.append(key)
+                self._images.append(found)
+        return self._row_of[key]
+
+    def _find(self, key: ObjectKey, pids: list[int]) -> tuple[ElfImage, FoundImage | None] | None:
+        if key.kind == KIND_VDSO:
+            vdso = self._symbolizer.vdso(key, pids)
+            return None if isinstance(vdso, Missing) else (vdso, None)
+        if key.kind != KIND_ELF:
+            return None
+        found = self._symbolizer.images.find(key, pids)
+        return None if isinstance(found, Missing) else (found.image, found)
+
+    def rows_of(self, object_row: int) -> FrameRows | None:
+        """Return the call-frame rows of an object; see `unwind.model.CodeFinder.rows_of`."""
+        image, found = self._images[object_row]
+        if found is None:
+            return read_frame_rows(image)
+        debug = self._symbolizer.images.debug_file(self.keys[object_row], found)
+        debug_image = debug.image if debug else None
+        key = cache_key(identity_of(found), image, debug_image) if self._cache else None
+        if self._cache is None or key is None:
+            return read_frame_rows(image, debug_image)
+        kept = self._cache.load_frames(key)
+        if kept is not None and len(kept) % _ROW_BYTES == 0:
+            rows = len(kept) // _ROW_BYTES
+            start, rule = (
+                np.frombuffer(kept, "<u8", rows),
+                np.frombuffer(kept, "<i8", rows, 8 * rows),
+            )
+            return FrameRows(start, rule) if rows else None
+        made = read_frame_rows(image, debug_image)
+        self._cache.store_frames(key, made.start.tobytes() + made.rule.tobytes() if made else b"")
+        return made

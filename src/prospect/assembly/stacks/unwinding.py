@@ -1,0 +1,282 @@
+"""Samples with registers and stack copies → the same samples with whole call chains.
+
+Comes in: sample columns and the code of the recording. Goes out: columns whose `chain` has the
+user's frames as the kernel would have written them (the PERF_CONTEXT_USER word, the instruction,
+return addresses from the inside out), and what became of the copies.
+
+Where frame pointers were recorded beside a copy (`--call-graph auto`), they take a stack further
+that the copy or its call-frame information could not: but only from a return address on that both
+have, so that neither is believed against the other.
+
+Chains of frame pointers that come with the link register (arm64) get the callers of leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.announcing import silent
+from prospect.assembly.stacks.chain_frames import USER_CONTEXT
+from prospect.assembly.stacks.stack_ends import describe_stack_quality
+from prospect.columns.buffers import segments
+from prospect.unwind import model
+from prospect.unwind.leaves import leaf_callers
+from prospect.unwind.unwinder import unwind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.announcing import Announce
+    from prospect.assembly.stacks.recorded_code import RecordedCode
+    from prospect.assembly.stacks.user_contexts import UserContexts
+    from prospect.events.columns import CallBranches, Samples, UserStates
+    from prospect.profile.stack_quality import StackQuality
+    from prospect.unwind.model import Unwound
+
+
+class _Machine(NamedTuple):
+    """A machine's ELF number, its registers by the kernel's numbers, and some of them by name.
+
+    `link` is that of return addresses, where the machine has one.
+    """
+
+    number: int
+    dwarf_of_perf: tuple[int, ...]
+    pc: int
+    sp: int
+    fp: int
+    link: int | None = None
+
+
+# By uname(2); e_machine of ``include/uapi/linux/elf-em.h``.
+_MACHINES = {
+    "x86_64": _Machine(62, model.DWARF_OF_PERF_X86_64, pc=8, sp=7, fp=6),
+    "aarch64": _Machine(183, model.DWARF_OF_PERF_ARM64, pc=32, sp=31, fp=29, link=30),
+}
+
+
+class _Chains(NamedTuple):
+    """Words of samples, one sample's behind another's: `length` i64[n] of `words` are each's."""
+
+    length: NDArray[np.int64]
+    words: NDArray[np.uint64]
+
+
+def with_whole_chains(
+    samples: Samples,
+    contexts: UserContexts,
+    code: RecordedCode,
+    info: RecordingInfo,
+    announce: Announce = silent,
+) -> tuple[Samples, StackQuality | None]:
+    """Put the callers in user space into the chains of samples.
+
+    Args:
+        samples: of a recording.
+        contexts: their address spaces.
+        code: what stands in them.
+        info: what the recording says of itself.
+        announce: told how far it is.
+
+    Returns:
+        The samples, as they are where there is nothing to add; and what became of the copies,
+        None where there are none, or none that can be unwound.
+    """
+    if samples.calls is not None:
+        samples = _with_user_part(samples, samples.calls.sample, _branch_chains(samples))
+    machine = _MACHINES.get(info.arch)
+    copy_bytes = max(event.attr.sample_stack_user for event in info.events)
+    states = samples.user
+    if states is None or machine is None:
+        return samples, None
+    begin, end = (column.take(states.sample) for column in _user_begin(samples))
+    is_64 = states.abi == abi.PERF_SAMPLE_REGS_ABI_64
+    # What frame pointers told stays as it is, but for the caller of a leaf.
+    is_told = (states.stack_bytes == 0) & (end - begin > 1)
+    if machine.link in states.register_numbers:
+        rows = np.flatnonzero(is_64 & is_told)
+        taken = _input(states, rows, contexts, machine)
+        samples = _with_leaf_callers(samples, states.sample.take(rows), taken, code)
+    if not copy_bytes or not _has(states, machine):
+        return samples, None
+    rows = np.flatnonzero(is_64 & ~is_told)
+    taken = _input(states, rows, contexts, machine)
+    announce("unwinding stacks")
+    unwound = unwind(
+        taken, code, told=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
+    )
+    frames = _Chains(np.diff(unwound.start), unwound.address)
+    of_sample = states.sample.take(rows)
+    frames, continued = _continued(frames, unwound, _user_parts(samples, of_sample))
+    quality = describe_stack_quality(
+        taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, continued
+    )
+    return _with_user_part(samples, of_sample, frames), quality
+
+
+def _has(states: UserStates, machine: _Machine) -> bool:
+    return {machine.pc, machine.sp, machine.fp} <= set(states.register_numbers)
+
+
+def _input(
+    states: UserStates,
+    rows: NDArray[np.int64],
+    contexts: UserContexts,
+    machine: _Machine,
+) -> model.UnwindInput:
+    """Return what is known of some states, rows i64[k]; 0 for registers that are not recorded."""
+    registers = {
+        number: states.registers[rows, column]
+        for column, number in enumerate(states.register_numbers)
+    }
+    unknown = np.zeros(len(rows), np.uint64)
+    stack_bytes = states.stack_bytes.take(rows).astype(np.int64)
+    dwarf = machine.dwarf_of_perf
+    return model.UnwindInput(
+        machine=machine.number,
+        context=contexts.of_sample.take(states.sample.take(rows)),
+        pc=registers.get(machine.pc, unknown),
+        sp=registers.get(machine.sp, unknown),
+        fp=registers.get(machine.fp, unknown),
+        stack_block=np.where(stack_bytes > 0, states.stack_block.take(rows), np.int32(-1)),
+        stack_begin=states.stack_begin.take(rows),
+        stack_bytes=stack_bytes,
+        blocks=states.blocks,
+        registers={
+            dwarf[number]: column
+            for number, column in registers.items()
+            if number < len(dwarf) and dwarf[number] >= 0
+        },
+    )
+
+
+def _user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the user part of each sample's chain begins, and where the chain ends.
+
+    i64[n] each; the former at the context word, or where the chain ends if it has none.
+    """
+    if samples.chain is None or samples.chain_start is None:
+        none = np.zeros(len(samples), np.int64)
+        return none, none
+    marks = np.flatnonzero(samples.chain == USER_CONTEXT)
+    begin, end = samples.chain_start[:-1], samples.chain_start[1:]
+    following = np.append(marks, len(samples.chain)).take(np.searchsorted(marks, begin))
+    return np.minimum(following, end), end
+
+
+def _user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> _Chains:
+    """Return the frames of user space that the kernel recorded for some samples."""
+    begin, end = (column.take(of_sample) for column in _user_begin(samples))
+    length = np.maximum(end - begin - 1, 0)
+    words = np.empty(0, np.uint64) if samples.chain is None else samples.chain
+    return _Chains(length, words.take(segments(begin + 1, length)))
+
+
+def _with_leaf_callers(
+    samples: Samples, of_sample: NDArray[np.int64], given: model.UnwindInput, code: RecordedCode
+) -> Samples:
+    """Put the caller of a leaf, which the link register tells, behind the leaf.
+
+    Args:
+        samples: of a recording.
+        of_sample: i64[k] rows of samples with a chain in user space, ascending.
+        given: the registers of these; their pc is that of the chain.
+        code: what stands in their address spaces.
+    """
+    parts = _user_parts(samples, of_sample)
+    begin = np.cumsum(parts.length) - parts.length
+    known = np.where(parts.length > 1, parts.words.take(begin + 1, mode="clip"), np.uint64(0))
+    caller = leaf_callers(replace(given, pc=parts.words.take(begin)), known, code)
+    rows = np.flatnonzero(caller)
+    words = np.insert(parts.words, begin.take(rows) + 1, caller.take(rows))
+    return _with_user_part(samples, of_sample, _Chains(parts.length + (caller > 0), words))
+
+
+def _continued(frames: _Chains, unwound: Unwound, other: _Chains) -> tuple[_Chains, int]:
+    """Add to stacks that are not whole what frame pointers say lies behind their last frame.
+
+    Returns:
+        The stacks, and how many of them became longer.
+    """
+    end_of = np.cumsum(frames.length)
+    has_both = (frames.length > 0) & (other.length > 0) & (unwound.end != model.END_COMPLETE)
+    asked = np.flatnonzero(has_both)
+    if not len(asked):
+        return frames, 0
+    begin = (np.cumsum(other.length) - other.length).take(asked)
+    length = other.length.take(asked)
+    place = segments(np.zeros(len(asked), np.int64), length)
+    last = frames.words.take(end_of.take(asked) - 1)
+    # Frame pointers may miss frames, but never have more of them than there are. In a recursion
+    # many are alike: then the one nearest to the same depth.
+    is_match = other.words.take(segments(begin, length)) == last.repeat(length)
+    is_match &= place < frames.length.take(asked).repeat(length)
+    edges = np.cumsum(length) - length
+    matched = np.maximum.reduceat(np.where(is_match, place, -1), edges)
+    added = np.where(matched >= 0, length - matched - 1, 0)
+    more = np.zeros(len(frames.length), np.int64)
+    more[asked] = added
+    total = frames.length + more
+    words = np.empty(int(total.sum()), np.uint64)
+    begin_of = np.cumsum(total) - total
+    words[segments(begin_of, frames.length)] = frames.words
+    at = (begin_of + frames.length).take(asked)
+    words[segments(at, added)] = other.words.take(segments(begin + matched + 1, added))
+    return _Chains(total, words), int(np.count_nonzero(added))
+
+
+def _branch_chains(samples: Samples) -> _Chains:
+    """Return the stacks of calls that the processor's branch stack tells."""
+    calls: CallBranches | None = samples.calls
+    if calls is None:
+        return _Chains(np.zeros(0, np.int64), np.zeros(0, np.uint64))
+    calls_each = np.diff(calls.start)
+    is_user = samples.mode.take(calls.sample) == abi.PERF_RECORD_MISC_USER
+    # Of a sample in the kernel the last call in user space says at least the function.
+    called = np.append(calls.target, np.uint64(0)).take(calls.start[:-1])
+    called[calls_each == 0] = 0
+    first = np.where(is_user, samples.ip.take(calls.sample), called)
+    length = np.where(first > 0, calls_each + 1, 0)
+    words = np.empty(int(length.sum()), np.uint64)
+    begin = (np.cumsum(length) - length)[length > 0]
+    words[begin] = first[length > 0]
+    # As all chains have it: an address behind the call.
+    kept = np.where(length > 0, calls_each, 0)
+    source = calls.source.take(segments(calls.start[:-1], kept))
+    words[segments(begin + 1, calls_each[length > 0])] = source + np.uint64(1)
+    return _Chains(length, words)
+
+
+def _with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: _Chains) -> Samples:
+    """Return the samples with other frames of user space; those with none keep theirs.
+
+    Args:
+        samples: of a recording.
+        of_sample: i64[k] rows of samples, ascending.
+        frames: of these k.
+    """
+    has_frames = frames.length > 0
+    rows = of_sample[has_frames]
+    length = frames.length[has_frames]
+    user, end = _user_begin(samples)
+    begin = np.zeros(len(samples), np.int64)
+    if samples.chain_start is not None:
+        begin = samples.chain_start[:-1]
+    kept = end - begin
+    kept[rows] = user.take(rows) - begin.take(rows)
+    total = kept.copy()
+    total[rows] += length + 1
+    start = np.zeros(len(samples) + 1, np.int64)
+    np.cumsum(total, out=start[1:])
+    words = np.empty(int(start[-1]), np.uint64)
+    old = np.empty(0, np.uint64) if samples.chain is None else samples.chain
+    words[segments(start[:-1], kept)] = old.take(segments(begin, kept))
+    at = (start[:-1] + kept).take(rows)
+    words[at] = USER_CONTEXT
+    words[segments(at + 1, length)] = frames.words
+    return replace(samples, chain_start=start, chain=words)

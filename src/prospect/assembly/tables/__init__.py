@@ -1,0 +1,1 @@
+"""Decoded records → the tables of a profile, a module a table."""

@@ -1,0 +1,127 @@
+"""Address spaces → what a process had mapped as it ended, for those mappings that no hit is in.
+
+Comes in: the world, and in which of its mappings the hits are. Goes out: a `MemoryMap` for each
+process that a report asks for. Nothing is looked up before the first one asks.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.memory_map import MemoryMap
+from prospect.profile.model import KIND_JIT
+from prospect.symbols.objects import classify
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.spaces.world import World
+
+_PROT_EXEC = np.uint32(4)
+
+
+class UnhitMappings:
+    """The executable mappings without a hit, process by process."""
+
+    def __init__(
+        self, world: World, process_row: NDArray[np.int32], mapping_index: NDArray[np.int64]
+    ) -> None:
+        """Prepare.
+
+        Args:
+            world: all mappings.
+            process_row: i32[h] process of each hit.
+            mapping_index: i64[h] row of `world.mappings` that each hit is in, -1 for none.
+        """
+        self._world = world
+        self._process_row = process_row
+        self._mapping_index = mapping_index
+
+    def __call__(self, process: int) -> MemoryMap:
+        """Return the mappings of a process without a hit, in the order of their addresses.
+
+        Args:
+            process: row of the world's processes; one beyond them has no mappings.
+        """
+        if not 0 <= process < len(self._last_change):
+            return MemoryMap.empty()
+        timeline, table = self._world.timeline, self._world.mappings
+        change = self._last_change[process]
+        start, end, mapping = self._world.address_spaces.standing(
+            int(timeline.space[change]), int(timeline.epoch[change])
+        )
+        # An MMAP record does not say what may be executed; without a mark for data it is code.
+        prot = table.prot.take(mapping)
+        is_wanted = (prot == 0) | (prot & _PROT_EXEC != 0)
+        hit = self._hit_mappings(process)
+        if len(hit):
+            is_wanted &= ~np.isin(mapping, hit)
+        start, end, mapping = start[is_wanted], end[is_wanted], mapping[is_wanted]
+        # A piece that was left of a mapping begins further inside the file than all of it.
+        pgoff = table.pgoff.take(mapping) + (start - table.start.take(mapping))
+        name = table.name.take(mapping)
+        if self._is_jit.take(name).any():
+            rows, last = self._first_and_last_pieces(name, table.name.take(hit))
+            start, end, pgoff, name = start[rows], end[last], pgoff[rows], name[rows]
+        return MemoryMap(
+            start=start,
+            end=end,
+            pgoff=pgoff,
+            hits=np.zeros(len(start), np.int64),
+            path=[os.fsdecode(self._world.names[row]) for row in name.tolist()],
+        )
+
+    def _first_and_last_pieces(
+        self, name: NDArray[np.int32], hit_name: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Make the pieces of code that a jitdump file describes one row, as those with hits are.
+
+        Args:
+            name: i32[k] of each mapping, in the order of addresses.
+            hit_name: of the mappings with hits: what is left of their jitdump files is no row.
+
+        Returns:
+            For each row its first and its last mapping, i64[m] each; one for what is no JIT's.
+        """
+        is_jit = self._is_jit.take(name)
+        group = np.where(is_jit, -1 - name.astype(np.int64), np.arange(len(name)))
+        distinct, first = np.unique(group, return_index=True)
+        _, behind = np.unique(group[::-1], return_index=True)
+        is_kept = (distinct >= 0) | ~np.isin(-1 - distinct, hit_name)
+        order = np.argsort(first[is_kept])
+        return first[is_kept][order], (len(name) - 1 - behind)[is_kept][order]
+
+    @functools.cached_property
+    def _is_jit(self) -> NDArray[np.bool_]:
+        """bool[n]: whether each of the world's names is a jitdump file's; the last is of -1."""
+        names = self._world.names
+        return np.array([*(classify(name) == KIND_JIT for name in names), False], np.bool_)
+
+    @functools.cached_property
+    def _last_change(self) -> NDArray[np.int64]:
+        """i64[p]: the last change of the timeline that each process is in; 0 knows nothing."""
+        process_row = self._world.timeline.process_row
+        last = np.zeros(len(self._world.processes.pid), np.int64)
+        known = np.flatnonzero(process_row >= 0)
+        np.maximum.at(last, process_row[known], known)
+        return last
+
+    @functools.cached_property
+    def _hits(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The distinct pairs of a process and a mapping with hits, processes ascending."""
+        count = max(len(self._world.mappings), 1)
+        rows = np.flatnonzero(self._mapping_index >= 0)
+        pairs = np.unique(
+            self._process_row[rows].astype(np.int64) * count + self._mapping_index[rows]
+        )
+        process, mapping = np.divmod(pairs, count)
+        return process, mapping
+
+    def _hit_mappings(self, process: int) -> NDArray[np.int64]:
+        of_process, mapping = self._hits
+        first, end = np.searchsorted(of_process, (process, process + 1))
+        return mapping[first:end]

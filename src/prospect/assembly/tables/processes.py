@@ -1,0 +1,120 @@
+"""Process rows of `spaces` + the recorder's snapshot → `ProcessTable`.
+
+Births, ends and parents come from the records; kernel threads, process groups and sessions from
+Prospect's own snapshot, because no record carries them. Who was born later has its parent's group
+and session, as fork() hands them down; what setpgid() and setsid() made of them is in no record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.assembly.extras import by_number, is_i32
+from prospect.profile.model import BIRTH_EXEC, ProcessTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.abi.recording import RecordingInfo
+    from prospect.spaces.world import World
+
+_KTHREADD_PID = 2
+_GROUP, _SESSION = 1, 2  # columns of the snapshot
+
+
+def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
+    """Build the process table of a profile; rows are those of `world.processes`."""
+    rows = world.processes
+    extras = info.extras
+    snapshot = _snapshot(extras.get("processes"), rows.pid, rows.parent_row)
+    command_pid = extras.get("command_pid")
+    is_command = _command_rows(rows.pid, rows.parent_row, rows.birth, command_pid)
+    recorders = extras.get("recorder_pids")
+    recorder_pids = list(filter(is_i32, recorders)) if type(recorders) is list else []
+    return ProcessTable(
+        name=[
+            world.names[name].decode("utf-8", "surrogateescape") if name >= 0 else "?"
+            for name in rows.name.tolist()
+        ],
+        pid=rows.pid,
+        parent_pid=np.where(rows.parent_pid >= 0, rows.parent_pid, snapshot[0]).astype(np.int32),
+        group_pid=snapshot[1],
+        session_pid=snapshot[2],
+        parent_index=rows.parent_row,
+        birth=rows.birth,
+        start_ns=rows.start_ns,
+        end_ns=rows.end_ns,
+        is_kernel_thread=_kernel_threads(rows.pid, rows.parent_pid, rows.parent_row, snapshot[3]),
+        is_recorder=np.isin(rows.pid, np.array(recorder_pids, np.int32)) & ~is_command,
+        is_command=is_command,
+        is_descendant=_descendants(is_command, rows.parent_row),
+    )
+
+
+def _snapshot(
+    recorded: object, pid: NDArray[np.int32], parent_row: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return i32[4, p]: parent, group, session (-1 unknown) and the kernel-thread flag (0 or 1)."""
+    columns = np.full((4, len(pid)), -1, np.int32)
+    columns[3] = 0
+    facts = {
+        number: value
+        for number, value in by_number(recorded).items()
+        if type(value) is list and len(value) == len(columns) and all(map(is_i32, value))
+    }
+    for row, number in enumerate(pid.tolist()):
+        parent = int(parent_row[row])
+        if parent >= 0 and int(pid[parent]) == number:
+            columns[:, row] = columns[:, parent]  # an exec keeps its process's group and session
+        else:
+            known = facts.pop(number, None)  # a later life of this pid is another process
+            if known is not None:
+                columns[:, row] = known
+            elif parent >= 0:
+                columns[_GROUP : _SESSION + 1, row] = columns[_GROUP : _SESSION + 1, parent]
+    return columns
+
+
+def _command_rows(
+    pid: NDArray[np.int32],
+    parent_row: NDArray[np.int32],
+    birth: NDArray[np.uint8],
+    command_pid: object,
+) -> NDArray[np.bool_]:
+    """Mark COMMAND: the rows of its pid from its first exec on.
+
+    Before that exec the row is the recorder's own child, still running the recorder's code.
+    """
+    marked = np.zeros(len(pid), np.bool_)
+    if isinstance(command_pid, int):
+        for row in np.flatnonzero(pid == command_pid).tolist():
+            parent = int(parent_row[row])
+            marked[row] = birth[row] == BIRTH_EXEC or (parent >= 0 and bool(marked[parent]))
+    return marked
+
+
+def _descendants(is_command: NDArray[np.bool_], parent_row: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Mark COMMAND and all below it; pointer jumping, so depth d takes log d rounds."""
+    marked = is_command.copy()
+    above = parent_row.astype(np.int64)
+    while (above >= 0).any():
+        has_parent = above >= 0
+        up = np.maximum(above, 0)
+        marked |= has_parent & marked.take(up)
+        above = np.where(has_parent, above.take(up), -1)
+    return marked
+
+
+def _kernel_threads(
+    pid: NDArray[np.int32],
+    parent_pid: NDArray[np.int32],
+    parent_row: NDArray[np.int32],
+    recorded: NDArray[np.int32],
+) -> NDArray[np.bool_]:
+    """Mark kthreadd and its children; one that execs (a usermode program) is none any more."""
+    is_thread = (recorded == 1) | (pid == _KTHREADD_PID) | (parent_pid == _KTHREADD_PID)
+    after_exec = (parent_row >= 0) & (pid == pid[np.maximum(parent_row, 0)])
+    marked: NDArray[np.bool_] = np.logical_and(is_thread, ~after_exec)
+    return marked

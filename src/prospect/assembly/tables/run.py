@@ -1,0 +1,340 @@
+"""RecordingInfo + record counts → RunInfo: what the report's header says of a run.
+
+Comes in: what the recording says of itself (`abi.recording`) and what was decoded.
+Goes out: `profile.run_info.RunInfo`. The keys of Prospect's own feature section (`extras`) are
+documented in docs/recording.md; a recording by `perf record` has none of them, and every fact
+is then derived from what perf wrote or left empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.assembly.extras import (
+    counts_by_name,
+    counts_of,
+    is_i32,
+    mapping_of,
+    number_of,
+    texts_of,
+)
+from prospect.assembly.tables.clocks import clock_count
+from prospect.assembly.tables.counter_time import CounterTime, counter_time
+from prospect.assembly.tables.left_out import left_out
+from prospect.events.columns import TASK_EXEC, TASK_FORK
+from prospect.events.samples import NO_CPU
+from prospect.profile.run_info import EventInfo, RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.attr import EventAttr
+    from prospect.abi.block import EventDescription
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events
+
+_NS = 1e-9
+# /proc/stat's columns (proc(5)); guest time is contained in user time.
+_STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+# Nanoseconds a sample, as the recorder measured them.
+_COSTS = ("sample_cost_ns", "sample_cost_spread_ns", "kernel_sample_cost_ns")
+_OCCASIONAL_TYPES = {abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT, abi.PERF_TYPE_BREAKPOINT}
+_KERNEL = b"[kernel.kallsyms]"
+_DUMMY = (abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_DUMMY)
+_KERNEL_TYPES = range(1, 64)  # from 64 on: records of the perf tool itself
+_KNOWN_TYPES = {
+    abi.PERF_RECORD_MMAP,
+    abi.PERF_RECORD_MMAP2,
+    abi.PERF_RECORD_COMM,
+    abi.PERF_RECORD_FORK,
+    abi.PERF_RECORD_EXIT,
+    abi.PERF_RECORD_LOST,
+    abi.PERF_RECORD_LOST_SAMPLES,
+    abi.PERF_RECORD_THROTTLE,
+    abi.PERF_RECORD_UNTHROTTLE,
+    abi.PERF_RECORD_SWITCH,
+    abi.PERF_RECORD_SWITCH_CPU_WIDE,
+    abi.PERF_RECORD_KSYMBOL,
+    abi.PERF_RECORD_BPF_EVENT,
+}
+
+
+def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> RunInfo:
+    """Gather the facts of a run; unknown ones are empty or zero.
+
+    Args:
+        info: what the recording says of itself.
+        events: its decoded records, for the interval and the record counts.
+        limits: sentences about what could not be seen, beside those that were recorded.
+    """
+    extras = info.extras
+    begin_ns, end_ns = interval_ns(info, events)
+    cpus = counts_of(extras.get("cpus"))
+    wall_seconds = max(end_ns - begin_ns, 0) * _NS
+    first = info.events[0].attr if info.events else None
+    cpu_count = len(cpus) or _cpus_seen(events) or info.cpus_online
+    is_system_wide = _is_system_wide(first, extras)
+    return RunInfo(
+        origin=info.origin,
+        command=texts_of(extras.get("command")),
+        recorder=info.perf_version.replace("-", " ", 1)
+        if info.perf_version.startswith(("prospect-", "simpleperf-"))
+        else f"perf {info.perf_version}".strip(),
+        recorder_command_line=info.command_line,
+        hostname=info.hostname,
+        os_release=info.os_release,
+        uname=next(iter(texts_of([extras.get("uname")])), "") or _uname(info),
+        arch=info.arch,
+        cpu_description=info.cpu_description,
+        cpu_mhz=number_of(extras.get("cpu_mhz")),
+        cpus=cpu_count,
+        started_at=_started_at(info, wall_seconds),
+        wall_seconds=wall_seconds,
+        begin_ns=begin_ns,
+        end_ns=end_ns,
+        system_wide=is_system_wide,
+        clock=_clock_words(first, info),
+        events=_events(info, events, wall_seconds * cpu_count, by_cpu=is_system_wide),
+        limits=(*_recorded_limits(first, extras), *left_out(info.events, events), *limits),
+        damage=events.damage,
+        statistics=_statistics(events, extras),
+        accounting=_accounting(extras),
+        cpu_accounting=_cpu_accounting(extras),
+        is_cut=extras.get("is_cut") is True,
+        kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
+        has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
+    )
+
+
+def _has_user_callers(attr: EventAttr) -> bool:
+    has_chain = bool(attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
+    is_user = not attr.flags & abi.FLAG_EXCLUDE_CALLCHAIN_USER
+    return (has_chain and is_user) or attr.sample_stack_user > 0
+
+
+def recorded_until(info: RecordingInfo, events: Events) -> float:
+    """Return when the recording ended at the latest, in seconds since the epoch; 0.0: unknown."""
+    started_at = number_of(info.extras.get("started_at"))
+    if not started_at:
+        return info.ended_at or info.recorded_at
+    begin_ns, end_ns = interval_ns(info, events)
+    return started_at + (end_ns - begin_ns) * _NS
+
+
+def _started_at(info: RecordingInfo, wall_seconds: float) -> float:
+    told = number_of(info.extras.get("started_at")) or info.started_at
+    return told or max(info.ended_at - wall_seconds, 0.0)
+
+
+def _events(
+    info: RecordingInfo, events: Events, most_s: float, *, by_cpu: bool
+) -> tuple[EventInfo, ...]:
+    return tuple(
+        event_info(
+            event,
+            info,
+            counter_time(events.samples, row, event, by_cpu=by_cpu, most_s=most_s),
+        )
+        for row, event in enumerate(info.events)
+    )
+
+
+def event_info(
+    event: EventDescription, info: RecordingInfo, time: CounterTime | None = None
+) -> EventInfo:
+    """Say how an event's periods, or else its hits, become seconds.
+
+    Args:
+        event: what the recording says of the event.
+        info: what the recording says of itself.
+        time: what the samples say, None without any.
+    """
+    attr = event.attr
+    rate_hz = float(attr.frequency_hz or 0)
+    is_clock = attr.type == abi.PERF_TYPE_SOFTWARE and attr.config in (
+        abi.PERF_COUNT_SW_CPU_CLOCK,
+        abi.PERF_COUNT_SW_TASK_CLOCK,
+    )
+    if is_clock and not rate_hz and attr.sample_period:
+        told_hz = number_of(info.extras.get("frequency_hz"))
+        rate_hz = told_hz if told_hz >= 1 else 1e9 / attr.sample_period
+    # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
+    is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
+    clocks = clock_count(info) if is_clock else 1
+    found = time if time and not is_clock else CounterTime()
+    per_hit = 1.0 / rate_hz if rate_hz and is_steady and not found.periods_vary else 0.0
+    told = _seconds_per_cycle(attr, info)
+    if told and found.relative_error == 1.0:
+        found = found._replace(units_per_s=0.0, relative_error=0.0)
+    per_unit = 1.0 / found.units_per_s if found.units_per_s > 0 else told
+    return EventInfo(
+        name=event.name,
+        seconds_per_period=_NS / clocks if is_clock else per_unit,
+        seconds_per_hit=per_hit,
+        frequency_hz=rate_hz,
+        excludes_kernel=bool(attr.flags & abi.FLAG_EXCLUDE_KERNEL),
+        clocks=clocks,
+        weighs_periods=found.periods_vary,
+        relative_error=found.relative_error,
+    )
+
+
+def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
+    """Return what a cycle is worth where the recorder said how fast the CPUs are, else 0.0.
+
+    It stands in where too few samples tell (`counter_time`).
+    """
+    is_cycles = (attr.type, attr.config) == (abi.PERF_TYPE_HARDWARE, abi.PERF_COUNT_HW_CPU_CYCLES)
+    mhz = number_of(info.extras.get("cpu_mhz"))
+    return 1e-6 / mhz if is_cycles and mhz >= 1 else 0.0
+
+
+def _uname(info: RecordingInfo) -> str:
+    return " ".join(word for word in ("Linux", info.hostname, info.os_release, info.arch) if word)
+
+
+def interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
+    """Return begin and end of the interval on the samples' clock, both 0 where there is none."""
+    recorded = counts_of(info.extras.get("interval_ns"))
+    if len(recorded) == 2:
+        return recorded[0], recorded[1]
+    if info.last_sample_ns > info.first_sample_ns:
+        return info.first_sample_ns, info.last_sample_ns
+    times = events.samples.time_ns
+    if not len(times):
+        return 0, 0
+    # A recorder that was killed had said when it began.
+    begin_ns, end_ns = counts_of([info.extras.get("begin_ns")]), int(times.max())
+    return min(begin_ns[0] if begin_ns else int(times.min()), end_ns), end_ns
+
+
+def _cpus_seen(events: Events) -> int:
+    seen = events.samples.cpu
+    if not len(seen):
+        return 0
+    some = seen[:: max(1, len(seen) // 65536)]
+    return len(set(some.tolist()) - {NO_CPU})
+
+
+def _is_system_wide(attr: EventAttr | None, extras: dict[str, Any]) -> bool:
+    scope = extras.get("scope")
+    if scope is not None:
+        return bool(scope == "system")
+    # perf enables the events of a command at exec, and samples of -p and -t do not name the CPU.
+    # Source: evsel__config() in tools/perf/util/evsel.c, Linux 6.18.
+    names_cpu = attr is not None and bool(attr.sample_type & abi.PERF_SAMPLE_CPU)
+    return attr is not None and names_cpu and not attr.flags & abi.FLAG_ENABLE_ON_EXEC
+
+
+def _clock_words(attr: EventAttr | None, info: RecordingInfo) -> str:
+    # A dummy only carries records: what samples stands behind it.
+    if attr is None or (attr.type, attr.config) == _DUMMY:
+        return ""
+    if attr.type == abi.PERF_TYPE_SOFTWARE:
+        if attr.config == abi.PERF_COUNT_SW_CPU_CLOCK:
+            return (
+                "cpu-clock, a timer: it cannot interrupt where interrupts are masked, "
+                "such kernel time shows where they come back on"
+            )
+        if attr.config == abi.PERF_COUNT_SW_TASK_CLOCK:
+            return "task-clock, a timer of the task's own running time"
+        return "a software event, not a clock"
+    if attr.type in (abi.PERF_TYPE_HARDWARE, abi.PERF_TYPE_RAW):
+        return _counter_words(info)
+    return "an event, not a clock"
+
+
+def _counter_words(info: RecordingInfo) -> str:
+    """Say whether a hardware counter is known to interrupt by NMIs.
+
+    Those of x86 always do; those of arm64 only with pseudo-NMIs, which our recorder looks for and
+    no section of perf.data tells.
+    Source: ``drivers/perf/arm_pmu.c`` armpmu_request_irq(), Linux 6.18.
+    """
+    is_x86 = info.arch in ("x86_64", "i386", "i486", "i586", "i686")
+    if is_x86 or info.extras.get("counters_are_nmis") is True:
+        return "a hardware counter, which interrupts even where interrupts are masked"
+    return (
+        "a hardware counter; not known to interrupt where interrupts are masked: "
+        "such kernel time may show where they come back on"
+    )
+
+
+def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[str, ...]:
+    recorded = extras.get("limits")
+    if isinstance(recorded, list):
+        return texts_of(recorded)
+    if attr is not None and attr.flags & abi.FLAG_EXCLUDE_KERNEL:
+        return ("No kernel samples: the recording was made of user space only.",)
+    return ()
+
+
+def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
+    """Count the kernel's records; what the recorder told of earlier times bears time 0."""
+    counts, tasks = events.counts, events.tasks
+    told_tasks, told_mmaps = _told_earlier(tasks.time_ns), _told_earlier(events.mmaps.time_ns)
+    told_forks = int((told_tasks & (tasks.kind == TASK_FORK)).sum())
+    told_maps = int(told_mmaps.sum())
+    statistics = {
+        "execs": int((tasks.kind == TASK_EXEC).sum()),
+        "forks": counts.get(abi.PERF_RECORD_FORK, 0) - told_forks,
+        "maps": counts.get(abi.PERF_RECORD_MMAP, 0)
+        + counts.get(abi.PERF_RECORD_MMAP2, 0)
+        - told_maps,
+        "exits": counts.get(abi.PERF_RECORD_EXIT, 0),
+        "samples": len(events.samples),
+        "lost": int(events.losses.count.sum()),
+    }
+    of_kernel = {
+        kind: number
+        for kind, number in counts.items()
+        if kind in _KERNEL_TYPES and kind != abi.PERF_RECORD_SAMPLE
+    }
+    told = int(told_tasks.sum()) + told_maps
+    statistics["notifications"] = sum(of_kernel.values()) - told
+    statistics["unknowns"] = sum(of_kernel[kind] for kind in of_kernel.keys() - _KNOWN_TYPES)
+    return statistics | counts_by_name(extras.get("counters"))
+
+
+def _told_earlier(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Mark records of what stood before the interval; none where no record bears a time."""
+    if not time_ns.any():
+        return np.zeros(len(time_ns), np.bool_)
+    return np.equal(time_ns, 0)
+
+
+def _accounting(extras: dict[str, Any]) -> dict[str, Any]:
+    """Return the kernel's own accounting of the interval, in seconds, under flat names."""
+    accounting: dict[str, Any] = dict(_stat_seconds(extras, "cpu"))
+    for source, prefix in (("rusage", "command_"), ("recorder_rusage", "recorder_")):
+        usage = mapping_of(extras.get(source))
+        accounting |= {f"{prefix}{key}": number_of(value) for key, value in usage.items()}
+    if is_i32(extras.get("exit_status")):
+        accounting["command_exit_status"] = extras["exit_status"]
+    costs = {key: number_of(extras.get(key)) for key in _COSTS}
+    accounting |= {key: cost for key, cost in costs.items() if cost > 0}
+    return accounting
+
+
+def _cpu_accounting(extras: dict[str, Any]) -> dict[int, dict[str, float]]:
+    """Return the same by CPU, as far as /proc/stat had a line of it at both ends."""
+    seconds = {cpu: _stat_seconds(extras, f"cpu{cpu}") for cpu in counts_of(extras.get("cpus"))}
+    return {cpu: found for cpu, found in seconds.items() if found}
+
+
+def _stat_seconds(extras: dict[str, Any], line: str) -> dict[str, float]:
+    """Return what one line of /proc/stat gained in the interval, in seconds."""
+    stat = mapping_of(extras.get("proc_stat"))
+    hz = number_of(stat.get("hz"))
+    start, end = (counts_of(mapping_of(stat.get(side)).get(line)) for side in ("start", "end"))
+    if hz < 1:
+        return {}
+    return {
+        f"{name}_s": (after - before) / hz
+        for name, before, after in zip(_STAT_FIELDS, start, end, strict=False)
+    }

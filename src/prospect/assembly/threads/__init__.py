@@ -1,0 +1,1 @@
+"""Switches of the scheduler → what each thread did with its time."""

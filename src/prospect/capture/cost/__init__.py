@@ -1,0 +1,1 @@
+"""What a sample and a probe cost on this machine, measured."""

@@ -1,0 +1,1 @@
+"""What is counted in the kernel while a command runs."""

@@ -1,0 +1,309 @@
+"""--count-calls: calls of chosen functions, counted in the kernel by probes at their entries.
+
+Comes in: functions as places in files, a budget. Goes out: what docs/call-counts.md describes under
+`calls`. A thread of the recorder opens and closes windows (`call_windows`); nothing of ours runs in
+the counted processes but the kernel's probes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections import defaultdict
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prospect.abi import constants as perf
+from prospect.abi.attr import EventAttr
+from prospect.capture.cost.probe_cost import ProbeCost, kind_of
+from prospect.capture.counting.call_probes import CallProbes
+from prospect.capture.counting.call_windows import GRANTED_NS, LONGEST_S, WINDOW_S, Windows
+from prospect.capture.kernel import syscalls
+from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.capture.counting.call_probes import Function
+
+_MOST_WINDOW_ROWS = 200_000
+_LARGEST_I64 = (1 << 63) - 1
+_SHOWN_LEFT_OUT = 5
+# From this budget on a command may take twice its CPU time, which is worth a warning.
+_EXPENSIVE_BUDGET = 0.5
+
+
+class _Part(Enum):
+    """What a stretch of time belongs to: a window, the end of the last one, the gap behind it."""
+
+    WINDOW = 0
+    TAIL = 1
+    GAP = 2
+
+
+class Calls(NamedTuple):
+    """What became of counting: the document for the recording, and sentences on its limits."""
+
+    document: dict[str, Any]
+    limits: tuple[str, ...]
+
+
+def require_known_machine() -> None:
+    """Refuse to count calls on a machine whose probes are not known, before anything is looked up.
+
+    Raises:
+        CaptureError: this is not an x86-64.
+    """
+    if os.uname().machine != "x86_64":
+        raise CaptureError(f"--count-calls works on x86_64, not on {os.uname().machine}")
+
+
+class CallCounter:
+    """The kernel's counters of calls: `open`, `start`, `finish`, `close`."""
+
+    def __init__(self, functions: Sequence[Function], budget: float) -> None:
+        self._functions = functions
+        self._probes = CallProbes(functions)
+        self._windows = Windows(budget)
+        self._kinds = [kind_of(function.code) for function in functions]
+        self._costs: dict[str, ProbeCost] = {}
+        self._left_out: dict[int, str] = {}
+        self._by_window: list[tuple[int, int, int, int]] = []
+        self._clock_fd = -1
+        self._cpu_ns = self._place_ns = 0
+        self._interval_ns = (0, 0)
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure = ""
+
+    def open(self, pid: int) -> None:
+        """Load the program and find out what probes cost; nothing is counted yet.
+
+        Args:
+            pid: COMMAND, not yet executed.
+
+        Raises:
+            CaptureError: this kernel or this user cannot count; the message says what to do.
+        """
+        try:
+            self._probes.open()
+            self._clock_fd = _open_clock(pid)
+            self._costs = {kind: self._probes.measure_cost(kind) for kind in sorted({*self._kinds})}
+            for number in self._probes.find_impossible():
+                self._left_out[number] = "the kernel cannot probe its first instruction"
+            self._probes.take()  # what was tried out is not counted
+        except OSError as error:
+            raise CaptureError(_refusal(error)) from error
+        if len(self._left_out) == len(self._functions):
+            raise CaptureError("--count-calls: the kernel can probe none of these functions")
+
+    @property
+    def warning(self) -> str:
+        """What the budget may cost COMMAND, in a sentence; "" for a small one. After `open`."""
+        budget = self._windows.budget
+        if budget < _EXPENSIVE_BUDGET:
+            return ""
+        costs = sorted(cost.cost_ns / 1e3 for cost in self._costs.values())
+        bound = "up to twice its CPU time"
+        if budget >= 1:
+            bound += f", and {GRANTED_NS / 1e9:g} s more"
+        return (
+            f"--count-budget {budget * 100:g}%: a call of a counted function takes"
+            f" {_span(costs[0], costs[-1])} us longer; COMMAND may take {bound}. Functions whose"
+            " probes would cost more are left out."
+        )
+
+    def start(self) -> None:
+        """Begin to count.
+
+        Raises:
+            CaptureError: the kernel refused after all.
+        """
+        try:
+            self._place()
+            self._probes.open_gate()
+        except OSError as error:
+            raise CaptureError(_refusal(error)) from error
+        self._cpu_ns = self._read_clock()
+        self._interval_ns = (time.monotonic_ns(), 0)
+        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> Calls:
+        """Count no more; return what was counted."""
+        self._end_thread()
+        self._interval_ns = (self._interval_ns[0], time.monotonic_ns())
+        try:
+            document = self._document()
+        except OSError as error:
+            return Calls({}, (f"The counts of calls cannot be read: {error.strerror}.",))
+        return Calls(document, self._limits())
+
+    def close(self) -> None:
+        """Let go of everything; the kernel then takes it away."""
+        self._end_thread()
+        self._probes.close()
+        if self._clock_fd >= 0:
+            os.close(self._clock_fd)
+            self._clock_fd = -1
+
+    def _end_thread(self) -> None:
+        self._done.set()
+        if self._thread:
+            self._thread.join()
+            self._thread = None
+
+    def _counted(self) -> list[int]:
+        return [row for row in range(len(self._functions)) if row not in self._left_out]
+
+    def _place(self) -> None:
+        begin_ns = time.monotonic_ns()
+        self._probes.place(self._counted())
+        self._place_ns = max(self._place_ns, time.monotonic_ns() - begin_ns)
+
+    def _read_clock(self) -> int:
+        return int.from_bytes(os.read(self._clock_fd, 8), "little")
+
+    def _run(self) -> None:
+        """Open and close windows until the end; the body of the thread."""
+        try:
+            self._run_windows()
+            self._look(_Part.WINDOW if self._probes.are_placed else _Part.GAP)
+            self._probes.close_gate()
+        except OSError as error:
+            self._failure = f"Counting calls ended early: {error.strerror}."
+
+    def _run_windows(self) -> None:
+        began = time.monotonic()
+        window_s = WINDOW_S
+        while not self._done.wait(window_s):
+            self._look(_Part.WINDOW)
+            if self._windows.is_within_budget:
+                window_s = min(2 * window_s, LONGEST_S)
+                continue
+            window_s = WINDOW_S
+            self._probes.close_gate()
+            self._look(_Part.TAIL)
+            self._probes.remove()
+            if not self._wait_for_budget(began) or not self._counted():
+                return
+            self._place()
+            self._look(_Part.GAP)
+            self._probes.open_gate()
+
+    def _wait_for_budget(self, began: float) -> bool:
+        """Wait until another window may open; False at the end."""
+        self._look(_Part.GAP)
+        while not self._done.wait(self._windows.pause_s(time.monotonic() - began)):
+            self._look(_Part.GAP)
+            if self._windows.is_within_budget:
+                return len(self._by_window) < _MOST_WINDOW_ROWS
+        return False
+
+    def _look(self, part: _Part) -> None:
+        """Book what was counted and used since the last look."""
+        cpu_ns = self._read_clock()
+        used_ns, self._cpu_ns = cpu_ns - self._cpu_ns, cpu_ns
+        cost_of: dict[int, float] = defaultdict(float)
+        counted: dict[tuple[int, int], int] = defaultdict(int)
+        for row in self._probes.take():
+            cost_of[row.function] += row.calls * self._costs[self._kinds[row.function]].cost_ns
+            if row.is_open:
+                counted[row.function, row.pid] += row.calls
+        total_ns = sum(cost_of.values())
+        window = len(self._windows.own_ns) - (part is not _Part.WINDOW)
+        self._by_window += [(window, *key, calls) for key, calls in counted.items()]
+        if part is _Part.GAP:
+            self._windows.add_gap(used_ns, total_ns)
+        elif part is _Part.TAIL:
+            self._windows.extend_window(used_ns, total_ns)
+        else:
+            self._windows.add_window(used_ns, total_ns)
+            self._leave_out(self._windows.too_hot(used_ns, cost_of))
+
+    def _leave_out(self, shares: dict[int, float]) -> None:
+        for number, share in shares.items():
+            self._left_out[number] = f"probes took {min(share, 1):.0%} of the time at its calls"
+
+    def _document(self) -> dict[str, Any]:
+        windows, kinds = self._windows, sorted(self._costs)
+        is_exact = windows.is_exact and not self._failure
+        rows = [
+            (row.function, row.pid, min(row.caller, _LARGEST_I64), row.calls, row.first_ns)
+            for row in self._probes.rows()
+            if row.is_open
+        ]
+        return {
+            "interval_ns": list(self._interval_ns),
+            "budget": windows.budget,
+            "is_exact": is_exact,
+            "dropped": self._probes.dropped(),
+            "place_ns": self._place_ns,
+            "cost_ns": round(windows.cost_ns),
+            "cpu_ns": windows.cpu_ns,
+            "kinds": {
+                "name": kinds,
+                "cost_ns": [self._costs[kind].cost_ns for kind in kinds],
+                "spread_ns": [self._costs[kind].spread_ns for kind in kinds],
+            },
+            "functions": {
+                "name": [os.fsdecode(function.name) for function in self._functions],
+                "object": [function.object_path for function in self._functions],
+                "address": [function.address for function in self._functions],
+                "kind": [kinds.index(kind) for kind in self._kinds],
+                "left_out": [self._left_out.get(row, "") for row in range(len(self._functions))],
+            },
+            "counts": _columns(("function", "pid", "caller", "calls", "first_ns"), rows),
+            "windows": {
+                "own_ns": [] if is_exact else [round(own) for own in windows.own_ns],
+                "gap_ns": [] if is_exact else [round(gap) for gap in windows.gap_ns],
+            },
+            "by_window": _columns(
+                ("window", "function", "pid", "calls"), [] if is_exact else self._by_window
+            ),
+        }
+
+    def _limits(self) -> tuple[str, ...]:
+        found = [self._failure] if self._failure else []
+        left_out = sorted(self._left_out.items())
+        for number, reason in left_out[:_SHOWN_LEFT_OUT]:
+            name = os.fsdecode(self._functions[number].name)
+            found.append(f"--count-calls: {name} is left out: {reason}.")
+        if len(left_out) > _SHOWN_LEFT_OUT:
+            more = len(left_out) - _SHOWN_LEFT_OUT
+            found.append(f"--count-calls: {more} more functions are left out.")
+        return tuple(found)
+
+
+def _span(least: float, most: float) -> str:
+    return f"{least:.2g}" if least == most else f"{least:.2g} to {most:.2g}"
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> dict[str, list[int]]:
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _open_clock(pid: int) -> int:
+    """Open a counter of the CPU time of a process and all that it starts."""
+    attr = EventAttr(
+        type=perf.PERF_TYPE_SOFTWARE,
+        config=perf.PERF_COUNT_SW_TASK_CLOCK,
+        flags=perf.FLAG_INHERIT,
+    )
+    return syscalls.perf_event_open(attr.pack(), pid, -1)
+
+
+def _refusal(error: OSError) -> str:
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return (
+            "--count-calls: the kernel does not allow it: run as root, or with CAP_BPF and"
+            " CAP_PERFMON, in a container that allows bpf(); a kernel in lockdown never does"
+        )
+    if error.errno in (errno.ENOSYS, errno.EINVAL, errno.E2BIG, errno.ENOTSUP, errno.ENOENT):
+        return (
+            "--count-calls: this kernel cannot: it takes Linux 6.6 or later, built with"
+            f" CONFIG_BPF_SYSCALL and CONFIG_UPROBE_EVENTS ({error.strerror})"
+        )
+    return f"--count-calls: the kernel has no room for the counters: {error.strerror}"

@@ -1,0 +1,243 @@
+"""Counters: events that are counted and never sampled, for tasks or for CPUs.
+
+Comes in: `ChosenEvent`s and whom to count. Goes out: counts with the times that they ran for.
+
+Defined by: perf_event_open(2), "Reading results"; docs/stat.md says what is summed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.capture.events.chosen_event import ALONE
+from prospect.capture.events.event_opening import open_chosen, refusal_message
+from prospect.capture.kernel import syscalls
+from prospect.capture.kernel.cpus import parse_cpu_list
+from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from prospect.capture.events.chosen_event import ChosenEvent
+
+_EVERY_TASK = -1
+_ANY_CPU = -1
+_READ_FORMAT = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
+_COUNTS = struct.Struct("=QQQ")
+
+
+class CountTarget(NamedTuple):
+    """Whom to count.
+
+    Attributes:
+        pids: tasks to follow; empty for all.
+        cpus: CPUs to watch, where tasks are not followed, or cannot be.
+        inherits: whether what the tasks start later counts with them.
+        threads_only: of that, only threads.
+        on_exec: whether counting begins when the task executes a program.
+    """
+
+    pids: tuple[int, ...] = ()
+    cpus: tuple[int, ...] = ()
+    inherits: bool = True
+    threads_only: bool = False
+    on_exec: bool = False
+
+
+class RawCount(NamedTuple):
+    """What an event's counters say together: counts, and the times of all of them."""
+
+    value: int
+    enabled_ns: int
+    running_ns: int
+
+
+class CounterSet:
+    """The counters of all events.
+
+    Attributes:
+        events: those that are counted, with the names under which they are.
+        refused: a sentence for each optional event that cannot be counted.
+        limits: a sentence for each thing that is counted otherwise than it was asked for.
+    """
+
+    def __init__(self, target: CountTarget) -> None:
+        self.events: list[ChosenEvent] = []
+        self.refused: list[str] = []
+        self.limits: tuple[str, ...] = ()
+        self._target = target
+        self._fds: list[list[int]] = []
+        self._leaders: dict[tuple[int, int, int], int] = {}
+        self._old_files_limit: int | None = None
+
+    def open(self, events: tuple[ChosenEvent, ...], *, optional: bool = False) -> None:
+        """Open the counters of `events`, stopped.
+
+        Args:
+            events: in the order of the report.
+            optional: whether one that this machine does not have is left out.
+
+        Raises:
+            CaptureError: an event cannot be counted; says why and what to do.
+        """
+        for event in events:
+            try:
+                chosen, fds = self._open_event(event)
+            except OSError as error:
+                message = refusal_message(event, error, follows_tasks=bool(self._target.pids))
+                if not optional or syscalls.is_refusal(error):
+                    raise CaptureError(message) from error
+                self.refused.append(message)
+                continue
+            self._note_probe(chosen)
+            self.events.append(chosen)
+            self._fds.append(fds)
+
+    def enable(self) -> None:
+        """Start all counters but those that start when their task executes a program."""
+        for event, fds in zip(self.events, self._fds, strict=True):
+            if self._target.on_exec and not self._is_everywhere(event):
+                continue
+            for fd in fds:
+                if event.group == ALONE or fd in self._leaders.values():
+                    syscalls.enable_event(fd)
+
+    def disable(self) -> None:
+        """Stop all counters."""
+        for fds in self._fds:
+            for fd in fds:
+                syscalls.disable_event(fd)
+
+    def read(self) -> tuple[RawCount, ...]:
+        """Return the counts of each event, summed over tasks and CPUs."""
+        return tuple(_read_sum(fds) for fds in self._fds)
+
+    def close(self) -> None:
+        """Close all counters and put the limit of open files back."""
+        for fds in self._fds:
+            _close_all(fds)
+        self._fds.clear()
+        if self._old_files_limit is not None:
+            syscalls.restore_open_files_limit(self._old_files_limit)
+            self._old_files_limit = None
+
+    def _open_event(self, event: ChosenEvent) -> tuple[ChosenEvent, list[int]]:
+        """Open an event, of user space alone where this user may not count the kernel."""
+        try:
+            return event, self._open_everywhere(event)
+        except OSError as error:
+            if not syscalls.is_refusal(error) or event.has_modifiers or not self._target.pids:
+                raise
+        flags = event.attr.flags | abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
+        user_only = event._replace(name=f"{event.name}:u", attr=event.attr._replace(flags=flags))
+        return user_only, self._open_everywhere(user_only)
+
+    def _open_everywhere(self, event: ChosenEvent) -> list[int]:
+        fds: list[int] = []
+        try:
+            for pid, cpu in self._places(event):
+                fd = self._open_one(event, pid, cpu)
+                if fd is not None:
+                    fds.append(fd)
+        except OSError:
+            _close_all(fds)
+            raise
+        if not fds:
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+        return fds
+
+    def _is_everywhere(self, event: ChosenEvent) -> bool:
+        """Tell whether an event counts on all CPUs though tasks are followed.
+
+        A probe cannot be inherited: for each new task the kernel reads its path again, in the
+        memory of whoever forks, and lets the fork fail.
+        Source: perf_uprobe_init() in ``kernel/trace/trace_event_perf.c``, Linux 6.18.
+        """
+        target = self._target
+        return bool(event.path and target.on_exec and not target.threads_only)
+
+    def _note_probe(self, event: ChosenEvent) -> None:
+        """Say whose executions of a probe are counted."""
+        if not event.path or not self._target.pids:
+            return
+        limit = "Probes count the threads that run as counting begins, not those that start later."
+        if self._is_everywhere(event):
+            limit = "Probes count in every process that runs their file, not only in COMMAND's."
+        if limit not in self.limits:
+            self.limits += (limit,)
+
+    def _places(self, event: ChosenEvent) -> list[tuple[int, int]]:
+        target = self._target
+        if target.pids and not self._is_everywhere(event):
+            if event.cpus:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            return [(pid, _ANY_CPU) for pid in target.pids]
+        cpus: tuple[int, ...] = target.cpus
+        if event.cpus:
+            counting = parse_cpu_list(event.cpus)
+            cpus = tuple(cpu for cpu in counting if cpu in cpus) or counting
+        return [(_EVERY_TASK, cpu) for cpu in cpus]
+
+    def _open_one(self, event: ChosenEvent, pid: int, cpu: int) -> int | None:
+        """Open one counter; None where its task has ended meanwhile."""
+        place = (event.group, pid, cpu)
+        leader = self._leaders.get(place, -1) if event.group != ALONE else -1
+        attr = event.attr._replace(
+            sample_period=0,
+            read_format=_READ_FORMAT,
+            flags=event.attr.flags & ~abi.FLAG_FREQ | self._flags(event, is_leader=leader < 0),
+        )
+        try:
+            fd = open_chosen(event._replace(attr=attr), pid, cpu, leader)
+        except OSError as error:
+            if error.errno == errno.EMFILE and self._old_files_limit is None:
+                self._old_files_limit = syscalls.raise_open_files_limit()
+                if self._old_files_limit is not None:
+                    return self._open_one(event, pid, cpu)
+            if error.errno == errno.ESRCH and len(self._target.pids) > 1:
+                return None
+            raise
+        if event.group != ALONE and leader < 0:
+            self._leaders[place] = fd
+        return fd
+
+    def _flags(self, event: ChosenEvent, *, is_leader: bool) -> int:
+        target = self._target
+        inherits = target.pids and target.inherits and not event.path
+        flags = abi.FLAG_INHERIT if inherits else 0
+        if flags and target.threads_only:
+            flags |= abi.FLAG_INHERIT_THREAD
+        if is_leader:
+            on_exec = target.on_exec and not self._is_everywhere(event)
+            flags |= abi.FLAG_DISABLED | (abi.FLAG_ENABLE_ON_EXEC if on_exec else 0)
+        return flags
+
+
+def threads_of(pid: int) -> tuple[int, ...]:
+    """Return the threads of a process.
+
+    Raises:
+        CaptureError: there is no such process.
+    """
+    try:
+        return tuple(sorted(int(name) for name in os.listdir(f"/proc/{pid}/task")))
+    except OSError as error:
+        raise CaptureError(f"there is no process {pid}") from error
+
+
+def _read_sum(fds: list[int]) -> RawCount:
+    value = enabled_ns = running_ns = 0
+    for fd in fds:
+        words = os.read(fd, _COUNTS.size)
+        if len(words) < _COUNTS.size:  # a pinned event that found no counter
+            continue
+        one = _COUNTS.unpack(words)
+        value, enabled_ns, running_ns = value + one[0], enabled_ns + one[1], running_ns + one[2]
+    return RawCount(value, enabled_ns, running_ns)
+
+
+def _close_all(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)

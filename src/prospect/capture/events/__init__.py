@@ -1,0 +1,1 @@
+"""What is sampled: text typed by a person, or clocks → events opened on each CPU."""

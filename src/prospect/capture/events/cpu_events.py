@@ -1,0 +1,313 @@
+"""The events of every CPU: opened, started, drained, followed when CPUs come and go.
+
+Comes in: an `EventPlan` and CPU numbers. Goes out: ring contents, ids, counts of lost samples.
+
+Defined by: perf_event_open(2); the read format in ``include/uapi/linux/perf_event.h``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.abi.block import EventDescription
+from prospect.capture.events.clock_bank import redrawn_rate_hz
+from prospect.capture.events.event_choice import SCOPE_SYSTEM
+from prospect.capture.events.event_opening import open_chosen
+from prospect.capture.kernel import syscalls
+from prospect.capture.kernel.rings import Ring, next_smaller_bytes
+from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from prospect.capture.events.chosen_event import ChosenEvent
+    from prospect.capture.events.event_choice import EventPlan
+    from prospect.capture.sink import Sink
+
+_MOST_COUNTS_BYTES = 64
+# Python's own files, the recording, the command's pipes.
+_SPARE_FILES = 32
+_NS_PER_S = 1_000_000_000
+
+
+class _CpuEvents(NamedTuple):
+    """One CPU's events (file descriptors and ids: the clocks, then those beside) and their ring."""
+
+    cpu: int
+    fds: tuple[int, ...]
+    ids: tuple[int, ...]
+    ring: Ring
+
+
+class _Counts(NamedTuple):
+    """What read(2) says of an event; `lost` is -1 before Linux 6.0."""
+
+    value: int
+    enabled_ns: int
+    event_id: int
+    lost: int = -1
+
+
+class _Start(NamedTuple):
+    """When a CPU's clocks were started, in CLOCK_MONOTONIC and in its first event's own time."""
+
+    time_ns: int
+    enabled_ns: int
+
+
+class EventSet:
+    """All events of a recording.
+
+    Attributes:
+        plan: what is opened on each CPU.
+        ring_bytes: size of each ring, after what the kernel refused.
+        lost: id → samples lost, of CPUs that are closed.
+    """
+
+    def __init__(self, plan: EventPlan, pid: int, ring_bytes: int) -> None:
+        self.plan = plan
+        self.ring_bytes = ring_bytes
+        self.lost: dict[int, int] = {}
+        self._target = -1 if plan.scope == SCOPE_SYSTEM else pid
+        self._open: dict[int, _CpuEvents] = {}
+        self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
+        self._beside_ids: list[list[int]] = [[] for _ in plan.beside]
+        self._cpu_of: dict[int, int] = {}
+        self._started: dict[int, _Start] = {}
+        self._old_files_limit: int | None = None
+
+    def open(self, cpus: tuple[int, ...]) -> None:
+        """Open the events of `cpus`, with smaller rings where the kernel refuses these.
+
+        Raises:
+            CaptureError: too many files, too little lockable memory.
+            OSError: the kernel refuses the event on one of the CPUs.
+        """
+        while True:
+            try:
+                for cpu in cpus:
+                    self.add_cpu(cpu)
+            except OSError as error:
+                self.close()
+                self._clock_ids = [[] for _ in self.plan.periods]
+                self._beside_ids = [[] for _ in self.plan.beside]
+                if error.errno == errno.EMFILE:
+                    self._raise_file_limit(error, len(cpus))
+                else:
+                    self.ring_bytes = next_smaller_bytes(self.ring_bytes, error)
+            else:
+                break
+        if not self._open:
+            raise CaptureError("no CPU is on line as far as perf_event_open() can tell")
+
+    def add_cpu(self, cpu: int) -> int | None:
+        """Open one CPU's events; return what to poll, None where the CPU has just gone.
+
+        Raises:
+            OSError: the kernel refuses; nothing of this CPU stays open.
+        """
+        fds: list[int] = []
+        try:
+            for clock in range(len(self.plan.periods)):
+                attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
+                fds.append(syscalls.perf_event_open(attr.pack(), self._target, cpu))
+            for event in self._beside():
+                # One by one: where the next is refused, these are closed.
+                fds.append(open_chosen(event, self._target, cpu))  # noqa: PERF401 - see above
+            ring = Ring(fds[0], self.ring_bytes)
+            for fd in fds[1:]:
+                syscalls.share_ring(fd, fds[0])
+        except OSError as error:
+            for fd in fds:
+                os.close(fd)
+            if error.errno == errno.ENODEV:
+                return None
+            raise
+        ids = tuple(syscalls.event_id(fd) for fd in fds)
+        self._open[cpu] = _CpuEvents(cpu, tuple(fds), ids, ring)
+        for of_event, event_id in zip((*self._clock_ids, *self._beside_ids), ids, strict=True):
+            of_event.append(event_id)
+            self._cpu_of[event_id] = cpu
+        return fds[0]
+
+    def drop_cpu(self, cpu: int, sink: Sink) -> int:
+        """Keep what a CPU that went off line left in its ring, and close its events.
+
+        Returns:
+            when its clocks stopped, in CLOCK_MONOTONIC; now where that is not known.
+
+        Raises:
+            OSError: the file cannot grow.
+        """
+        events = self._open[cpu]
+        slices: list[memoryview | bytes] = []
+        events.ring.pending(slices)
+        sink.append(slices)
+        slices.clear()
+        self.lost.update(_lost(events))
+        stopped_ns = time.monotonic_ns()
+        start = self._started.pop(cpu, None)
+        if start:
+            ran_ns = _counts(events.fds[0]).enabled_ns - start.enabled_ns
+            stopped_ns = min(stopped_ns, start.time_ns + ran_ns)
+        del self._open[cpu]
+        _close(events)
+        return stopped_ns
+
+    def enable(self) -> None:
+        """Start all clocks; per-command events start at its exec instead."""
+        self._enable(list(self._open))
+
+    def enable_cpu(self, cpu: int) -> None:
+        """Start the clocks of one CPU."""
+        self._enable([cpu])
+
+    def _enable(self, cpus: list[int]) -> None:
+        if self.plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC:
+            return
+        clocks = len(self.plan.periods)
+        for clock, period_ns in enumerate(self.plan.periods):
+            if period_ns in self.plan.periods[:clock]:
+                # Two clocks of one period tick together for ever unless one starts later.
+                time.sleep(period_ns / clocks / _NS_PER_S)
+            for cpu in cpus:
+                syscalls.enable_event(self._open[cpu].fds[clock])
+        for cpu in cpus:
+            for fd in self._open[cpu].fds[clocks:]:
+                syscalls.enable_event(fd)
+        for cpu in cpus:
+            # The kernel may count from before the start: only differences say anything.
+            enabled_ns = _counts(self._open[cpu].fds[0]).enabled_ns
+            self._started[cpu] = _Start(time.monotonic_ns(), enabled_ns)
+
+    def stopped_cpus(self) -> list[int]:
+        """Return CPUs whose events have ended: they went off line, and may be back since.
+
+        Source: perf_event_exit_cpu_context() in ``kernel/events/core.c``, Linux 6.18, takes the
+        events of such a CPU out of their context; nothing puts them back.
+        """
+        return [
+            cpu
+            for cpu in self._started
+            # The time of an event that is on goes on between any two looks.
+            if _counts(self._open[cpu].fds[0]) == _counts(self._open[cpu].fds[0])
+        ]
+
+    def disable(self) -> None:
+        """Stop all clocks."""
+        for events in self._open.values():
+            for fd in events.fds:
+                syscalls.disable_event(fd)
+
+    def drain(self, sink: Sink, end: bytes) -> int:
+        """Write what all rings hold, and `end` behind it; return how many held anything.
+
+        Raises:
+            OSError: the file cannot grow; the rings keep what they hold.
+        """
+        slices: list[memoryview | bytes] = []
+        heads = []
+        for events in self._open.values():
+            before = len(slices)
+            head = events.ring.pending(slices)
+            if len(slices) > before:
+                heads.append((events.ring, head))
+        if not heads:
+            return 0
+        if end:
+            slices.append(end)
+        sink.append(slices)
+        for ring, head in heads:
+            ring.release(head)
+        return len(heads)
+
+    def redraw_rates(self) -> None:
+        """Give each CPU's counter a new rate, so that no program stays in step with it."""
+        for events in self._open.values():
+            try:
+                syscalls.set_period(events.fds[0], redrawn_rate_hz(self.plan.periods[0]))
+            except OSError:
+                return  # the kernel has just lowered its limit: the rates stay as they are
+
+    def poll_fds(self) -> list[int]:
+        """Return the file descriptors that become readable when a ring is half full."""
+        return [events.fds[0] for events in self._open.values()]
+
+    def poll_fd(self, cpu: int) -> int:
+        """Return one of them."""
+        return self._open[cpu].fds[0]
+
+    def cpus(self) -> tuple[int, ...]:
+        """Return the CPUs that are watched now."""
+        return tuple(self._open)
+
+    def clock_ids(self) -> list[list[int]]:
+        """Return the ids of each clock, of all CPUs that were ever watched."""
+        return self._clock_ids
+
+    def descriptions(self) -> tuple[EventDescription, ...]:
+        """Return the events as perf.data is to show them: the bank as one, then those beside."""
+        ids = tuple(clock_id for ids in self._clock_ids for clock_id in ids)
+        attr = self.plan.recorded_attr(self.ring_bytes // 2)
+        return (
+            EventDescription(attr, ids, self.plan.clock),
+            *(
+                EventDescription(event.attr, tuple(ids), event.name)
+                for event, ids in zip(self._beside(), self._beside_ids, strict=True)
+            ),
+        )
+
+    def _beside(self) -> tuple[ChosenEvent, ...]:
+        """Return the events beside the clocks, as they are opened."""
+        return tuple(
+            event._replace(attr=event.attr._replace(wakeup=self.ring_bytes // 2))
+            for event in self.plan.beside
+        )
+
+    def cpu_of(self) -> dict[int, int]:
+        """Return id → CPU, of all events that were ever open."""
+        return self._cpu_of
+
+    def read_lost(self) -> dict[int, int]:
+        """Return id → samples that the kernel could not deliver; empty before Linux 6.0."""
+        lost = dict(self.lost)
+        for events in self._open.values():
+            lost.update(_lost(events))
+        return lost
+
+    def close(self) -> None:
+        """Close all events, unmap all rings, put the limit of open files back."""
+        while self._open:
+            _close(self._open.popitem()[1])
+        if self._old_files_limit is not None:
+            syscalls.restore_open_files_limit(self._old_files_limit)
+            self._old_files_limit = None
+
+    def _raise_file_limit(self, error: OSError, cpus: int) -> None:
+        old = syscalls.raise_open_files_limit()
+        if old is None:
+            # Each clock is a file; the mapping of a ring keeps one more.
+            needed = cpus * (len(self.plan.periods) + len(self.plan.beside) + 1) + _SPARE_FILES
+            raise CaptureError(
+                f"{cpus} CPUs need {needed} open files: raise the limit with `ulimit -n {needed}`"
+            ) from error
+        self._old_files_limit = old
+
+
+def _counts(fd: int) -> _Counts:
+    words = os.read(fd, _MOST_COUNTS_BYTES)
+    return _Counts(*(w[0] for w in struct.iter_unpack("=Q", words)))
+
+
+def _lost(events: _CpuEvents) -> dict[int, int]:
+    found = [_counts(fd) for fd in events.fds]
+    return {counts.event_id: counts.lost for counts in found if counts.lost >= 0}
+
+
+def _close(events: _CpuEvents) -> None:
+    events.ring.close()
+    for fd in events.fds:
+        os.close(fd)

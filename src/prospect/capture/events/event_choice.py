@@ -1,0 +1,278 @@
+"""Which event samples here: hardware or timer, system-wide or not, with what kernel offers.
+
+Comes in: the clocks asked for, and what perf_event_open() says to each try. Goes out: an
+`EventPlan`, with a sentence for everything that this kernel or this user cannot have.
+
+Defined by: perf_event_open(2); ``kernel/events/core.c`` (Linux 6.18), perf_copy_attr() and
+perf_event_open() for what is refused with which errno.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.capture.events.call_graph import KERNEL_CALLERS, CallGraph, with_callers
+from prospect.capture.events.clock_bank import clock_periods_ns
+from prospect.capture.events.older_kernels import fit_to_kernel
+from prospect.capture.kernel import syscalls
+from prospect.capture.kernel.procfs import read_setting
+from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from prospect.capture.events.chosen_event import ChosenEvent
+
+SCOPE_SYSTEM = "system"
+SCOPE_TASK = "task"
+CLOCK_TIMER = "cpu-clock"
+CLOCK_HARDWARE = "cycles"
+
+_CLOCK_MONOTONIC = 1
+_EVERY_TASK = -1
+_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+_PRECISE_IP_SHIFT = 15
+_MOST_PRECISE = 3
+_NS_PER_S = 1_000_000_000
+_REDRAW_NS = 100_000_000
+_SAMPLES_A_REDRAW = 100
+
+# A timer's samples carry no period: readers take the attribute's (see EventPlan.recorded_attr).
+SAMPLE_TYPE = (
+    abi.PERF_SAMPLE_IDENTIFIER
+    | abi.PERF_SAMPLE_IP
+    | abi.PERF_SAMPLE_TID
+    | abi.PERF_SAMPLE_TIME
+    | abi.PERF_SAMPLE_CPU
+)
+_KERNEL_TEXT_FLAGS = abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT | abi.FLAG_TEXT_POKE
+SIDE_BAND_FLAGS = (
+    abi.FLAG_MMAP
+    | abi.FLAG_MMAP_DATA
+    | abi.FLAG_MMAP2
+    | abi.FLAG_COMM
+    | abi.FLAG_COMM_EXEC
+    | abi.FLAG_TASK
+    | _KERNEL_TEXT_FLAGS
+)
+_CLOCK_FLAGS = (
+    abi.FLAG_DISABLED
+    | abi.FLAG_WATERMARK
+    | abi.FLAG_SAMPLE_ID_ALL
+    | abi.FLAG_EXCLUDE_GUEST
+    | abi.FLAG_USE_CLOCKID
+)
+_TASK_FLAGS = abi.FLAG_INHERIT | abi.FLAG_ENABLE_ON_EXEC
+_USER_ONLY_FLAGS = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
+
+
+_ONE_CLOCK_LIMIT = (
+    "One clock sampled (--clocks 1): a program that runs in step with it goes unnoticed, and error"
+    " bars assume independent samples."
+)
+_TASK_CLOCK_LIMIT = (
+    "Error bars assume independent samples: the clock of a process stops whenever the process does,"
+    " so there is only one."
+)
+
+# What a recording has to say of its clocks, and not where other events are sampled.
+CLOCK_LIMITS = (_ONE_CLOCK_LIMIT, _TASK_CLOCK_LIMIT)
+
+_NO_BRANCH_STACK = (
+    "no hardware counter here has a branch stack that follows calls (--call-graph lbr): use"
+    " --call-graph auto"
+)
+
+
+class EventPlan(NamedTuple):
+    """The events of every CPU.
+
+    Attributes:
+        attr: the first clock's attributes; those of the others differ by `clock_attr`.
+        periods: each clock's `sample_period`: ns, or Hz where `attr.flags` has FLAG_FREQ.
+        limits: a sentence for each thing that is missing.
+        beside: further events of every CPU, which fill the clocks' rings.
+    """
+
+    attr: EventAttr
+    periods: tuple[int, ...]
+    scope: str
+    clock: str
+    limits: tuple[str, ...]
+    beside: tuple[ChosenEvent, ...] = ()
+
+    def clock_attr(self, clock: int, watermark_bytes: int) -> EventAttr:
+        """Return one clock's attributes; only the first clock reports mappings and tasks."""
+        flags = self.attr.flags if clock == 0 else self.attr.flags & ~SIDE_BAND_FLAGS
+        return self.attr._replace(
+            sample_period=self.periods[clock], flags=flags, wakeup=watermark_bytes
+        )
+
+    def recorded_attr(self, watermark_bytes: int) -> EventAttr:
+        """Return the attributes that stand for the whole bank in a perf.data file.
+
+        Their period is that of all clocks together. Every reader that adds up the period of each
+        sample then has the CPU time once, and not once a clock.
+
+        Source: evsel__parse_sample() in ``tools/perf/util/evsel.c``, Linux 6.18.
+        """
+        attr = self.clock_attr(0, watermark_bytes)
+        if attr.frequency_hz:
+            return attr
+        return attr._replace(sample_period=round(1 / sum(1 / period for period in self.periods)))
+
+    def sampling_attr(self, period: int, watermark_bytes: int) -> EventAttr:
+        """Return attributes that take the same samples with a fixed period, and do nothing else."""
+        extra = SIDE_BAND_FLAGS | _TASK_FLAGS | abi.FLAG_FREQ
+        return self.attr._replace(
+            sample_period=period, flags=self.attr.flags & ~extra, wakeup=watermark_bytes
+        )
+
+    @property
+    def periods_ns(self) -> tuple[int, ...]:
+        """Each clock's period as the kernel follows it; of a counter, what its rate means."""
+        if self.attr.frequency_hz:
+            return (round(_NS_PER_S / self.attr.frequency_hz),)
+        return self.periods
+
+    @property
+    def redraw_interval_ns(self) -> int:
+        """How often a counter's rate is to be redrawn, 0 for timers, which keep their grid."""
+        if self.clock != CLOCK_HARDWARE:
+            return 0
+        # A redraw forgets what has been counted towards the next sample: half a one on average.
+        return max(_REDRAW_NS, _SAMPLES_A_REDRAW * _NS_PER_S // self.periods[0])
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether a sample in the kernel carries the kernel's call chain."""
+        return bool(self.attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN)
+
+
+def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refused before
+    frequency_hz: int,
+    periods_ns: tuple[int, ...],
+    pid: int,
+    cpu: int,
+    *,
+    allow_hardware: bool = True,
+    call_graph: CallGraph = KERNEL_CALLERS,
+) -> EventPlan:
+    """Find the best events that this kernel gives this user.
+
+    Args:
+        frequency_hz: the total rate of a CPU.
+        periods_ns: the bank's periods, where the whole system may be watched; a task's clock is
+            stopped at each switch, so a bank of them would have no periods to speak of.
+        pid: the command, followed alone where the whole system may not be watched.
+        cpu: an on-line CPU for the tries.
+        allow_hardware: False after a hardware counter failed on another CPU.
+        call_graph: which callers are wanted beside the kernel's.
+
+    Raises:
+        CaptureError: no event can be opened at all, or none with these callers; says what to do.
+    """
+    refusal: OSError | None = None
+    for scope, extra_flags, dropped_flags, limits in _scopes():
+        is_system = scope == SCOPE_SYSTEM
+        periods = periods_ns if is_system else clock_periods_ns(frequency_hz, 1)
+        flags = (
+            _CLOCK_FLAGS | (SIDE_BAND_FLAGS & ~abi.FLAG_MMAP_DATA) | extra_flags
+        ) & ~dropped_flags
+        target = _EVERY_TASK if is_system else pid
+        attr = _timer_attr(flags, periods[0])
+        try:
+            wanted = with_callers(attr, KERNEL_CALLERS if call_graph.needs_hardware else call_graph)
+            attr, missing = fit_to_kernel(wanted, target, cpu)
+        except OSError as error:
+            refusal = error
+            if syscalls.is_refusal(error):
+                continue
+            break
+        known = (*limits, *missing)
+        if not is_system:
+            known += (_TASK_CLOCK_LIMIT,)
+        if call_graph.needs_hardware:
+            attr = with_callers(attr, call_graph)
+        if allow_hardware or call_graph.needs_hardware:
+            hardware = _hardware_attr(attr, frequency_hz, target, cpu)
+            if hardware is not None:
+                return EventPlan(hardware, (frequency_hz,), scope, CLOCK_HARDWARE, known)
+        if call_graph.needs_hardware:
+            raise CaptureError(_NO_BRANCH_STACK)
+        if is_system and len(periods) == 1:
+            known += (_ONE_CLOCK_LIMIT,)
+        return EventPlan(attr, periods, scope, CLOCK_TIMER, known)
+    raise CaptureError(_refusal_message(refusal))
+
+
+def _timer_attr(flags: int, period_ns: int) -> EventAttr:
+    """Return a timer's attributes with all that a recent kernel offers for these flags."""
+    return EventAttr(
+        sample_period=period_ns,
+        sample_type=SAMPLE_TYPE,
+        read_format=(
+            abi.PERF_FORMAT_ID | abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_LOST
+        ),
+        flags=flags,
+        clockid=_CLOCK_MONOTONIC,
+    )
+
+
+def _scopes() -> tuple[tuple[str, int, int, tuple[str, ...]], ...]:
+    """Return scope, flags more, flags less and limits, from the widest view to the narrowest."""
+    level = read_setting(_PARANOID)
+    alone = (
+        "Only COMMAND and what it started were sampled, not the system: that needs root,"
+        f" CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0 (it is {level})."
+    )
+    user_only = (
+        "No kernel time was sampled: that needs root, CAP_PERFMON, or sysctl"
+        f" kernel.perf_event_paranoid=1 (it is {level})."
+    )
+    return (
+        (SCOPE_SYSTEM, 0, 0, ()),
+        (SCOPE_TASK, _TASK_FLAGS, 0, (alone,)),
+        (SCOPE_TASK, _TASK_FLAGS | _USER_ONLY_FLAGS, _KERNEL_TEXT_FLAGS, (alone, user_only)),
+    )
+
+
+def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> EventAttr | None:
+    """Return attributes of the cycle counter at the finest precision that opens, None without."""
+    for precise_ip in range(_MOST_PRECISE, -1, -1):
+        hardware = attr._replace(
+            type=abi.PERF_TYPE_HARDWARE,
+            config=abi.PERF_COUNT_HW_CPU_CYCLES,
+            sample_period=frequency_hz,
+            sample_type=attr.sample_type | abi.PERF_SAMPLE_PERIOD,
+            flags=attr.flags | abi.FLAG_FREQ | precise_ip << _PRECISE_IP_SHIFT,
+        )
+        try:
+            os.close(syscalls.perf_event_open(hardware.pack(), pid, cpu))
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return None
+        else:
+            return hardware
+    return None
+
+
+def _refusal_message(error: OSError | None) -> str:
+    code = error.errno if error else 0
+    if code == errno.ENOSYS:
+        return "this kernel has no perf events: it needs CONFIG_PERF_EVENTS"
+    if code in (errno.EACCES, errno.EPERM):
+        level = read_setting(_PARANOID)
+        if level is not None and level > 2:
+            return (
+                f"kernel.perf_event_paranoid is {level}: no profiling without privilege; run as"
+                " root, give CAP_PERFMON, or run: sysctl kernel.perf_event_paranoid=2"
+            )
+        return (
+            "the kernel refuses perf_event_open() to this user: in a container allow it in the"
+            " seccomp profile (--cap-add PERFMON with a profile that permits it); else run as root"
+        )
+    reason = error.strerror if error else "unknown"
+    return f"perf_event_open() failed: {reason}; `prospect doctor` says what works here"

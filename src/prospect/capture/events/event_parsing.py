@@ -1,0 +1,253 @@
+"""What was typed behind ``--event`` → events that can be opened.
+
+Comes in: text such as ``cycles:u,{instructions,branches},sched:sched_switch/filter=prev_pid>0/``.
+Goes out: `ChosenEvent`, in the order of the text. docs/events.md describes the language.
+
+Defined by: the tables of `event_tables`, sysfs (`pmus`), tracefs (`tracepoints`), and the files of
+probes (`probe_places`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.capture.events import pmus
+from prospect.capture.events.chosen_event import ALONE, ChosenEvent
+from prospect.capture.events.event_tables import find_named, named_events
+from prospect.capture.events.tracepoints import tracepoint_id, tracepoints
+from prospect.errors import CaptureError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_CHARACTERS = 1 << 16
+_MOST_VALUE = (1 << 64) - 1
+_NAME = re.compile(r"[\w.:-]+", re.ASCII)
+_RAW = re.compile(r"r([0-9a-fA-F]{1,16})\Z")
+_MODIFIERS = re.compile(r"[ukhpD]+\Z")
+_TERM = re.compile(r"""([\w.-]+)(?:=("[^"]*"|'[^']*'|[^,]*))?(?:,|\Z)""", re.ASCII)
+_FILE = re.compile(r"(?:\.{0,2}/)[^,{}]*")
+_PRECISE_IP_SHIFT = 15
+_MOST_PRECISE = 3
+_PRIVILEGES = {
+    "u": abi.FLAG_EXCLUDE_USER,
+    "k": abi.FLAG_EXCLUDE_KERNEL,
+    "h": abi.FLAG_EXCLUDE_HV,
+}
+
+
+def parse_events(text: str) -> tuple[ChosenEvent, ...]:
+    """Read events with commas between them, groups in braces.
+
+    Raises:
+        UsageError: an event that this machine does not know; says which one may be meant.
+        CaptureError: a tracepoint where tracefs cannot be read.
+    """
+    if not text or len(text) > _MOST_CHARACTERS or "\0" in text:
+        raise UsageError("give events, such as cycles,page-faults; prospect list shows them")
+    found: list[ChosenEvent] = []
+    group, groups, at = ALONE, 0, 0
+    while at < len(text):
+        if text[at] == "{" and group == ALONE:
+            group, groups, at = groups, groups + 1, at + 1
+            first = len(found)
+        event, at = _one_event(text, at)
+        found.append(event._replace(group=group))
+        if text[at : at + 1] == "}" and group != ALONE:
+            group, at = ALONE, at + 1
+            modifiers = re.compile(r":([ukhpD]+)").match(text, at)
+            if modifiers:
+                at = modifiers.end()
+                found[first:] = [_with_modifiers(e, modifiers[1]) for e in found[first:]]
+        if at < len(text) and text[at] != ",":
+            raise UsageError(f"'{text[at:]}' is not understood behind {event.name}")
+        at += 1
+    if group != ALONE or text.endswith(","):
+        raise UsageError(f"'{text}' is not complete")
+    return tuple(found)
+
+
+def _one_event(text: str, at: int) -> tuple[ChosenEvent, int]:
+    """Read the event that begins at `at`; return it and where it ends."""
+    file = _FILE.match(text, at)
+    if file:
+        from prospect.capture.events.probe_places import probe_event  # noqa: PLC0415 - seldom asked for
+
+        return probe_event(file[0]), file.end()
+    name = _NAME.match(text, at)
+    if not name:
+        raise UsageError(f"'{text[at:]}' begins with no event; prospect list shows them")
+    at = name.end()
+    terms, modifiers = None, ""
+    if text[at : at + 1] == "/":
+        terms, at = _terms_text(text, at + 1)
+        behind = re.compile(r":?([ukhpD]*)").match(text, at)
+        if behind:
+            modifiers, at = behind[1], behind.end()
+    event = _named_event(name[0], terms)
+    return _with_modifiers(event, modifiers) if modifiers else event, at
+
+
+def _terms_text(text: str, at: int) -> tuple[str, int]:
+    """Return what stands up to the next slash outside of quotes, and where it ends."""
+    match = re.compile(r"""((?:[^/"']|"[^"]*"|'[^']*')*)/""").match(text, at)
+    if not match:
+        raise UsageError(f"'{text}': the parameters end with no slash")
+    return match[1], match.end()
+
+
+def _named_event(name: str, terms: str | None) -> ChosenEvent:
+    """Return the event of a name, which may have modifiers behind it, and of its parameters."""
+    stem, colon, last = name.rpartition(":")
+    candidates = [(name, "")]
+    if colon and _MODIFIERS.match(last):
+        candidates.insert(0, (stem, last))
+    for candidate, modifiers in candidates:
+        event = _known_event(candidate, terms)
+        if event:
+            return _with_modifiers(event, modifiers) if modifiers else event
+    raise UsageError(_unknown(name, has_terms=terms is not None))
+
+
+def _known_event(name: str, terms: str | None) -> ChosenEvent | None:
+    named = find_named(name)
+    if named:
+        attr = EventAttr(type=named.type, config=named.config)
+        unit = "ns" if name.endswith("-clock") else ""
+        return _with_terms(ChosenEvent(name, attr, unit=unit), terms, {})
+    group, colon, point = name.partition(":")
+    if colon:
+        number = tracepoint_id(group, point)
+        attr = EventAttr(type=abi.PERF_TYPE_TRACEPOINT, config=number or 0)
+        return _with_terms(ChosenEvent(name, attr), terms, {}) if number is not None else None
+    kind = pmus.pmu_type(name)
+    if kind is not None:
+        if terms is None:
+            raise UsageError(f"{name} is a unit, not an event: give {name}/EVENT/")
+        return _unit_event(name, kind, terms)
+    raw = _RAW.match(name)
+    if raw:
+        attr = EventAttr(type=abi.PERF_TYPE_RAW, config=int(raw[1], 16))
+        return _with_terms(ChosenEvent(name, attr), terms, {})
+    owners = [p for p in pmus.pmu_names() if any(e.name == name for e in pmus.pmu_events(p))]
+    if owners:
+        kind = pmus.pmu_type(owners[0])
+        event = _unit_event(owners[0], kind or 0, ",".join(filter(None, (name, terms))))
+        return event._replace(name=name)
+    return None
+
+
+def _unit_event(unit: str, kind: int, terms: str) -> ChosenEvent:
+    """Return an event of a unit, of the kernel's names and parameters."""
+    event = ChosenEvent(f"{unit}/{terms}/", EventAttr(type=kind), cpus=pmus.pmu_cpus(unit))
+    parameters = pmus.pmu_parameters(unit)
+    for named in pmus.pmu_events(unit):
+        # A name stands before what changes it.
+        first, comma, rest = terms.partition(",")
+        if named.name == first:
+            terms = f"{named.terms},{rest}" if comma else named.terms
+            event = event._replace(unit=named.unit, scale=named.scale)
+            break
+    return _with_terms(event, terms, parameters)
+
+
+def _with_terms(
+    event: ChosenEvent, terms: str | None, parameters: dict[str, pmus.Parameter]
+) -> ChosenEvent:
+    """Return an event with the parameters that stand between its slashes."""
+    at = 0
+    while terms and at < len(terms):
+        match = _TERM.match(terms, at)
+        if not match:
+            raise UsageError(f"{event.name}: '{terms[at:]}' is no NAME=VALUE")
+        at = match.end()
+        value = match[2] or ""
+        if value[:1] in ("'", '"'):
+            value = value[1:-1]
+        event = _with_term(event, match[1], value, parameters)
+    return event
+
+
+def _with_term(
+    event: ChosenEvent, key: str, value: str, parameters: dict[str, pmus.Parameter]
+) -> ChosenEvent:
+    attr = event.attr
+    if key in parameters:
+        parameter = parameters[key]
+        try:
+            placed = parameter.placed(_number(event, key, value or "1"))
+        except ValueError:
+            most = (1 << len(parameter.bits)) - 1
+            raise UsageError(f"{event.name}: {key} is at most {most:#x}") from None
+        changed = {parameter.field: getattr(attr, parameter.field) | placed}
+        return event._replace(attr=attr._replace(**changed))
+    if parameters and key in ("config", "config1", "config2", "config3"):
+        return event._replace(attr=attr._replace(**{key: _number(event, key, value)}))
+    if key in ("period", "freq"):
+        number = _number(event, key, value)
+        if not 0 < number < 1 << 63:
+            raise UsageError(f"{event.name}: {key} is at least 1")
+        flags = attr.flags | (abi.FLAG_FREQ if key == "freq" else 0)
+        return event._replace(attr=attr._replace(sample_period=number, flags=flags))
+    if key == "name" and value:
+        return event._replace(name=value)
+    if key == "filter" and value and attr.type == abi.PERF_TYPE_TRACEPOINT:
+        return event._replace(filter=value)
+    known = [*parameters, "period", "freq", "name"]
+    known += ["filter"] if attr.type == abi.PERF_TYPE_TRACEPOINT else []
+    raise UsageError(f"{event.name}: no parameter '{key}', there are {', '.join(known)}")
+
+
+def _number(event: ChosenEvent, key: str, value: str) -> int:
+    try:
+        number = int(value, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= _MOST_VALUE:
+        raise UsageError(f"{event.name}: {key} needs a number, not '{value}'")
+    return number
+
+
+def _with_modifiers(event: ChosenEvent, modifiers: str) -> ChosenEvent:
+    """Return an event that counts only where the modifiers say, as ``perf`` has them."""
+    flags = event.attr.flags
+    wanted = set(modifiers) & set(_PRIVILEGES)
+    if wanted:
+        for letter, flag in _PRIVILEGES.items():
+            flags |= 0 if letter in wanted else flag
+    precise = modifiers.count("p")
+    if precise > _MOST_PRECISE:
+        raise UsageError(f"{event.name}: give p at most {_MOST_PRECISE} times")
+    flags |= precise << _PRECISE_IP_SHIFT
+    if "D" in modifiers:
+        flags |= abi.FLAG_PINNED
+    return event._replace(name=f"{event.name}:{modifiers}", attr=event.attr._replace(flags=flags))
+
+
+def _unknown(name: str, *, has_terms: bool) -> str:
+    """Say that there is no such event, and which one may be meant."""
+    from prospect.spelling import nearest  # noqa: PLC0415 - only on the way to an error
+
+    if has_terms and not find_named(name) and ":" not in name:
+        known: Iterable[str] = pmus.pmu_names()
+        message = f"no unit '{name}' here; a file begins with / or ./"
+    else:
+        known = _all_names(name)
+        message = f"no event '{name}' here"
+    near = nearest(name, known)
+    return f"{message}; did you mean {near}?" if near else f"{message}; see prospect list"
+
+
+def _all_names(like: str) -> list[str]:
+    names = [name for event in named_events() for name in event.names]
+    for unit in pmus.pmu_names():
+        names += [event.name for event in pmus.pmu_events(unit)]
+    if ":" in like:
+        try:
+            names += [f"{group}:{name}" for group, name in tracepoints()]
+        except CaptureError:
+            return names
+    return names

@@ -1,0 +1,104 @@
+"""What a kernel may lack of an event's attributes, and what a recording loses by that.
+
+Comes in: attributes with all that a recent kernel offers. Goes out: those that this kernel takes.
+
+Defined by: ``kernel/events/core.c`` (Linux 6.18), perf_copy_attr() for flags that a kernel does
+not know; ``kernel/events/callchain.c``, get_callchain_buffers() for chains that it cannot give.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.capture.kernel import syscalls
+
+if TYPE_CHECKING:
+    from prospect.abi.attr import EventAttr
+
+
+class _Step(NamedTuple):
+    """Something that a kernel may lack: how it refuses, what to leave out, and what that costs."""
+
+    refusals: tuple[int, ...]
+    limit: str
+    flags: int = 0
+    sample_type: int = 0
+    read_format: int = 0
+
+    def is_asked_for(self, attr: EventAttr) -> bool:
+        """Say whether there is any of it to leave out."""
+        return bool(
+            attr.flags & self.flags
+            or attr.sample_type & self.sample_type
+            or attr.read_format & self.read_format
+        )
+
+    def leave_out(self, attr: EventAttr) -> EventAttr:
+        """Return the attributes without it."""
+        return attr._replace(
+            flags=attr.flags & ~self.flags,
+            sample_type=attr.sample_type & ~self.sample_type,
+            read_format=attr.read_format & ~self.read_format,
+        )
+
+
+_UNKNOWN_TO_KERNEL = (errno.EINVAL,)
+# Newest first: the version is the first that accepts it. Call chains last: all kernels know them,
+# but may have no memory or no unwinder for them.
+_STEPS = (
+    _Step(
+        _UNKNOWN_TO_KERNEL,
+        "This kernel does not count lost samples per event (Linux 6.0 does): losses at the very"
+        " end of the run may be missing from the books.",
+        read_format=abi.PERF_FORMAT_LOST,
+    ),
+    _Step(_UNKNOWN_TO_KERNEL, "", flags=abi.FLAG_TEXT_POKE),
+    _Step(
+        _UNKNOWN_TO_KERNEL,
+        "This kernel does not announce BPF programs (Linux 5.1 does): samples in those that came"
+        " or went during the run may have no name.",
+        flags=abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT,
+    ),
+    _Step(
+        (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP),
+        "This kernel copies no user stacks: callers in user space are those that frame pointers"
+        " tell, if any.",
+        sample_type=abi.PERF_SAMPLE_REGS_USER | abi.PERF_SAMPLE_STACK_USER,
+    ),
+    _Step(
+        (errno.EINVAL, errno.ENOMEM, errno.EOVERFLOW, errno.EOPNOTSUPP),
+        "This kernel gives no call chains: kernel time cannot be told by its cause (system call,"
+        " page fault, interrupt).",
+        flags=abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL,
+        sample_type=abi.PERF_SAMPLE_CALLCHAIN,
+    ),
+)
+
+
+def fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, ...]]:
+    """Drop what this kernel refuses until the event opens.
+
+    Returns:
+        the attributes that it takes, and a sentence for each thing that is lost.
+
+    Raises:
+        OSError: it refuses the event itself.
+    """
+    limits: list[str] = []
+    while True:
+        try:
+            os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
+        except OSError as error:
+            code = error.errno
+            steps = (step for step in _STEPS if code in step.refusals and step.is_asked_for(attr))
+            step = next(steps, None)
+            if step is None:
+                raise
+        else:
+            return attr, tuple(limits)
+        attr = step.leave_out(attr)
+        if step.limit:
+            limits.append(step.limit)

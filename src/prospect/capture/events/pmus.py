@@ -1,0 +1,119 @@
+"""Performance monitoring units that the kernel tells of in sysfs.
+
+Comes in: /sys/bus/event_source/devices. Goes out: types, the bits of named parameters, named
+events with their units.
+
+Defined by: ``Documentation/ABI/testing/sysfs-bus-event_source-devices-events`` and ``-format``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.errors import CaptureError
+
+DEVICES = "/sys/bus/event_source/devices"
+_MOST_BYTES = 4096
+_BIT_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?\Z")
+_CONFIG_FIELDS = ("config", "config1", "config2", "config3")
+_NAME = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
+
+
+class Parameter(NamedTuple):
+    """Where a named parameter goes: a field of the attributes, and its bits from the lowest up."""
+
+    field: str
+    bits: tuple[int, ...]
+
+    def placed(self, value: int) -> int:
+        """Return `value` spread over the bits.
+
+        Raises:
+            ValueError: it has more bits than there are.
+        """
+        if value < 0 or value >> len(self.bits):
+            raise ValueError
+        return sum((value >> place & 1) << bit for place, bit in enumerate(self.bits))
+
+
+class PmuEvent(NamedTuple):
+    """An event that the kernel names: its parameters, and what one count of it stands for."""
+
+    name: str
+    terms: str
+    unit: str = ""
+    scale: float = 1.0
+
+
+def pmu_names(root: str = DEVICES) -> list[str]:
+    """Return the units of this machine, sorted; none where /sys is not mounted."""
+    try:
+        return sorted(os.listdir(root))
+    except OSError:
+        return []
+
+
+def pmu_type(name: str, root: str = DEVICES) -> int | None:
+    """Return a unit's type for perf_event_open(), None where there is no such unit."""
+    if not _NAME.match(name) or name.startswith("."):
+        return None
+    text = read_if_there(f"{root}/{name}/type", _MOST_BYTES).strip()
+    return int(text) if text.isdigit() else None
+
+
+def pmu_cpus(name: str, root: str = DEVICES) -> bytes:
+    """Return the CPUs that count for a unit outside of the cores, as a list; empty for a core's."""
+    return read_if_there(f"{root}/{name}/cpumask", _MOST_BYTES).strip()
+
+
+def pmu_parameters(name: str, root: str = DEVICES) -> dict[str, Parameter]:
+    """Return a unit's named parameters.
+
+    Raises:
+        CaptureError: the kernel says something that is no list of bits.
+    """
+    found = {}
+    for parameter, text in _files(f"{root}/{name}/format"):
+        field, colon, ranges = text.partition(":")
+        bits: list[int] = []
+        for part in ranges.split(",") if colon else ():
+            match = _BIT_RANGE.match(part)
+            if not match:
+                break
+            bits.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
+        if field not in _CONFIG_FIELDS or not bits or max(bits) > 63:
+            raise CaptureError(f"{root}/{name}/format/{parameter} says '{text}', no list of bits")
+        found[parameter] = Parameter(field, tuple(bits))
+    return found
+
+
+def pmu_events(name: str, root: str = DEVICES) -> list[PmuEvent]:
+    """Return the events that the kernel names for a unit, sorted."""
+    texts = dict(_files(f"{root}/{name}/events"))
+    found = []
+    for event, terms in texts.items():
+        stem, dot, suffix = event.rpartition(".")
+        if dot and stem in texts and suffix in ("unit", "scale", "per-pkg", "snapshot"):
+            continue
+        found.append(PmuEvent(event, terms, texts.get(f"{event}.unit", ""), _scale(texts, event)))
+    return found
+
+
+def _scale(texts: dict[str, str], event: str) -> float:
+    try:
+        return float(texts.get(f"{event}.scale", "1"))
+    except ValueError:
+        return 1.0
+
+
+def _files(directory: str) -> list[tuple[str, str]]:
+    """Return the names and one-line contents of a directory's files, sorted."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    read = ((name, read_if_there(f"{directory}/{name}", _MOST_BYTES)) for name in names)
+    return [(name, os.fsdecode(content).strip()) for name, content in read]

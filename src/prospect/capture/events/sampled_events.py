@@ -1,0 +1,122 @@
+"""Events that somebody chose, sampled instead of the clocks.
+
+Comes in: an `EventPlan` of clocks, whose scope and attributes this kernel takes, and
+`ChosenEvent`s. Goes out: a plan with these, led by an event that never samples and carries the
+records of mappings and tasks, as `perf record` does it.
+
+Defined by: perf_event_open(2); PERF_COUNT_SW_DUMMY in ``include/uapi/linux/perf_event.h``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from prospect.abi import constants as abi
+from prospect.capture.events.event_choice import CLOCK_LIMITS, SCOPE_SYSTEM, SIDE_BAND_FLAGS
+from prospect.capture.events.event_opening import open_chosen, refusal_message
+from prospect.capture.events.event_tables import find_named
+from prospect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from prospect.capture.events.chosen_event import ChosenEvent
+    from prospect.capture.events.event_choice import EventPlan
+
+LEADER = "dummy"
+_EVERY_TASK = -1
+_PRECISE_IP = 3 << 15
+# What happens seldom enough to be recorded each time, unless a period or a rate is given.
+_OCCASIONAL = (abi.PERF_TYPE_SOFTWARE, abi.PERF_TYPE_TRACEPOINT)
+_CLOCKS = (abi.PERF_COUNT_SW_CPU_CLOCK, abi.PERF_COUNT_SW_TASK_CLOCK)
+
+
+def with_sampled_events(
+    plan: EventPlan, chosen: tuple[ChosenEvent, ...], frequency_hz: int, pid: int, cpu: int
+) -> EventPlan:
+    """Return a plan that samples `chosen` in place of the clocks.
+
+    Args:
+        plan: the clocks.
+        chosen: in the order of the report; those without a period or a rate of their own are
+            sampled at the common rate, or each time where they are no clocks and no counters.
+        frequency_hz: the common rate.
+        pid: the command.
+        cpu: an on-line CPU for the tries.
+
+    Raises:
+        CaptureError: one of them cannot be sampled; says why.
+    """
+    number = find_named(LEADER)
+    leader = plan.attr._replace(
+        type=abi.PERF_TYPE_SOFTWARE,
+        config=number.config if number else abi.PERF_COUNT_SW_DUMMY,
+        sample_type=plan.attr.sample_type & ~abi.PERF_SAMPLE_BRANCH_STACK | abi.PERF_SAMPLE_PERIOD,
+        flags=plan.attr.flags & ~(abi.FLAG_FREQ | _PRECISE_IP),
+        branch_sample_type=0,
+    )
+    events = tuple(_sampled(plan, event, frequency_hz) for event in chosen)
+    target = _EVERY_TASK if plan.scope == SCOPE_SYSTEM else pid
+    for event in events:
+        _try(event, target, cpu)
+    return plan._replace(
+        attr=leader,
+        periods=(1,),
+        clock=LEADER,
+        limits=tuple(limit for limit in plan.limits if limit not in CLOCK_LIMITS),
+        beside=events,
+    )
+
+
+def _sampled(plan: EventPlan, event: ChosenEvent, frequency_hz: int) -> ChosenEvent:
+    """Return an event with all that the plan's samples carry."""
+    own, clock = event.attr, plan.attr
+    period, flags = own.sample_period, own.flags
+    if not period:
+        is_clock = own.type == abi.PERF_TYPE_SOFTWARE and own.config in _CLOCKS
+        each_time = bool(event.path) or (own.type in _OCCASIONAL and not is_clock)
+        period = 1 if each_time else frequency_hz
+        flags |= 0 if each_time else abi.FLAG_FREQ
+    # A probe cannot be inherited, see `counters`.
+    dropped = SIDE_BAND_FLAGS | abi.FLAG_FREQ | _PRECISE_IP
+    dropped |= abi.FLAG_INHERIT if event.path else 0
+    raw = abi.PERF_SAMPLE_RAW if own.type == abi.PERF_TYPE_TRACEPOINT else 0
+    attr = clock._replace(
+        type=own.type,
+        config=own.config,
+        config1=own.config1,
+        config2=own.config2,
+        config3=own.config3,
+        sample_period=period,
+        sample_type=clock.sample_type | abi.PERF_SAMPLE_PERIOD | raw,
+        flags=clock.flags & ~dropped | flags,
+    )
+    return event._replace(attr=attr)
+
+
+def _try(event: ChosenEvent, pid: int, cpu: int) -> None:
+    """Open an event once.
+
+    Raises:
+        CaptureError: it cannot be sampled.
+    """
+    try:
+        os.close(open_chosen(event, pid, cpu))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP) and _counts(event, pid, cpu):
+            raise CaptureError(
+                f"{event.name} can be counted, but not sampled: use prospect stat"
+            ) from error
+        raise CaptureError(refusal_message(event, error, follows_tasks=pid >= 0)) from error
+
+
+def _counts(event: ChosenEvent, pid: int, cpu: int) -> bool:
+    """Tell whether an event that cannot be sampled can at least be counted."""
+    attr = event.attr._replace(
+        sample_period=0, sample_type=0, flags=event.attr.flags & ~abi.FLAG_FREQ
+    )
+    try:
+        os.close(open_chosen(event._replace(attr=attr), pid, cpu))
+    except OSError:
+        return False
+    return True

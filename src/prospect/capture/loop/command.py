@@ -1,0 +1,173 @@
+"""COMMAND: forked early, held until the events are ready, then executed.
+
+Comes in: an argument vector. Goes out: a process that starts on `release`, exactly as under
+/usr/bin/time: same terminal, directory, environment, files, limits and signal dispositions.
+
+Defined by: execvp(3), for the search and for scripts without an interpreter line; the shell's
+exit statuses (POSIX.1-2024, XCU 2.8.2).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from prospect.errors import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.capture.loop.signals import SignalWatch
+
+_NOT_FOUND = 127
+_NOT_RUNNABLE = 126
+_SIGNALLED = 128
+_ERRNO_BYTES = 4
+
+
+class Ended(NamedTuple):
+    """How the command ended: the shell's exit status, and what it and its children used."""
+
+    exit_status: int
+    user_s: float
+    system_s: float
+    max_rss_kib: int
+
+
+class Command:
+    """The child process.
+
+    Attributes:
+        pid: its process id, known before it is executed.
+        pidfd: readable once it has ended; -1 where the kernel has none (before Linux 5.3).
+        exec_fd: end of file once it is executed, an errno where that failed.
+    """
+
+    def __init__(self, command: Sequence[str | bytes], signals: SignalWatch) -> None:
+        """Fork; the child waits for `release`.
+
+        Raises:
+            UsageError: no command, or a word of it contains a NUL.
+            CommandError: the system cannot fork.
+        """
+        words = [os.fsencode(word) for word in command]
+        if not words or not words[0] or any(b"\0" in word for word in words):
+            raise UsageError("a command to run is needed, its words without NUL characters")
+        self._name = os.fsdecode(words[0])
+        go_fd, self._go_fd = os.pipe2(os.O_CLOEXEC)
+        self.exec_fd, exec_fd = os.pipe2(os.O_CLOEXEC)
+        try:
+            self.pid = os.fork()
+        except OSError as error:
+            raise CommandError(
+                f"cannot start a process: {error.strerror}", _NOT_RUNNABLE
+            ) from error
+        if self.pid == 0:
+            self._be_the_command(words, signals, go_fd, exec_fd)
+        os.close(go_fd)
+        os.close(exec_fd)
+        self.pidfd = _pidfd_open(self.pid)
+        self._ended: Ended | None = None
+
+    def release(self) -> None:
+        """Let the child execute the command."""
+        os.write(self._go_fd, b"!")
+        os.close(self._go_fd)
+        self._go_fd = -1
+
+    def check_exec(self) -> None:
+        """Look at what `exec_fd` has to say, once it is readable, and close it.
+
+        Raises:
+            CommandError: the command could not be executed.
+        """
+        answer = os.read(self.exec_fd, _ERRNO_BYTES)
+        os.close(self.exec_fd)
+        self.exec_fd = -1
+        if len(answer) < _ERRNO_BYTES:
+            return
+        self.reap(block=True)  # it ends right after it told
+        code = int.from_bytes(answer, "little")
+        if code in (errno.ENOENT, errno.ENOTDIR):
+            raise CommandError(f"{self._name}: command not found", _NOT_FOUND)
+        raise CommandError(f"{self._name}: cannot run it: {os.strerror(code)}", _NOT_RUNNABLE)
+
+    def send(self, number: int) -> None:
+        """Send it a signal; it cannot be another process, as it is not yet waited for."""
+        if not self._ended:
+            os.kill(self.pid, number)
+
+    def reap(self, *, block: bool = False) -> Ended | None:
+        """Return how it ended, None while it runs.
+
+        A status that went to someone else (SIGCHLD ignored) is given as 0.
+        """
+        if not self._ended:
+            try:
+                pid, status, used = os.wait4(self.pid, 0 if block else os.WNOHANG)
+            except ChildProcessError:
+                self._ended = Ended(0, 0.0, 0.0, 0)
+            else:
+                if pid:
+                    code = os.waitstatus_to_exitcode(status)
+                    exit_status = code if code >= 0 else _SIGNALLED - code
+                    self._ended = Ended(exit_status, used.ru_utime, used.ru_stime, used.ru_maxrss)
+        return self._ended
+
+    def close(self) -> None:
+        """Let go of it: a child that was never released ends, one that runs is left alone."""
+        held = self._go_fd >= 0
+        for fd in (self._go_fd, self.exec_fd, self.pidfd):
+            if fd >= 0:
+                os.close(fd)
+        self._go_fd = self.exec_fd = self.pidfd = -1
+        self.reap(block=held)
+
+    def _be_the_command(
+        self, words: list[bytes], signals: SignalWatch, go_fd: int, exec_fd: int
+    ) -> NoReturn:
+        """Wait for the word to go, then become the command; never returns to the recorder."""
+        try:
+            signals.reset_in_child()
+            # The recorder's death is to end the waiting too: hold no writing end of the pipe.
+            os.close(self._go_fd)
+            if os.read(go_fd, 1):
+                os.write(exec_fd, _execute(words).to_bytes(_ERRNO_BYTES, "little"))
+        finally:
+            os._exit(_NOT_FOUND)
+
+
+def _candidates(name: bytes) -> list[bytes]:
+    """Return the files to try, as execvp(3) does."""
+    if not name or b"/" in name:
+        return [name]
+    path = os.environb.get(b"PATH", os.fsencode(os.defpath))
+    return [os.path.join(directory or b".", name) for directory in path.split(b":")]
+
+
+def _execute(words: list[bytes]) -> int:
+    """Try to become each candidate in turn; return the errno that tells most."""
+    result = errno.ENOENT
+    for file in _candidates(words[0]):
+        try:
+            os.execv(file, words)  # noqa: S606 - a profiled command gets no shell
+        except OSError as error:
+            code = error.errno or errno.EIO
+        if code == errno.ENOEXEC:
+            try:
+                os.execv(b"/bin/sh", [b"/bin/sh", file, *words[1:]])  # noqa: S606 - as execvp(3)
+            except OSError:
+                return code
+        if code not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+            return code
+        if code == errno.EACCES:
+            result = code
+    return result
+
+
+def _pidfd_open(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1

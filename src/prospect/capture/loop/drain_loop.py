@@ -1,0 +1,191 @@
+"""The loop of a recording: sleep until a ring is half full, write what all rings hold, go on.
+
+Comes in: open events, the command, signals. Goes out: records in the sink; when and why the
+interval ended.
+
+Defined by: perf_event_open(2), "Overflow handling" and the ring buffer's poll semantics.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+from typing import TYPE_CHECKING
+
+from prospect.capture.loop.end_request import EndRequest
+from prospect.capture.loop.ring_drain import RingDrain
+from prospect.capture.machine.machine import read_cpu_times
+from prospect.capture.machine.synthesis import FINISHED_ROUND
+
+if TYPE_CHECKING:
+    from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.kernel.cpus import CpuWatch
+    from prospect.capture.loop.command import Command
+    from prospect.capture.loop.signals import SignalWatch
+    from prospect.capture.sink import RecordSink
+
+# How often the command is looked at where the kernel has no pidfd.
+_NO_PIDFD_MS = 10
+
+
+class DrainLoop:
+    """One recording interval, from the command's start to its end.
+
+    Attributes:
+        done: whether there is nothing more to wait for.
+        begin_ns, end_ns: the interval in CLOCK_MONOTONIC; 0 until known.
+        cpu_times: /proc/stat as the interval begins and ends.
+        cut: why the rings were not emptied to the end, in a sentence; "" where they were.
+        limits: sentences about what went wrong on the way.
+        wakeups: how often a ring was half full.
+        drain: empties the rings, and follows CPUs.
+    """
+
+    def __init__(
+        self,
+        events: EventSet,
+        command: Command,
+        signals: SignalWatch,
+        watch: CpuWatch,
+        sink: RecordSink,
+    ) -> None:
+        self._events = events
+        self._command = command
+        self._signals = signals
+        self._sink = sink
+        self._flush_ns = self._redraw_at_ns = 0
+        self._poll = select.poll()
+        self.drain = RingDrain(events, watch, sink, self._poll)
+        self._end_request = EndRequest(signals, command)
+        self._rounds = False
+        self.cut = ""
+        self.done = False
+        self.begin_ns = self.end_ns = self._drained_ns = 0
+        self.cpu_times: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        self.limits: list[str] = []
+        self.wakeups = 0
+
+    @property
+    def interrupted_by(self) -> int:
+        """The first signal that was to end the interval, 0 without."""
+        return self._end_request.interrupted_by
+
+    def start(self, flush_centiseconds: int) -> None:
+        """Start the events, then the command; drain at least every so many 1/100 s."""
+        self._flush_ns = flush_centiseconds * 10_000_000
+        self._redraw_if_due(time.monotonic_ns())
+        self.begin_ns = self._drained_ns = time.monotonic_ns()
+        self._events.enable()
+        self._command.release()
+        self.cpu_times = (read_cpu_times(), {})
+        for fd in (self._command.exec_fd, self._command.pidfd, self._signals.fd):
+            if fd >= 0:
+                self._poll.register(fd, select.POLLIN)
+        for fd in self._events.poll_fds():
+            self._poll.register(fd, select.POLLIN)
+
+    def write(self, records: bytes) -> None:
+        """Add records that do not come from a ring."""
+        if self.cut or not records:
+            return
+        try:
+            self._sink.append([records])
+        except OSError as error:
+            self._end_with_file(error)
+
+    def begin_rounds(self) -> None:
+        """From now on tell readers that they may sort pass by pass: no older record can follow."""
+        self._rounds = True
+
+    def step(self, *, wait: bool) -> None:
+        """Handle what has happened; with `wait` sleep until something does.
+
+        Raises:
+            CommandError: the command could not be executed.
+        """
+        ready = self._poll.poll(self._timeout_ms() if wait else 0)
+        rings_ready = self._handle(ready)
+        self.wakeups += rings_ready
+        now_ns = time.monotonic_ns()
+        if self._command.reap() or self._end_request.is_over(now_ns):
+            self.done = True
+            if self._command.reap() and self._command.exec_fd >= 0:
+                self._command.check_exec()
+            self._finish(now_ns)
+        elif not self.end_ns:
+            if rings_ready or now_ns - self._drained_ns >= self._flush_ns:
+                self._drain_guarded(now_ns)
+            self._redraw_if_due(now_ns)
+
+    def _handle(self, ready: list[tuple[int, int]]) -> bool:
+        """Handle what is readable; return whether a ring is."""
+        rings_ready = False
+        for fd, what in ready:
+            if fd == self._command.exec_fd:
+                self._poll.unregister(fd)
+                self._command.check_exec()
+            elif fd == self._signals.fd:
+                self._end_request.obey()
+            elif fd != self._command.pidfd:
+                rings_ready = True
+                if what & ~select.POLLIN:
+                    # The task or the CPU of this event is gone: it would be ready for ever.
+                    self._poll.unregister(fd)
+        return rings_ready
+
+    def _finish(self, now_ns: int) -> None:
+        """Stop the events and write what is left, unless a full file has ended the interval."""
+        if not self.end_ns:
+            # That a CPU came or went shows in events that are on.
+            self._drain_guarded(now_ns)
+        if not self.end_ns:
+            self._end()
+            self._drain_guarded(self.end_ns)
+
+    def _timeout_ms(self) -> int | None:
+        now_ns = time.monotonic_ns()
+        waits = []
+        if not self.end_ns:
+            waits.append((self._drained_ns + self._flush_ns - now_ns) // 1_000_000 + 1)
+            if self._events.plan.redraw_interval_ns:
+                waits.append((self._redraw_at_ns - now_ns) // 1_000_000 + 1)
+        if self._end_request.give_up_ns:
+            waits.append((self._end_request.give_up_ns - now_ns) // 1_000_000 + 1)
+        if self._command.pidfd < 0:
+            waits.append(_NO_PIDFD_MS)
+        return max(0, min(waits)) if waits else None
+
+    def _redraw_if_due(self, now_ns: int) -> None:
+        interval_ns = self._events.plan.redraw_interval_ns
+        if interval_ns and now_ns >= self._redraw_at_ns:
+            self._redraw_at_ns = now_ns + interval_ns
+            self._events.redraw_rates()
+
+    def _drain_guarded(self, now_ns: int) -> None:
+        self._drained_ns = now_ns
+        try:
+            self._drain()
+        except OSError as error:
+            self._end_with_file(error)
+
+    def _drain(self) -> None:
+        end = FINISHED_ROUND if self._rounds else b""
+        self.drain.drain(end, follows_cpus=not self.end_ns)
+
+    def _end(self) -> None:
+        """Stop the events and read the kernel's accounting."""
+        self._events.disable()
+        self.end_ns = time.monotonic_ns()
+        self.cpu_times = (self.cpu_times[0], read_cpu_times())
+
+    def _end_with_file(self, error: OSError) -> None:
+        """End the interval where the file cannot grow; the command goes on to its own end."""
+        self.drain.leave_rings()
+        if not self.end_ns:
+            self._end()
+        seconds = (self.end_ns - self.begin_ns) / 1e9
+        reason = error.strerror or os.strerror(errno.EIO)
+        self.cut = f"Recorded only the first {seconds:.1f} s: {reason}."
+        self.limits.append(self.cut)

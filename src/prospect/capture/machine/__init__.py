@@ -1,0 +1,1 @@
+"""What stands when recording begins: machine, processes, mappings, JIT files."""

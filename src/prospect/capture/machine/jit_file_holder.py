@@ -1,0 +1,360 @@
+"""The process that holds files in which JITs name their code, from their beginning on.
+
+Comes in: /tmp, and the /tmp of processes that have another root. Goes out: copies of the map files
+``perf-PID.map`` as they stand in the end, and of those jitdump files ``jit-PID.dump`` that nobody
+will find later. Programs delete their files, containers vanish with their /tmp, numbers of
+processes are used again: what is held open stays readable.
+
+New names are opened as they appear, and every two seconds each process's /tmp is looked up. Before
+files of a place are touched, `Progress` says of which: the recorder gives a holder up that is held
+up. Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import select
+import stat
+import struct
+import time
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prospect.capture.kernel.inotify import DirectoryWatch
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.files.mounts import waiting_points
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from prospect.capture.machine.progress import Progress
+
+_SWEEP_S = 2.0
+# How long new files are not looked at after some have been: builds make thousands a second.
+_PAUSE_S = 0.25
+_MOST_FILES = 256
+_MOST_DIRECTORIES = 256
+LARGEST_FILE_BYTES = 1 << 26
+MOST_BYTES = 1 << 27
+_OWN_PLACE = 1
+_READ_BYTES = 1 << 20
+_MOST_MOUNT_BYTES = 1 << 22
+_PATH_ONLY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_SYS_OPENAT2 = 437
+_RESOLVE_NO_XDEV = 1
+_OPEN_HOW = struct.Struct("=QQQ")
+
+
+def serve(
+    stop_fd: int, result_fd: int, progress: Progress, silent: AbstractSet[int], own_tmp: bytes
+) -> None:
+    """Hold files until `stop_fd` is at its end; then write what they hold, as JSON.
+
+    Args:
+        stop_fd: a pipe's end.
+        result_fd: an empty file.
+        progress: told what is waited for, and at last the size of the result.
+        silent: places that are left alone, because an earlier holder was held up there.
+        own_tmp: where processes with our root have their files.
+    """
+    holder = JitFileHolder(progress, silent, own_tmp=own_tmp)
+    watched = [fd for fd in (stop_fd, holder.fd) if fd >= 0]
+    is_over = False
+    while not is_over:
+        holder.look()
+        ready, _, _ = select.select(watched, (), (), _SWEEP_S)
+        is_over = stop_fd in ready
+        if ready and not is_over:
+            holder.look()
+            is_over = bool(select.select((stop_fd,), (), (), _PAUSE_S)[0])
+    found = {"copies": holder.collect(), "limits": holder.limits}
+    result = json.dumps(found).encode()
+    os.truncate(result_fd, len(result))
+    at = 0
+    while at < len(result):
+        at += os.pwrite(result_fd, result[at:], at)
+    progress.finish(len(result))
+
+
+class _Directory(NamedTuple):
+    """A watched /tmp: a descriptor of it, and its place, a mount namespace or _OWN_PLACE."""
+
+    fd: int
+    place: int
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is that of the recorder itself."""
+        return self.place == _OWN_PLACE
+
+
+class _Held(NamedTuple):
+    """A file that is held open.
+
+    Attributes:
+        fd: readable.
+        kind: "map" or "dump".
+        own_pid: the number in its name.
+        pid: the process's number here, 0 as long as it is not known.
+    """
+
+    fd: int
+    kind: str
+    own_pid: int
+    pid: int
+
+
+class JitFileHolder:
+    """Holds the files of one recording.
+
+    Attributes:
+        fd: readable when files have appeared, -1 where the kernel does not tell.
+        limits: sentences about what was not kept.
+    """
+
+    def __init__(
+        self,
+        progress: Progress,
+        silent: AbstractSet[int] = frozenset(),
+        proc: str = "/proc",
+        own_tmp: bytes = b"/tmp",
+    ) -> None:
+        self._progress = progress
+        self._silent = silent
+        self._proc = proc
+        self._own_tmp = own_tmp
+        self._watch = DirectoryWatch()
+        self.fd = self._watch.fd
+        self._directories: dict[tuple[int, int], _Directory] = {}
+        self._numbers: dict[int, tuple[int, int]] = {}
+        self._held: dict[tuple[int, int], tuple[tuple[int, int], _Held]] = {}
+        self._begun_s = time.time()
+        self._swept_s = -_SWEEP_S
+        self._left_out = 0
+        self.limits: list[str] = []
+        if _OWN_PLACE not in silent:
+            progress.at(_OWN_PLACE)
+            self._follow(own_tmp, _OWN_PLACE)
+            progress.at(0)
+
+    def look(self) -> None:
+        """Open what appeared, and what else is there."""
+        appeared, is_all = self._watch.appeared()
+        for number, name in appeared:
+            key = self._numbers.get(number)
+            if key:
+                self._hold(key, name)
+        now_s = time.monotonic()
+        if not is_all or now_s - self._swept_s >= _SWEEP_S:
+            self._swept_s = now_s
+            self._sweep()
+        self._progress.at(0)
+
+    def collect(self) -> list[dict[str, Any]]:
+        """Return copies of the files, for the recording's description; see docs/recording.md."""
+        self._swept_s = -_SWEEP_S
+        self.look()
+        copies = []
+        left = MOST_BYTES
+        for key, held in self._held.values():
+            directory = self._directories[key]
+            self._progress.at(directory.place)
+            status = os.fstat(held.fd)
+            # A dump that is still to be found where it was is read there.
+            if not held.pid or (held.kind == "dump" and directory.is_own and status.st_nlink):
+                continue
+            if status.st_size > min(left, LARGEST_FILE_BYTES):
+                self._left_out += 1
+                continue
+            content = self._read(held.fd, status.st_size, directory.place)
+            self._progress.at(0)
+            left -= len(content)
+            packed = base64.b64encode(zlib.compress(content, 1)).decode("ascii")
+            copies.append({"pid": held.pid, "kind": held.kind, "zlib": packed})
+        if self._left_out:
+            self.limits.append(
+                f"Files with names of JIT code that were not copied: {self._left_out}. At most"
+                f" {_MOST_FILES} are, of {LARGEST_FILE_BYTES >> 20} MiB each and"
+                f" {MOST_BYTES >> 20} MiB together."
+            )
+        return copies
+
+    def close(self) -> None:
+        """Let all files go."""
+        self._watch.close()
+        for fd in [held.fd for _, held in self._held.values()]:
+            os.close(fd)
+        for directory in self._directories.values():
+            os.close(directory.fd)
+        self._held, self._directories = {}, {}
+
+    def _follow(self, path: bytes, place: int) -> tuple[int, int] | None:
+        """Watch a directory, unless it is watched already; return its identity."""
+        try:
+            # Below another root a link would lead out of it, wherever its owner likes.
+            link = 0 if place == _OWN_PLACE else os.O_NOFOLLOW
+            fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | link)
+        except OSError:
+            return None
+        status = os.fstat(fd)
+        key = status.st_dev, status.st_ino
+        if key in self._directories or len(self._directories) >= _MOST_DIRECTORIES:
+            os.close(fd)
+            return key if key in self._directories else None
+        self._directories[key] = _Directory(fd, place)
+        self._numbers[self._watch.add(b"/proc/self/fd/%d" % fd)] = key
+        return key
+
+    def _sweep(self) -> None:
+        """Look into every directory, and find out whose files are in the others' ones."""
+        own = next((key for key, one in self._directories.items() if one.is_own), None)
+        pids_of: dict[tuple[int, int], list[int]] = {}
+        for (place, _), pids in self._roots().items():
+            self._progress.at(place)
+            key = self._follow(f"{self._proc}/{pids[0]}/root".encode() + self._own_tmp, place)
+            if key and key != own:
+                pids_of.setdefault(key, []).extend(pids)
+        for key, directory in self._directories.items():
+            self._progress.at(directory.place)
+            with contextlib.suppress(OSError):
+                for name in os.listdir(f"/proc/self/fd/{directory.fd}"):
+                    self._hold(key, os.fsencode(name))
+        self._name_owners(pids_of)
+
+    def _roots(self) -> dict[tuple[int, str], list[int]]:
+        """Find who has which root, as far as its /tmp may be looked at: {(namespace, root): pids}.
+
+        The kernel answers from its mount table. That a mount is told there is no promise: it may be
+        made the next moment, or be below another one.
+        """
+        waiting: dict[int, frozenset[bytes]] = {}
+        found: dict[tuple[int, str], list[int]] = {}
+        for pid in map(int, filter(str.isdecimal, os.listdir(self._proc))):
+            directory = f"{self._proc}/{pid}"
+            try:
+                place = int(os.readlink(f"{directory}/ns/mnt").strip("mnt:[]"))
+                root = os.readlink(f"{directory}/root")
+            except (OSError, ValueError):
+                continue
+            if place not in waiting:
+                mounts = read_if_there(f"{directory}/mountinfo", _MOST_MOUNT_BYTES)
+                waiting[place] = waiting_points(mounts)
+            above = os.fsencode(root).rstrip(b"/")
+            places = (b"/", above or b"/", above + self._own_tmp)
+            if place not in self._silent and waiting[place].isdisjoint(places):
+                found.setdefault((place, root), []).append(pid)
+        return found
+
+    def _hold(self, key: tuple[int, int], name: bytes) -> None:
+        """Open a file if its name is one that a JIT gives, and if it may be believed."""
+        kind, own_pid = _kind_and_pid(name)
+        if not kind:
+            return
+        directory = self._directories[key]
+        self._progress.at(directory.place)
+        try:
+            found = _open_below(directory.fd, name)
+        except OSError:
+            return
+        try:
+            status = os.fstat(found)
+            identity = status.st_dev, status.st_ino
+            if identity in self._held or not stat.S_ISREG(status.st_mode):
+                return
+            if directory.is_own and not self._is_believable(status, own_pid):
+                return
+            if len(self._held) >= _MOST_FILES:
+                self._left_out += 1
+                return
+            fd = os.open(f"/proc/self/fd/{found}", _READ)
+        except OSError:
+            return
+        finally:
+            os.close(found)
+        pid = own_pid if directory.is_own else 0
+        self._held[identity] = key, _Held(fd, kind, own_pid, pid)
+
+    def _name_owners(self, pids_of: dict[tuple[int, int], list[int]]) -> None:
+        """Find the processes of files in other roots, where they have other numbers than here."""
+        for identity, (key, held) in self._held.items():
+            if held.pid:
+                continue
+            self._progress.at(self._directories[key].place)
+            for pid in pids_of.get(key, ()):
+                if _innermost_pid(f"{self._proc}/{pid}") == held.own_pid and self._is_believable(
+                    os.fstat(held.fd), pid
+                ):
+                    self._held[identity] = key, held._replace(pid=pid)
+                    break
+
+    def _read(self, fd: int, size: int, place: int) -> bytes:
+        parts: list[bytes] = []
+        at = 0
+        while at < size and (part := os.pread(fd, min(size - at, _READ_BYTES), at)):
+            self._progress.at(place)
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
+    def _is_believable(self, status: os.stat_result, pid: int) -> bool:
+        """Tell whether the process wrote the file: anyone may write to /tmp, under any name.
+
+        Of a process that has ended only its owner's file counts if we are that owner, and if it was
+        written to since the recording began: /tmp is full of older ones. A file that is older than
+        its process is of another one, which had the same number before.
+        """
+        directory = f"{self._proc}/{pid}"
+        owners, since_s = {0, os.geteuid()}, self._begun_s - 1.0
+        with contextlib.suppress(OSError):
+            owners.add(os.stat(directory).st_uid)
+            since_s = _started_at(directory)
+        return status.st_uid in owners and status.st_mtime >= since_s
+
+
+def _kind_and_pid(name: bytes) -> tuple[str, int]:
+    for kind, prefix, suffix in (("map", b"perf-", b".map"), ("dump", b"jit-", b".dump")):
+        number = name[len(prefix) : -len(suffix)]
+        if name.startswith(prefix) and name.endswith(suffix) and number.isdigit():
+            return (kind, int(number)) if len(number) <= 10 else ("", 0)
+    return "", 0
+
+
+def _innermost_pid(directory: str) -> int:
+    """Return the number that a process has for itself, 0 where it is gone."""
+    for line in read_if_there(f"{directory}/status").splitlines():
+        if line.startswith(b"NSpid:"):
+            return int(line.split()[-1])
+    return 0
+
+
+def _started_at(directory: str) -> float:
+    """Return when a process began, in seconds since the epoch and rounded down; 0.0 if unknown."""
+    fields = read_if_there(f"{directory}/stat").rpartition(b")")[2].split()
+    if len(fields) < 20:
+        return 0.0
+    booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted_at + int(fields[19]) / os.sysconf("SC_CLK_TCK") - 1
+
+
+def _open_below(directory_fd: int, name: bytes) -> int:
+    """Open the path of what has a name in a directory, unless something is mounted there.
+
+    Raises:
+        OSError: there is nothing, or it is another file system's.
+    """
+    how = _OPEN_HOW.pack(_PATH_ONLY, 0, _RESOLVE_NO_XDEV)
+    libc = ctypes.CDLL(None, use_errno=True)
+    size = ctypes.c_size_t(len(how))
+    fd: int = libc.syscall(ctypes.c_long(_SYS_OPENAT2), directory_fd, name, how, size)
+    if fd >= 0:
+        return fd
+    # Before Linux 5.6 there is no such call, and some containers forbid it.
+    if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
+        return os.open(name, _PATH_ONLY, dir_fd=directory_fd)
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -1,0 +1,121 @@
+"""Files in which JITs name their code, kept from their beginning to the recording's end.
+
+Comes in: nothing but time. Goes out: what `jit_file_holder` holds when the recording ends.
+
+The holder is a child: it looks into the /tmp of other processes, where whoever mounted something
+may keep it waiting for ever, by a race if not openly. One that is held up is left behind, and
+another one goes on without that place.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from typing import Any
+
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.machine.child import Child
+from prospect.capture.machine.progress import Progress
+
+_WHOLE_S = 20.0
+_MOST_CHILDREN = 16
+
+
+class JitFiles:
+    """Keeps the files of one recording.
+
+    Attributes:
+        pids: the holders that were started.
+        used_s: user and system time of those that have ended.
+        limits: sentences about what was not kept.
+    """
+
+    def __init__(self, own_tmp: bytes = b"/tmp") -> None:
+        self._own_tmp = own_tmp
+        self._child = Child()
+        self._left: list[Child] = []
+        self._progress = Progress()
+        self._silent: set[int] = set()
+        self._result_fd = -1
+        self.pids: list[int] = []
+        self.used_s = (0.0, 0.0)
+        self.limits: list[str] = []
+
+    def start(self) -> None:
+        """Start a holder."""
+        if self._result_fd < 0:
+            self._result_fd = os.memfd_create("jit-files", os.MFD_CLOEXEC)
+        self._progress.at(0)
+        self._child = Child()
+
+        def serve(stop_fd: int) -> None:
+            # Here, not in the recorder: it costs the command nothing.
+            from prospect.capture.machine.jit_file_holder import serve  # noqa: PLC0415 - see above
+
+            serve(stop_fd, self._result_fd, self._progress, self._silent, self._own_tmp)
+
+        try:
+            self._child.start(serve, (self._result_fd,))
+            self.pids.append(self._child.pid)
+        except OSError as error:
+            self.limits.append(
+                f"Files with names of JIT code were not kept ({os.strerror(error.errno or 0)})."
+            )
+
+    def look(self) -> bool:
+        """Replace a holder that is held up; best after each pass over the rings."""
+        place = self._progress.late_place
+        if not place or place in self._silent or _runs(self._child.pid):
+            return False
+        if not self._silent:
+            self.limits.append(
+                "A file system below some process's /tmp did not answer in time: names of JIT"
+                " code that are in files there were not kept."
+            )
+        self._silent.add(place)
+        self._child.kill(wait_s=0.0)
+        self._left.append(self._child)
+        if len(self._left) < _MOST_CHILDREN:
+            self.start()
+            return True
+        return False
+
+    def collect(self) -> list[dict[str, Any]]:
+        """Return copies of the files, for the recording's description; see docs/recording.md."""
+        self._child.stop()
+        until_s = time.monotonic() + _WHOLE_S
+        while not self._progress.result_bytes and self._child.pid and time.monotonic() < until_s:
+            self._child.reap(0.02)
+            if self.look():
+                self._child.stop()
+        size = self._progress.result_bytes
+        if not size:
+            if not self.limits:
+                self.limits.append("Files with names of JIT code were not kept in time.")
+            return []
+        # One that lets go of a file may be held up by that.
+        self._child.reap(0.1)
+        import json  # noqa: PLC0415 - after the command's end
+
+        with mmap.mmap(self._result_fd, size, access=mmap.ACCESS_READ) as result:
+            found = json.loads(result[:])
+        self.limits += found["limits"]
+        copies: list[dict[str, Any]] = found["copies"]
+        return copies
+
+    def close(self) -> None:
+        """Leave nothing behind that can be ended."""
+        self._child.kill()
+        for child in (self._child, *self._left):
+            child.reap(0.0)
+            user_s, system_s = child.used_s
+            self.used_s = self.used_s[0] + user_s, self.used_s[1] + system_s
+        if self._result_fd >= 0:
+            os.close(self._result_fd)
+            self._result_fd = -1
+
+
+def _runs(pid: int) -> bool:
+    """Tell whether a process waits for a CPU only, be it for long."""
+    return read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"R"]

@@ -1,0 +1,316 @@
+"""The process that reads the build ids of mapped files, as soon as they are mapped.
+
+Comes in: rings with MMAP2 records, files that were mapped before. Goes out: rows of `ReadFiles`.
+A file is what the record says by device and inode; it is opened where the process has it mapped
+(``/proc/PID/map_files``, for root), as the process's executable, or at its path if device and
+inode are the recorded ones there. It is read once, and again if its size or time of change is
+another when it is mapped again. Nothing is opened on a FUSE file system: whoever serves it could
+hold the reader up for ever.
+
+Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI, "Note Section".
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import struct
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.rings import Ring
+from prospect.capture.machine.kernel_maps import gnu_build_id
+from prospect.capture.machine.read_files import RING_BYTES, ReadFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from prospect.capture.machine.read_files import ReadFiles
+    from prospect.capture.machine.synthesis import Map
+
+    File = tuple[int, int, int]
+
+# How long mappings gather before they are looked at: a build makes thousands a second.
+_GATHER_S = 0.02
+_FRESH_S = 1.0
+_HEADER = struct.Struct("=IHH")
+# type misc size, pid tid addr len pgoff maj min ino, generation prot flags follow
+_MMAP2 = struct.Struct("=IHHiiQQQIIQ")
+_NAME_OFFSET = 72
+_TIME_BYTES = 8
+_LOST_OFFSET = 16
+_DELETED = b" (deleted)"
+_PATH_ONLY = os.O_PATH | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+_PT_NOTE = 4
+_MOST_SEGMENTS = 256
+_MOST_NOTES_BYTES = 1 << 16
+_ELF64, _ELF32 = 2, 1
+_LITTLE_ENDIAN = 1
+# e_phoff and e_phentsize, e_phnum: offset and form, by class
+_HEADER_FIELDS = {_ELF64: (32, "Q", 54), _ELF32: (28, "I", 42)}
+# p_offset and p_filesz: offset and form, by class
+_SEGMENT_FIELDS = {_ELF64: (8, 32, "Q", 56), _ELF32: (4, 16, "I", 32)}
+
+
+class _Mapping(NamedTuple):
+    """A mapping of a file, made at `time_ns`; 0 for one that was there before."""
+
+    file: File
+    pid: int
+    start: int
+    end: int
+    path: bytes
+    time_ns: int
+
+
+class _Version(NamedTuple):
+    """What a file was when it was last looked at: a row, and what tells that it is the same."""
+
+    row: int
+    size: int
+    modified_ns: int
+    until_ns: int
+
+
+def serve(
+    fds: Sequence[int],
+    stop_fd: int,
+    found: ReadFiles,
+    mapped_before: Mapping[File, tuple[int, Map]],
+) -> None:
+    """Read until `stop_fd` is at its end."""
+    reader = FileReader(found)
+    rings = [Ring(fd, RING_BYTES) for fd in fds]
+    reader.look(
+        _Mapping(file, pid, one.start, one.start + one.length, one.name, 0)
+        for file, (pid, one) in mapped_before.items()
+    )
+    poll = select.poll()
+    for fd in (stop_fd, *fds):
+        poll.register(fd, select.POLLIN)
+    is_over = False
+    while not is_over:
+        for fd, what in poll.poll():
+            if fd == stop_fd:
+                is_over = True
+            elif what & ~select.POLLIN:
+                poll.unregister(fd)  # its CPU or its process is gone
+        reader.look(_drained(rings, found))
+        if not is_over:
+            is_over = bool(select.select((stop_fd,), (), (), _GATHER_S)[0])
+    reader.look(_drained(rings, found))
+
+
+def _drained(rings: Sequence[Ring], found: ReadFiles) -> Iterator[_Mapping]:
+    """Give the mappings of files that the rings hold, and count the records that they lost."""
+    for ring in rings:
+        slices: list[memoryview | bytes] = []
+        head = ring.pending(slices)
+        data = b"".join(slices)
+        slices.clear()
+        ring.release(head)
+        at = 0
+        while at + _HEADER.size <= len(data):
+            kind, misc, size = _HEADER.unpack_from(data, at)
+            if size < _HEADER.size or at + size > len(data):
+                break
+            if kind == abi.PERF_RECORD_MMAP2 and size > _NAME_OFFSET + _TIME_BYTES:
+                if misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID:
+                    found.count(leaked=1)
+                _, _, _, pid, _, start, length, _, *file = _MMAP2.unpack_from(data, at)
+                if file[2]:
+                    end = at + size - _TIME_BYTES
+                    path = data[at + _NAME_OFFSET : end].split(b"\0", 1)[0]
+                    (time_ns,) = struct.unpack_from("=Q", data, end)
+                    major, minor, inode = file
+                    yield _Mapping((major, minor, inode), pid, start, start + length, path, time_ns)
+            elif kind == abi.PERF_RECORD_LOST:
+                (lost,) = struct.unpack_from("=Q", data, at + _LOST_OFFSET)
+                found.count(lost=lost)
+            at += size
+
+
+class FileReader:
+    """Knows the files that were mapped so far."""
+
+    def __init__(self, found: ReadFiles) -> None:
+        self._found = found
+        self._versions: dict[File, _Version] = {}
+        self._since_epoch_ns = time.time_ns() - time.monotonic_ns()
+        self._mounts = _Mounts()
+
+    def look(self, mappings: Iterator[_Mapping]) -> None:
+        """Look at the files of some mappings, each once: the newest is likeliest to be there."""
+        newest: dict[File, _Mapping] = {}
+        first_ns: dict[File, int] = {}
+        for mapping in mappings:
+            newest[mapping.file] = mapping
+            first_ns.setdefault(mapping.file, mapping.time_ns)
+        for file, mapping in newest.items():
+            self._look_at(mapping, first_ns[file])
+
+    def _look_at(self, mapping: _Mapping, first_ns: int) -> None:
+        fd = self._mounts.open_mapped(mapping)
+        if fd < 0:
+            self._found.count(late=1)
+            return
+        try:
+            status = os.fstat(fd)
+            known = self._versions.get(mapping.file)
+            now_ns = time.monotonic_ns()
+            if known and (known.size, known.modified_ns) == (status.st_size, status.st_mtime_ns):
+                self._found.extend(known.row, now_ns)
+                self._versions[mapping.file] = known._replace(until_ns=now_ns)
+                return
+            since_ns = self._valid_since(status, known, now_ns)
+            if 0 < first_ns < since_ns:
+                self._found.count(late=1)
+            build_id = _read_build_id(fd) if stat.S_ISREG(status.st_mode) else b""
+            path = mapping.path.removesuffix(_DELETED)
+            row = self._found.add(ReadFile(*mapping.file, since_ns, now_ns, build_id, path))
+            if row >= 0:
+                version = _Version(row, status.st_size, status.st_mtime_ns, now_ns)
+                self._versions[mapping.file] = version
+        except OSError:
+            self._found.count(late=1)
+        finally:
+            os.close(fd)
+
+    def _valid_since(self, status: os.stat_result, known: _Version | None, now_ns: int) -> int:
+        """Return since when a file has held what it holds.
+
+        Of a file that was seen before with other contents not its time of modification says so,
+        which `cp -p` sets, but its time of change, which nobody can set.
+        """
+        if known:
+            changed_ns = status.st_ctime_ns - self._since_epoch_ns
+            return max(known.until_ns, min(changed_ns, now_ns))
+        modified_ns = status.st_mtime_ns - self._since_epoch_ns
+        return modified_ns if 0 < modified_ns <= now_ns else 0
+
+
+class _Mounts:
+    """Opens mapped files, on file systems that cannot hold the reader up."""
+
+    def __init__(self) -> None:
+        # (major, minor) → when it was last seen to be that of a file system without a server
+        self._plain: dict[tuple[int, int], float] = {}
+        # st_dev of files by the device of their mappings: btrfs and overlayfs have two.
+        self._devices: dict[tuple[int, int], set[int]] = {}
+        self._own_served: tuple[bytes, ...] = ()
+        self._own_looked = 0.0
+        fd = os.memfd_create("device", os.MFD_CLOEXEC)
+        memory = os.fstat(fd).st_dev
+        os.close(fd)
+        self._memory = os.major(memory), os.minor(memory)
+
+    def open_mapped(self, mapping: _Mapping) -> int:
+        """Return an O_PATH descriptor of the mapped file, -1 where it cannot be had."""
+        major, minor, inode = mapping.file
+        if not self._is_plain(mapping):
+            return -1
+        devices = self._devices.setdefault((major, minor), {os.makedev(major, minor)})
+        for link, is_path in self._places(mapping):
+            try:
+                fd = os.open(link, _PATH_ONLY)
+            except (OSError, ValueError):
+                continue
+            status = os.fstat(fd)
+            if status.st_ino == inode and (status.st_dev in devices or not is_path):
+                devices.add(status.st_dev)
+                return fd
+            os.close(fd)
+        return -1
+
+    def _places(self, mapping: _Mapping) -> Iterator[tuple[bytes, bool]]:
+        """Give the places to look at, and whether each is a path, where anything may stand."""
+        yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end), False
+        yield b"/proc/%d/exe" % mapping.pid, False
+        now = time.monotonic()
+        if now - self._own_looked > _FRESH_S:
+            mounts = _served_mounts("/proc/self/mountinfo")
+            self._own_looked, self._own_served = now, tuple(point for _, point in mounts)
+        path = mapping.path
+        if path.startswith(b"/") and not any(
+            path == point or path.startswith(point + b"/") for point in self._own_served
+        ):
+            yield path, True
+
+    def _is_plain(self, mapping: _Mapping) -> bool:
+        """Tell whether the file system of a mapping is known not to be FUSE.
+
+        A device without a number of its own may be another file system's a moment later, and one
+        that is mounted nowhere any more says nothing of itself.
+        """
+        device = mapping.file[:2]
+        now = time.monotonic()
+        if now - self._plain.get(device, -_FRESH_S) < (_FRESH_S if not device[0] else float("inf")):
+            return True
+        is_known = bool(device[0]) or device == self._memory
+        for who in (str(mapping.pid), "self"):
+            for line in read_if_there(f"/proc/{who}/mountinfo").splitlines():
+                if line.split(b" ", 3)[2] == b"%d:%d" % device:
+                    if _is_fuse(line):
+                        return False
+                    is_known = True
+        if is_known:
+            self._plain[device] = now
+        return is_known
+
+
+def _served_mounts(path: str) -> list[tuple[bytes, bytes]]:
+    """Return device and mount point of FUSE file systems."""
+    lines = (line for line in read_if_there(path).splitlines() if _is_fuse(line))
+    fields = (line.split(b" ") for line in lines)
+    return [(words[2], _unescaped(words[4])) for words in fields]
+
+
+def _is_fuse(mountinfo_line: bytes) -> bool:
+    return mountinfo_line.partition(b" - ")[2].startswith(b"fuse")
+
+
+def _unescaped(text: bytes) -> bytes:
+    for octal, byte in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
+        text = text.replace(octal, byte)
+    return text
+
+
+def _read_build_id(path_fd: int) -> bytes:
+    """Return the GNU build id of a regular file, empty if it has none or is no ELF file."""
+    fd = os.open(f"/proc/self/fd/{path_fd}", _READ)
+    try:
+        return _build_id_of(fd)
+    except (struct.error, OverflowError):
+        return b""  # it is damaged
+    finally:
+        os.close(fd)
+
+
+def _build_id_of(fd: int) -> bytes:
+    header = os.pread(fd, 64, 0)
+    if len(header) < 52 or header[:4] != b"\x7fELF" or header[5] != _LITTLE_ENDIAN:
+        return b""
+    if header[4] not in _HEADER_FIELDS:
+        return b""
+    table_at, form, counts_at = _HEADER_FIELDS[header[4]]
+    (table,) = struct.unpack_from("<" + form, header, table_at)
+    each, count = struct.unpack_from("<HH", header, counts_at)
+    begin_at, size_at, form, least = _SEGMENT_FIELDS[header[4]]
+    if each < least or table > 1 << 62:
+        return b""
+    segments = os.pread(fd, each * min(count, _MOST_SEGMENTS), table)
+    for at in range(0, len(segments) - least + 1, each):
+        if int.from_bytes(segments[at : at + 4], "little") != _PT_NOTE:
+            continue
+        (begin,) = struct.unpack_from("<" + form, segments, at + begin_at)
+        (size,) = struct.unpack_from("<" + form, segments, at + size_at)
+        if begin <= 1 << 62:
+            build_id = gnu_build_id(os.pread(fd, min(size, _MOST_NOTES_BYTES), begin))
+            if build_id:
+                return build_id[:20]
+    return b""

@@ -1,0 +1,159 @@
+"""Build ids of the files that are mapped while a recording runs, read by a process of its own.
+
+Comes in: events of every CPU that tell each executable mapping, and the files that were mapped
+before. Goes out: rows (file, since when, until when, build id) for the recording's description.
+
+The kernel would put build ids into its records itself (``attr.build_id``). It is not asked to: from
+then on the records that it writes for others have the bit that announces a build id, and none
+(``perf_event_mmap_output`` in ``kernel/events/core.c``, 6.18), at which `perf record` aborts.
+
+Files are touched by the reader alone (`mapped_file_reader`), a child that may be held up by any
+file system. The recorder waits for it at the end, for a second at most, and never before.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.abi.recording import BuildId
+from prospect.capture.events.event_choice import SCOPE_SYSTEM
+from prospect.capture.kernel import syscalls
+from prospect.capture.kernel.rings import Ring
+from prospect.capture.machine.child import Child
+from prospect.capture.machine.read_files import RING_BYTES, ReadFile, ReadFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from prospect.capture.machine.synthesis import Map
+
+_LAST_WORD_S = 1.0
+_CLOCK_MONOTONIC = 1
+_LARGEST_INODE = (1 << 63) - 1
+
+
+class MappedFiles:
+    """The events and the reader of one recording.
+
+    Attributes:
+        reader: the reader's process.
+        limits: sentences about what could not be read.
+    """
+
+    def __init__(self, scope: str, command_pid: int, cpus: Iterable[int]) -> None:
+        """Open the events; where the kernel has no room for their rings, nothing is read."""
+        self.reader = Child()
+        self.limits: list[str] = []
+        self._found = ReadFiles()
+        self._fds: list[int] = []
+        self._rings: list[Ring] = []
+        flags = abi.FLAG_MMAP2 | abi.FLAG_SAMPLE_ID_ALL | abi.FLAG_USE_CLOCKID | abi.FLAG_WATERMARK
+        flags |= abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
+        flags |= 0 if scope == SCOPE_SYSTEM else abi.FLAG_INHERIT
+        attr = EventAttr(
+            config=abi.PERF_COUNT_SW_DUMMY,
+            sample_type=abi.PERF_SAMPLE_TIME,
+            flags=flags,
+            wakeup=1,
+            clockid=_CLOCK_MONOTONIC,
+        ).pack()
+        try:
+            for cpu in cpus:
+                target = -1 if scope == SCOPE_SYSTEM else command_pid
+                self._fds.append(syscalls.perf_event_open(attr, target, cpu))
+                self._rings.append(Ring(self._fds[-1], RING_BYTES))
+        except OSError as error:
+            self._let_go()
+            self._not_read(os.strerror(error.errno or 0))
+
+    def start(self, mapped_before: Mapping[tuple[int, int, int], tuple[int, Map]]) -> None:
+        """Start the reader.
+
+        Args:
+            mapped_before: (major, minor, inode) → a process that has it mapped, and where.
+        """
+        if not self._fds:
+            return
+
+        def serve(stop_fd: int) -> None:
+            # Here, not in the recorder: it costs the command nothing.
+            from prospect.capture.machine.mapped_file_reader import serve  # noqa: PLC0415 - see above
+
+            serve(self._fds, stop_fd, self._found, mapped_before)
+
+        # The rings stay mapped here: the last to unmap one throws away what it holds.
+        try:
+            self.reader.start(serve, self._fds)
+        except OSError as error:
+            self._not_read(os.strerror(error.errno or 0))
+
+    def finish(self) -> list[ReadFile]:
+        """Let the reader come to its end, or leave it where it is held up; return what it read."""
+        if not self.reader.pid:
+            return []
+        self.reader.stop()
+        if not self.reader.reap(_LAST_WORD_S):
+            self.reader.kill()
+            self._not_read("a file system did not answer in time", "some")
+        elif self.reader.status:
+            self._not_read(f"their reader failed with status {self.reader.status}", "some")
+        self._let_go()
+        counts = self._found.counts()
+        count = counts.late + counts.lost
+        if count:
+            self.limits.append(
+                f"The build ids of {count} mapping{'s' * (count > 1)} were read too late: their"
+                " files are known by inode and time only."
+            )
+        return [row for row in self._found.rows() if row.inode <= _LARGEST_INODE]
+
+    @property
+    def has_leaked_bits(self) -> bool:
+        """Whether another recorder's build ids have left their bit in our records; see above."""
+        return self._found.counts().leaked > 0
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self._let_go()
+        self.reader.kill()
+
+    def _not_read(self, reason: str, which: str = "the") -> None:
+        self.limits.append(
+            f"The build ids of {which} mapped files were not read ({reason}): a program that is"
+            " replaced before the report is made may get wrong names."
+        )
+
+    def _let_go(self) -> None:
+        for ring in self._rings:
+            ring.close()
+        for fd in self._fds:
+            os.close(fd)
+        self._rings, self._fds = [], []
+
+
+def describe_files(rows: Iterable[ReadFile]) -> dict[str, list[Any]]:
+    """Return the rows with a build id as the recording keeps them; see docs/recording.md."""
+    known = [row for row in rows if row.build_id]
+    return {
+        "major": [row.major for row in known],
+        "minor": [row.minor for row in known],
+        "inode": [row.inode for row in known],
+        "since_ns": [row.since_ns for row in known],
+        "until_ns": [row.until_ns for row in known],
+        "build_id": [row.build_id.hex() for row in known],
+    }
+
+
+def build_ids_by_path(rows: Iterable[ReadFile]) -> tuple[BuildId, ...]:
+    """Return what HEADER_BUILD_ID is to say, which knows only paths: those that mean one file."""
+    known: dict[bytes, set[bytes]] = {}
+    for row in rows:
+        known.setdefault(row.path, set()).add(row.build_id)
+    return tuple(
+        BuildId(path, next(iter(build_ids)), -1, abi.PERF_RECORD_MISC_USER)
+        for path, build_ids in known.items()
+        if len(build_ids) == 1 and all(build_ids) and path.startswith(b"/")
+    )

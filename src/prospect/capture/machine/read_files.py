@@ -1,0 +1,102 @@
+"""What the reader of mapped files has read, in memory that it shares with the recorder."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from typing import NamedTuple
+
+RING_BYTES = 1 << 16
+MOST_FILES = 1 << 14
+_MOST_PATH_BYTES = 1 << 21
+# the fields of `Counts`
+_HEAD = struct.Struct("=QQQQQ")
+# major minor inode since_ns until_ns, size and bytes of the build id
+_ROW = struct.Struct("=IIQQQB3x20s")
+_PATH = struct.Struct("=H")
+_UNTIL = struct.Struct("=Q")
+_UNTIL_OFFSET = 24
+
+
+class ReadFile(NamedTuple):
+    """What a mapped file held: `build_id`, empty for none, from `since_ns` to `until_ns`."""
+
+    major: int
+    minor: int
+    inode: int
+    since_ns: int
+    until_ns: int
+    build_id: bytes
+    path: bytes
+
+
+class Counts(NamedTuple):
+    """What the reader met.
+
+    Attributes:
+        files: rows.
+        path_bytes: of their paths.
+        late: mappings whose file could not be read in time.
+        lost: records that found no room in a ring.
+        leaked: records with the bit of a build id, for which nobody asked.
+    """
+
+    files: int
+    path_bytes: int
+    late: int
+    lost: int
+    leaked: int
+
+
+class ReadFiles:
+    """Rows in memory that two processes share: whatever becomes of the reader, they are here."""
+
+    def __init__(self) -> None:
+        self._rows = mmap.mmap(-1, _HEAD.size + MOST_FILES * _ROW.size)
+        self._paths = mmap.mmap(-1, _MOST_PATH_BYTES)
+
+    def counts(self) -> Counts:
+        """Return what the reader has met."""
+        return Counts(*_HEAD.unpack_from(self._rows))
+
+    def count(self, *, late: int = 0, lost: int = 0, leaked: int = 0) -> None:
+        """Add to the counts."""
+        now = self.counts()
+        now = now._replace(late=now.late + late, lost=now.lost + lost, leaked=now.leaked + leaked)
+        _HEAD.pack_into(self._rows, 0, *now)
+
+    def add(self, row: ReadFile) -> int:
+        """Add a row; return its number, -1 where there is no room."""
+        now = self.counts()
+        files, begin = now.files, now.path_bytes
+        end = begin + _PATH.size + len(row.path)
+        if files >= MOST_FILES or end > _MOST_PATH_BYTES or len(row.path) > 0xFFFF:
+            return -1
+        _PATH.pack_into(self._paths, begin, len(row.path))
+        self._paths[begin + _PATH.size : end] = row.path
+        numbers = (row.major, row.minor, row.inode, row.since_ns, row.until_ns)
+        build_id = row.build_id[:20]
+        at = _HEAD.size + files * _ROW.size
+        _ROW.pack_into(self._rows, at, *numbers, len(build_id), build_id)
+        # Last: the reader may be killed at any point.
+        _HEAD.pack_into(self._rows, 0, *now._replace(files=files + 1, path_bytes=end))
+        return files
+
+    def extend(self, number: int, until_ns: int) -> None:
+        """Say that a file still held at `until_ns` what its row says."""
+        at = _HEAD.size + number * _ROW.size + _UNTIL_OFFSET
+        _UNTIL.pack_into(self._rows, at, until_ns)
+
+    def rows(self) -> list[ReadFile]:
+        """Return all rows."""
+        found = []
+        at = 0
+        for number in range(self.counts().files):
+            row = _ROW.unpack_from(self._rows, _HEAD.size + number * _ROW.size)
+            major, minor, inode, since_ns, until_ns, size, build_id = row
+            (length,) = _PATH.unpack_from(self._paths, at)
+            path = self._paths[at + _PATH.size : at + _PATH.size + length]
+            at += _PATH.size + length
+            build_id = build_id[:size]
+            found.append(ReadFile(major, minor, inode, since_ns, until_ns, build_id, path))
+        return found

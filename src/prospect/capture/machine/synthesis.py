@@ -1,0 +1,122 @@
+"""Records for what stood before the events began, in the form that the kernel gives its own.
+
+Comes in: facts from /proc. Goes out: packed records of time 0, as perf writes them.
+
+Defined by: the record layouts in ``include/uapi/linux/perf_event.h`` (Linux 6.18); records of
+type 64 and above belong to the perf tool (``tools/lib/perf/include/perf/event.h``).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from prospect.abi import constants as abi
+from prospect.abi.layout import sample_layout
+from prospect.capture.events.event_choice import SAMPLE_TYPE
+
+_HEADER = struct.Struct("<IHH")
+# pid ppid tid ptid time
+_FORK = struct.Struct("<IHHIIIIQ")
+_COMM = struct.Struct("<IHHII")
+_MMAP = struct.Struct("<IHHiIQQQ")
+# pid tid addr len pgoff maj min ino ino_generation prot flags
+_MMAP2 = struct.Struct("<IHHIIQQQIIQQII")
+_TAIL = bytes(8 * sample_layout(SAMPLE_TYPE).tail_words)
+
+_PERF_RECORD_FINISHED_ROUND = 68
+# "All records before the last round's end are in the file": lets perf sort in small portions.
+FINISHED_ROUND = _HEADER.pack(_PERF_RECORD_FINISHED_ROUND, 0, _HEADER.size)
+
+# What stands in the place of device and inode where the build id is known: its size, itself.
+_BUILD_ID = struct.Struct("<B3x20s")
+_IDENTITY_OFFSET, _IDENTITY_END = 40, 64
+
+# A record's size is 16 bits; PATH_MAX is far below, a damaged source may not be.
+_LONGEST_NAME = 4096 + 16
+_TASK_COMM_BYTES = 16
+_PROT_EXEC = 4
+
+
+class Map(NamedTuple):
+    """A mapping; `prot` in PROT_* bits, `flags` in MAP_* bits."""
+
+    start: int
+    length: int
+    pgoff: int
+    major: int
+    minor: int
+    inode: int
+    prot: int
+    flags: int
+    name: bytes
+
+
+def fork_record(pid: int, ppid: int) -> bytes:
+    """Return a process's birth; it did not inherit its parent's mappings, its own follow."""
+    size = _FORK.size + len(_TAIL)
+    misc = abi.PERF_RECORD_MISC_FORK_EXEC
+    return _FORK.pack(abi.PERF_RECORD_FORK, misc, size, pid, ppid, pid, ppid, 0) + _TAIL
+
+
+def comm_record(pid: int, tid: int, comm: bytes) -> bytes:
+    """Return a thread's name, cut as the kernel cuts it."""
+    name = _padded(comm[: _TASK_COMM_BYTES - 1])
+    size = _COMM.size + len(name) + len(_TAIL)
+    return _COMM.pack(abi.PERF_RECORD_COMM, 0, size, pid, tid) + name + _TAIL
+
+
+def user_map_record(pid: int, mapping: Map) -> bytes:
+    """Return an MMAP2 record of a process's mapping."""
+    name = _padded(mapping.name)
+    size = _MMAP2.size + len(name) + len(_TAIL)
+    misc = abi.PERF_RECORD_MISC_USER
+    if not mapping.prot & _PROT_EXEC:
+        misc |= abi.PERF_RECORD_MISC_MMAP_DATA
+    start, length, pgoff, major, minor, inode, prot, flags, _ = mapping
+    return (
+        _MMAP2.pack(
+            abi.PERF_RECORD_MMAP2,
+            misc,
+            size,
+            pid,
+            pid,
+            start,
+            length,
+            pgoff,
+            major,
+            minor,
+            inode,
+            0,
+            prot,
+            flags,
+        )
+        + name
+        + _TAIL
+    )
+
+
+def with_build_id(record: bytes, build_id: bytes) -> bytes:
+    """Return an MMAP2 record that tells the image's build id instead of its device and inode."""
+    kind, misc, size = _HEADER.unpack_from(record)
+    misc |= abi.PERF_RECORD_MISC_MMAP_BUILD_ID
+    return (
+        _HEADER.pack(kind, misc, size)
+        + record[_HEADER.size : _IDENTITY_OFFSET]
+        + _BUILD_ID.pack(len(build_id), build_id)
+        + record[_IDENTITY_END:]
+    )
+
+
+def kernel_map_record(start: int, length: int, pgoff: int, name: bytes) -> bytes:
+    """Return an MMAP record of the kernel's text or of a module."""
+    padded = _padded(name)
+    size = _MMAP.size + len(padded) + len(_TAIL)
+    misc = abi.PERF_RECORD_MISC_KERNEL
+    head = _MMAP.pack(abi.PERF_RECORD_MMAP, misc, size, -1, 0, start, length, pgoff)
+    return head + padded + _TAIL
+
+
+def _padded(name: bytes) -> bytes:
+    name = name[:_LONGEST_NAME]
+    return name + bytes(8 - len(name) % 8)

@@ -1,0 +1,1 @@
+"""Work on whole numpy columns that several rooms do: sorting, grouping, hashing, taking rows."""

@@ -1,0 +1,1 @@
+"""Profiles of two sides → what changed, and how sure that is."""

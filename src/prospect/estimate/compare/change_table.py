@@ -1,0 +1,64 @@
+"""What changed from one side of a comparison to the other, a row for each thing compared.
+
+docs/diff.md says what the figures mean and what they claim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.compare.matching import Kind
+
+
+@dataclass(frozen=True)
+class ChangeTable:
+    """The rows of one kind: significant ones first, by the size of their change, then by time.
+
+    Rows with too few hits to be tested come last.
+
+    Times are seconds per unit of work. NaN stands for what does not exist.
+
+    Attributes:
+        kind: "total", "portion", "process", "object" or "routine".
+        name, object: list[str]; "" for a routine without a name, and where there is none.
+        portion: i64[r] PORTION_*.
+        hits: i64[r, 2] of all recordings of a side.
+        mean: f64[r, 2] time of A and of B.
+        change, half_width: f64[r] B less A, and half the width of its 95 % interval.
+        relative, relative_low, relative_high: f64[r] the change as a part of A's time, with its
+            interval; infinite where there is no bound.
+        p_value, q_value: f64[r] how likely by chance; NaN for rows that are not tested.
+        significant: bool[r] whether q_value is within the rate of false discoveries.
+    """
+
+    kind: Kind
+    name: list[str]
+    object: list[str]
+    portion: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    change: NDArray[np.float64]
+    half_width: NDArray[np.float64]
+    relative: NDArray[np.float64]
+    relative_low: NDArray[np.float64]
+    relative_high: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    q_value: NDArray[np.float64]
+    significant: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def shown(self, rows: int) -> int:
+        """Return how many rows, from the first, a report of `rows` rows a table shows.
+
+        All that are significant; no others with too few hits to be tested.
+        """
+        tested = int(np.count_nonzero(~np.isnan(self.p_value)))
+        return max(int(np.count_nonzero(self.significant)), min(rows, tested))

@@ -1,0 +1,289 @@
+"""Two sides of recordings → what changed, row by row, and how sure that is.
+
+Comes in: Profiles of A and of B. Goes out: a `Comparison`. The steps: choose what is compared, give
+the same things the same row, sum and estimate each recording by itself, learn how much runs differ,
+compare, and control how many of the rows that are called different are not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.errors import UsageError
+from prospect.estimate.compare.change import changes
+from prospect.estimate.compare.change_table import ChangeTable
+from prospect.estimate.compare.compared import compared_run
+from prospect.estimate.compare.compared_stacks import compared_stacks
+from prospect.estimate.compare.comparison import (
+    ComparedRecording,
+    CompareOptions,
+    Comparison,
+)
+from prospect.estimate.compare.condition import parse_condition
+from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
+from prospect.estimate.compare.remarks import comparison_notes, comparison_warnings
+from prospect.estimate.compare.row_times import row_times, seconds_per_hit
+from prospect.estimate.compare.spread import own_spread_of, spread_of
+from prospect.estimate.compare.stack_tests import StackTest
+from prospect.estimate.compare.variation import Rows, side_means, variation_of
+from prospect.estimate.compare.verdict import judge
+from prospect.estimate.compare.work import chosen_work, divisors, parse_work
+from prospect.estimate.statistics.false_discovery import adjusted
+from prospect.figures.processes import DETAIL_WORDS, DETAILS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.compare.compared import ComparedRun
+    from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.condition import Condition
+    from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
+    from prospect.estimate.compare.spread import Spread
+    from prospect.estimate.compare.variation import Variation
+    from prospect.estimate.compare.verdict import Verdict
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+
+# A row with fewer hits on both sides together is not tested: it could hardly pass, and each test
+# that cannot pass makes it harder for the others.
+_TESTED_FROM_HITS = 10
+# What a fully loaded machine adds to the standard deviation between runs. With other programs on
+# four fifths of two CPUs, runs of one program differed by 15 to 18 % (docs/diff.md).
+_LOAD_EFFECT = 0.4
+_TESTED_KINDS: tuple[Kind, ...] = ("process", "object", "routine")
+
+
+@dataclass(frozen=True)
+class _Recordings:
+    """All recordings in one row: the first `before` are A's; `divisor` f64[n] is work.divisors."""
+
+    runs: tuple[ComparedRun, ...]
+    labels: tuple[Labels, ...]
+    before: int
+    divisor: NDArray[np.float64]
+
+    @property
+    def exposure(self) -> tuple[float, float]:
+        """How many hits a side would have of a row that took one unit of time."""
+        each = [
+            float(divisor) / seconds_per_hit(run)
+            for run, divisor in zip(self.runs, self.divisor, strict=True)
+        ]
+        return sum(each[: self.before]), sum(each[self.before :])
+
+
+def compare(
+    before: Sequence[Profile], after: Sequence[Profile], options: CompareOptions | None = None
+) -> Comparison:
+    """Compare the recordings of A with those of B.
+
+    Args:
+        before: the recordings of A; several are replicates: runs of the same thing.
+        after: the recordings of B.
+        options: what is compared, and how.
+
+    Raises:
+        UsageError: an option has no meaning, or does not fit the recordings.
+        RecordingError: a recording has no event that is worth time.
+    """
+    asked = options or CompareOptions()
+    _check(before, after, asked)
+    work, condition = parse_work(asked.per), parse_condition(asked.fail_if)
+    shown = replace(asked, scope=_shown_scope(asked.scope, (*before, *after)))
+    sides = [[compared_run(profile, shown.scope) for profile in side] for side in (before, after)]
+    is_of_runs = shown.scope in ("2", "3") or not any(
+        profile.run.system_wide for profile in (*before, *after)
+    )
+    work = chosen_work(work, is_of_runs=is_of_runs)
+    data = _Recordings(
+        runs=(*sides[0], *sides[1]),
+        labels=tuple(label_runs(*sides)),
+        before=len(before),
+        divisor=divisors(work, before, after),
+    )
+    allowance = _load_allowance(data, shown)
+    tested = [matched_rows(kind, data.runs, data.labels) for kind in _TESTED_KINDS]
+    rows = [_rows(data, matched) for matched in tested]
+    assumed = [math.hypot(shown.run_variation, allowed) for allowed in allowance]
+    variation = variation_of(rows[-1], data.before, (assumed[0], assumed[1]))
+    tables = [
+        _table(data, matched, each, spread_of(each, data.before, variation))
+        for matched, each in zip(tested, rows, strict=True)
+    ]
+    (processes, objects, routines), tested_count = _with_significance(tables, shown.fdr)
+    described = _described(data)
+    comparison = Comparison(
+        options=shown,
+        before=described[: data.before],
+        after=described[data.before :],
+        work=work,
+        total=_chosen_table(data, "total", variation),
+        portions=_chosen_table(data, "portion", variation),
+        processes=processes,
+        objects=objects,
+        routines=routines,
+        tested=tested_count,
+        variation=variation,
+        load_allowance=allowance,
+        notes=(),
+        warnings=(),
+        verdict=_verdict(data, condition, variation, shown.scope) if condition else None,
+    )
+    return replace(
+        comparison,
+        stacks=_stacks(data, comparison) if shown.stacks else None,
+        notes=comparison_notes(comparison, asked.scope, data.runs, data.labels),
+        warnings=comparison_warnings(comparison, data.runs),
+    )
+
+
+def _stacks(data: _Recordings, comparison: Comparison) -> ComparedStacks:
+    test = StackTest(
+        before=data.before,
+        divisor=data.divisor,
+        exposure=data.exposure,
+        variation=comparison.variation,
+        least_hits=_TESTED_FROM_HITS,
+        fdr=comparison.options.fdr,
+        total=comparison.total,
+    )
+    return compared_stacks(data.runs, data.labels, test)
+
+
+def _check(before: Sequence[Profile], after: Sequence[Profile], options: CompareOptions) -> None:
+    if not (before and after):
+        raise UsageError("a comparison needs a recording on each side")
+    if options.scope not in DETAILS:
+        raise UsageError(f"-V {options.scope} is not one of {', '.join(DETAILS)}")
+    if not 0.0 < options.fdr < 1.0:
+        raise UsageError(f"--fdr {options.fdr} is not between 0 and 1")
+    if not 0.0 <= options.run_variation < 1.0:
+        raise UsageError(f"--run-variation {options.run_variation} is not between 0 and 1")
+
+
+def _shown_scope(scope: Detail, profiles: Sequence[Profile]) -> Detail:
+    """Compare every process where the command's own are asked for and one side knows none."""
+    known = all(profile.processes.is_command.any() for profile in profiles)
+    return scope if known or scope not in ("2", "3") else "4"
+
+
+def _load_allowance(data: _Recordings, options: CompareOptions) -> tuple[float, float]:
+    """Return how much other load may have slowed down each of two recordings, as parts of its time.
+
+    Processors that share a core, a cache or a memory bus slow each other down: a program beside
+    others takes more processor time, and how much more depends on what they do. Nothing is allowed
+    for where the runs are compared just as they were (`--run-variation 0`), or where several
+    recordings a side show what there is to allow for.
+    """
+    if len(data.runs) != 2 or not options.run_variation:
+        return 0.0, 0.0
+    loads = [run.other_load if math.isfinite(run.other_load) else 0.0 for run in data.runs]
+    return _LOAD_EFFECT * loads[0], _LOAD_EFFECT * loads[1]
+
+
+def _rows(data: _Recordings, matched: MatchedRows) -> Rows:
+    times = [
+        row_times(run, row_of_hit, len(matched))
+        for run, row_of_hit in zip(data.runs, matched.row_of_hit, strict=True)
+    ]
+    return Rows(
+        hits=np.stack([each.hits for each in times], axis=1),
+        values=np.stack([each.seconds for each in times], axis=1) / data.divisor,
+        sampling=np.stack([each.sampling_variance for each in times], axis=1) / data.divisor**2,
+        own=np.stack([each.own_variance for each in times], axis=1) / data.divisor**2,
+    )
+
+
+def _chosen_table(data: _Recordings, kind: Kind, variation: Variation) -> ChangeTable:
+    matched = matched_rows(kind, data.runs, data.labels)
+    rows = _rows(data, matched)
+    return _table(data, matched, rows, own_spread_of(rows, data.before, variation))
+
+
+def _table(data: _Recordings, matched: MatchedRows, rows: Rows, spread: Spread) -> ChangeTable:
+    mean = side_means(rows.values, data.before)
+    hits = np.stack(
+        [rows.hits[:, : data.before].sum(axis=1), rows.hits[:, data.before :].sum(axis=1)], axis=1
+    )
+    found = changes(mean, spread, hits, data.exposure)
+    return ChangeTable(
+        kind=matched.kind,
+        name=matched.name,
+        object=matched.object,
+        portion=matched.portion,
+        hits=hits,
+        mean=mean,
+        **found._asdict(),
+        q_value=np.full(len(matched), np.nan),
+        significant=np.zeros(len(matched), np.bool_),
+    )
+
+
+def _with_significance(tables: Sequence[ChangeTable], fdr: float) -> tuple[list[ChangeTable], int]:
+    """Mark the significant rows of all tables together, and put each table in its order."""
+    is_tested = [table.hits.sum(axis=1) >= _TESTED_FROM_HITS for table in tables]
+    p_values = [
+        np.where(tested, table.p_value, np.nan)
+        for table, tested in zip(tables, is_tested, strict=True)
+    ]
+    q_values = adjusted(np.concatenate(p_values))
+    ends = np.cumsum([len(table) for table in tables])[:-1]
+    marked = [
+        _in_order(replace(table, p_value=p_value, q_value=q_value, significant=q_value <= fdr))
+        for table, p_value, q_value in zip(tables, p_values, np.split(q_values, ends), strict=True)
+    ]
+    return marked, int(np.count_nonzero(np.concatenate(is_tested)))
+
+
+def _in_order(table: ChangeTable) -> ChangeTable:
+    """Put significant rows first, the biggest change leading; then the others, by their time."""
+    size = np.where(table.significant, np.abs(table.change), table.mean.max(axis=1, initial=0.0))
+    order = np.lexsort((-size, np.isnan(table.p_value), ~table.significant))
+    columns: dict[str, Any] = {
+        name: column.take(order, axis=0)
+        for name, column in vars(table).items()
+        if isinstance(column, np.ndarray)
+    }
+    names = [table.name[row] for row in order.tolist()]
+    objects = [table.object[row] for row in order.tolist()]
+    return replace(table, name=names, object=objects, **columns)
+
+
+def _described(data: _Recordings) -> tuple[ComparedRecording, ...]:
+    return tuple(
+        ComparedRecording(
+            run=run.profile.run,
+            hits=int(run.profile.hits.count[run.counts].sum()),
+            seconds=float(run.seconds[run.counts].sum()),
+            work=float(work),
+            other_load=run.other_load,
+        )
+        for run, work in zip(data.runs, data.divisor, strict=True)
+    )
+
+
+def _verdict(
+    data: _Recordings, condition: Condition, variation: Variation, scope: Detail
+) -> Verdict:
+    about = DETAIL_WORDS[scope]
+    if condition.name:
+        matched = named_row(condition.kind, condition.name, data.runs, data.labels)
+        if matched is None:
+            kind = condition.kind or "process, object or routine"
+            raise UsageError(f"--fail-if: no {kind} '{condition.name}' has a hit in {about}")
+        about = f"the {matched.kind} {condition.name}, in {about}"
+    else:
+        matched = matched_rows("total", data.runs, data.labels)
+    rows = _rows(data, matched)
+    spread = own_spread_of(rows, data.before, variation)
+    if not len(matched):
+        raise UsageError(f"--fail-if: {about} has no hit in any recording")
+    mean = side_means(rows.values, data.before)[0]
+    recordings = max(data.before, len(data.runs) - data.before)
+    return judge(condition, about, (float(mean[0]), float(mean[1])), spread, recordings)

@@ -1,0 +1,109 @@
+"""The part of a recording that a comparison is about.
+
+Comes in: a Profile and a scope (`-V`). Goes out: its hits of one timed event that count, without
+those of idle CPUs and of Prospect itself, and what else the machine was doing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.errors import RecordingError
+from prospect.estimate.errors.design import sampling_design
+from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
+from prospect.figures.processes import chosen_by_detail
+from prospect.profile.complete import complete
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.design import Design
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A recording as one side, or one of several of a side, of a comparison.
+
+    Attributes:
+        profile: completed: each index of each table is a row.
+        event_index: row of `RunInfo.events` of the event whose hits are compared.
+        design: how it was sampled.
+        counts: bool[h] which rows of `profile.hits` are compared.
+        portion: i64[h] PORTION_* of every hit.
+        other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN
+            where the recording is not of the whole system.
+    """
+
+    profile: Profile
+    event_index: int
+    design: Design
+    counts: NDArray[np.bool_]
+    portion: NDArray[np.int64]
+    other_load: float
+
+    @property
+    def event(self) -> EventInfo:
+        """The event whose hits are compared."""
+        return self.design.event
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Time of every hit of the event, f64[h]; 0 for hits of others."""
+        return self.design.seconds
+
+
+def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
+    """Choose what of `profile` is compared.
+
+    Raises:
+        RecordingError: none of its events is worth time.
+    """
+    profile = complete(profile)
+    index = _timed_event(profile)
+    hits, processes = profile.hits, profile.processes
+    portion = hit_portions(profile)
+    of_event = hits.event == index
+    is_idle = (processes.pid == 0).take(hits.process_index) & (portion != PORTION_INTERRUPT)
+    runs = of_event & ~is_idle & ~processes.is_recorder.take(hits.process_index)
+    counts = runs & chosen_by_detail(processes, scope).take(hits.process_index)
+    if scope == "k":
+        counts &= is_kernel_portion(portion)
+    design = sampling_design(profile, index)
+    return ComparedRun(
+        profile=profile,
+        event_index=index,
+        design=design,
+        counts=counts,
+        portion=portion,
+        other_load=_other_load(profile, float(design.seconds[runs & ~counts].sum())),
+    )
+
+
+def _timed_event(profile: Profile) -> int:
+    timed = [
+        index
+        for index, event in enumerate(profile.run.events)
+        if event.seconds_per_period > 0 or event.seconds_per_hit > 0
+    ]
+    if not timed:
+        raise RecordingError(
+            f"{profile.run.origin}: none of its events can be told in seconds: "
+            "record with a clock or a rate (-H)"
+        )
+    with_hits = set(np.unique(profile.hits.event).tolist())
+    return next((index for index in timed if index in with_hits), timed[0])
+
+
+def _other_load(profile: Profile, seconds: float) -> float:
+    run = profile.run
+    cpu_seconds = run.wall_seconds * run.cpus
+    if not (run.system_wide and math.isfinite(cpu_seconds) and cpu_seconds > 0):
+        return math.nan
+    return min(seconds / cpu_seconds, 1.0)

@@ -1,0 +1,89 @@
+"""What a comparison amounts to: every format shows these figures and computes none.
+
+docs/diff.md says what they mean and what they claim. `compare` makes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.estimate.compare.compared_stacks import ComparedStacks
+    from prospect.estimate.compare.variation import Variation
+    from prospect.estimate.compare.verdict import Verdict
+    from prospect.estimate.compare.work import Work
+    from prospect.figures.processes import Detail
+    from prospect.profile.run_info import RunInfo
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What a person may choose about a comparison.
+
+    Attributes:
+        scope: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
+        per: `--per`: "run", "second", a count of work; "" for what suits the recordings.
+        fdr: `--fdr`: how many of the rows marked significant may be wrong, 0 to 1.
+        run_variation: `--run-variation`: how much a row differs from run to run, as a part of its
+            time, where no side has several recordings to tell.
+        fail_if: `--fail-if`: a condition to judge, "" for none.
+        stacks: whether call stacks are compared too, for the formats that show them.
+    """
+
+    scope: Detail = "3"
+    per: str = ""
+    fdr: float = 0.05
+    run_variation: float = 0.05
+    fail_if: str = ""
+    stacks: bool = False
+
+
+@dataclass(frozen=True)
+class ComparedRecording:
+    """One recording of a side: its facts, and of what is compared the hits, seconds and work."""
+
+    run: RunInfo
+    hits: int
+    seconds: float
+    work: float
+    other_load: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every figure of a comparison.
+
+    Attributes:
+        options: what was asked for; `scope` is what is shown.
+        before, after: the recordings of A and of B.
+        work: what times are per.
+        total: one row, of everything compared; not among the rows tested together.
+        portions: the same by portion.
+        processes, objects, routines: the rows, all of them; each table adds up to the total.
+        tested: how many rows were tested together.
+        variation: how much runs differ.
+        load_allowance: what of an assumed variation stands for other load, of A and of B.
+        notes: what this comparison claims and cannot know.
+        warnings: what was lost or damaged.
+        verdict: the condition's; None where none was given.
+        stacks: the call stacks of both sides; None where they were not asked for.
+    """
+
+    options: CompareOptions
+    before: tuple[ComparedRecording, ...]
+    after: tuple[ComparedRecording, ...]
+    work: Work
+    total: ChangeTable
+    portions: ChangeTable
+    processes: ChangeTable
+    objects: ChangeTable
+    routines: ChangeTable
+    tested: int
+    variation: Variation
+    load_allowance: tuple[float, float]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    verdict: Verdict | None
+    stacks: ComparedStacks | None = None

@@ -1,0 +1,118 @@
+"""How long each row of one recording took, and how far that may be off.
+
+Comes in: the compared part of a recording and the row of each hit. Goes out: seconds with two
+variances: of sampling alone, and of sampling with the run's own unsteadiness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars
+from prospect.estimate.statistics.beta import student_quantile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.compare.compared import ComparedRun
+
+# A burst shorter than a block counts as one event, which may or may not come again.
+_BLOCK_NS = 10_000_000
+_FEWEST_BLOCKS = 8
+_MOST_BLOCKS = 4096
+
+
+@dataclass(frozen=True)
+class RowTimes:
+    """The rows of a table in one recording.
+
+    Attributes:
+        hits: i64[r].
+        seconds: f64[r].
+        sampling_variance: f64[r] s², of the sampling error alone; over 0 without a hit too.
+        own_variance: f64[r] s², at least that: what neighbouring blocks of the run differ by.
+    """
+
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    sampling_variance: NDArray[np.float64]
+    own_variance: NDArray[np.float64]
+
+
+def row_times(run: ComparedRun, row_of_hit: NDArray[np.int64], row_count: int) -> RowTimes:
+    """Sum a recording's hits by row.
+
+    Args:
+        run: the compared part of a recording.
+        row_of_hit: i64[h] the row of each hit, -1 for none.
+        row_count: how many rows there are, those without a hit here included.
+    """
+    member = row_of_hit >= 0
+    row = row_of_hit[member]
+    count = run.profile.hits.count[member]
+    hits = np.bincount(row, count, row_count).astype(np.int64)
+    seconds = np.bincount(row, run.seconds[member], row_count).astype(np.float64)
+    bars = error_bars(run.design, row_of_hit.astype(np.int32), row_count)
+    error = bars.half_width_s / student_quantile(CONFIDENCE, np.full(row_count, np.inf))
+    # Whatever else is known, a hit more or less may have been just missed.
+    sampling = np.maximum(error, seconds_per_hit(run)) ** 2
+    own = np.maximum(sampling, _successive_variance(run, row_of_hit, row_count))
+    return RowTimes(hits, seconds, sampling, own)
+
+
+def seconds_per_hit(run: ComparedRun) -> float:
+    """Return what a hit of the compared event is worth on average, in seconds; never 0."""
+    hits = run.profile.hits
+    of_event = run.seconds > 0
+    seconds, count = float(run.seconds[of_event].sum()), int(hits.count[of_event].sum())
+    if count > 0 and seconds > 0:
+        return seconds / count
+    rate_hz = run.event.frequency_hz
+    return run.event.seconds_per_hit or (1.0 / rate_hz if rate_hz > 0 else 1e-3)
+
+
+def _successive_variance(
+    run: ComparedRun, row_of_hit: NDArray[np.int64], row_count: int
+) -> NDArray[np.float64]:
+    """Return f64[r] s²: the variance of a row's sum as neighbouring blocks of time tell it.
+
+    A slow change, such as a phase of the program, makes few neighbours differ and costs little;
+    bursts that come at random make as many differ as there are bursts. Zeros where the recording
+    has no times.
+    Source: von Neumann, Ann. Math. Statist. 12 (1941), the mean square successive difference; for
+    systematic samples Wolter, Introduction to Variance Estimation (2007), chapter 8.
+    """
+    samples = run.profile.samples
+    block, blocks = _blocks(run)
+    if blocks < _FEWEST_BLOCKS:
+        return np.zeros(row_count)
+    row = row_of_hit.take(samples.hit_index)
+    member = row >= 0
+    worth = run.seconds / np.maximum(run.profile.hits.count, 1)
+    key, place = np.unique(row[member] * blocks + block[member], return_inverse=True)
+    seconds = np.bincount(place, worth.take(samples.hit_index[member]), len(key))
+    of_row, of_block = np.divmod(key, blocks)
+    # The sum of squared differences, written out so that only blocks with a hit are looked at.
+    weight = 2.0 - (of_block == 0) - (of_block == blocks - 1)
+    total = np.bincount(of_row, weight * seconds**2, row_count)
+    follows = np.flatnonzero((np.diff(key) == 1) & (np.diff(of_row) == 0))
+    product = seconds[follows] * seconds[follows + 1]
+    total = total - 2.0 * np.bincount(of_row[follows], product, row_count)
+    return np.asarray(np.maximum(total, 0.0) * blocks / (2.0 * (blocks - 1)), np.float64)
+
+
+def _blocks(run: ComparedRun) -> tuple[NDArray[np.int64], int]:
+    """Return the block of each sample, i64[n], and how many blocks the run has; 0 for no times."""
+    time_ns = run.profile.samples.time_ns
+    if not len(time_ns) or not time_ns.any():
+        return np.empty(0, np.int64), 0
+    told = run.profile.run
+    begin, end = told.begin_ns, told.end_ns
+    if not 0 <= begin < end < 2**63:
+        begin, end = int(time_ns.min()), int(time_ns.max())
+    blocks = min(max((end - begin) // _BLOCK_NS, 1), _MOST_BLOCKS)
+    share = (np.clip(time_ns, begin, end) - np.uint64(begin)) / np.float64(max(end - begin, 1))
+    return np.minimum((share * blocks).astype(np.int64), blocks - 1), int(blocks)

@@ -1,0 +1,182 @@
+"""How much runs of the same program differ, beyond what sampling explains.
+
+Comes in: each row's time in each recording. Goes out: a `Variation`. Two things make runs differ:
+what is common to all rows of a run (the machine's speed, other load) and what is each row's own
+(layout of memory, caches, chance). The first is seen once a run, however many rows there are, and
+keeps its few degrees of freedom. The second is seen once a row and run, so rows lend each other
+what few recordings cannot tell.
+Source: Smyth, Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3 (2004),
+for rows that lend each other; Lund et al., same journal 11 (2012), for a factor over a trend of the
+mean, which is here the sampling error and a share of the row's time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.estimate.compare.moderation import lent_freedom
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# How sure the assumed variation is: as if it had been seen in so many runs more than one.
+ASSUMED_DF = 8.0
+_HITS_TO_TELL = 10  # a recording and row; with fewer, sampling is all there is to see
+_ROUNDS = 3
+_NO_VARIANCE = 1e-300  # of recordings without a hit
+_BISECTIONS = 30
+
+
+class Rows(NamedTuple):
+    """A table over all recordings, A's before B's: hits i64[r, n]; f64[r, n] in the unit compared.
+
+    `sampling` and `own` are variances, see `row_times.RowTimes`.
+    """
+
+    hits: NDArray[np.int64]
+    values: NDArray[np.float64]
+    sampling: NDArray[np.float64]
+    own: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How runs differ; standard deviations as parts of a row's time.
+
+    Attributes:
+        assumed: neither side has several recordings: `common` is assumed, of each row by itself.
+        common: of what all rows of a run share, of each side.
+        common_df: degrees of freedom of each.
+        row: of what is a row's own.
+        row_df: how many degrees of freedom rows lend each other; infinite where none are needed.
+        factors: f64[n] how much more than its side's mean each recording took, in all rows alike.
+    """
+
+    assumed: bool
+    common: tuple[float, float]
+    common_df: tuple[float, float]
+    row: float
+    row_df: float
+    factors: NDArray[np.float64]
+
+
+def side_means(values: NDArray[np.float64], before: int) -> NDArray[np.float64]:
+    """Return f64[r, 2]: the means of the first `before` columns and of the others."""
+    return np.stack([values[:, :before].mean(axis=1), values[:, before:].mean(axis=1)], axis=1)
+
+
+def spread_over(means: NDArray[np.float64], before: int, count: int) -> NDArray[np.float64]:
+    """Return f64[r, n]: each recording's column is the mean of its side."""
+    return means.take([0] * before + [1] * (count - before), axis=1)
+
+
+def variation_of(rows: Rows, before: int, assumed: tuple[float, float]) -> Variation:
+    """Estimate how runs differ from how the recordings of a side do.
+
+    Args:
+        rows: the routines of all recordings.
+        before: how many recordings are A's.
+        assumed: what to take for A and B where each has one recording, as a part of a row's time.
+    """
+    count = rows.values.shape[1]
+    freedom = (before - 1, count - before - 1)
+    if not sum(freedom):
+        return Variation(
+            assumed=True,
+            common=assumed,
+            common_df=(ASSUMED_DF, ASSUMED_DF),
+            row=0.0,
+            row_df=math.inf,
+            factors=np.zeros(count),
+        )
+    telling = _telling(rows)
+    row_variance = assumed[0] ** 2
+    for _ in range(_ROUNDS):
+        factors = _factors(rows, before, row_variance)
+        row_variance = _row_variance(telling, factors, before)
+    squares = [float((part**2).sum()) for part in (factors[:before], factors[before:])]
+    common = [square / df if df else math.nan for square, df in zip(squares, freedom, strict=True)]
+    # A single recording is taken to be as the other side's are.
+    first, second = (common[0] if freedom[0] else common[1], common[1] if freedom[1] else common[0])
+    return Variation(
+        assumed=False,
+        common=(math.sqrt(first), math.sqrt(second)),
+        common_df=(freedom[0] or freedom[1], freedom[1] or freedom[0]),
+        row=math.sqrt(row_variance),
+        row_df=lent_freedom(
+            _ratios(telling, factors, before, row_variance), [df for df in freedom if df]
+        ),
+        factors=factors,
+    )
+
+
+def _telling(rows: Rows) -> Rows:
+    """Return the rows that have hits enough to show more than sampling; else their sum."""
+    chosen = (rows.hits >= _HITS_TO_TELL).all(axis=1)
+    if chosen.any():
+        return Rows(rows.hits[chosen], rows.values[chosen], rows.sampling[chosen], rows.own[chosen])
+    return Rows(
+        rows.hits.sum(axis=0, keepdims=True),
+        rows.values.sum(axis=0, keepdims=True),
+        rows.sampling.sum(axis=0, keepdims=True),
+        rows.own.sum(axis=0, keepdims=True),
+    )
+
+
+def _factors(rows: Rows, before: int, row_variance: float) -> NDArray[np.float64]:
+    """Return f64[n]: by how much all rows of a recording deviate alike, as the rows' average.
+
+    Rows weigh by how well they tell it; `row_variance` keeps a big row from being all of it.
+    """
+    count = rows.values.shape[1]
+    factors = np.zeros(count)
+    for side in (slice(0, before), slice(before, count)):
+        mean = rows.values[:, side].mean(axis=1)
+        present = mean > 0
+        mean = mean[present]
+        noise = rows.own[present, side].mean(axis=1) / mean**2 + row_variance
+        weight = 1.0 / np.maximum(noise, 1e-12)
+        if len(weight):
+            deviation = rows.values[present, side] / mean[:, None] - 1.0
+            factors[side] = weight @ deviation / weight.sum()
+    return factors
+
+
+def _ratios(
+    rows: Rows, factors: NDArray[np.float64], before: int, row_variance: float
+) -> list[NDArray[np.float64]]:
+    """Return how much more rows vary than expected: f64[r] of each side with several recordings."""
+    count = rows.values.shape[1]
+    mean = spread_over(side_means(rows.values, before), before, count)
+    residual = rows.values - mean * (1.0 + factors)
+    square = residual**2 / np.maximum(rows.own + row_variance * mean**2, _NO_VARIANCE)
+    sides = (square[:, :before], square[:, before:])
+    return [side.sum(axis=1) / (side.shape[1] - 1) for side in sides if side.shape[1] > 1]
+
+
+def _row_variance(rows: Rows, factors: NDArray[np.float64], before: int) -> float:
+    """Return the relative variance of rows' own that makes rows vary as expected on average."""
+    count, columns = rows.values.shape
+    mean = spread_over(side_means(rows.values, before), before, columns)
+    freedom = np.repeat([before - 1.0, columns - before - 1.0], [before, columns - before])
+    told = freedom > 0
+    square = ((rows.values - mean * (1.0 + factors)) ** 2 / np.maximum(freedom, 1.0))[:, told]
+    own, mean_square = np.maximum(rows.own[:, told], _NO_VARIANCE), mean[:, told] ** 2
+    sides = (before > 1) + (columns - before > 1)
+    # The common factor has taken one row's worth of variation away.
+    expected = float((count - 1) * sides)
+
+    def excess(row_variance: float) -> float:
+        return float((square / (own + row_variance * mean_square)).sum()) - expected
+
+    low, high = 0.0, 1.0
+    if excess(low) <= 0:
+        return 0.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high

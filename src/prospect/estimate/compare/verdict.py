@@ -1,0 +1,98 @@
+"""What becomes of a condition: `--fail-if`.
+
+Comes in: a Condition and both sides' times. Goes out: a `Verdict`: met where we are so sure that
+the change is more than the limit, not met where we are as sure that it is less, else undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
+
+from prospect.estimate.compare.change import one_sided, ratio_bounds
+
+if TYPE_CHECKING:
+    from prospect.estimate.compare.condition import Condition
+    from prospect.estimate.compare.spread import Spread
+
+Outcome = Literal["met", "not met", "undecided"]
+# Beyond this, the change is so near to the limit that nobody would make the recordings.
+_MOST_RECORDINGS = 100
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a condition.
+
+    Attributes:
+        condition: what was asked.
+        outcome: "met", "not met" or "undecided".
+        about: what was judged, in words.
+        before, after: mean time of A and of B, in the unit compared.
+        relative: the change as a part of A's time; NaN where A has none.
+        relative_low, relative_high: bounds that it lies above, or below, with the condition's
+            confidence each; infinite where there is none.
+        recordings_needed: of an undecided one, how many recordings a side would likely decide it
+            if the change is as measured; 0 where that is too many to ask for.
+    """
+
+    condition: Condition
+    outcome: Outcome
+    about: str
+    before: float
+    after: float
+    relative: float
+    relative_low: float
+    relative_high: float
+    recordings_needed: int
+
+
+def judge(
+    condition: Condition, about: str, mean: tuple[float, float], spread: Spread, recordings: int
+) -> Verdict:
+    """Judge a condition.
+
+    Args:
+        condition: what was asked.
+        about: what it is about, in words.
+        mean: time of A and of B.
+        spread: their variances, of one row.
+        recordings: of the side that has more.
+    """
+    is_two_sided = condition.direction == "different"
+    sure = (1.0 + condition.confidence) / 2.0 if is_two_sided else condition.confidence
+    more, less, needed = [], [], []
+    for direction, factor in (("slower", 1.0 + condition.limit), ("faster", 1.0 - condition.limit)):
+        if condition.direction in (direction, "different"):
+            sign = 1.0 if direction == "slower" else -1.0
+            margin, error, quantile = one_sided(mean, spread, factor, sure)
+            more.append(sign * margin - quantile * error)
+            less.append(sign * margin + quantile * error)
+            needed.append(_recordings(abs(margin), error, sure, recordings))
+    if max(more) > 0:
+        outcome: Outcome = "met"
+    else:
+        outcome = "not met" if max(less) < 0 else "undecided"
+    before, after = mean
+    low, high = ratio_bounds(mean, spread, sure)
+    return Verdict(
+        condition=condition,
+        outcome=outcome,
+        about=about,
+        before=before,
+        after=after,
+        relative=after / before - 1.0 if before > 0 else math.nan,
+        relative_low=low - 1.0,
+        relative_high=high - 1.0,
+        recordings_needed=max(needed) if all(needed) and outcome == "undecided" else 0,
+    )
+
+
+def _recordings(margin: float, error: float, sure: float, recordings: int) -> int:
+    """Return how many recordings a side make `margin` clear if it is true, 0 for too many."""
+    if margin <= 0:
+        return 0
+    needed = recordings * (NormalDist().inv_cdf(sure) * error / margin) ** 2
+    return max(math.ceil(needed), recordings + 1, 3) if needed <= _MOST_RECORDINGS else 0

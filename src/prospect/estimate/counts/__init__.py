@@ -1,0 +1,1 @@
+"""Counted calls → how often, and how sure that is."""

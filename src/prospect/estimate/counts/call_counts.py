@@ -1,0 +1,310 @@
+"""How often functions were called, where only windows were counted, and what a call took.
+
+Comes in: a completed Profile with `call_counts`. Goes out: `CallFigures`. In a gap between two
+windows a function is taken to be called as often, for each second that the program itself ran, as
+in the mean of the windows around it. How far that may be off is told by how much neighbouring
+windows differ, by how few calls were seen, and by how well the cost of a probe is known, which is
+taken off the windows' time.
+
+Source: the variance from successive differences: Wolter, "Introduction to Variance Estimation",
+2nd edition (2007), section 8.2; degrees of freedom: Satterthwaite, Biometrics Bulletin 2 (1946).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.statistics.beta import student_quantile
+from prospect.figures.calls.call_graph import call_graph, frame_totals
+from prospect.figures.calls.sample_choice import SampleChoice, choose_samples
+from prospect.figures.portions import event_has_time, event_seconds
+from prospect.figures.processes import chosen_by_detail
+from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.profile.call_counts import callers_of, calls_by_function, in_processes
+from prospect.profile.model import CAUSE_EXCEPTION, CAUSE_SYSCALL, MODE_USER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.calls.call_graph import CallGraph
+    from prospect.figures.calls.calls_view import CallsView
+    from prospect.figures.processes import Detail
+    from prospect.profile.call_counts import CallCounts, CallWindows
+    from prospect.profile.model import Profile
+
+_CONFIDENCE = 0.95
+# However well a probe's cost repeats in a loop of ours, in a program it is this uncertain.
+_LEAST_COST_ERROR = 0.1
+# About a tenth of what a probe takes is sampled in the probed function, as the probe returns to it.
+_MOST_PROBE_SHARE = 0.5
+# Causes of kernel time that are a probe's: its breakpoint, the step behind it, its system call.
+# Source: ``arch/x86/kernel/uprobes.c``, Linux 6.18.
+_PROBE_CAUSES = {
+    (CAUSE_EXCEPTION, "breakpoint"),
+    (CAUSE_EXCEPTION, "debug"),
+    (CAUSE_SYSCALL, "uprobe"),
+}
+# Differences of neighbours share a window: of three of them, two tell something of their own.
+_DF_OF_A_DIFFERENCE = 2.0 / 3.0
+
+
+@dataclass(frozen=True)
+class CallFigures:
+    """What is known of the counted functions; a row a function.
+
+    Those called most come first. Those whose calls are not known come last, by name: how many of
+    their calls were counted says how long that lasted, not which is called most.
+
+    Attributes:
+        counts: the table that they are from.
+        counted_index: i64[r] into `counts.functions`; functions without a call have no row.
+        counted: i64[r] calls that were counted.
+        calls: f64[r] calls in all; `counted` where every call was counted, NaN where nothing is
+            known of what was not counted.
+        half_width: f64[r] half width of the 95 % interval of `calls`: 0 where all were counted,
+            NaN where `calls` is.
+        self_s: f64[r] sampled time in the function itself. NaN where samples are no time, or
+            where the probe took as much as `_MOST_PROBE_SHARE` of that: samples that a probe
+            delays are taken as it returns, in the function.
+        total_s: f64[r] with all that it called, without samples in probes. NaN where there are no
+            call stacks, or where samples in probes outnumber the others.
+        callers: for each row, i64[k] rows of the profile's functions and i64[k] their counted
+            calls, most first.
+        uncalled: functions without a call.
+    """
+
+    counts: CallCounts
+    counted_index: NDArray[np.int64]
+    counted: NDArray[np.int64]
+    calls: NDArray[np.float64]
+    half_width: NDArray[np.float64]
+    self_s: NDArray[np.float64]
+    total_s: NDArray[np.float64]
+    callers: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    uncalled: int
+
+    def __len__(self) -> int:
+        return len(self.counted_index)
+
+
+def call_figures(
+    counts: CallCounts, profile: Profile, event_index: int, detail: Detail
+) -> CallFigures:
+    """Gather what is known of each counted function, in the processes of `-V detail`.
+
+    Args:
+        counts: of the profile.
+        profile: completed.
+        event_index: the event whose samples are the time.
+        detail: whose calls count; of gaps between windows only the command and its descendants are
+            known.
+    """
+    chosen = _chosen_processes(counts, profile, detail)
+    counted = calls_by_function(counts, chosen)
+    missed, half = _missed(counts, chosen)
+    calls = np.where(np.isnan(half), np.nan, counted + missed)
+    rows = np.flatnonzero(counted)
+    rows = rows.take(np.lexsort((_ranks(counts.functions.name).take(rows), -calls.take(rows))))
+    function = counts.functions.function_index.take(rows)
+    self_s = _times(_self_seconds(profile, event_index, chosen), function)
+    probe_s = (counted * counts.functions.probe_ns).take(rows) * 1e-9
+    return CallFigures(
+        counts=counts,
+        counted_index=rows,
+        counted=counted.take(rows),
+        calls=calls.take(rows),
+        half_width=half.take(rows),
+        self_s=np.where(probe_s > _MOST_PROBE_SHARE * self_s, np.nan, self_s),
+        total_s=_times(_total_seconds(profile, event_index, detail), function),
+        callers=[callers_of(counts, row, chosen) for row in rows.tolist()],
+        uncalled=len(counted) - len(rows),
+    )
+
+
+@dataclass(frozen=True)
+class CallNumbers:
+    """How often routines were called, for tables whose rows are the profile's functions.
+
+    Attributes:
+        of_routine: calls by row of the profile's functions; only those that are known.
+        of_arc: the same by rows of the caller and the callee.
+    """
+
+    of_routine: dict[int, float]
+    of_arc: dict[tuple[int, int], float]
+
+
+def call_numbers(view: CallsView) -> CallNumbers | None:
+    """Return how often each routine was called.
+
+    Returns:
+        None where calls were not counted, or only samples by another choice than `-V` are shown.
+    """
+    counts, samples = view.profile.call_counts, view.choice.samples
+    if counts is None or samples != SampleChoice(samples.detail):
+        return None
+    chosen = _chosen_processes(counts, view.profile, view.detail)
+    counted = calls_by_function(counts, chosen)
+    missed, half = _missed(counts, chosen)
+    of_routine: dict[int, float] = {}
+    of_arc: dict[tuple[int, int], float] = {}
+    function: list[int] = counts.functions.function_index.tolist()
+    for row in np.flatnonzero((counted > 0) & ~np.isnan(half)).tolist():
+        callee, scale = function[row], 1.0 + float(missed[row]) / float(counted[row])
+        if callee >= 0:
+            of_routine[callee] = float(counted[row]) * scale
+            callers, calls = callers_of(counts, row, chosen)
+            for caller, number in zip(callers.tolist(), calls.tolist(), strict=True):
+                of_arc[caller, callee] = number * scale
+    return CallNumbers(of_routine, of_arc)
+
+
+def _chosen_processes(counts: CallCounts, profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+    """Return bool[p]: the processes of `-V detail` of whose calls anything is known."""
+    processes = profile.processes
+    chosen = chosen_by_detail(processes, detail)
+    if counts.windows is None:
+        return chosen
+    return chosen & (processes.is_command | processes.is_descendant)
+
+
+def _missed(
+    counts: CallCounts, chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return `missed_calls` of every function: none where all were counted."""
+    functions = counts.functions
+    if counts.windows is None:
+        return np.zeros(len(functions)), np.zeros(len(functions))
+    missed, half = missed_calls(
+        counts.windows, chosen, functions.probe_ns, functions.probe_spread_ns
+    )
+    is_left_out = np.array([bool(why) for why in functions.left_out])
+    return np.where(is_left_out, 0.0, missed), np.where(is_left_out, np.nan, half)
+
+
+def missed_calls(
+    windows: CallWindows,
+    chosen: NDArray[np.bool_],
+    probe_ns: NDArray[np.float64],
+    probe_spread_ns: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Estimate the calls between windows.
+
+    Args:
+        windows: what was counted in each.
+        chosen: bool[p] the processes that count.
+        probe_ns: f64[f] what a probe of each function costs.
+        probe_spread_ns: f64[f] how far that may be off.
+
+    Returns:
+        f64[f] calls, and f64[f] the half width of their 95 % interval; NaN where no window says
+        how often the function is called.
+    """
+    functions = len(probe_ns)
+    every = _by_window(windows, functions, np.ones(len(windows.calls), np.bool_))
+    calls = _by_window(windows, functions, in_processes(windows.process_index, chosen))
+    known = np.flatnonzero(windows.own_s > 0)
+    if not windows.gap_s.any():
+        return np.zeros(functions), np.zeros(functions)
+    if len(known) < 2:
+        return np.zeros(functions), np.full(functions, np.nan)
+    own_s = windows.own_s.take(known)
+    # Gaps around windows of which nothing is known are one gap; so are those before the first.
+    gap_s = np.add.reduceat(windows.gap_s, known)
+    first_s = float(windows.gap_s[: known[0]].sum())
+    rate = calls[known] / own_s[:, None]
+    before, after = rate, np.vstack((rate[1:], rate[-1:]))
+    missed = gap_s @ ((before + after) / 2.0) + first_s * rate[0]
+    variance, df = _variance(calls[known], own_s, gap_s, first_s)
+    error_ns = np.maximum(probe_spread_ns, _LEAST_COST_ERROR * probe_ns)
+    cost_error = float((every[known] @ error_ns).sum()) * 1e-9 / float(own_s.sum())
+    half = student_quantile(_CONFIDENCE, df) * np.sqrt(variance) + missed * cost_error
+    return missed, half
+
+
+def _by_window(
+    windows: CallWindows, functions: int, rows: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return f64[w, f]: the calls of each window and function."""
+    calls = np.zeros((len(windows), functions))
+    np.add.at(calls, (windows.window_index[rows], windows.counted_index[rows]), windows.calls[rows])
+    return calls
+
+
+def _variance(
+    calls: NDArray[np.float64],
+    own_s: NDArray[np.float64],
+    gap_s: NDArray[np.float64],
+    first_s: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the variance of the missed calls, f64[f], and its degrees of freedom, f64[f]."""
+    rate = calls / own_s[:, None]
+    of_pair = np.diff(rate, axis=0) ** 2 / 2.0
+    # No fewer than if calls came one by one at random; three may have come where none was seen.
+    least = (calls.sum(axis=0) + 1.0) / own_s.sum() / own_s[:, None]
+    inner_s, pair_s = gap_s[:-1, None], (own_s[:-1, None] + own_s[1:, None]) / 2.0
+    spread = np.maximum(of_pair, least[:-1])
+    parts = spread * (inner_s**2 + inner_s * pair_s)
+    outer_s = np.array([first_s, gap_s[-1]])[:, None]
+    outer = np.maximum(of_pair.mean(axis=0), least[[0, -1]])
+    outer_parts = outer * (2.0 * outer_s**2 + outer_s * own_s[[0, -1], None])
+    variance = parts.sum(axis=0) + outer_parts.sum(axis=0)
+    squares = (parts**2).sum(axis=0)
+    df = np.full(len(variance), np.inf)
+    np.divide(parts.sum(axis=0) ** 2, squares, out=df, where=squares > 0)
+    return variance, np.maximum(df * _DF_OF_A_DIFFERENCE, 1.0)
+
+
+def _ranks(names: list[str]) -> NDArray[np.int64]:
+    """Return i64[f]: the place of each name among all in alphabetical order."""
+    ranks = np.empty(len(names), np.int64)
+    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return ranks
+
+
+def _times(seconds: NDArray[np.float64], function: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the seconds of each function, NaN for one that the profile does not know."""
+    return np.append(seconds, np.nan).take(function)
+
+
+def _self_seconds(
+    profile: Profile, event_index: int, chosen: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    hits, event = profile.hits, profile.run.events[event_index]
+    functions = len(profile.functions)
+    if not event_has_time(event):
+        return np.full(functions, np.nan)
+    rows = np.flatnonzero(
+        (hits.event == event_index) & (hits.mode == MODE_USER) & chosen.take(hits.process_index)
+    )
+    function = profile.locations.function_index.take(hits.location_index.take(rows))
+    seconds = event_seconds(event, hits.count.take(rows), hits.period.take(rows))
+    return np.bincount(function, seconds, functions).astype(np.float64)
+
+
+def _total_seconds(profile: Profile, event_index: int, detail: Detail) -> NDArray[np.float64]:
+    functions = len(profile.functions)
+    event = profile.run.events[event_index]
+    if profile.stacks is None or not event_has_time(event):
+        return np.full(functions, np.nan)
+    samples = stack_samples(profile, "4")
+    chosen = choose_samples(samples, SampleChoice(detail))
+    causes = zip(profile.causes.kind.tolist(), profile.causes.name, strict=True)
+    is_probe = np.array([cause in _PROBE_CAUSES for cause in causes], np.bool_)
+    of_sample = is_probe.take(samples.of_hit(profile.hits.cause_index))
+    own, probes = (
+        _seconds_by_function(call_graph(samples, some, event_index), functions)
+        for some in (chosen & ~of_sample, chosen & of_sample)
+    )
+    return np.where(probes > own, np.nan, own)
+
+
+def _seconds_by_function(graph: CallGraph, functions: int) -> NDArray[np.float64]:
+    """Return f64[functions]: the time in which each stood on the stack."""
+    frame = graph.frames.function_index
+    is_function = frame >= 0
+    total_s = frame_totals(graph).total_s
+    return np.bincount(frame[is_function], total_s[is_function], functions).astype(np.float64)

@@ -1,0 +1,69 @@
+"""The alias alarm: rows whose program runs in step with a clock.
+
+Comes in: what each clock of the bank counted for each row. Goes out: how likely the counts differ
+so much by chance, and which rows are marked. Clocks of different rates see the same program; one
+that is in step with it counts far too much or too little, and the others do not. A single clock
+cannot be told from the program that it is in step with.
+
+Counts that are taken on a grid vary by less than the binomial distribution has it, so the test
+is, on honest programs, silent more often than promised.
+Source: Pearson's test of homogeneity (Philosophical Magazine 50, 1900), with the rate of false
+discoveries controlled by Benjamini and Hochberg, J. R. Statist. Soc. B 57 (1995).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.statistics.chi_square import chi_square_tail
+from prospect.estimate.statistics.false_discovery import adjusted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.clock_sums import ClockSums
+
+FALSE_DISCOVERIES = 0.01
+# With fewer hits the distribution of Pearson's sum is too coarse for so small a rate.
+_LEAST_HITS = 20
+
+
+def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
+    """Return how likely each row's counts by clock are equal but for chance, f64[r].
+
+    Args:
+        sums: what the clocks counted.
+        ticks: i64[s, K] ticks that each clock had in each stretch.
+        rows: how many rows there are.
+
+    Returns:
+        NaN for rows with too few hits to tell.
+    """
+    had = ticks.take(sums.stretch, axis=0).astype(np.float64)
+    all_hits, all_ticks = sums.hits.sum(axis=1), had.sum(axis=1)
+    share = np.clip(all_hits / np.maximum(all_ticks, 1.0), 0.0, 1.0)
+    expected = had * share[:, None]
+    # A row that fills its CPU leaves nothing to chance: neither sum nor degrees of freedom.
+    spread = expected * (1.0 - share[:, None])
+    counts = (spread > 0).all(axis=1)
+    square = np.divide(
+        (sums.hits - expected) ** 2, spread, out=np.zeros_like(spread), where=spread > 0
+    ).sum(axis=1)
+    statistic = np.bincount(sums.row[counts], square[counts], rows)
+    freedom = np.bincount(sums.row[counts], minlength=rows) * (ticks.shape[1] - 1.0)
+    hits = np.bincount(sums.row, all_hits, rows)
+    tested = (freedom > 0) & (hits >= _LEAST_HITS)
+    tail = np.full(rows, np.nan)
+    tail[tested] = chi_square_tail(statistic[tested], freedom[tested])
+    return tail
+
+
+def alarms(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return bool[r]: the rows that are marked, of which at most 1 % are so by chance.
+
+    Args:
+        p_values: f64[r] of all rows of a report, NaN where not tested.
+    """
+    return np.nan_to_num(adjusted(p_values), nan=1.0) <= FALSE_DISCOVERIES

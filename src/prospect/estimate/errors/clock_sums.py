@@ -1,0 +1,234 @@
+"""How far the clocks of a bank disagree about a row: over the whole run, and in blocks of it.
+
+Comes in: samples on the grids of their clocks, and rows. Goes out: each row's variance as the
+clocks' disagreement tells it, at several lengths of block, and what each clock counted.
+
+Each clock alone covers all the time, so that K clocks are K estimates of the same thing, and the
+variance of their mean is that of the K sums by K. A block's ends cut a row's stays short, which
+would add disagreement where there is no error: but where the ends are within each clock's period
+is known, and so is what was running there. What is left is disagreement about when the row came
+and went in between, without bias at any length of block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.ticks import Ticks
+
+_MOST_LEVELS = 3
+_PERIODS_A_BLOCK = 16
+# Numbers kept at once; a partition with more pairs of row and CPU gets fewer blocks.
+_MOST_SUMS = 1 << 23
+_LARGEST_TABLE = 1 << 26
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Stretches cut into 4^levels equal blocks, and each again into one block in fours.
+
+    Attributes:
+        levels: how often blocks are joined in fours until a stretch is one block.
+        slot: i64[n] of each sample: its block within its stretch, times K, plus its clock.
+        stretch: i64[n] of each sample.
+        sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
+            than it does on average: from -T/2 just before a tick to T/2 just after.
+        before, after: i32[s, b + 1] what was hit last before and first after each end, -1 for none.
+    """
+
+    levels: int
+    slot: NDArray[np.int64]
+    stretch: NDArray[np.int64]
+    sawtooth_ns: NDArray[np.float64]
+    before: NDArray[np.int32]
+    after: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The variance of each row's time, as the clocks disagree in blocks of one length.
+
+    `variance` f64[r] in ns²; `freedom` f64[r], its degrees of freedom.
+    Source: Satterthwaite, Biometrics Bulletin 2 (1946), for the degrees of freedom of a sum.
+    """
+
+    variance: NDArray[np.float64]
+    freedom: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClockSums:
+    """What the clocks counted for each row.
+
+    Attributes:
+        row, stretch: i64[p] the pairs of a row and a stretch with a sample.
+        hits: i64[p, K] samples of each.
+        bias_ns: f64[r] the known part of each row's error: what was cut off where the interval
+            began and ended, while the row was running.
+        by_level: from the whole stretch to the shortest blocks.
+    """
+
+    row: NDArray[np.int64]
+    stretch: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    bias_ns: NDArray[np.float64]
+    by_level: tuple[Disagreement, ...]
+
+
+def cut_in_blocks(ticks: Ticks) -> Blocks:
+    """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64."""
+    periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
+    levels = 0
+    while levels < _MOST_LEVELS and periods >= _PERIODS_A_BLOCK * 4 ** (levels + 1):
+        levels += 1
+    blocks, clocks = 4**levels, len(ticks.period_ns)
+    stretch = ticks.stretch
+    block_ns = ticks.length_ns / blocks
+    block = np.clip(ticks.due_ns / block_ns.take(stretch), 0, blocks - 1).astype(np.int64)
+    ends_ns = block_ns[:, None] * np.arange(blocks + 1)
+    first_ns, period_ns = ticks.first_ns[:, None, :], ticks.period_ns
+    counted = np.maximum(np.ceil((ends_ns[:, :, None] - first_ns) / period_ns), 0.0)
+    before, after = _around(ticks, stretch, block, ends_ns)
+    return Blocks(
+        levels=levels,
+        slot=block * clocks + ticks.clock,
+        stretch=stretch,
+        sawtooth_ns=counted * period_ns - ends_ns[:, :, None] + first_ns - period_ns / 2.0,
+        before=before,
+        after=after,
+    )
+
+
+def _around(
+    ticks: Ticks,
+    stretch: NDArray[np.int64],
+    block: NDArray[np.int64],
+    ends_ns: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return what was hit around each end of a block; nothing, if not within a period of it."""
+    count, ends = ends_ns.shape
+    sizes = np.bincount(stretch * (ends - 1) + block, minlength=count * (ends - 1))
+    inner = np.cumsum(sizes.reshape(count, ends - 1), axis=1)
+    after = ticks.start[:-1, None] + np.concatenate([np.zeros((count, 1), np.int64), inner], axis=1)
+    begin, end = ticks.start[:-1, None], ticks.start[1:, None]
+    near_ns = float(ticks.period_ns.max())
+
+    def hit(at: NDArray[np.int64]) -> NDArray[np.int32]:
+        place = np.clip(at, 0, len(ticks.due_ns) - 1)
+        is_near = np.abs(ticks.due_ns.take(place) - ends_ns) <= near_ns
+        inside = (at >= begin) & (at < end)
+        return np.where(inside & is_near, ticks.hit_index.take(place), np.int32(-1))
+
+    before_hit, after_hit = hit(after - 1), hit(after)
+    # Outside the stretch nothing is known but what is just inside.
+    before_hit[:, 0], after_hit[:, -1] = after_hit[:, 0], before_hit[:, -1]
+    return before_hit, after_hit
+
+
+def clock_sums(ticks: Ticks, blocks: Blocks, row_of_hit: NDArray[np.int32], rows: int) -> ClockSums:
+    """Add up each row's samples by clock, and compare the clocks.
+
+    Args:
+        ticks: the samples on their grids.
+        blocks: from `cut_in_blocks`.
+        row_of_hit: i32[h] the row of each hit, -1 for none.
+        rows: how many rows there are.
+    """
+    stretches, clocks = ticks.count.shape
+    row = row_of_hit.take(ticks.hit_index)
+    member = np.flatnonzero(row >= 0)
+    key = row.take(member).astype(np.int64) * stretches + blocks.stretch.take(member)
+    pairs, pair = _distinct(key, rows * stretches)
+    of_row, of_stretch = np.divmod(pairs, stretches)
+    levels = blocks.levels
+    while levels and len(pairs) * 4**levels * clocks > _MOST_SUMS:
+        levels -= 1
+    coarser = 4 ** (blocks.levels - levels)
+    slot = blocks.slot.take(member)
+    if coarser > 1:
+        slot = slot // clocks // coarser * clocks + slot % clocks
+    slots = 4**levels * clocks
+    shape = (len(pairs), 4**levels, clocks)
+    hits = np.bincount(pair * slots + slot, minlength=len(pairs) * slots).reshape(shape)
+    sums_ns = hits * ticks.period_ns
+    bias_ns = _take_ends_out(sums_ns, blocks, coarser, row_of_hit, pairs) / clocks
+    return ClockSums(
+        row=of_row,
+        stretch=of_stretch,
+        hits=hits.sum(axis=1),
+        bias_ns=np.bincount(of_row, bias_ns, rows).astype(np.float64),
+        by_level=_by_level(sums_ns, of_row, rows),
+    )
+
+
+def _distinct(
+    key: NDArray[np.int64], key_count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct keys, ascending, and the place among them of each key."""
+    if key_count > _LARGEST_TABLE:
+        distinct, place = np.unique(key, return_inverse=True)
+        return distinct, place
+    present = np.zeros(key_count, np.bool_)
+    present[key] = True
+    distinct = np.flatnonzero(present)
+    number = np.zeros(key_count, np.int32)
+    number[distinct] = np.arange(len(distinct))
+    return distinct, number.take(key).astype(np.int64)
+
+
+def _take_ends_out(
+    sums_ns: NDArray[np.float64],
+    blocks: Blocks,
+    coarser: int,
+    row_of_hit: NDArray[np.int32],
+    pairs: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Take out of each block's sums what its ends put in; return what the outer ends did, f64[p].
+
+    The row that ran across an end has the sawtooth of each clock in the block before, and the
+    negative of it in the block after. Where the hits on either side are of two rows, it is half
+    of one and half of the other.
+    """
+    stretches = len(blocks.before)
+    sawtooth_ns = blocks.sawtooth_ns[:, ::coarser]
+    last = sawtooth_ns.shape[1] - 1
+    bias_ns = np.zeros(len(pairs))
+    for hit in (blocks.before[:, ::coarser], blocks.after[:, ::coarser]):
+        row = np.where(hit >= 0, row_of_hit.take(hit, mode="clip"), np.int32(-1))
+        stretch, end = np.nonzero(row >= 0)
+        key = row[stretch, end].astype(np.int64) * stretches + stretch
+        pair = np.searchsorted(pairs, key)
+        half_ns = sawtooth_ns[stretch, end] / 2.0
+        closes, opens = end > 0, end < last
+        np.add.at(sums_ns, (pair[closes], end[closes] - 1), -half_ns[closes])
+        np.add.at(sums_ns, (pair[opens], end[opens]), half_ns[opens])
+        sign = (end == last).astype(np.float64) - (end == 0)
+        np.add.at(bias_ns, pair, sign * half_ns.sum(axis=1))
+    return bias_ns
+
+
+def _by_level(
+    sums_ns: NDArray[np.float64], of_row: NDArray[np.int64], rows: int
+) -> tuple[Disagreement, ...]:
+    """Compare the clocks in blocks of each length, from the longest."""
+    pairs, blocks, clocks = sums_ns.shape
+    levels = []
+    while True:
+        deviation = sums_ns - sums_ns.mean(axis=2, keepdims=True)
+        variance = np.einsum("pbk,pbk->pb", deviation, deviation) / (clocks * (clocks - 1))
+        total = np.bincount(of_row, variance.sum(axis=1), rows).astype(np.float64)
+        squares = np.bincount(of_row, np.einsum("pb,pb->p", variance, variance), rows)
+        ratio = np.divide(total**2, squares, out=np.zeros(rows), where=squares > 0)
+        freedom = np.maximum((clocks + 1) * ratio - 2.0, clocks - 1.0)
+        levels.append(Disagreement(total, freedom))
+        if blocks == 1:
+            break
+        blocks //= 4
+        sums_ns = sums_ns.reshape(pairs, blocks, 4, clocks).sum(axis=2)
+    return tuple(reversed(levels))

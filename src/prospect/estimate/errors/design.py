@@ -1,0 +1,111 @@
+"""How the samples of an event were taken: all that error bars need, made once for all rows.
+
+Comes in: a completed Profile and one of its events. Goes out: a `Design`. What a recording cannot
+tell (no grid, no times, one clock) is said in it, and estimates say what they assume instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.errors.clock_sums import cut_in_blocks
+from prospect.estimate.errors.local_error import reach
+from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
+from prospect.estimate.errors.ticks import event_ticks
+from prospect.figures.portions import event_seconds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.clock_sums import Blocks
+    from prospect.estimate.errors.ticks import Ticks
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the samples of an event were taken.
+
+    Attributes:
+        event: the event.
+        clocks: how many clocks count the same time; 1 where the samples are on no grid.
+        has_time: whether hits can be told in seconds, and so have error bars.
+        hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
+        seconds: f64[h] their time.
+        sequence: i32[s] what each tick hit, see `tick_sequence`; empty where samples have no times.
+        ticks: the samples on their grids; None where there are none.
+        blocks: stretches of time in which clocks are compared; None with one clock.
+        squares: f64[h] sum of the squared times of each hit's samples, in s²; None where samples
+            of the event stand for the same time.
+    """
+
+    event: EventInfo
+    clocks: int
+    has_time: bool
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    sequence: NDArray[np.int32]
+    ticks: Ticks | None
+    blocks: Blocks | None
+    squares: NDArray[np.float64] | None = None
+
+    @property
+    def sees_rhythm(self) -> bool:
+        """Whether a program in step with a clock would show, because other clocks disagree."""
+        return self.blocks is not None
+
+
+def sampling_design(profile: Profile, event_index: int) -> Design:
+    """Find out how the samples of one event of a completed profile were taken."""
+    event = profile.run.events[event_index]
+    hits = profile.hits
+    of_event = hits.event == event_index
+    count = np.where(of_event, hits.count, 0)
+    ticks = event_ticks(profile, event_index)
+    clocks = len(ticks.period_ns) if ticks else 1
+    seconds = np.where(of_event, event_seconds(event, hits.count, hits.period), 0.0)
+    return Design(
+        event=event,
+        clocks=clocks,
+        has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
+        hits=count,
+        seconds=seconds,
+        sequence=(
+            tick_sequence(ticks, reach(clocks))
+            if ticks
+            else _without_grid(profile, of_event, int(count.sum()))
+        ),
+        ticks=ticks,
+        blocks=cut_in_blocks(ticks) if ticks and clocks > 1 else None,
+        squares=_squares(profile, of_event, seconds) if event.weighs_periods else None,
+    )
+
+
+def _squares(
+    profile: Profile, of_event: NDArray[np.bool_], seconds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the sum of the squared times of each hit's samples, f64[h] s²."""
+    samples, hits = profile.samples, profile.hits
+    if samples.period is None or not len(samples):
+        return seconds**2 / np.maximum(hits.count, 1)
+    period = samples.period.astype(np.float64)
+    worth = np.divide(seconds, hits.period, out=np.zeros(len(hits)), where=hits.period > 0)
+    squares = np.bincount(samples.hit_index, period * period, len(hits))
+    return np.asarray(np.where(of_event, squares * worth * worth, 0.0), np.float64)
+
+
+def _without_grid(
+    profile: Profile, of_event: NDArray[np.bool_], expected: int
+) -> NDArray[np.int32]:
+    """Return the sequence of samples that are on no grid; empty unless it is of all samples."""
+    samples = profile.samples
+    chosen = np.flatnonzero(of_event.take(samples.hit_index))
+    if len(chosen) != expected or not samples.time_ns[chosen].any():
+        return np.empty(0, np.int32)
+    return plain_sequence(
+        samples.hit_index[chosen], samples.cpu[chosen], samples.time_ns[chosen], reach(1)
+    )

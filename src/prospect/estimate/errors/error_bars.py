@@ -1,0 +1,263 @@
+"""Error bars: how far each row's time may be from the truth, by sampling.
+
+Comes in: a `Design` and rows, each hit in at most one. Goes out: for each row the interval that
+holds its true time in 95 of 100 runs, as far as taking samples is what makes it uncertain. What the
+program does differently next time is no error of this report.
+
+Two estimates of the variance stand side by side. The one of `local_error` is precise, and right for
+programs without a rhythm. The clocks' disagreement over the whole run is right for any program,
+but of K sums, that is with K - 1 degrees of freedom only. The disagreement in shorter blocks has
+many, and decides: where it is what the first estimate says, within chance, that one is used; where
+it is more or less, the program runs in some rhythm, and only the whole run's is believed. (Less,
+too: in a steady rhythm errors take each other back.) As the second is right in either case, a
+wrong choice costs width and not truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.errors.alias import homogeneity
+from prospect.estimate.errors.clock_sums import clock_sums
+from prospect.estimate.errors.local_error import LocalError, local_error
+from prospect.estimate.statistics.limits import effective_limits, student_quantile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.clock_sums import ClockSums
+    from prospect.estimate.errors.design import Design
+
+CONFIDENCE = 0.95
+_NORMAL = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2.0)
+# The disagreement of blocks is within chance up to here, in standard deviations: 1 row in 80.
+_WITHIN_CHANCE = 2.5
+_LEAST_CHANGES = 6
+# Degrees of freedom above those of the clocks' sums: errors in a rhythm are bounded, unlike normal
+# ones, and mostly one clock's, so that Student's t for K - 1 would cover more than it says.
+_BOUNDED = 1.0
+# How well the phase of a clock is known, in ticks.
+_PHASE_ERROR = 0.02
+
+
+@dataclass(frozen=True)
+class ErrorBars:
+    """How far each row's time may be off; all columns are of rows [r].
+
+    Attributes:
+        seconds: f64 the row's time, as the report prints it.
+        half_width_s: f64 how far the interval reaches from the time, on its wider side: what is
+            printed behind ±.
+        low_s, high_s: f64 the 95 % interval; wider above than below where a row has few hits.
+        in_rhythm: bool its clocks disagree more or less than chance would have them.
+        alias_p: f64 how likely the clocks' counts differ so much by chance; NaN if not tested.
+        difference_half_s: f64 half of the 95 % interval of the difference to `other`; NaN for none.
+    """
+
+    seconds: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
+    low_s: NDArray[np.float64]
+    high_s: NDArray[np.float64]
+    in_rhythm: NDArray[np.bool_]
+    alias_p: NDArray[np.float64]
+    difference_half_s: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """Of each row: the variance of its time in s², the quantile that makes a bar of its root.
+
+    `bias_s` is the known part of the error, `of_ticks` how many ticks there were on its CPUs.
+    """
+
+    variance: NDArray[np.float64]
+    quantile: NDArray[np.float64]
+    in_rhythm: NDArray[np.bool_]
+    bias_s: NDArray[np.float64]
+    of_ticks: NDArray[np.float64]
+    alias_p: NDArray[np.float64]
+
+
+def error_bars(
+    design: Design,
+    row_of_hit: NDArray[np.int32],
+    row_count: int,
+    other: NDArray[np.int64] | None = None,
+) -> ErrorBars:
+    """Estimate the error of each row's time.
+
+    Args:
+        design: how the samples were taken.
+        row_of_hit: i32[h] the row of each of the profile's hits, -1 for none.
+        row_count: how many rows there are, those without a hit included.
+        other: i64[r] a row to compare each one with, such as the next in the table; -1 for none.
+    """
+    if other is None:
+        other = np.full(row_count, -1, np.int64)
+    # Shifted by one, so that hits in no row need no pass of their own.
+    shifted = row_of_hit + 1
+    hits = np.bincount(shifted, design.hits, row_count + 1)[1:].astype(np.float64)
+    seconds = np.bincount(shifted, design.seconds, row_count + 1)[1:].astype(np.float64)
+    local = _local_error(design, row_of_hit, other, hits)
+    tick_s = _tick_seconds(design, hits, seconds)
+    square_s2 = _square_seconds(design, tick_s)
+    of_ticks = np.full(row_count, max(float(design.hits.sum()), 1.0))
+    if design.squares is not None:
+        squares = np.bincount(shifted, design.squares, row_count + 1)[1:].astype(np.float64)
+        typical_s = float(design.squares.sum()) / max(float(design.seconds.sum()), 1e-9)
+        tick_s, square_s2 = _weighted(seconds, squares, hits, typical_s)
+        hits, of_ticks = seconds / tick_s, float(design.seconds.sum()) / tick_s
+    variance = local.variance * square_s2
+    spread = _spread(design, row_of_hit, variance, local.changes, of_ticks)
+    low, high = effective_limits(
+        np.minimum(hits, spread.of_ticks), spread.of_ticks, tick_s, spread.variance, spread.quantile
+    )
+    centre, least = seconds - spread.bias_s, _PHASE_ERROR * tick_s
+    low_s = np.clip(centre - low - least, 0.0, seconds)
+    high_s = np.maximum(centre + high + least, seconds)
+    if design.event.relative_error > 0:
+        scale_s = _NORMAL * design.event.relative_error * seconds
+        low_s = np.maximum(seconds - np.hypot(seconds - low_s, scale_s), 0.0)
+        high_s = seconds + np.hypot(high_s - seconds, scale_s)
+    return ErrorBars(
+        seconds=seconds,
+        half_width_s=np.where(hits > 0, np.maximum(seconds - low_s, high_s - seconds), 0.0),
+        low_s=np.where(hits > 0, low_s, 0.0),
+        high_s=np.where(hits > 0, high_s, 0.0),
+        in_rhythm=spread.in_rhythm,
+        alias_p=spread.alias_p,
+        difference_half_s=_difference(spread, variance, local.between * square_s2, other),
+    )
+
+
+def _local_error(
+    design: Design,
+    row_of_hit: NDArray[np.int32],
+    other: NDArray[np.int64],
+    hits: NDArray[np.float64],
+) -> LocalError:
+    """Return the error of a program without a rhythm; of a random one, where samples lack times."""
+    if len(design.sequence):
+        return local_error(design.sequence, row_of_hit, other, design.clocks)
+    total = max(float(design.hits.sum()), 1.0)
+    return LocalError(
+        variance=hits * (1.0 - hits / total),
+        changes=(2.0 * hits).astype(np.int64),
+        between=2.0 * hits * hits[other] / total,
+    )
+
+
+def _tick_seconds(
+    design: Design, hits: NDArray[np.float64], seconds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what one tick is worth in each row, f64[r]."""
+    if design.ticks:
+        rate_hz = float((1e9 / design.ticks.period_ns).sum())
+        return np.full(len(hits), 1.0 / rate_hz)
+    whole = float(seconds.sum()) / max(float(hits.sum()), 1.0)
+    by_row = np.divide(seconds, hits, out=np.full(len(hits), whole), where=hits > 0)
+    return np.asarray(by_row, np.float64)
+
+
+def _square_seconds(design: Design, tick_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what a squared tick is worth, f64[r]: a little more where periods differ."""
+    if not design.ticks:
+        return np.square(tick_s)
+    mean_s = float(design.ticks.period_ns.mean()) * 1e-9
+    return np.asarray(tick_s * (mean_s / design.clocks), np.float64)
+
+
+def _weighted(
+    seconds: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    hits: NDArray[np.float64],
+    typical_s: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the same two, f64[r] each, where samples stand for different times.
+
+    n samples of times w are as uncertain as (Σw)²/Σw² equal ones of Σw²/Σw each (Kish, Survey
+    Sampling, 1965, section 11.7). A row that was only seen where samples stand for little may have
+    been missed where they stand for much, so a tick of it is worth at least what one of all is.
+    """
+    own_s = np.divide(squares, seconds, out=np.zeros(len(seconds)), where=seconds > 0)
+    tick_s = np.maximum(own_s, typical_s if typical_s > 0 else 1.0)
+    return tick_s, np.divide(seconds * tick_s, hits, out=np.zeros(len(hits)), where=hits > 0)
+
+
+def _spread(
+    design: Design,
+    row_of_hit: NDArray[np.int32],
+    variance: NDArray[np.float64],
+    changes: NDArray[np.int64],
+    of_ticks: NDArray[np.float64],
+) -> _Spread:
+    rows = len(variance)
+    normal = np.full(rows, _NORMAL)
+    if design.ticks is None or design.blocks is None:
+        return _Spread(
+            variance=variance,
+            quantile=normal,
+            in_rhythm=np.zeros(rows, np.bool_),
+            bias_s=np.zeros(rows),
+            of_ticks=of_ticks,
+            alias_p=np.full(rows, np.nan),
+        )
+    sums = clock_sums(design.ticks, design.blocks, row_of_hit, rows)
+    in_rhythm = _in_rhythm(sums, variance) & (changes >= _LEAST_CHANGES)
+    whole = sums.by_level[0]
+    freedom = whole.freedom + _BOUNDED
+    period_s = design.ticks.period_ns.mean() * 1e-9
+    # What a clock counted is known to no better than where one change fell between two ticks.
+    resolution = np.bincount(sums.row, minlength=rows) * period_s**2 / (12.0 * design.clocks)
+    ticks = design.ticks.count
+    return _Spread(
+        variance=np.where(in_rhythm, whole.variance * 1e-18 + resolution, variance),
+        quantile=np.where(in_rhythm, student_quantile(_NORMAL, freedom), normal),
+        in_rhythm=in_rhythm,
+        bias_s=sums.bias_ns * 1e-9,
+        of_ticks=np.bincount(sums.row, ticks.sum(axis=1).take(sums.stretch), rows).astype(
+            np.float64
+        ),
+        alias_p=homogeneity(sums, ticks, rows),
+    )
+
+
+def _in_rhythm(sums: ClockSums, variance: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return bool[r]: whether the clocks disagree more or less than chance, at any length of block.
+
+    Source: Wilson and Hilferty, Proc. Nat. Acad. Sci. 17 (1931): the cube root of a mean of
+    squares is nearly normal.
+    """
+    result = np.zeros(len(variance), np.bool_)
+    for level in sums.by_level:
+        known = variance > 0
+        ratio = np.divide(level.variance * 1e-18, variance, out=np.ones(len(variance)), where=known)
+        spread = 2.0 / (9.0 * level.freedom)
+        result |= known & (np.abs(np.cbrt(ratio) - 1.0 + spread) > _WITHIN_CHANCE * np.sqrt(spread))
+    return result
+
+
+def _difference(
+    spread: _Spread,
+    variance: NDArray[np.float64],
+    between: NDArray[np.float64],
+    other: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return half of the 95 % interval of each row's difference to its other, f64[r] s.
+
+    When one of two rows has a tick, the other has not: their errors go against each other. In a
+    rhythm they may do so in full.
+    """
+    bar = spread.quantile * np.sqrt(spread.variance)
+    rhythm = spread.in_rhythm | spread.in_rhythm[other]
+    local = variance + variance[other] + between
+    by_chance = spread.quantile * np.sqrt(np.maximum(local, 0.0))
+    half = np.where(rhythm, bar + bar[other], by_chance)
+    return np.where(other >= 0, half, np.nan)

@@ -1,0 +1,117 @@
+"""The routines with most time over all processes that are asked for, with their error bars.
+
+Comes in: a Profile. Goes out: `HottestRoutines`, of the first event with hits. Where one process is
+asked for, its rows are those of the report's tables of routines. A CPU with nothing to do is in no
+routine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import group_sums
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
+from prospect.figures.annotate.routine_choice import chosen_hits
+from prospect.figures.portions import event_seconds, event_weight, hit_portions
+from prospect.figures.processes import shown_detail
+from prospect.figures.report.waits import without_waits
+from prospect.profile.complete import complete
+from prospect.profile.model import CAUSE_IDLE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.design import Design
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+
+
+@dataclass(frozen=True)
+class HottestRoutines:
+    """Routines by descending time, or hits where the event has no time.
+
+    Attributes:
+        profile: completed, without waits.
+        detail: the `-V` that is shown.
+        event: whose hits are told.
+        has_time: whether they can be told in seconds.
+        function: i64[r] rows of the profile's functions.
+        portion: i64[r] PORTION_*.
+        hits: i64[r].
+        seconds, half_width_s: f64[r] and half of the 95 % interval, NaN where unknown.
+        share: f64[r] part of all that is asked for, 0 to 1.
+        left_out: how many routines there are besides.
+        total_hits, total_s, total_half_s: of all that is asked for, shown or not.
+    """
+
+    profile: Profile
+    detail: Detail
+    event: EventInfo
+    has_time: bool
+    function: NDArray[np.int64]
+    portion: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    half_width_s: NDArray[np.float64]
+    share: NDArray[np.float64]
+    left_out: int
+    total_hits: int
+    total_s: float
+    total_half_s: float
+
+    def __len__(self) -> int:
+        return len(self.function)
+
+
+def hottest_routines(profile: Profile, detail: Detail, most: int) -> HottestRoutines:
+    """Add up hits by routine and portion, and estimate the error of the first `most` rows."""
+    profile = without_waits(complete(profile))
+    hits = profile.hits
+    chosen = chosen_hits(profile, detail)
+    chosen &= profile.causes.kind.take(hits.cause_index) != CAUSE_IDLE
+    event_index = int(hits.event[chosen].min()) if chosen.any() else 0
+    event = profile.run.events[event_index]
+    at = np.flatnonzero(chosen & (hits.event == event_index))
+    function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
+    key = function * (1 << 2) + hit_portions(profile)
+    (found,), (count, period) = group_sums(
+        (key.take(at),), (hits.count.take(at), hits.period.take(at))
+    )
+    weight = event_weight(event, count, period)
+    order = np.lexsort((found, -count, -weight))
+    first = order[:most]
+    row_of_hit = np.full(len(hits), -1, np.int32)
+    rank = np.full(len(found) + 1, -1, np.int32)
+    rank[first] = np.arange(len(first))
+    row_of_hit[at] = rank.take(np.searchsorted(found, key.take(at)))
+    seconds = event_seconds(event, count, period)
+    every = np.full(len(hits), -1, np.int32)
+    every[at] = 0
+    design = sampling_design(profile, event_index)
+    return HottestRoutines(
+        profile=profile,
+        detail=shown_detail(profile.processes, detail),
+        event=event,
+        has_time=design.has_time,
+        function=found.take(first) >> 2,
+        portion=found.take(first) & 3,
+        hits=count.take(first),
+        seconds=seconds.take(first),
+        half_width_s=_half_widths(design, row_of_hit, len(first)),
+        share=weight.take(first) / max(float(weight.sum()), 1.0),
+        left_out=len(found) - len(first),
+        total_hits=int(count.sum()),
+        total_s=float(seconds.sum()),
+        total_half_s=float(_half_widths(design, every, 1)[0]),
+    )
+
+
+def _half_widths(design: Design, row_of_hit: NDArray[np.int32], rows: int) -> NDArray[np.float64]:
+    if not (design.has_time and rows):
+        return np.full(rows, np.nan)
+    return error_bars(design, row_of_hit, rows).half_width_s

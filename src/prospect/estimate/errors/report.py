@@ -1,0 +1,189 @@
+"""The estimates of a whole report: error bars, marks and sentences for each of its tables.
+
+Comes in: a `ReportView`. Goes out: a `ReportEstimates`, whose tables have the rows of the view's.
+Renderers format this and compute nothing themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.errors.alias import alarms
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.partitions import Partition, event_partitions
+from prospect.estimate.errors.row_estimates import RowEstimates, joined
+from prospect.estimate.errors.sentences import estimate_sentences
+from prospect.estimate.statistics.ranks import alike, needed_seconds
+from prospect.figures.portions import PORTION_COUNT
+from prospect.profile.model import CAUSE_SYSCALL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.design import Design
+    from prospect.figures.causes import CauseRows
+    from prospect.figures.report.view import EventView, ReportView
+
+# A row with more of its hits on an idle CPU is not tested for rhythm.
+_LARGEST_IDLE = 0.05
+
+
+@dataclass(frozen=True)
+class CauseEstimates:
+    """Estimates of kernel time by cause; `place` is where each cause is in `table`.
+
+    Keys are (process row, CAUSE_* kind, name), with -1 for the whole system, and for a process
+    also (process, CAUSE_SYSCALL, "") for all its calls together.
+    """
+
+    table: RowEstimates
+    place: dict[tuple[int, int, str], int]
+
+    def of(self, rows: CauseRows, process: int = -1) -> RowEstimates:
+        """Return the estimates of a table of causes, in its order.
+
+        Args:
+            rows: from `CauseFigures.of_system` or `of_process`.
+            process: the row of the process, -1 for the system.
+        """
+        places = [
+            self.place[process, kind, name]
+            for kind, name in zip(rows.kind.tolist(), rows.name, strict=True)
+        ]
+        return self.table.rows(np.array(places, np.int64))
+
+    def of_calls(self, names: Sequence[str], process: int = -1) -> NDArray[np.float64]:
+        """Return the half widths of system calls' sampled time, f64[n]; NaN without a hit.
+
+        Args:
+            names: the system calls.
+            process: the row of the process, -1 for the system.
+        """
+        places = [self.place.get((process, CAUSE_SYSCALL, name), -1) for name in names]
+        return np.append(self.table.half_width_s, np.nan).take(np.array(places, np.int64))
+
+
+@dataclass(frozen=True)
+class EventEstimates:
+    """The estimates of one event's tables.
+
+    Attributes:
+        event_index: its row in `RunInfo.events`.
+        has_bars: whether its hits are time, and so have error bars.
+        sees_rhythm: whether a program in step with a clock would show.
+        processes: [p * PORTION_COUNT], by process row and portion; `like_above` compares user
+            time in the order of the summary.
+        totals, skipped: [PORTION_COUNT] of all processes, and of those that pass no threshold.
+        routines: as the columns of `EventView.routines`; rows under the threshold have no bars.
+        kernel: as `EventView.kernel.whole`; None where that is None.
+        kernel_parts: as `EventView.kernel.parts`.
+        causes: kernel time by cause.
+        sentences: what a report says about its error bars, each complete in itself.
+    """
+
+    event_index: int
+    has_bars: bool
+    sees_rhythm: bool
+    processes: RowEstimates
+    totals: RowEstimates
+    skipped: RowEstimates
+    routines: RowEstimates
+    kernel: RowEstimates | None
+    kernel_parts: tuple[RowEstimates, ...]
+    causes: CauseEstimates
+    sentences: tuple[str, ...]
+
+    def process_half_width_s(self, portion: int) -> NDArray[np.float64]:
+        """Return the half widths of one portion of all processes, f64[p]."""
+        return self.processes.half_width_s.reshape(-1, PORTION_COUNT)[:, portion]
+
+    def routine_rows(self, view: EventView, process: int, portion: int) -> RowEstimates:
+        """Return the estimates of one routine table, in its order."""
+        group, start = process * PORTION_COUNT + portion, view.routines.start
+        return self.routines.rows(slice(int(start[group]), int(start[group + 1])))
+
+
+@dataclass(frozen=True)
+class ReportEstimates:
+    """The estimates of a report: one `EventEstimates` for each of the view's events."""
+
+    events: tuple[EventEstimates, ...]
+
+
+def estimate_report(view: ReportView) -> ReportEstimates:
+    """Estimate the error of every time in a report."""
+    return ReportEstimates(tuple(_event_estimates(view, event) for event in view.events))
+
+
+def _event_estimates(view: ReportView, event: EventView) -> EventEstimates:
+    profile = view.by_routine
+    design = sampling_design(profile, event.event_index)
+    is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
+    partitions = event_partitions(profile, event)
+    made = {
+        name: _estimated(design, partition, is_idle, profile.run.wall_seconds)
+        for name, partition in partitions.tables.items()
+    }
+    tables = _marked(made)
+    parts = [tables[name] for name in partitions.kernel_parts]
+    return EventEstimates(
+        event_index=event.event_index,
+        has_bars=design.has_time,
+        sees_rhythm=design.sees_rhythm,
+        processes=tables["processes"],
+        totals=tables["totals"],
+        skipped=tables["skipped"],
+        routines=tables["routines"],
+        kernel=tables.get("kernel"),
+        kernel_parts=tuple(parts),
+        causes=CauseEstimates(
+            joined([tables[name] for name in partitions.causes]), partitions.cause_place
+        ),
+        sentences=estimate_sentences(view, event, design, tables),
+    )
+
+
+def _estimated(
+    design: Design, partition: Partition, is_idle: NDArray[np.bool_], wall_s: float
+) -> tuple[RowEstimates, NDArray[np.float64]]:
+    """Return a table's estimates without marks, and the p-values that marks are made of."""
+    rows, above = len(partition.above), partition.above
+    bars = error_bars(design, partition.row_of_hit, rows, above)
+    known = partition.is_shown & design.has_time
+    unknown = np.full(rows, np.nan)
+    is_alike = alike(bars.seconds, above, bars.difference_half_s)
+    estimates = RowEstimates(
+        seconds=bars.seconds,
+        half_width_s=np.where(known, bars.half_width_s, unknown),
+        low_s=np.where(known, bars.low_s, unknown),
+        high_s=np.where(known, bars.high_s, unknown),
+        in_step=np.zeros(rows, np.bool_),
+        like_above=is_alike & known & known[above],
+        needed_s=needed_seconds(bars.seconds, above, bars.difference_half_s, wall_s),
+    )
+    # How many ticks an idle CPU delivers differs by clock: that is no rhythm of a program.
+    member = partition.row_of_hit >= 0
+    row = partition.row_of_hit[member]
+    idle = np.bincount(row, design.hits[member] * is_idle[member], rows)
+    hits = np.bincount(row, design.hits[member], rows)
+    return estimates, np.where(known & (idle <= _LARGEST_IDLE * hits), bars.alias_p, unknown)
+
+
+def _marked(
+    tables: dict[str, tuple[RowEstimates, NDArray[np.float64]]],
+) -> dict[str, RowEstimates]:
+    """Mark the rows in step with a clock; false discoveries are controlled over all tables."""
+    p_values = [values for _, values in tables.values()]
+    marks = np.split(
+        alarms(np.concatenate(p_values)), np.cumsum([len(values) for values in p_values])[:-1]
+    )
+    return {
+        name: replace(estimates, in_step=mark)
+        for (name, (estimates, _)), mark in zip(tables.items(), marks, strict=True)
+    }

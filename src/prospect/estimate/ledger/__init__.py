@@ -1,0 +1,1 @@
+"""What became of every tick of the sampling clocks, and how late samples were."""

@@ -1,0 +1,41 @@
+"""All books of a run at once: every format shows them and computes nothing itself.
+
+Comes in: a completed Profile. Goes out: `RunBooks`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prospect.estimate.ledger.grid import tick_grid
+from prospect.estimate.ledger.lateness import sample_lateness
+from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.figures.report.own_cost import OwnCost, own_cost
+
+if TYPE_CHECKING:
+    from prospect.estimate.ledger.lateness import Lateness
+    from prospect.estimate.ledger.ledger import TickLedger
+    from prospect.profile.model import Profile
+
+
+@dataclass(frozen=True)
+class RunBooks:
+    """What became of the clocks' ticks, which samples came late, and what profiling cost.
+
+    `ledger` and `lateness` are None where no clock keeps a grid: hardware counters, and the clocks
+    of single tasks, which stop whenever the task does.
+    """
+
+    ledger: TickLedger | None
+    lateness: Lateness | None
+    cost: OwnCost
+
+
+def run_books(profile: Profile) -> RunBooks:
+    """Balance the books of a completed profile."""
+    cost = own_cost(profile)
+    if not len(profile.clocks):
+        return RunBooks(None, None, cost)
+    grid = tick_grid(profile)
+    return RunBooks(tick_ledger(profile, grid), sample_lateness(profile, grid), cost)

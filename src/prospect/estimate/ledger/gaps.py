@@ -1,0 +1,165 @@
+"""Gaps: runs of ticks without a sample in the grids of timers.
+
+Comes in: a `Grid`, and when the kernel's buffers were full. Goes out: where each gap is and how
+many ticks it holds, and how many ticks passed while the kernel had stopped a timer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.model import STOP_FULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.ledger.grid import Grid
+    from prospect.profile.model import ClockStopTable
+
+    Rows = NDArray[np.int64]
+    Numbers = NDArray[np.float64]
+
+GAP_INNER = 0
+GAP_FULL = 1  # the kernel's buffer was full at some time in the gap
+GAP_END = 2  # behind the last sample of a stretch
+GAP_KINDS = 3
+# Ticks are counted in 64 bits; only a damaged table has as many.
+_MOST_TICKS = 2.0**52
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Runs of missing ticks, each within one stretch.
+
+    Attributes:
+        stretch: i64[g].
+        kind: i64[g] GAP_*.
+        count: i64[g] missing ticks, at least 1.
+        before, behind: i64[g] rows of the grid: the samples around the gap, -1 for none.
+    """
+
+    stretch: Rows
+    kind: Rows
+    count: Rows
+    before: Rows
+    behind: Rows
+
+    def __len__(self) -> int:
+        return len(self.stretch)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The grid at both ends of each stretch; where there is no sample, the phase counts as 0.
+
+    Attributes:
+        has_samples: bool[s].
+        first, last: i64[·] rows of the grid, of those that have samples.
+        tick_before: f64[s] the tick before the first that could be.
+        last_tick: f64[s] the last that could be.
+        first_phase_ns, last_phase_ns: f64[s].
+    """
+
+    has_samples: NDArray[np.bool_]
+    first: Rows
+    last: Rows
+    tick_before: Numbers
+    last_tick: Numbers
+    first_phase_ns: Numbers
+    last_phase_ns: Numbers
+
+
+def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
+    """Find every gap of every stretch."""
+    ends = _ends(grid)
+    # Before each sample: behind the sample before, or the stretch's begin.
+    before = np.arange(-1, len(grid) - 1)
+    tick = np.roll(grid.tick, 1)
+    before[ends.first], tick[ends.first] = -1, ends.tick_before[ends.has_samples]
+    missing = np.clip(grid.tick - tick - 1, 0.0, _MOST_TICKS)
+    inner = np.flatnonzero(missing > 0)
+    # At each stretch's end: behind its last sample, or its begin.
+    last, tick = np.full(len(ends.last_tick), -1), ends.tick_before.copy()
+    last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.tick[ends.last]
+    missing_at_end = np.clip(ends.last_tick - tick, 0.0, _MOST_TICKS)
+    at_end = np.flatnonzero(missing_at_end > 0)
+    gaps = Gaps(
+        stretch=np.concatenate((grid.stretch[inner], at_end)),
+        kind=np.repeat([GAP_INNER, GAP_END], [len(inner), len(at_end)]),
+        count=np.concatenate((missing[inner], missing_at_end[at_end])).astype(np.int64),
+        before=np.concatenate((before[inner], last[at_end])),
+        behind=np.concatenate((inner, np.full(len(at_end), -1))),
+    )
+    if stops is not None:
+        gaps.kind[_holds_full_buffer(grid, stops, gaps)] = GAP_FULL
+    return gaps
+
+
+def throttled_ticks(grid: Grid) -> Numbers:
+    """Return f64[s]: how many ticks passed between each stretch and the one before it.
+
+    The time from the last tick that could be before a throttle to the first one behind it, less
+    one period: the first one's own. 0 for the first stretch of a clock.
+    """
+    stretches, ends = grid.stretches, _ends(grid)
+    period_ns = stretches.period_ns
+    # Where not even tick 1 was due before the throttle, time counts from the begin: tick 0.
+    last_due_ns = np.maximum(ends.last_phase_ns + ends.last_tick * period_ns, 0.0)
+    first_due_ns = ends.first_phase_ns + (ends.tick_before + 1) * period_ns
+    passed_ns = np.diff(stretches.begin_ns, prepend=0) + first_due_ns - np.roll(last_due_ns, 1)
+    ticks = passed_ns / period_ns - 1
+    # Where no tick followed, the last period was not a whole one.
+    ticks = np.where(ends.has_samples, ticks, np.floor(ticks))
+    ticks[stretches.is_first] = 0.0
+    clipped: Numbers = np.clip(ticks, 0.0, _MOST_TICKS)
+    return clipped
+
+
+def _ends(grid: Grid) -> _Ends:
+    stretches = grid.stretches
+    has_samples = np.diff(grid.start) > 0
+    first, last = grid.start[:-1][has_samples], grid.start[1:][has_samples] - 1
+    first_phase_ns, last_phase_ns = np.zeros(len(stretches)), np.zeros(len(stretches))
+    first_phase_ns[has_samples] = grid.phase_ns[first]
+    last_phase_ns[has_samples] = grid.phase_ns[last]
+    # Tick 0 is the moment of switching on. After a throttle, some kernels have a tick at once.
+    tick_before = np.zeros(len(stretches))
+    tick_before[has_samples] = np.minimum(grid.tick[first] - 1, 0.0)
+    length_ns = (stretches.end_ns - stretches.begin_ns).astype(np.float64)
+    return _Ends(
+        has_samples=has_samples,
+        first=first,
+        last=last,
+        tick_before=tick_before,
+        last_tick=np.floor((length_ns - last_phase_ns) / stretches.period_ns),
+        first_phase_ns=first_phase_ns,
+        last_phase_ns=last_phase_ns,
+    )
+
+
+def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray[np.bool_]:
+    """Mark the gaps at whose end, or in which, the kernel told of a buffer that had been full."""
+    stretches = grid.stretches
+    is_full = stops.kind == STOP_FULL
+    stop_clock, stop_ns = stops.clock_index[is_full], stops.end_ns[is_full]
+    clock, begin_ns = stretches.clock_index[gaps.stretch], stretches.begin_ns[gaps.stretch]
+    end_ns = stretches.end_ns[gaps.stretch]
+    after_ns = np.where(gaps.before >= 0, begin_ns + _since(grid, gaps.before), begin_ns)
+    until_ns = np.where(gaps.behind >= 0, begin_ns + _since(grid, gaps.behind), end_ns)
+    holds = np.zeros(len(gaps), np.bool_)
+    for row in np.unique(stop_clock).tolist():
+        told_ns = np.sort(stop_ns[stop_clock == row])
+        chosen = np.flatnonzero(clock == row)
+        before = np.searchsorted(told_ns, after_ns[chosen].astype(np.uint64), "right")
+        until = np.searchsorted(told_ns, until_ns[chosen].astype(np.uint64), "right")
+        holds[chosen] = until > before
+    return holds
+
+
+def _since(grid: Grid, rows: Rows) -> Rows:
+    """Return i64 when samples were taken, from their stretch's begin on; anything for -1."""
+    padded = np.append(grid.since_ns, 0.0)
+    return padded.take(rows).astype(np.int64)

@@ -1,0 +1,135 @@
+"""Late samples: how much of a kernel routine's time was sampled after interrupts had been masked.
+
+Comes in: a completed Profile. Goes out: for each row of a table the share of its samples that came
+late.
+
+A timer cannot interrupt where interrupts are masked: its sample is taken when they come back on,
+and the time before that counts for the place where this happens. Such a sample is late on its
+clock's grid. What is usual is told by each CPU's samples in user mode, where nothing masks
+interrupts: one in twenty of them counts as late. A row with a far larger share shows time that was
+*ending at* its routine; where it had been spent is not known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.ledger.grid import tick_grid
+from prospect.profile.model import MODE_USER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.ledger.grid import Grid
+    from prospect.profile.model import Profile
+
+# The share of samples in user mode that counts as late, by definition.
+USUAL_SHARE = 0.05
+# Fewer samples in user mode do not tell what is usual; fewer of a row are no share.
+_LEAST_USUAL = 100
+_MOST_USUAL = 1 << 15  # more would be slower, and tell no more
+_LEAST_OF_ROW = 10
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """Which samples of a recording came late.
+
+    Attributes:
+        cpu: i32[n] CPUs in ascending order.
+        limit_ns: f64[n] from when on a sample counts as late there; nan where that is not known.
+        usual_ns: f64[n] how late half of the samples in user mode were.
+        on_grid: i64[h] samples of each hit row whose lateness is known.
+        late: i64[h] those of them that were late.
+    """
+
+    cpu: NDArray[np.int32]
+    limit_ns: NDArray[np.float64]
+    usual_ns: NDArray[np.float64]
+    on_grid: NDArray[np.int64]
+    late: NDArray[np.int64]
+
+
+def sample_lateness(profile: Profile, grid: Grid | None = None) -> Lateness | None:
+    """Find the late samples of a completed profile; None where no clock has a grid.
+
+    Args:
+        profile: what was recorded.
+        grid: its `tick_grid`, where that is known already.
+    """
+    if not len(profile.clocks):
+        return None
+    grid = grid or tick_grid(profile)
+    hit = profile.samples.hit_index.take(grid.sample_index)
+    is_user = (profile.hits.mode == MODE_USER).take(hit)
+    late_ns = grid.late_ns
+    cpu, limit_ns, usual_ns = _usual(profile.clocks.cpu, grid, late_ns, is_user)
+    row_of_stretch = np.searchsorted(cpu, profile.clocks.cpu.take(grid.stretches.clock_index))
+    limit_of_sample = np.repeat(limit_ns.take(row_of_stretch), np.diff(grid.start))
+    count = len(profile.hits)
+    # A comparison with nan is false: where nothing tells what is usual, nothing is late.
+    return Lateness(
+        cpu=cpu,
+        limit_ns=limit_ns,
+        usual_ns=usual_ns,
+        on_grid=np.bincount(hit[np.isfinite(limit_of_sample)], minlength=count),
+        late=np.bincount(hit[late_ns > limit_of_sample], minlength=count),
+    )
+
+
+def _usual(
+    cpu_of_clock: NDArray[np.int32],
+    grid: Grid,
+    late_ns: NDArray[np.float64],
+    is_user: NDArray[np.bool_],
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Return each CPU, from when on a sample is late there, and the median, in user mode."""
+    cpu_of_stretch = cpu_of_clock.take(grid.stretches.clock_index)
+    cpu = np.unique(cpu_of_stretch)
+    by_cpu = np.argsort(cpu_of_stretch, kind="stable").tolist()
+    edges = [*np.searchsorted(np.sort(cpu_of_stretch), cpu).tolist(), len(by_cpu)]
+    found = []
+    for begin, end in itertools.pairwise(edges):
+        pieces = [slice(grid.start[row], grid.start[row + 1]) for row in by_cpu[begin:end]]
+        found.append(_quantiles(np.concatenate([late_ns[p][is_user[p]] for p in pieces])))
+    usual_ns, limit_ns = np.array(found, np.float64).reshape(-1, 2).T
+    return cpu, limit_ns, usual_ns
+
+
+def late_shares(
+    lateness: Lateness | None, row_of_hit: NDArray[np.int64], row_count: int
+) -> NDArray[np.float64]:
+    """Return the share of each row's samples that came late, 0 to 1.
+
+    Args:
+        lateness: of the recording's samples; None where it has no timer.
+        row_of_hit: i64[h] the row of each row of hits, -1 for none.
+        row_count: how many rows there are.
+
+    Returns:
+        f64[r], nan where it is not known: no timer, or too few samples.
+    """
+    shares = np.full(row_count, np.nan)
+    if lateness is None:
+        return shares
+    member = np.flatnonzero((row_of_hit >= 0) & (lateness.on_grid > 0))
+    row = row_of_hit[member]
+    on_grid = np.bincount(row, lateness.on_grid[member], row_count)
+    late = np.bincount(row, lateness.late[member], row_count)
+    enough = on_grid >= _LEAST_OF_ROW
+    shares[enough] = late[enough] / on_grid[enough]
+    return shares
+
+
+def _quantiles(late_ns: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the median and the limit of what is usual; nan where too few samples tell."""
+    if len(late_ns) < _LEAST_USUAL:
+        return np.nan, np.nan
+    late_ns = late_ns[:: len(late_ns) // _MOST_USUAL + 1]
+    middle, limit = len(late_ns) // 2, int(len(late_ns) * (1 - USUAL_SHARE))
+    ordered = np.partition(late_ns, (middle, limit))
+    return float(ordered[middle]), float(ordered[limit])

@@ -1,0 +1,114 @@
+"""The phase of a timer's grid, estimated from its samples.
+
+Comes in: when samples came, modulo the timer's period. Goes out: for each sample the phase of the
+grid around it. A timer is never early and mostly a few microseconds late, so the phase lies just
+before the place in the period where samples are densest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int64]
+    Numbers = NDArray[np.float64]
+
+# Samples that share one estimate of the phase: few enough to follow restarts, many enough that the
+# earliest of them was hardly late.
+_BLOCK = 64
+# How many blocks a time may last in which every sample comes late. Not more: recordings on another
+# clock than the timers' drift against these, to either side.
+_BLOCKS_AHEAD = 16
+# The phase is sought where this many of a block lie closest together: timely samples lie within
+# microseconds, late ones anywhere in the period.
+_DENSE = _BLOCK // 4
+# How far before its tick a sample may seem to be, as part of the period: the phase is an estimate,
+# and a sample that is late by all but this of a period is rarer than one that is timely. Samples
+# of one timer vary by some microseconds whatever its period, which is a large part of a short one.
+_EARLIEST = 1 / 64
+_LEAST_EARLIEST_NS = 5_000.0
+_MOST_EARLIEST = 1 / 4
+
+
+def earliest_ns(period_ns: Numbers) -> Numbers:
+    """Return how long before its tick a sample of a timer may seem to come, f64[s]."""
+    longest = period_ns * _MOST_EARLIEST
+    earliest: Numbers = np.clip(
+        period_ns * _EARLIEST, np.minimum(_LEAST_EARLIEST_NS, longest), longest
+    )
+    return earliest
+
+
+def grid_phases(residue_ns: Numbers, start: Rows, period_ns: Numbers) -> Numbers:
+    """Estimate the phase of each sample's grid.
+
+    The phase of a block is its earliest sample near the place where its samples lie closest
+    together. From block to block the phase moves the shorter way round.
+
+    Args:
+        residue_ns: f64[m] time since the stretch's begin, modulo the period.
+        start: i64[s + 1] where stretches begin.
+        period_ns: f64[s].
+
+    Returns:
+        f64[m]: that of a stretch's first block is within 0 and the period.
+    """
+    size = np.diff(start)
+    blocks = -(-size // _BLOCK)
+    stretch = np.repeat(np.arange(len(size)), blocks)
+    number = np.arange(len(stretch)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    own_size, period = size.take(stretch), period_ns.take(stretch)
+    # A last, incomplete block borrows from the one before; a short stretch repeats itself.
+    first = start.take(stretch) + np.minimum(number * _BLOCK, np.maximum(own_size - _BLOCK, 0))
+    width = np.minimum(own_size, _BLOCK)
+    positions = first[:, None] + np.arange(_BLOCK) % width[:, None]
+    phase = _block_phases(np.sort(residue_ns.take(positions), axis=1), period)
+    moved = np.diff(phase, prepend=phase[:1])
+    moved -= np.rint(moved / period) * period
+    is_first = number == 0
+    moved[is_first] = phase[is_first]
+    # A running sum within each stretch: what came before its first block is taken off.
+    running = np.cumsum(moved)
+    before = (running - moved)[is_first]
+    running -= np.repeat(before, blocks[blocks > 0])
+    settled = _settled(running, stretch)
+    return np.repeat(settled, np.minimum(own_size - number * _BLOCK, _BLOCK))
+
+
+def _settled(phase_ns: Numbers, stretch: Rows) -> Numbers:
+    """Take back what looked like a restart and was a time when every sample came late.
+
+    A timer is never early and a restart only delays it, so a phase never goes back: where a later
+    block has an earlier phase, that was the phase all along. One odd block among its neighbours
+    does not count.
+    """
+    settled = phase_ns
+    if len(phase_ns) > 2:
+        middle = np.median((phase_ns[:-2], phase_ns[1:-1], phase_ns[2:]), axis=0)
+        has_both = stretch[:-2] == stretch[2:]
+        settled = phase_ns.copy()
+        settled[1:-1][has_both] = middle[has_both]
+    earliest = settled.copy()
+    for ahead in range(1, min(_BLOCKS_AHEAD, len(phase_ns) - 1) + 1):
+        later = np.where(stretch[:-ahead] == stretch[ahead:], settled[ahead:], np.inf)
+        earliest[:-ahead] = np.minimum(earliest[:-ahead], later)
+    return earliest
+
+
+def _block_phases(residue_ns: Numbers, period_ns: Numbers) -> Numbers:
+    """Return the phase of each block of sorted residues, f64[blocks]."""
+    if not len(residue_ns):
+        return np.empty(0)
+    ring = np.concatenate((residue_ns, residue_ns[:, : _DENSE - 1] + period_ns[:, None]), axis=1)
+    spread = ring[:, _DENSE - 1 :] - residue_ns
+    densest = spread.argmin(axis=1)
+    rows = np.arange(len(residue_ns))
+    guard = np.minimum(spread[rows, densest], earliest_ns(period_ns))
+    earliest = residue_ns[rows, densest] - guard
+    found = np.count_nonzero(residue_ns < earliest[:, None], axis=1)
+    phases: Numbers = residue_ns[rows, found]
+    return phases

@@ -1,0 +1,254 @@
+"""Ticks by what became of them, clock by clock.
+
+Comes in: the clocks and samples of a Profile, and their grid. Goes out: `TickCounts`.
+
+A timer that is held up, because interrupts are masked or the host took the CPU, fires as soon as it
+can: the sample behind its gap is late. A timer that comes back on time may have been held up for
+whole periods, its handler may have run past a tick, or its CPU slept. So a gap counts as idle if
+process zero was hit on both sides. If only the sample behind it is on time, /proc/stat must have
+seen the CPU idle for as long; where that is not known, one side must have hit process zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.estimate.ledger.gaps import (
+    GAP_END,
+    GAP_FULL,
+    GAP_INNER,
+    GAP_KINDS,
+    find_gaps,
+    throttled_ticks,
+)
+from prospect.estimate.ledger.stretches import usable_periods_ns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.ledger.gaps import Gaps
+    from prospect.estimate.ledger.grid import Grid
+    from prospect.profile.model import ClockTable, Profile
+
+    Rows = NDArray[np.int64]
+
+# What a gap is: idle as far as the kernel's books say that the CPU was, or whatever they say.
+_BUSY, _IDLE, _MAY_BE_IDLE = 0, 1, 2
+_STATES = 3
+# How late a timer that was not held up may be, as part of its period; never less than the usual
+# work of an interrupt, never so much that half of the held-up ones would pass.
+_ON_TIME = 1 / 32
+_LEAST_ON_TIME_NS = 50_000.0
+_MOST_ON_TIME = 1 / 4
+_MOST_TICKS = 2.0**52
+_HALF_WIDTH = 1.96  # of a 95 % interval, in standard deviations
+_BOOKS_HZ = 100.0  # USER_HZ, which /proc/stat counts in
+
+
+class TickCounts(NamedTuple):
+    """Ticks by kind, i64[r] each.
+
+    Attributes:
+        expected: whole periods in the time that the clock ran.
+        recorded: samples.
+        lost: samples that the kernel could not deliver, as it counted them, and those that the
+            file had no room for.
+        throttled: ticks while the kernel had stopped the timer.
+        idle: ticks without a sample while the CPU was idle.
+        busy: ticks without a sample while nothing shows that the CPU was idle.
+    """
+
+    expected: Rows
+    recorded: Rows
+    lost: Rows
+    throttled: Rows
+    idle: Rows
+    busy: Rows
+
+    @property
+    def closure(self) -> Rows:
+        """Expected ticks that no other column accounts for, i64[r]; negative where too many are."""
+        closure: Rows = self.expected - sum(self[1:])
+        return closure
+
+    @property
+    def closure_share(self) -> NDArray[np.float64]:
+        """The closure error as a part of the expected ticks, f64[r]."""
+        return self.closure / np.maximum(self.expected, 1)
+
+    def summed(self, group: Rows, group_count: int) -> TickCounts:
+        """Return the sums of rows by group."""
+        return TickCounts(
+            *(np.bincount(group, column, group_count).astype(np.int64) for column in self)
+        )
+
+
+def count_ticks(
+    profile: Profile, grid: Grid, group: Rows, idle_s: NDArray[np.float64]
+) -> tuple[TickCounts, Rows, int]:
+    """Count ticks by clock and CPU, whatever stretches these ran in.
+
+    Args:
+        profile: what was recorded.
+        grid: its `tick_grid`.
+        group: i64[c] clock and CPU of each clock row.
+        idle_s: f64[g] for how long the CPU was idle by the kernel's books, nan where not known.
+
+    Returns:
+        the counts, i64[g] those of the throttled ticks that passed while the CPU was idle, and how
+        many other records were lost.
+    """
+    clocks, group_count = profile.clocks, len(idle_s)
+    # One more, for "no sample": it leaves the other side to tell.
+    is_idle = np.append(_hits_idle(profile).take(grid.sample_index), True)
+
+    def summed(ticks: NDArray[np.float64] | Rows) -> Rows:
+        return np.rint(np.bincount(group, ticks, group_count)).astype(np.int64)
+
+    def by_clock(ticks: NDArray[np.float64] | Rows) -> Rows:
+        return summed(np.bincount(grid.stretches.clock_index, ticks, len(clocks)))
+
+    gaps = find_gaps(grid, profile.clock_stops)
+    missing = _missing(grid, gaps, group, is_idle, np.isfinite(idle_s))
+    in_idle = is_idle[:-1].astype(np.float64)
+    idle_hits = by_clock(np.bincount(grid.stretch, in_idle, len(grid.stretches)))
+    expected = summed(_expected(clocks))
+    period_ns = usable_periods_ns(clocks)[np.unique(group, return_index=True)[1]]
+    missing = _by_books(missing, idle_s, period_ns * 1e-9, idle_hits, expected)
+    cut_off = missing[:, GAP_END].sum(axis=1) if profile.run.is_cut else np.zeros_like(expected)
+    if profile.run.is_cut:
+        # The clocks ran on, and the file had no room for their samples.
+        missing[:, GAP_END] = 0
+    throttled = throttled_ticks(grid)
+    has_others = np.zeros(group_count, np.bool_)
+    has_others[group] = clocks.clock == 0
+    told = summed(np.clip(clocks.lost, 0, _MOST_TICKS))
+    lost, missing = _share_out(told, missing, has_others)
+    counts = TickCounts(
+        expected=expected,
+        recorded=summed(grid.recorded),
+        lost=lost + cut_off,
+        throttled=by_clock(throttled),
+        idle=missing[:, _IDLE],
+        busy=missing[:, _BUSY],
+    )
+    idle_throttled = by_clock(throttled * _is_idle_before(grid, is_idle))
+    return counts, idle_throttled, int((told - lost).sum())
+
+
+def _hits_idle(profile: Profile) -> NDArray[np.bool_]:
+    """Return bool[n]: which samples hit process zero."""
+    is_zero = profile.processes.pid.take(profile.hits.process_index) == 0
+    is_idle: NDArray[np.bool_] = is_zero.take(profile.samples.hit_index)
+    return is_idle
+
+
+def _expected(clocks: ClockTable) -> NDArray[np.float64]:
+    ran_ns = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns
+    ticks = np.floor(ran_ns.astype(np.float64) / usable_periods_ns(clocks))
+    expected: NDArray[np.float64] = np.minimum(ticks, _MOST_TICKS)
+    return expected
+
+
+def _is_idle_before(grid: Grid, is_idle: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return bool[s]: whether the CPU was idle on both sides of each stretch's begin."""
+    has_samples = np.diff(grid.start) > 0
+    none = len(is_idle) - 1
+    first = np.where(has_samples, grid.start[:-1], none)
+    last = np.roll(np.where(has_samples, grid.start[1:] - 1, none), 1)
+    is_known = (first != none) | (last != none)
+    both: NDArray[np.bool_] = is_idle.take(first) & is_idle.take(last) & is_known
+    return both
+
+
+def _missing(
+    grid: Grid,
+    gaps: Gaps,
+    group: Rows,
+    is_idle: NDArray[np.bool_],
+    has_books: NDArray[np.bool_],
+) -> Rows:
+    """Return i64[g, GAP_KINDS, _STATES]: missing ticks by group of clock rows."""
+    period_ns = grid.stretches.period_ns.take(gaps.stretch)
+    limit_ns = np.maximum(period_ns * _ON_TIME, _LEAST_ON_TIME_NS)
+    limit_ns = np.minimum(limit_ns, period_ns * _MOST_ON_TIME)
+    # Where a clock stopped before a sample came, nothing tells that its timer was held up.
+    late_ns = np.append(grid.late_ns, 0.0).take(gaps.behind)
+    before, behind = is_idle.take(gaps.before), is_idle.take(gaps.behind)
+    row = group.take(grid.stretches.clock_index.take(gaps.stretch))
+    is_known = has_books.take(row)
+    may_be_idle = (late_ns <= limit_ns) & (before | behind | is_known)
+    state = np.where(may_be_idle, _MAY_BE_IDLE, _BUSY)
+    # At the ends of a clock's time there is a hit on one side only.
+    is_between = (gaps.before >= 0) & (gaps.behind >= 0)
+    state[before & behind & (is_between | ~is_known)] = _IDLE
+    cell = (row * GAP_KINDS + gaps.kind) * _STATES + state
+    ticks = np.bincount(cell, gaps.count, len(has_books) * GAP_KINDS * _STATES)
+    return ticks.astype(np.int64).reshape(-1, GAP_KINDS, _STATES)
+
+
+def _by_books(
+    missing: Rows,
+    idle_s: NDArray[np.float64],
+    period_s: NDArray[np.float64],
+    idle_hits: Rows,
+    expected: Rows,
+) -> Rows:
+    """Count ticks that may have passed while idle as such, as far as the kernel's books go.
+
+    Args:
+        missing: i64[g, GAP_KINDS, _STATES].
+        idle_s: f64[g] idle time by /proc/stat, nan where it is not known: then all count.
+        period_s: f64[g].
+        idle_hits: i64[g] samples of the idle CPU.
+        expected: i64[g].
+
+    Returns:
+        i64[g, GAP_KINDS, 2]: those of _BUSY and _IDLE.
+    """
+    in_books = idle_s / period_s
+    busy = np.maximum(expected - in_books, 0.0) / np.maximum(expected, 1)
+    error = 1 / (_BOOKS_HZ * period_s) + _HALF_WIDTH * np.sqrt(in_books * busy)
+    most = in_books + np.where(in_books > 0, error, 0.0)
+    # What full buffers hold is mostly lost, and not missing: it takes nothing from the others.
+    between = missing[:, :, _IDLE].sum(axis=1) - missing[:, GAP_FULL, _IDLE]
+    left = np.nan_to_num(most, nan=np.inf) - idle_hits - between
+    known = missing[:, :, : _IDLE + 1].copy()
+    for kind in (GAP_INNER, GAP_END, GAP_FULL):
+        may_be = missing[:, kind, _MAY_BE_IDLE]
+        idle = np.clip(np.rint(left), 0, may_be).astype(np.int64)
+        known[:, kind] += np.stack((may_be - idle, idle), axis=1)
+        left -= idle
+    return known
+
+
+def _share_out(told: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> tuple[Rows, Rows]:
+    """Charge losses to the gaps that may hold them.
+
+    Losses at the very end of a run have no record that tells when they were. What is missing beside
+    losses is idle in the same proportion as in the other gaps: of a long gap, how late the sample
+    behind it was says little.
+
+    Args:
+        told: i64[g] losses as the kernel counted them.
+        missing: i64[g, GAP_KINDS, 2] ticks without a sample.
+        has_others: bool[g] whether the counter counts other records too: that of the one clock
+            that reports mappings and tasks does. What is beyond the ticks due is of that kind.
+
+    Returns:
+        i64[g] lost ticks, and i64[g, 2] missing ones.
+    """
+    inner = missing[:, GAP_INNER]
+    left, rest = told.copy(), inner.copy()
+    for kind in (GAP_FULL, GAP_END):
+        ticks = missing[:, kind].sum(axis=1)
+        taken = np.minimum(left, ticks)
+        left -= taken
+        witness = np.where(inner.sum(axis=1, keepdims=True) > 0, inner, missing[:, kind])
+        idle_share = witness[:, _IDLE] / np.maximum(witness.sum(axis=1), 1)
+        idle = np.rint((ticks - taken) * idle_share).astype(np.int64)
+        rest[:, _IDLE] += idle
+        rest[:, _BUSY] += ticks - taken - idle
+    return told - np.where(has_others, left, 0), rest

@@ -1,0 +1,1 @@
+"""The figures of every report, each computed once from a profile; renderers lay them out."""

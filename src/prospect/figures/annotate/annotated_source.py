@@ -1,0 +1,237 @@
+"""Source files with their hits, every figure computed once: by file, by function and by line.
+
+Comes in: a Profile with `lines`, whose hits count, and who knows how far off times are. Goes out: a
+`SourceView` that renderers format, file by file. A hit counts at the line of its own instruction:
+code that was inlined counts where it is written, not where it was called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.figures.annotate.routine_choice import chosen_hits
+from prospect.figures.annotate.source_sums import Amounts, Pairs, Places, Sums, places_of_hits
+from prospect.figures.portions import event_seconds
+from prospect.figures.processes import shown_detail
+from prospect.figures.remarks import limits_of, run_warnings
+from prospect.figures.report.counters import run_counters
+from prospect.profile.complete import complete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.annotate.annotation import HalfWidths
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+    from prospect.profile.source import LineTable
+
+
+@dataclass(frozen=True)
+class FileHits:
+    """One event's hits in one file.
+
+    Attributes:
+        file: of one row: the whole file.
+        line: i64[n] lines with hits, rising; 0 first, where lines are unknown.
+        lines: of `line`.
+        function: names of functions with hits, as written in this file, heaviest first.
+        first_line: i64[f] first line with a hit of each function.
+        functions: of `function`.
+    """
+
+    file: Amounts
+    line: NDArray[np.int64]
+    lines: Amounts
+    function: list[str]
+    first_line: NDArray[np.int64]
+    functions: Amounts
+
+
+@dataclass(frozen=True)
+class SourceEvent:
+    """One event's hits in all files.
+
+    Attributes:
+        event: what was sampled.
+        has_time: whether its hits can be told in seconds.
+        hits, seconds: all that was chosen.
+        without_file: (path of the object, why, hits) of those whose file is unknown.
+        files: by row of the profile's lines.files.
+    """
+
+    event: EventInfo
+    has_time: bool
+    hits: int
+    seconds: float
+    without_file: list[tuple[str, str, int]]
+    files: dict[int, FileHits]
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """Every figure of annotated sources.
+
+    Attributes:
+        profile: the profile, completed.
+        detail: the `-V` that is shown.
+        notes: what could not be seen or found.
+        warnings: what was lost or damaged.
+        events: those with hits.
+        paths: files as the compiler had them.
+        order: rows of `paths`, the heaviest first.
+        built: by row of `paths`: when the oldest image with hits there was changed last, in
+            nanoseconds since the epoch, and its path.
+    """
+
+    profile: Profile
+    detail: Detail
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    events: list[SourceEvent]
+    paths: Sequence[str]
+    order: list[int]
+    built: dict[int, tuple[int, str]]
+
+    def newer_than(self, file: int, modified_ns: int) -> str:
+        """Return the image that is older than its source, "" where none is known to be."""
+        built_ns, path = self.built.get(file, (modified_ns, ""))
+        return path if modified_ns > built_ns else ""
+
+
+def source_view(
+    profile: Profile,
+    detail: Detail,
+    half_widths: HalfWidths | None = None,
+    functions: NDArray[np.integer] | None = None,
+    is_wanted: Callable[[str], bool] = lambda _: True,
+) -> SourceView:
+    """Compute every figure.
+
+    Args:
+        profile: made with `lines`.
+        detail: whose hits count.
+        half_widths: estimates the error of rows; None for no error bars.
+        functions: rows of functions whose hits count alone; None for all.
+        is_wanted: whether a file is shown, by its path.
+    """
+    if profile.lines is None:
+        raise ValueError("the profile was made without lines")
+    lines = profile.lines
+    profile = complete(profile)
+    member = chosen_hits(profile, detail)
+    if functions is not None:
+        of_hit = profile.locations.function_index.take(profile.hits.location_index)
+        member &= np.isin(of_hit, functions)
+    places = places_of_hits(profile, lines)
+    sums = Sums(profile, half_widths)
+    events = [
+        _event(sums, lines, places, event, np.flatnonzero(member & (profile.hits.event == event)))
+        for event in np.unique(profile.hits.event[member]).tolist()
+    ]
+    wanted = {row for row, path in enumerate(lines.files) if is_wanted(path)}
+    weight = {
+        row: max(float(event.files[row].file.share[0]) for event in events if row in event.files)
+        for row in wanted & {row for event in events for row in event.files}
+    }
+    return SourceView(
+        profile=profile,
+        detail=shown_detail(profile.processes, detail),
+        notes=(
+            *limits_of(profile, shown_detail(profile.processes, detail)),
+            *(f"{profile.objects.path[row]}: {note}." for row, note in lines.notes.items()),
+        ),
+        warnings=run_warnings(profile, run_counters(profile)),
+        events=events,
+        paths=lines.files,
+        order=sorted(weight, key=lambda row: (-weight[row], lines.files[row])),
+        built=_built(profile, lines, places, member),
+    )
+
+
+def _built(
+    profile: Profile, lines: LineTable, places: Places, member: NDArray[np.bool_]
+) -> dict[int, tuple[int, str]]:
+    at = np.flatnonzero(member & (places.file >= 0))
+    pairs = np.unique(np.stack([places.file.take(at), places.object.take(at)], axis=1), axis=0)
+    built: dict[int, tuple[int, str]] = {}
+    for file, row in pairs.tolist():
+        if row in lines.built_ns:
+            found = lines.built_ns[row], profile.objects.path[row]
+            built[file] = min(built.get(file, found), found)
+    return built
+
+
+def _event(
+    sums: Sums, lines: LineTable, places: Places, event: int, at: NDArray[np.int64]
+) -> SourceEvent:
+    info, hits = sums.profile.run.events[event], sums.profile.hits
+    file, line, name = places.file.take(at), places.line.take(at), places.name.take(at)
+    count = hits.count.take(at)
+    return SourceEvent(
+        event=info,
+        has_time=info.seconds_per_period > 0 or info.seconds_per_hit > 0,
+        hits=int(count.sum()),
+        seconds=float(event_seconds(info, count, hits.period.take(at)).sum()),
+        without_file=_without_file(
+            sums.profile, lines, places.object.take(at)[file < 0], count[file < 0]
+        ),
+        files=_files(
+            sums.by(event, at, file, len(lines.files)),
+            Pairs.of(sums, event, at, file, line),
+            Pairs.of(sums, event, at, np.where(name >= 0, file, -1), name),
+            _first_lines(file, name, line),
+            lines.names,
+        ),
+    )
+
+
+def _first_lines(
+    file: NDArray[np.int32], name: NDArray[np.int32], line: NDArray[np.int64]
+) -> dict[tuple[int, int], int]:
+    order = np.lexsort((line, name, file))
+    order = order[line.take(order) > 0]
+    pairs = np.stack([file.take(order), name.take(order)], axis=1)
+    distinct, first = np.unique(pairs, axis=0, return_index=True)
+    found = line.take(order.take(first)).tolist()
+    return dict(zip(map(tuple, distinct.tolist()), found, strict=True))
+
+
+def _files(
+    files: Amounts,
+    lines: Pairs,
+    functions: Pairs,
+    first_line: dict[tuple[int, int], int],
+    names: list[str],
+) -> dict[int, FileHits]:
+    found = {}
+    for file in np.flatnonzero(files.hits).tolist():
+        of_line, of_function = lines.of_file(file), functions.of_file(file)
+        heaviest = np.argsort(-functions.amounts.share.take(of_function), kind="stable")
+        of_function = of_function.take(heaviest)
+        rows = functions.second.take(of_function).tolist()
+        found[file] = FileHits(
+            file=files.rows(np.array([file])),
+            line=lines.second.take(of_line),
+            lines=lines.amounts.rows(of_line),
+            function=[names[row] for row in rows],
+            first_line=np.array([first_line.get((file, row), 0) for row in rows], np.int64),
+            functions=functions.amounts.rows(of_function),
+        )
+    return found
+
+
+def _without_file(
+    profile: Profile, lines: LineTable, of_object: NDArray[np.int32], count: NDArray[np.int64]
+) -> list[tuple[str, str, int]]:
+    by_object = np.bincount(of_object, count, len(profile.objects)).astype(np.int64)
+    heaviest = np.argsort(-by_object, kind="stable")
+    return [
+        (profile.objects.path[row], lines.notes.get(row, ""), int(by_object[row]))
+        for row in heaviest[by_object.take(heaviest) > 0].tolist()
+    ]

@@ -1,0 +1,225 @@
+"""The disassembled profile of a report: hits by table, routine and instruction.
+
+Comes in: a `ReportView` whose profile has `code`, and who knows how far off times are (`estimate`,
+which this room does not import). Goes out: an `EventCode` that gives each table of routines its
+`AnnotatedRoutine`s. docs/report.md says what its figures mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.figures.annotate.annotated_routine import (
+    AnnotatedRoutine,
+    InstructionSums,
+    RoutineSums,
+    annotated_routine,
+)
+from prospect.figures.annotate.annotation import instruction_of_hits
+from prospect.figures.portions import (
+    PORTION_COUNT,
+    event_seconds,
+    event_weight,
+    hit_portions,
+    is_kernel_portion,
+)
+from prospect.figures.report.view import report_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.annotate.annotation import HalfWidths
+    from prospect.figures.processes import Detail
+    from prospect.figures.report.routines import RoutineTable
+    from prospect.figures.report.view import EventView, ReportView
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+    from prospect.profile.source import CodeTable
+
+SHOWN_ROUTINES = 1
+EVERY_ROUTINE = 2
+
+
+@dataclass(frozen=True)
+class DisassemblyChoice:
+    """Which routines of a report are disassembled.
+
+    Attributes:
+        detail: `-V`.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+        extent: SHOWN_ROUTINES (`-e`), those that pass the thresholds, or EVERY_ROUTINE (`-ee`).
+    """
+
+    detail: Detail = "2"
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+    extent: int = SHOWN_ROUTINES
+
+
+def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArray[np.int64]:
+    """Return i64[c] the functions that a report of `choice` disassembles, each once.
+
+    Raises:
+        UsageError: an unknown detail, or a threshold that is no time.
+    """
+    view = report_view(profile, choice.detail, choice.user_threshold_s, choice.kernel_threshold_s)
+    found = [
+        table.function[: table_extent(table, choice.extent)]
+        for event in view.events
+        for table in _tables(event)
+    ]
+    functions = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    # The last rows of a completed profile stand for what is missing, which has no code.
+    return functions[functions < len(profile.functions)]
+
+
+def table_extent(table: RoutineTable, extent: int) -> int:
+    """Return how many routines of a table, from the first, are disassembled."""
+    return len(table) if extent >= EVERY_ROUTINE else table.shown
+
+
+def _tables(event: EventView) -> Iterator[RoutineTable]:
+    for process in event.detailed.tolist():
+        for portion in range(PORTION_COUNT):
+            yield event.routine_table(process, portion)
+    if event.kernel is not None:
+        yield event.kernel.whole
+
+
+class _Cells(NamedTuple):
+    """Hits by (group, instruction): i64[c] keys in ascending order, group * instructions + row."""
+
+    key: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    period: NDArray[np.int64]
+    half_width_s: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class EventCode:
+    """One event's hits at the instructions of its routines.
+
+    Attributes:
+        code: the instructions.
+        event: what was sampled.
+        extent: see `DisassemblyChoice`.
+        routine_of: row in `code` by function.
+    """
+
+    code: CodeTable
+    event: EventInfo
+    extent: int
+    routine_of: dict[int, int]
+    _by_process: _Cells = field(repr=False)
+    _of_kernel: _Cells = field(repr=False)
+
+    def of_process(
+        self, process: int, portion: int, table: RoutineTable, half_width_s: NDArray[np.float64]
+    ) -> Iterator[AnnotatedRoutine]:
+        """Yield the routines of a process's table, in its order.
+
+        Args:
+            process: row of the processes.
+            portion: PORTION_*.
+            table: the routines.
+            half_width_s: f64[r] of the routines' times, NaN where unknown.
+        """
+        return self._routines(
+            self._by_process, process * PORTION_COUNT + portion, table, half_width_s
+        )
+
+    def of_kernel(
+        self, table: RoutineTable, half_width_s: NDArray[np.float64]
+    ) -> Iterator[AnnotatedRoutine]:
+        """Yield the routines of the kernel's profile, likewise."""
+        return self._routines(self._of_kernel, 0, table, half_width_s)
+
+    def _routines(
+        self, cells: _Cells, group: int, table: RoutineTable, half_width_s: NDArray[np.float64]
+    ) -> Iterator[AnnotatedRoutine]:
+        for row in range(table_extent(table, self.extent)):
+            routine = self.routine_of.get(int(table.function[row]))
+            if routine is None:
+                continue
+            half_s = float(half_width_s[row])
+            parts = self._instructions(cells, group, routine)
+            # A table keeps seconds and hits only; shares are of whole periods or of hits.
+            has_periods = self.event.seconds_per_period > 0
+            seconds = float(table.seconds[row])
+            periods = round(seconds / self.event.seconds_per_period) if has_periods else 0
+            whole = RoutineSums(
+                hits=int(table.hits[row]),
+                seconds=seconds,
+                half_width_s=None if np.isnan(half_s) else half_s,
+                share=float(table.share[row]),
+                weight=float(periods if has_periods else table.hits[row]),
+            )
+            yield annotated_routine(self.code, routine, self.event, whole, parts)
+
+    def _instructions(self, cells: _Cells, group: int, routine: int) -> InstructionSums:
+        first, last = self.code.start[routine : routine + 2].tolist()
+        start = group * len(self.code.address)
+        chosen = slice(*np.searchsorted(cells.key, (start + first, start + last)).tolist())
+        at = cells.key[chosen] - (start + first)
+        hits, period = np.zeros((2, last - first), np.int64)
+        hits[at], period[at] = cells.hits[chosen], cells.period[chosen]
+        error = None
+        if cells.half_width_s is not None:
+            error = np.full(last - first, np.nan)
+            error[at] = cells.half_width_s[chosen]
+        return InstructionSums(
+            hits,
+            event_seconds(self.event, hits, period),
+            error,
+            event_weight(self.event, hits, period),
+        )
+
+
+def event_code(
+    view: ReportView, event: EventView, extent: int, half_widths: HalfWidths | None = None
+) -> EventCode:
+    """Add up the hits of one event by the instructions of each table of routines.
+
+    Args:
+        view: of a profile that was made with code.
+        event: one of its events.
+        extent: see `DisassemblyChoice`.
+        half_widths: estimates the error of rows; None for no error bars.
+    """
+    profile, code = view.profile, view.profile.code
+    if code is None:
+        raise ValueError("the profile was made without code")
+    instruction = instruction_of_hits(profile, code)
+    member = (profile.hits.event == event.event_index) & (instruction >= 0)
+    portion = hit_portions(profile)
+    process = profile.hits.process_index.astype(np.int64)
+    is_detailed = np.zeros(len(profile.processes), np.bool_)
+    is_detailed[event.detailed] = True
+
+    def summed(chosen: NDArray[np.bool_], group: NDArray[np.int64]) -> _Cells:
+        at = np.flatnonzero(member & chosen)
+        packed = group.take(at) * len(code.address) + instruction.take(at)
+        key, cell = np.unique(packed, return_inverse=True)
+        row = np.full(len(profile.hits), -1, np.int32)
+        row[at] = cell
+        return _Cells(
+            key,
+            np.bincount(cell, profile.hits.count.take(at), len(key)).astype(np.int64),
+            np.bincount(cell, profile.hits.period.take(at), len(key)).astype(np.int64),
+            half_widths(profile, event.event_index, row, len(key)) if half_widths else None,
+        )
+
+    in_kernel = is_kernel_portion(portion) if event.kernel is not None else portion < 0
+    return EventCode(
+        code=code,
+        event=event.event,
+        extent=extent,
+        routine_of={row: at for at, row in enumerate(code.function_index.tolist())},
+        _by_process=summed(is_detailed.take(process), process * PORTION_COUNT + portion),
+        _of_kernel=summed(in_kernel, np.zeros_like(process)),
+    )

@@ -1,0 +1,173 @@
+"""Which routines of a profile are annotated: the hottest, or those that a person names.
+
+Comes in: a Profile and what was asked for. Goes out: rows of its functions, the hottest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.errors import UsageError
+from prospect.figures.portions import (
+    KERNEL_PORTIONS,
+    ROUNDING_S,
+    event_seconds,
+    event_weight,
+    hit_portions,
+)
+from prospect.figures.processes import chosen_by_detail, shown_detail
+from prospect.figures.routine_names import routine_names
+from prospect.profile.complete import complete
+from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
+from prospect.spelling import suggestion
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+
+_KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
+
+
+@dataclass(frozen=True)
+class RoutineChoice:
+    """What was asked for.
+
+    Attributes:
+        what: a routine or an image by name or pattern; "" for the hottest routines of all.
+        detail: `-V`: whose hits count.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`; routines that are named pass them.
+        most: how many routines, where they are not named.
+    """
+
+    what: str = ""
+    detail: Detail = "2"
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+    most: int = 5
+
+
+def chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+    """Return bool[h]: which hits of a completed profile `-V` asks for."""
+    shown = shown_detail(profile.processes, detail)
+    chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)
+    if shown == "k":
+        chosen &= np.isin(hit_portions(profile), KERNEL_PORTIONS)
+    return chosen
+
+
+def choose_routines(profile: Profile, choice: RoutineChoice) -> NDArray[np.int64]:
+    """Choose routines.
+
+    Returns:
+        i64[c] rows of `profile.functions`, of each event the heaviest first.
+
+    Raises:
+        UsageError: nothing with hits is called that.
+    """
+    whole = complete(profile)
+    hits = whole.hits
+    function = whole.locations.function_index.take(hits.location_index)
+    known = len(profile.functions)
+    member = chosen_hits(whole, choice.detail) & (function < known)
+    has_hits = np.bincount(function[member], minlength=known)[:known] > 0
+    wanted = _wanted(profile, choice.what, has_hits)
+    if choice.what and not (wanted.mask & has_hits).any():
+        raise UsageError(_not_found(profile, choice, wanted.mask, has_hits))
+    rows: list[int] = []
+    for event in np.unique(hits.event).tolist():
+        at = np.flatnonzero(member & (hits.event == event))
+        at = at[wanted.mask.take(function.take(at))]
+        rows += _heaviest(whole, choice, function, at, is_named=wanted.is_named)
+    return np.array(list(dict.fromkeys(rows)), np.int64)
+
+
+class _Wanted(NamedTuple):
+    """Which functions were asked for: bool[f], and whether by their own names."""
+
+    mask: NDArray[np.bool_]
+    is_named: bool
+
+
+def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted:
+    functions, objects = profile.functions, profile.objects
+    if not what:
+        return _Wanted(np.ones(len(functions), np.bool_), is_named=False)
+    for agrees in (_is_equal, fnmatchcase):
+        routines = np.array(
+            [
+                any(agrees(name, what) for name in routine_names(profile, row))
+                for row in range(len(has_hits))
+            ],
+            np.bool_,
+        )
+        if (routines & has_hits).any():
+            return _Wanted(routines, is_named=True)
+        images = np.array(
+            [any(agrees(name, what) for name in (path, _basename(path))) for path in objects.path],
+            np.bool_,
+        )
+        of_image = images.take(functions.object_index) if len(images) else routines
+        if (of_image & has_hits).any():
+            return _Wanted(of_image, is_named=False)
+    return _Wanted(routines | of_image, is_named=True)
+
+
+def _is_equal(name: str, what: str) -> bool:
+    return name == what
+
+
+def _basename(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _heaviest(
+    profile: Profile,
+    choice: RoutineChoice,
+    function: NDArray[np.int32],
+    at: NDArray[np.int64],
+    *,
+    is_named: bool,
+) -> list[int]:
+    """Return the functions of hits of one event, heaviest first, as far as they are wanted."""
+    hits = profile.hits
+    if not len(at):
+        return []
+    event = profile.run.events[int(hits.event[at[0]])]
+    rows, group = np.unique(function.take(at), return_inverse=True)
+    count = np.bincount(group, hits.count.take(at)).astype(np.int64)
+    period = np.bincount(group, hits.period.take(at)).astype(np.int64)
+    seconds = event_seconds(event, count, period)
+    order = np.lexsort((rows, -count, -event_weight(event, count, period)))
+    if not is_named:
+        has_time = event.seconds_per_period > 0 or event.seconds_per_hit > 0
+        if has_time:
+            kind = profile.objects.kind.take(profile.functions.object_index.take(rows))
+            is_kernel = np.isin(kind, _KERNEL_KINDS)
+            threshold = np.where(is_kernel, choice.kernel_threshold_s, choice.user_threshold_s)
+            order = order[(seconds >= threshold - ROUNDING_S).take(order)]
+        order = order[: choice.most]
+    chosen: list[int] = rows.take(order).tolist()
+    return chosen
+
+
+def _not_found(
+    profile: Profile,
+    choice: RoutineChoice,
+    mask: NDArray[np.bool_],
+    has_hits: NDArray[np.bool_],
+) -> str:
+    """Say why nothing is there to annotate, and what may have been meant."""
+    if mask.any():
+        return f"'{choice.what}' has hits in other processes only: annotate with -V 4"
+    functions = profile.functions
+    hit = np.flatnonzero(has_hits)
+    known = {functions.name[row].partition("(")[0] for row in hit.tolist()}
+    known |= {_basename(profile.objects.path[row]) for row in functions.object_index[hit].tolist()}
+    hint = suggestion(choice.what, sorted(known), parts=True)
+    return f"no routine and no image with hits is called '{choice.what}'{hint}"

@@ -1,0 +1,231 @@
+"""Hits by source line: a table for each process that is shown in detail, and one of all together.
+
+Comes in: a `ReportView` whose profile has `lines`, and who knows how far off times are. Goes out:
+an `EventLines` that gives each group of hits its `LinesOfGroup`. A hit counts at the line of its
+own instruction, wherever that was inlined. docs/report.md says what the figures mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.figures.annotate.routine_choice import chosen_hits
+from prospect.figures.portions import EventHits
+from prospect.figures.report.routines import routine_tables
+from prospect.profile.source import function_chains, innermost
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.annotate.annotation import HalfWidths
+    from prospect.figures.report.routines import RoutineTable, RoutineTables
+    from prospect.figures.report.view import EventView, ReportView
+    from prospect.profile.model import Profile
+    from prospect.profile.source import LineTable
+
+
+class SourceLine(NamedTuple):
+    """A row of a table: a line of source, or all hits of an object whose lines are unknown.
+
+    Attributes:
+        file: path as the compiler had it, "" where unknown.
+        line: 0 where unknown.
+        object_path: of one object with hits there.
+        functions: the function the line is written in, then those it is inlined into, innermost
+            first; of the place with the most hits.
+        other_places: how many other ways through inlined functions led there.
+        reason: why the line is unknown, as far as that is known.
+        half_width_s: of the row's time; NaN where unknown.
+    """
+
+    file: str
+    line: int
+    object_path: str
+    functions: tuple[str, ...]
+    other_places: int
+    reason: str
+    half_width_s: float
+
+
+@dataclass(frozen=True)
+class LinesOfGroup:
+    """The lines of one group of hits; `table` has a line where others have a routine."""
+
+    table: RoutineTable
+    rows: list[SourceLine]
+
+
+class _Rows(NamedTuple):
+    """Distinct source lines: row of the files or -1, number, row of the objects; by hit the row."""
+
+    file: NDArray[np.int64]
+    line: NDArray[np.int64]
+    object: NDArray[np.int64]
+    of_hit: NDArray[np.int64]
+
+
+class _Tables(NamedTuple):
+    """Tables of groups of hits, and of each of their rows what a `SourceLine` is made from."""
+
+    routines: RoutineTables
+    location: NDArray[np.int64]
+    places: NDArray[np.int64]
+    half_width_s: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EventLines:
+    """One event's hits by source line."""
+
+    _profile: Profile = field(repr=False)
+    _lines: LineTable = field(repr=False)
+    _rows: _Rows = field(repr=False)
+    _by_process: _Tables = field(repr=False)
+    _of_all: _Tables = field(repr=False)
+    _threshold_s: float
+
+    def of_process(self, process: int) -> LinesOfGroup:
+        """Return the lines of a process that is shown in detail."""
+        return self._group(self._by_process, process)
+
+    def of_all(self) -> LinesOfGroup:
+        """Return the lines of all hits that `-V` asks for."""
+        return self._group(self._of_all, 0)
+
+    def _group(self, tables: _Tables, group: int) -> LinesOfGroup:
+        table = tables.routines.table(group, self._threshold_s)
+        first = int(tables.routines.start[group])
+        rows = [
+            self._source_line(tables, first + at, row)
+            for at, row in enumerate(table.function[: table.shown].tolist())
+        ]
+        return LinesOfGroup(table, rows)
+
+    def _source_line(self, tables: _Tables, at: int, row: int) -> SourceLine:
+        lines, object_row = self._lines, int(self._rows.object[row])
+        file = int(self._rows.file[row])
+        is_known = file >= 0
+        return SourceLine(
+            file=lines.files[file] if is_known else "",
+            line=int(self._rows.line[row]),
+            object_path=self._profile.objects.path[object_row],
+            functions=self._functions(int(tables.location[at])) if is_known else (),
+            other_places=int(tables.places[at]) - 1 if is_known else 0,
+            reason="" if is_known else lines.notes.get(object_row, ""),
+            half_width_s=float(tables.half_width_s[at]),
+        )
+
+    def _functions(self, location: int) -> tuple[str, ...]:
+        lines = self._lines
+        first, last = lines.frame_start[location : location + 2].tolist()
+        names = [
+            lines.names[name] if name >= 0 else "" for name in lines.name_index[first:last].tolist()
+        ]
+        # A compiler may leave the function itself to the symbol table.
+        function = int(self._profile.locations.function_index[location])
+        names[0] = names[0] or self._profile.functions.name[function]
+        return tuple(reversed(names))
+
+
+def event_lines(
+    view: ReportView, event: EventView, half_widths: HalfWidths | None = None
+) -> EventLines:
+    """Add up the hits of one event by source line.
+
+    Args:
+        view: of a profile that was made with lines.
+        event: one of its events.
+        half_widths: estimates the error of rows; None for no error bars.
+    """
+    profile, lines = view.profile, view.profile.lines
+    if lines is None:
+        raise ValueError("the profile was made without lines")
+    of_event = profile.hits.event == event.event_index
+    at = np.flatnonzero(of_event & chosen_hits(profile, view.detail))
+    is_detailed = np.zeros(len(profile.processes), np.bool_)
+    is_detailed[event.detailed] = True
+    process = profile.hits.process_index.astype(np.int64)
+    rows = _source_rows(profile, lines)
+    detailed = np.flatnonzero(of_event & is_detailed.take(process))
+    sums = _Sums(profile, lines, event, rows, half_widths)
+    return EventLines(
+        profile,
+        lines,
+        rows,
+        _by_process=sums.by(detailed, process.take(detailed), len(profile.processes)),
+        _of_all=sums.by(at, np.zeros(len(at), np.int64), 1),
+        _threshold_s=event.kernel_threshold_s if view.detail == "k" else event.user_threshold_s,
+    )
+
+
+def _source_rows(profile: Profile, lines: LineTable) -> _Rows:
+    """Number the distinct source lines; what has none is one row an object."""
+    location = profile.hits.location_index
+    function = profile.locations.function_index.take(location)
+    owner = profile.functions.object_index.take(function).astype(np.int64)
+    file, line = innermost(lines, location)
+    key = np.where(file >= 0, file.astype(np.int64) << 32 | line.astype(np.int64), -1 - owner)
+    distinct, first, of_hit = np.unique(key, return_index=True, return_inverse=True)
+    is_line = distinct >= 0
+    return _Rows(
+        np.where(is_line, distinct >> 32, -1),
+        np.where(is_line, distinct & 0xFFFFFFFF, 0),
+        owner.take(first),
+        of_hit,
+    )
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What hits are added up from."""
+
+    profile: Profile
+    lines: LineTable
+    event: EventView
+    rows: _Rows
+    half_widths: HalfWidths | None
+
+    def by(self, at: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> _Tables:
+        """Add up hits: `at` i64[k] which, `group` i64[k] whose."""
+        hits, row = self.profile.hits, self.rows.of_hit.take(at)
+        count, period = hits.count.take(at), hits.period.take(at)
+        chosen = EventHits(self.event.event, group, row, np.zeros_like(row), count, period)
+        tables = routine_tables(chosen, group, groups)
+        table_row = self._table_rows(tables, group, row)
+        location, places = self._places(at, table_row, chosen.weight(count, period))
+        half = np.full(len(tables.function), np.nan)
+        if self.half_widths is not None:
+            of_hit = np.full(len(hits), -1, np.int32)
+            of_hit[at] = table_row
+            found = self.half_widths(self.profile, self.event.event_index, of_hit, len(half))
+            half = half if found is None else found
+        return _Tables(tables, location, places, half)
+
+    def _table_rows(
+        self, tables: RoutineTables, group: NDArray[np.int64], row: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Find the row that each hit became part of."""
+        rows = len(self.rows.file)
+        of_table = np.repeat(np.arange(len(tables.start) - 1), np.diff(tables.start))
+        key = of_table * rows + tables.function
+        order = np.argsort(key)
+        return order.take(np.searchsorted(key.take(order), group * rows + row))
+
+    def _places(
+        self, at: NDArray[np.int64], table_row: NDArray[np.int64], weight: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find where a line was inlined to: by row the heaviest place's location, and how many."""
+        location = self.profile.hits.location_index.take(at).astype(np.int64)
+        chain = np.append(function_chains(self.lines), -1).take(
+            np.minimum(location, len(self.lines))
+        )
+        span = int(chain.max(initial=0)) + 2
+        key = table_row * span + chain + 1
+        distinct, first, place = np.unique(key, return_index=True, return_inverse=True)
+        heaviest = np.lexsort((distinct, -np.bincount(place, weight, len(distinct))))
+        row, of_row = np.unique((distinct // span).take(heaviest), return_index=True)
+        found = location.take(first.take(heaviest.take(of_row)))
+        return found, np.bincount(distinct // span, minlength=len(row))

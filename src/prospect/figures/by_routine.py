@@ -1,0 +1,56 @@
+"""A profile whose hits tell no addresses apart: all that a flat report's figures need.
+
+Comes in: a completed Profile. Goes out: the same profile with a row of hits for each routine, by
+process, mode, cause and event, in place of one for each address. A recording of millions of samples
+has hundreds of thousands of addresses and some thousands of routines, and every table of a report
+goes through the hits once more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import equal_rows, packed_keys
+from prospect.columns.table_rows import taken
+
+if TYPE_CHECKING:
+    from prospect.profile.model import Profile
+
+_MOST_KEYS = 1 << 63
+
+
+def by_routine(profile: Profile) -> Profile:
+    """Return the profile with its hits added up by process, routine, mode, cause and event.
+
+    Args:
+        profile: as `complete` returns it.
+
+    Returns:
+        A profile with the same samples and fewer hits. The place, the thread name and the stack of
+        a row are those of one hit among many: they mean nothing here.
+    """
+    hits, samples = profile.hits, profile.samples
+    if not len(hits):
+        return profile
+    function = profile.locations.function_index.take(hits.location_index)
+    keys = (hits.event, hits.process_index, hits.mode, function, hits.cause_index)
+    packed, sizes = packed_keys(keys)
+    if math.prod(sizes) > _MOST_KEYS:
+        return profile
+    order, starts = equal_rows(packed)
+    row_of_hit = np.empty(len(order), np.int32)
+    row_of_hit[order] = np.arange(len(starts)).repeat(np.diff(starts, append=len(order)))
+    return replace(
+        profile,
+        hits=replace(
+            taken(hits, order.take(starts)),
+            count=np.add.reduceat(hits.count.take(order), starts),
+            period=np.add.reduceat(hits.period.take(order), starts),
+            stack_index=None,
+        ),
+        samples=replace(samples, hit_index=row_of_hit.take(samples.hit_index)),
+    )

@@ -1,0 +1,1 @@
+"""Who called whom: totals, trees, the call graph."""

@@ -1,0 +1,238 @@
+"""What routines took, they themselves and with all that they call, and who called them.
+
+Comes in: samples with their stacks (`stack_weights`) of one event. Goes out: `CallGraph`, the
+forest of calls by routine with the time of each row, and sums of it by routine and by arc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.table_rows import taken
+from prospect.figures.portions import event_seconds
+from prospect.figures.stacks.call_forest import (
+    fold_recursion,
+    outermost,
+    subtree_ranges,
+    subtree_sums,
+)
+from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.stacks.frames import FrameTable, NamedForest
+    from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+
+_NS_PER_US = 1000
+
+
+@dataclass(frozen=True)
+class CallGraph:
+    """The calls of one event.
+
+    Attributes:
+        profile: the profile, completed; its hits are told apart by stack, and by whether they
+            were chosen, so that any set of rows of the forest is a set of hits.
+        event_index: row of `RunInfo.events`.
+        frames: of its locations.
+        labels: what each frame is called.
+        forest: calls by routine, direct recursion folded.
+        row_of_hit: i64[h] row of the forest of each hit of `profile`; -1 where not chosen.
+        begin, end: i64[t] as from `subtree_ranges`.
+        self_hits, total_hits: i64[t] of each row, without and with what it calls.
+        self_s, total_s: f64[t] the same in seconds; 0 where the event has no time.
+    """
+
+    profile: Profile
+    event_index: int
+    frames: FrameTable
+    labels: list[str]
+    forest: NamedForest
+    row_of_hit: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    self_hits: NDArray[np.int64]
+    total_hits: NDArray[np.int64]
+    self_s: NDArray[np.float64]
+    total_s: NDArray[np.float64]
+
+    @property
+    def event(self) -> EventInfo:
+        """The event."""
+        return self.profile.run.events[self.event_index]
+
+    @property
+    def hits(self) -> int:
+        """All chosen hits."""
+        return int(self.self_hits.sum())
+
+    @property
+    def seconds(self) -> float:
+        """Their time."""
+        return float(self.self_s.sum())
+
+    def object_path(self, frame: int) -> str:
+        """Return the object that a frame's code is from."""
+        return self.profile.objects.path[int(self.frames.object_index[frame])]
+
+
+@dataclass(frozen=True)
+class FrameTotals:
+    """What each frame took; columns [f] of `FrameTable`'s rows.
+
+    A routine that calls itself, directly or through others, is counted once for each sample.
+    """
+
+    self_hits: NDArray[np.int64]
+    total_hits: NDArray[np.int64]
+    self_s: NDArray[np.float64]
+    total_s: NDArray[np.float64]
+
+    def hottest(self, most: int, *, by_self: bool = False) -> NDArray[np.int64]:
+        """Return the frames with most hits in all, or in themselves, most first."""
+        hits = self.self_hits if by_self else self.total_hits
+        order = np.lexsort((np.arange(len(hits)), -self.self_hits, -hits))
+        return order[hits.take(order) > 0][:most]
+
+
+@dataclass(frozen=True)
+class Arcs:
+    """Who called whom, as samples saw it; a row for each pair of frames, columns [a].
+
+    Attributes:
+        caller, callee: i64 rows of `FrameTable`.
+        hits: i64 samples on whose stack the call stands, each once.
+        self_s: f64 time in the callee itself.
+        total_s: f64 with all that it called.
+    """
+
+    caller: NDArray[np.int64]
+    callee: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    self_s: NDArray[np.float64]
+    total_s: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.caller)
+
+
+def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: int) -> CallGraph:
+    """Build the graph of one event.
+
+    Args:
+        samples: every sample of the profile, of all processes.
+        chosen: bool[n] the samples that count.
+        event_index: row of `RunInfo.events`.
+    """
+    frames = frame_table(samples.profile)
+    named = fold_recursion(named_forest(samples.stacks, frames))
+    row = named.row_of_stack.take(samples.stack_index)
+    chosen = chosen & (samples.of_hit(samples.profile.hits.event) == event_index)
+    row = np.where(chosen, row, -1)
+    profile, row_of_hit = _hits_by_row(samples, row)
+    begin, end = subtree_ranges(named)
+    event = profile.run.events[event_index]
+    hits = profile.hits
+    of_row = row_of_hit >= 0
+    at = row_of_hit[of_row]
+    seconds = event_seconds(event, hits.count[of_row], hits.period[of_row])
+    self_hits = np.bincount(at, hits.count[of_row], len(named)).astype(np.int64)
+    self_s = np.bincount(at, seconds, len(named)).astype(np.float64)
+    return CallGraph(
+        profile=profile,
+        event_index=event_index,
+        frames=frames,
+        labels=frame_labels(profile, frames),
+        forest=named,
+        row_of_hit=row_of_hit,
+        begin=begin,
+        end=end,
+        self_hits=self_hits,
+        total_hits=subtree_sums(named, self_hits),
+        self_s=self_s,
+        total_s=subtree_sums(named, self_s),
+    )
+
+
+def _hits_by_row(
+    samples: StackSamples, row: NDArray[np.int64]
+) -> tuple[Profile, NDArray[np.int64]]:
+    """Tell hits apart by the row of the forest that they are in.
+
+    Returns:
+        The profile with these hits, and i64[h] the row of each, -1 for none. Hits of waits are
+        microseconds.
+    """
+    profile = samples.profile
+    rows = int(row.max(initial=-1)) + 2
+    packed = samples.hit_index * rows + row + 1
+    distinct, hit_of_sample = np.unique(packed, return_inverse=True)
+    old, row_of_hit = distinct // rows, distinct % rows - 1
+    hits = profile.hits
+    is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
+    weight = samples.count
+    if is_waiting.any():
+        # A wait weighs what it lasts, in microseconds: a long one and a short one are not alike.
+        waits = is_waiting.take(samples.of_hit(hits.event))
+        weight = np.where(waits, samples.period // _NS_PER_US, weight)
+    count = np.bincount(hit_of_sample, weight, len(distinct)).astype(np.int64)
+    period = np.zeros(len(distinct), np.int64)
+    np.add.at(period, hit_of_sample, samples.period)
+    return replace(
+        profile,
+        hits=replace(taken(hits, old), count=count, period=period, stack_index=None),
+        samples=replace(profile.samples, hit_index=hit_of_sample.astype(np.int32))
+        if len(profile.samples)
+        else profile.samples,
+    ), row_of_hit
+
+
+def frame_totals(graph: CallGraph) -> FrameTotals:
+    """Add up the rows of each frame."""
+    count, frame = len(graph.frames), graph.forest.frame_index
+    is_outermost = outermost(frame, graph.begin, graph.end)
+    outer = frame[is_outermost]
+    return FrameTotals(
+        self_hits=np.bincount(frame, graph.self_hits, count).astype(np.int64),
+        total_hits=np.bincount(outer, graph.total_hits[is_outermost], count).astype(np.int64),
+        self_s=np.bincount(frame, graph.self_s, count).astype(np.float64),
+        total_s=np.bincount(outer, graph.total_s[is_outermost], count).astype(np.float64),
+    )
+
+
+def call_arcs(graph: CallGraph) -> Arcs:
+    """Add up the rows of each pair of caller and callee."""
+    forest = graph.forest
+    rows = np.flatnonzero((forest.caller_index >= 0) & (graph.total_hits > 0))
+    frames = max(len(graph.frames), 1)
+    callee = forest.frame_index.take(rows)
+    caller = forest.frame_index.take(forest.caller_index.take(rows))
+    key, arc = np.unique(caller * frames + callee, return_inverse=True)
+    is_outermost = outermost(arc.astype(np.int64), graph.begin.take(rows), graph.end.take(rows))
+    outer_arc, outer_rows = arc[is_outermost], rows[is_outermost]
+    return Arcs(
+        caller=key // frames,
+        callee=key % frames,
+        hits=np.bincount(outer_arc, graph.total_hits.take(outer_rows), len(key)).astype(np.int64),
+        self_s=np.bincount(arc, graph.self_s.take(rows), len(key)).astype(np.float64),
+        total_s=np.bincount(outer_arc, graph.total_s.take(outer_rows), len(key)).astype(np.float64),
+    )
+
+
+def hits_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool[h]: the hits whose stack has one of `rows` of the forest in it."""
+    # How many of their subtrees each number lies in; the last place is that of hits in no row.
+    depth = np.zeros(len(graph.forest) + 2, np.int64)
+    np.add.at(depth, graph.begin.take(rows), 1)
+    np.subtract.at(depth, graph.end.take(rows), 1)
+    is_within = np.cumsum(depth) > 0
+    is_within[-1] = False
+    of_row = np.append(is_within.take(graph.begin), False)
+    is_in: NDArray[np.bool_] = of_row.take(graph.row_of_hit)
+    return is_in

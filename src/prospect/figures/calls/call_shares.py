@@ -1,0 +1,250 @@
+"""Time with what routines called, from counted calls alone: the call graph of gprof.
+
+Comes in: a Profile with every call counted by caller, and hits without stacks. Goes out:
+`CallShares`. What a routine took is shared among its callers by how often each called it; routines
+that call each other in a circle are taken for one. That each call of a routine takes equally long,
+whoever calls, is this method's assumption: a recording with call stacks needs none.
+
+Source: S. Graham, P. Kessler, M. McKusick, "gprof: a Call Graph Execution Profiler", SIGPLAN 1982.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import exact_sums
+from prospect.errors import UsageError
+from prospect.figures.calls.call_cycles import find_cycles
+from prospect.figures.portions import event_seconds
+from prospect.profile.complete import complete
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+
+
+@dataclass(frozen=True)
+class CallShares:
+    """The call graph; a node is a routine or, behind all routines, a cycle of routines.
+
+    Attributes:
+        profile: the profile, completed.
+        labels: what each node is called.
+        cycle: i64[n] the number of the cycle that a node is (in), 0 for none.
+        routines: how many nodes are routines; they have the rows of the profile's functions.
+        self_s, child_s: f64[n] time in it, and in what it called; of a cycle, called outside it.
+        calls: i64[n] from others, of a cycle from outside it.
+        self_calls: i64[n] from itself, of a cycle among its members.
+        caller, callee: i64[a] routines.
+        arc_calls: i64[a].
+        arc_self_s, arc_child_s: f64[a] what the caller is charged with; of an arc into a cycle, of
+            the cycle's time. 0 within a cycle.
+        order: i64[k] the nodes that ran or were called, by falling time.
+        total_s: time of all.
+        ticks: hits of all.
+    """
+
+    profile: Profile
+    labels: list[str]
+    cycle: NDArray[np.int64]
+    routines: int
+    self_s: NDArray[np.float64]
+    child_s: NDArray[np.float64]
+    calls: NDArray[np.int64]
+    self_calls: NDArray[np.int64]
+    caller: NDArray[np.int64]
+    callee: NDArray[np.int64]
+    arc_calls: NDArray[np.int64]
+    arc_self_s: NDArray[np.float64]
+    arc_child_s: NDArray[np.float64]
+    order: NDArray[np.int64]
+    total_s: float
+    ticks: int
+
+    def is_inner(self, arc: int) -> bool:
+        """Tell whether an arc leads from a routine to itself, or to one of its cycle."""
+        caller, callee = int(self.caller[arc]), int(self.callee[arc])
+        return caller == callee or 0 < self.cycle[caller] == self.cycle[callee]
+
+    def whole_calls(self, routine: int) -> int:
+        """Return the calls that arcs into a routine are a part of: its own, or its cycle's."""
+        return int(self.calls[self.head(routine)])
+
+    def head(self, routine: int) -> int:
+        """Return the node that stands for a routine: its cycle, or itself."""
+        number = int(self.cycle[routine])
+        return self.routines + number - 1 if number else routine
+
+    def members(self, number: int) -> list[int]:
+        """Return the routines of a cycle, most time first, then most calls."""
+        found = np.flatnonzero(self.cycle[: self.routines] == number).tolist()
+        times, calls = self.self_s + self.child_s, self.calls + self.self_calls
+        return sorted(found, key=lambda node: (-times[node], -calls[node], node))
+
+    def callers(self, routine: int) -> list[int]:
+        """Return the arcs into a routine, the one with most time last."""
+        return sorted(np.flatnonzero(self.callee == routine).tolist(), key=self._weight)
+
+    def callees(self, routine: int) -> list[int]:
+        """Return the arcs out of a routine, the one with most time first."""
+        arcs = np.flatnonzero(self.caller == routine).tolist()
+        return sorted(arcs, key=self._weight, reverse=True)
+
+    def flat(self) -> list[int]:
+        """Return the routines that ran or were called, by falling time of their own."""
+        has_any = (self.self_s > 0) | (self.calls > 0)
+        rows = [
+            node for node in self.order[has_any.take(self.order)].tolist() if node < self.routines
+        ]
+        return sorted(rows, key=lambda row: (-self.self_s[row], -self.calls[row], self.labels[row]))
+
+    def _weight(self, arc: int) -> tuple[int, float, int]:
+        is_self = self.caller[arc] == self.callee[arc]
+        kind = 0 if is_self else 1 if self.is_inner(arc) else 2
+        return kind, float(self.arc_self_s[arc] + self.arc_child_s[arc]), int(self.arc_calls[arc])
+
+
+def has_call_shares(profile: Profile) -> bool:
+    """Tell whether all there is are sums of time and every call of every function, by caller."""
+    counts = profile.call_counts
+    has_more = profile.stacks is not None or len(profile.samples) > 0
+    return not has_more and counts is not None and counts.windows is None
+
+
+def call_shares(profile: Profile) -> CallShares:
+    """Share the time of each routine among its callers, by counted calls.
+
+    Raises:
+        UsageError: calls were not counted, or not all of them.
+    """
+    if profile.call_counts is None or profile.call_counts.windows is not None:
+        raise UsageError("the calls of this recording were not all counted")
+    profile = complete(profile)
+    own_s = _own_seconds(profile)
+    caller, callee, calls = _arcs(profile)
+    is_self = caller == callee
+    members, topological = find_cycles(len(own_s), caller, callee)
+    cycle = np.zeros(len(own_s) + len(members), np.int64)
+    head = np.arange(len(own_s))
+    for number, rows in enumerate(members, start=1):
+        cycle[rows] = cycle[len(own_s) + number - 1] = number
+        head[rows] = len(own_s) + number - 1
+    is_inner = head.take(caller) == head.take(callee)
+    nodes = len(cycle)
+    counted = exact_sums(callee, calls * ~is_self, nodes)
+    counted += exact_sums(
+        head.take(callee), calls * (~is_inner & (head.take(callee) >= len(own_s))), nodes
+    )
+    inner = exact_sums(callee, calls * is_self, nodes)
+    inner += exact_sums(head.take(callee), calls * (is_inner & ~is_self), nodes)
+    self_s = np.append(own_s, [own_s[rows].sum() for rows in members])
+    graph = _Arcs(caller, callee, calls, head, is_inner)
+    child_s, arc_self_s, arc_child_s = _propagate(graph, topological, self_s, counted)
+    labels = [name or "[unknown]" for name in profile.functions.name]
+    labels += [f"<cycle {number} as a whole>" for number in range(1, len(members) + 1)]
+    return CallShares(
+        profile=profile,
+        labels=labels,
+        cycle=cycle,
+        routines=len(own_s),
+        self_s=self_s,
+        child_s=child_s,
+        calls=counted,
+        self_calls=inner,
+        caller=caller,
+        callee=callee,
+        arc_calls=calls,
+        arc_self_s=arc_self_s,
+        arc_child_s=arc_child_s,
+        order=_by_time(self_s + child_s, counted, inner, labels, len(own_s)),
+        total_s=float(own_s.sum()),
+        ticks=int(profile.hits.count.sum()),
+    )
+
+
+def _own_seconds(profile: Profile) -> NDArray[np.float64]:
+    """Return f64[f]: the time of each function, of the first event."""
+    hits = profile.hits
+    is_first = hits.event == 0
+    seconds = event_seconds(profile.run.events[0], hits.count, hits.period) * is_first
+    function = profile.locations.function_index.take(hits.location_index)
+    return np.bincount(function, seconds, len(profile.functions)).astype(np.float64)
+
+
+def _arcs(profile: Profile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return caller, callee and calls of each pair of functions, in the order of the counts."""
+    counts = profile.call_counts
+    if counts is None:
+        raise UsageError("this recording has no counted calls")
+    callee = counts.functions.function_index.take(counts.counted_index).astype(np.int64)
+    caller = counts.caller_index.astype(np.int64)
+    known = np.flatnonzero((callee >= 0) & (caller >= 0))
+    room = len(profile.functions) + 1
+    pairs, first, arc = np.unique(
+        caller.take(known) * room + callee.take(known), return_index=True, return_inverse=True
+    )
+    order = np.argsort(first, kind="stable")
+    calls = exact_sums(arc.astype(np.int64), counts.calls.take(known), len(pairs)).take(order)
+    return (pairs // room).take(order), (pairs % room).take(order), calls
+
+
+@dataclass(frozen=True)
+class _Arcs:
+    """Arcs, the node that stands for each routine, and which arcs are within a cycle."""
+
+    caller: NDArray[np.int64]
+    callee: NDArray[np.int64]
+    calls: NDArray[np.int64]
+    head: NDArray[np.int64]
+    is_inner: NDArray[np.bool_]
+
+
+def _propagate(
+    arcs: _Arcs,
+    topological: list[list[int]],
+    self_s: NDArray[np.float64],
+    counted: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Charge callers, those first that call nothing.
+
+    Returns:
+        f64[n] what each node called, and of each arc f64[a] the callee's own part and the rest.
+    """
+    child_s = np.zeros(len(self_s))
+    arc_self_s, arc_child_s = np.zeros(len(arcs.calls)), np.zeros(len(arcs.calls))
+    outgoing: dict[int, list[int]] = {}
+    for arc in np.flatnonzero(~arcs.is_inner & (arcs.calls > 0)).tolist()[::-1]:
+        outgoing.setdefault(int(arcs.caller[arc]), []).append(arc)
+    for component in topological:
+        for routine in component:
+            for arc in outgoing.get(routine, ()):
+                callee = int(arcs.head[arcs.callee[arc]])
+                part = float(arcs.calls[arc]) / float(counted[callee])
+                arc_self_s[arc] = self_s[callee] * part
+                arc_child_s[arc] = child_s[callee] * part
+                child_s[routine] += arc_self_s[arc] + arc_child_s[arc]
+            head = int(arcs.head[routine])
+            if head != routine:
+                child_s[head] += child_s[routine]
+    return child_s, arc_self_s, arc_child_s
+
+
+def _by_time(
+    total_s: NDArray[np.float64],
+    calls: NDArray[np.int64],
+    self_calls: NDArray[np.int64],
+    labels: list[str],
+    routines: int,
+) -> NDArray[np.int64]:
+    """Order the nodes that have anything; of equal times cycles first, then most calls."""
+    rows = np.flatnonzero((total_s > 0) | (calls > 0) | (self_calls > 0)).tolist()
+
+    def key(node: int) -> tuple[float, bool, bool, int, str]:
+        label = labels[node]
+        return -total_s[node], node < routines, label.startswith("_"), -int(calls[node]), label
+
+    return np.array(sorted(rows, key=key), np.int64)

@@ -1,0 +1,282 @@
+"""Trees of calls, from the outside in and from the inside out.
+
+Comes in: a `CallGraph`. Goes out: `CallTree`. At each depth, a hit is in one row of it at most: the
+rows of a depth are a partition, as estimates of error want them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import distinct_keys
+from prospect.figures.portions import event_seconds
+from prospect.figures.stacks.call_forest import levels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.calls.call_graph import CallGraph
+
+    # (depth, i64[m] hits) → i64[m] their frames at that depth, -1 where their stack has ended.
+    # Each depth is asked for once, from 0 on, and only for hits that the one before had.
+    FrameAt = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
+
+_DEEPEST = 128  # of recursion through several routines more would be printed than is read
+
+
+@dataclass(frozen=True)
+class CallTree:
+    """A tree to be printed: rows in the order of printing, children by falling time.
+
+    Attributes:
+        labels: what `frame` stands for: the graph's labels, then names of processes.
+        parent: i64[r] row, -1 for roots.
+        depth: i64[r].
+        frame: i64[r] rows of `labels`.
+        hits: i64[r] samples.
+        total_s: f64[r] their time.
+        ended_s: f64[r] the part that is in no row below: a routine's own time, or who called it is
+            not known, or what is below is left out.
+        rows_at_depth: by depth, i64[h] row of each hit of the graph's profile, -1 for none.
+    """
+
+    labels: list[str]
+    parent: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    total_s: NDArray[np.float64]
+    ended_s: NDArray[np.float64]
+    rows_at_depth: list[NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+
+def callees_tree(graph: CallGraph, share: float) -> CallTree:
+    """Return what each process called, from its outermost routine on.
+
+    Args:
+        graph: the calls.
+        share: rows with a smaller part of all chosen hits are left out.
+    """
+    names, name_of_process = np.unique(graph.profile.processes.name, return_inverse=True)
+    process = name_of_process.take(graph.profile.hits.process_index)
+    roots = np.where(graph.row_of_hit >= 0, process + len(graph.labels), -1)
+    number = np.append(graph.begin, -1).take(graph.row_of_hit)
+    rows_by_depth = levels(graph.forest.depth)[:_DEEPEST]
+
+    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not depth:
+            return roots.take(hits)
+        if depth > len(rows_by_depth):
+            return np.full(len(hits), -1, np.int64)
+        return _frames_of_level(graph, rows_by_depth[depth - 1], number.take(hits))
+
+    return _tree(graph, frame_at, share, names.tolist())
+
+
+def _frames_of_level(
+    graph: CallGraph, rows: NDArray[np.int64], number: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the frame of the row that each number is in the subtree of, i64; -1 for none.
+
+    Args:
+        graph: the calls.
+        rows: i64 rows of the forest, all of one depth.
+        number: i64 numbers of rows, as `subtree_ranges` has them.
+    """
+    rows = rows.take(np.argsort(graph.begin.take(rows)))
+    place = np.searchsorted(graph.begin.take(rows), number, side="right") - 1
+    is_in = (place >= 0) & (number < graph.end.take(rows).take(place))
+    return np.where(is_in, graph.forest.frame_index.take(rows).take(place), -1)
+
+
+def callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
+    """Return who called routines, from the inside out; their callees' hits count as theirs.
+
+    Args:
+        graph: the calls.
+        frames: i64 the routines. Where one of them is called from another, the outermost counts.
+        share: rows with a smaller part of the routines' hits are left out.
+    """
+    return _tree(graph, _outwards(graph, _outermost_row_of(graph, frames)), share)
+
+
+def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
+    """Return what routines called, from the outside in; the roots are the routines themselves.
+
+    Args:
+        graph: the calls.
+        frames: i64 the routines. Where one of them is called from another, the outermost counts.
+        share: rows with a smaller part of the routines' hits are left out.
+    """
+    top = _outermost_row_of(graph, frames)
+    first = np.append(graph.forest.depth, 0).take(top)
+    number = np.where(top >= 0, np.append(graph.begin, -1).take(graph.row_of_hit), -1)
+    rows_by_depth = levels(graph.forest.depth)
+
+    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.full(len(hits), -1, np.int64)
+        level = first.take(hits) + depth
+        for one in np.unique(level).tolist() if depth < _DEEPEST else ():
+            if one < len(rows_by_depth):
+                at = np.flatnonzero(level == one)
+                numbers = number.take(hits.take(at))
+                found[at] = _frames_of_level(graph, rows_by_depth[one], numbers)
+        return found
+
+    return _tree(graph, frame_at, share)
+
+
+def self_callers_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -> CallTree:
+    """Return who called routines when they themselves were hit, from the inside out."""
+    frame = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)
+    rows = np.where(np.isin(frame, frames), graph.row_of_hit, -1)
+    return _tree(graph, _outwards(graph, rows), share)
+
+
+def _outwards(graph: CallGraph, row: NDArray[np.int64]) -> FrameAt:
+    """Give the frames of each hit from its row of the forest on outwards, -1 behind the last."""
+    frame_of_row = np.append(graph.forest.frame_index, -1)
+    caller = np.append(graph.forest.caller_index, -1)
+    row = row.copy()
+
+    def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
+        if depth:
+            row[hits] = caller.take(row.take(hits))
+        if depth == _DEEPEST:
+            return np.full(len(hits), -1, np.int64)
+        return frame_of_row.take(row.take(hits))
+
+    return frame_at
+
+
+def _outermost_row_of(graph: CallGraph, frames: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return i64[h]: the outermost row of one of `frames` that each hit is in, -1 for none."""
+    forest = graph.forest
+    is_wanted = np.isin(forest.frame_index, frames)
+    found = np.full(len(forest) + 1, -1, np.int64)
+    for rows in levels(forest.depth):
+        above = found.take(forest.caller_index.take(rows))
+        found[rows] = np.where((above < 0) & is_wanted.take(rows), rows, above)
+    return found.take(graph.row_of_hit)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """The rows of one depth; `first` is the number of its first row in the whole tree.
+
+    `of_hit` i64[h] is the row, counted from `first`, that each hit is in; -1 for none.
+    """
+
+    first: int
+    parent: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    of_hit: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    total_s: NDArray[np.float64]
+
+
+def _tree(
+    graph: CallGraph,
+    frame_at: FrameAt,
+    share: float,
+    process_names: Sequence[str] = (),
+) -> CallTree:
+    """Grow a tree a depth at a time.
+
+    Args:
+        graph: the calls.
+        frame_at: asked for one depth after the other.
+        share: see above.
+        process_names: what frames beyond the graph's stand for.
+    """
+    hits = graph.profile.hits
+    event = graph.event
+    seconds = event_seconds(event, hits.count, hits.period)
+    grown: list[_Level] = []
+    least = 0.0
+    size = 0
+    member, above = np.arange(len(hits)), np.zeros(len(hits), np.int64)
+    room = len(graph.labels) + len(process_names)
+    for depth in itertools.count():
+        frame = frame_at(depth, member)
+        goes_on = frame >= 0
+        member, above, frame = member[goes_on], above[goes_on], frame[goes_on]
+        if not len(member):
+            break
+        bound = (int(above.max()) + 1) * room
+        key, row = distinct_keys(above * room + frame, bound)
+        count = np.bincount(row, hits.count.take(member), len(key))
+        least = share * float(count.sum()) if not depth else least
+        kept = np.flatnonzero(count >= least)
+        rank = np.full(len(key), -1, np.int64)
+        rank[kept] = np.arange(len(kept))
+        above = rank.take(row)
+        of_hit = np.full(len(hits), -1, np.int64)
+        of_hit[member] = above
+        grown.append(
+            _Level(
+                first=size,
+                parent=key[kept] // room + (grown[-1].first if grown else -1),
+                frame=key[kept] % room,
+                of_hit=of_hit,
+                hits=count[kept].astype(np.int64),
+                total_s=np.bincount(row, seconds.take(member), len(key))[kept].astype(np.float64),
+            )
+        )
+        size += len(kept)
+        member, above = member[above >= 0], above[above >= 0]
+    return _in_order(grown, [*graph.labels, *process_names], seconds)
+
+
+def _in_order(grown: list[_Level], labels: list[str], seconds: NDArray[np.float64]) -> CallTree:
+    """Put the rows of all depths into the order of printing."""
+    parent = _joined([level.parent for level in grown])
+    depth = np.repeat(np.arange(len(grown)), [len(level.parent) for level in grown])
+    frame = _joined([level.frame for level in grown])
+    hits = _joined([level.hits for level in grown])
+    total_s = np.concatenate([level.total_s for level in grown]) if grown else np.empty(0)
+    own_s = np.zeros(len(parent))
+    for level, below in itertools.zip_longest(grown, grown[1:]):
+        is_left = level.of_hit >= 0
+        went_on = np.zeros(len(is_left), np.bool_) if below is None else below.of_hit >= 0
+        ends = is_left & ~went_on
+        place = slice(level.first, level.first + len(level.parent))
+        own_s[place] = np.bincount(level.of_hit[ends], seconds[ends], len(level.parent))
+    # A depth-first walk, the child with most hits first.
+    children: dict[int, list[int]] = {}
+    for row in np.lexsort((frame, -hits)).tolist():
+        children.setdefault(int(parent[row]), []).append(row)
+    order, waiting = [], children.get(-1, [])[::-1]
+    while waiting:
+        row = waiting.pop()
+        order.append(row)
+        waiting += reversed(children.get(row, []))
+    rank = np.full(len(order) + 1, -1, np.int64)
+    rank[order] = np.arange(len(order))
+    places = np.array(order, np.int64)
+    return CallTree(
+        labels=labels,
+        parent=rank.take(parent.take(places)),
+        depth=depth.take(places),
+        frame=frame.take(places),
+        hits=hits.take(places),
+        total_s=total_s.take(places),
+        ended_s=own_s.take(places),
+        rows_at_depth=[
+            np.where(level.of_hit >= 0, rank.take(level.of_hit + level.first), -1)
+            for level in grown
+        ],
+    )
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,0 +1,183 @@
+"""What `prospect calls` shows, computed once: renderers format this and compute nothing.
+
+Comes in: a Profile with call stacks and a `CallsChoice`. Goes out: `CallsView`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.errors import UsageError
+from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals
+from prospect.figures.calls.call_tree import callees_tree, callers_tree, self_callers_tree
+from prospect.figures.calls.sample_choice import SampleChoice, choose_samples, functions_called
+from prospect.figures.portions import event_has_time
+from prospect.figures.processes import shown_detail
+from prospect.figures.remarks import run_warnings
+from prospect.figures.report.counters import run_counters
+from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.profile.model import MODE_USER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.calls.call_graph import Arcs, CallGraph, FrameTotals
+    from prospect.figures.calls.call_tree import CallTree
+    from prospect.figures.processes import Detail
+    from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+
+TOTALS = "totals"
+CALLEES = "callees"
+CALLERS = "callers"
+GRAPH = "graph"
+SECTIONS = (TOTALS, CALLEES, CALLERS, GRAPH)
+
+
+@dataclass(frozen=True)
+class CallsChoice:
+    """What was asked for.
+
+    Attributes:
+        samples: whose samples count.
+        sections: of `SECTIONS`, in the order of the report.
+        callers_of: a routine whose callers are shown instead of those of all; "" for all.
+        most: how many routines are in a table.
+        share: trees leave out rows with a smaller part of the hits.
+    """
+
+    samples: SampleChoice = field(default_factory=SampleChoice)
+    sections: tuple[str, ...] = (TOTALS, CALLEES)
+    callers_of: str = ""
+    most: int = 20
+    share: float = 0.01
+
+
+@dataclass(frozen=True)
+class EventCalls:
+    """The calls of one event.
+
+    Attributes:
+        graph: its calls.
+        has_time: whether its hits are time.
+        without_callers: hits on whose stack nothing stands but the routine itself.
+        remedy: what would have told most callers in user space; "" where it is not known.
+        totals: by frame.
+        hottest: i64[n] frames in the table of totals.
+        callees, callers, arcs: None where they were not asked for.
+        blocks: i64[b] frames with a block in the graph.
+    """
+
+    graph: CallGraph
+    has_time: bool
+    without_callers: int
+    remedy: str
+    totals: FrameTotals
+    hottest: NDArray[np.int64]
+    callees: CallTree | None
+    callers: CallTree | None
+    arcs: Arcs | None
+    blocks: NDArray[np.int64]
+
+    @property
+    def event(self) -> EventInfo:
+        """The event."""
+        return self.graph.event
+
+
+@dataclass(frozen=True)
+class CallsView:
+    """Every figure about calls.
+
+    Attributes:
+        profile: the profile, completed.
+        choice: what was asked for.
+        detail: the `-V` that is shown.
+        warnings: what was lost or damaged.
+        events: one of each event with chosen hits.
+    """
+
+    profile: Profile
+    choice: CallsChoice
+    detail: Detail
+    warnings: tuple[str, ...]
+    events: tuple[EventCalls, ...]
+
+
+def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
+    """Compute every figure about calls.
+
+    Raises:
+        UsageError: the recording has no call chains, or nothing is called what was asked for.
+    """
+    if profile.stacks is None:
+        raise UsageError(
+            "this recording has no call chains: record with --call-graph auto, or perf record -g"
+        )
+    samples = stack_samples(profile, "4")
+    chosen = choose_samples(samples, choice.samples)
+    events = np.unique(samples.of_hit(samples.profile.hits.event)[chosen]).tolist()
+    return CallsView(
+        profile=samples.profile,
+        choice=choice,
+        detail=shown_detail(samples.profile.processes, choice.samples.detail),
+        warnings=run_warnings(samples.profile, run_counters(samples.profile)),
+        events=tuple(_event_calls(samples, chosen, choice, event) for event in events),
+    )
+
+
+def _event_calls(
+    samples: StackSamples, chosen: NDArray[np.bool_], choice: CallsChoice, event: int
+) -> EventCalls:
+    graph = call_graph(samples, chosen, event)
+    totals = frame_totals(graph)
+    hottest = totals.hottest(choice.most)
+    sections = choice.sections
+    is_root = graph.forest.depth == 0
+    return EventCalls(
+        graph=graph,
+        has_time=event_has_time(graph.event),
+        without_callers=int(graph.self_hits[is_root].sum()),
+        remedy=_remedy(graph, is_root),
+        totals=totals,
+        hottest=hottest,
+        callees=callees_tree(graph, choice.share) if CALLEES in sections else None,
+        callers=_callers(graph, choice) if CALLERS in sections or choice.callers_of else None,
+        arcs=call_arcs(graph) if GRAPH in sections else None,
+        blocks=_blocks(graph, totals, choice),
+    )
+
+
+def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
+    """Return what to record with where most hits in user space have no caller, and no copies."""
+    hits = graph.profile.hits
+    is_user = (hits.mode == MODE_USER) & (graph.row_of_hit >= 0)
+    count, row = hits.count[is_user], graph.row_of_hit[is_user]
+    alone = int(count[is_root.take(row)].sum())
+    if graph.profile.stack_quality is not None or 2 * alone <= int(count.sum()):
+        return ""
+    run = graph.profile.run
+    if not run.recorder:  # nor could it be recorded otherwise
+        return ""
+    cause = "The code keeps no frame pointers" if run.has_user_callers else "They were not recorded"
+    return f"{cause}: record with --call-graph auto or dwarf."
+
+
+def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:
+    if not choice.callers_of:
+        return self_callers_tree(graph, np.arange(len(graph.frames)), choice.share)
+    wanted = functions_called(graph.profile, choice.callers_of)
+    function = graph.frames.function_index
+    return callers_tree(
+        graph, np.flatnonzero((function >= 0) & wanted.take(np.maximum(function, 0))), choice.share
+    )
+
+
+def _blocks(graph: CallGraph, totals: FrameTotals, choice: CallsChoice) -> NDArray[np.int64]:
+    """Return the frames with a block of their own: those over the limit, the largest first."""
+    frames = totals.hottest(len(graph.frames))
+    return frames[totals.total_hits.take(frames) >= choice.share * graph.hits]

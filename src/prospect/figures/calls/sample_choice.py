@@ -1,0 +1,170 @@
+"""Which samples count: filters by process, thread, CPU, object, routine, cause and time.
+
+Comes in: samples with their stacks, and a `SampleChoice`. Goes out: bool by sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.errors import UsageError
+from prospect.figures.annotate.routine_choice import chosen_hits
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.routine_names import routine_names
+from prospect.figures.stacks.call_forest import levels
+from prospect.profile.model import NO_CPU
+from prospect.spelling import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.profile.model import Profile
+
+
+@dataclass(frozen=True)
+class SampleChoice:
+    """What was asked for; "" and None ask for everything. Names may be patterns, as ``cc1*``.
+
+    Attributes:
+        detail: `-V`.
+        process: a process's name or number.
+        thread: a thread's name or number.
+        cpus: numbers of CPUs.
+        objects: the object that was hit, its path or the last part of it.
+        routine: the routine that was hit.
+        through: a routine that stands anywhere on the stack.
+        cause: why the CPU was in the kernel: a kind, as ``interrupt``, or what tells causes of a
+            kind apart, as ``read`` or ``page fault``.
+        between_s: from when to when, in seconds since the interval began.
+    """
+
+    detail: Detail = "2"
+    process: str = ""
+    thread: str = ""
+    cpus: tuple[int, ...] | None = None
+    objects: str = ""
+    routine: str = ""
+    through: str = ""
+    cause: str = ""
+    between_s: tuple[float, float] | None = None
+
+
+def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bool_]:
+    """Return bool[n]: the samples that pass every filter.
+
+    Args:
+        samples: of all processes.
+        choice: what was asked for.
+
+    Raises:
+        UsageError: a name that nothing has, or a filter that the recording cannot answer.
+    """
+    profile = samples.profile
+    chosen = chosen_hits(profile, choice.detail).take(samples.hit_index)
+    if choice.process:
+        chosen &= _hits_of_processes(profile, choice.process).take(samples.hit_index)
+    if choice.thread:
+        chosen &= _of_threads(samples, choice.thread)
+    if choice.cpus is not None:
+        if len(samples) and (samples.cpu == NO_CPU).all():
+            raise UsageError(
+                "this recording does not say on which CPU samples were taken: no --cpu"
+            )
+        chosen &= np.isin(samples.cpu, choice.cpus)
+    if choice.between_s is not None:
+        chosen &= _between(samples, *choice.between_s)
+    functions = profile.locations.function_index
+    if choice.objects:
+        paths = profile.objects.path
+        found = [_fits(choice.objects, (path, path.rpartition("/")[2])) for path in paths]
+        _must_be_some(found, "object", choice.objects, (path.rpartition("/")[2] for path in paths))
+        of_function = np.array(found, np.bool_).take(profile.functions.object_index)
+        of_hit = of_function.take(functions.take(profile.hits.location_index))
+        chosen &= of_hit.take(samples.hit_index)
+    if choice.routine:
+        of_function = functions_called(profile, choice.routine)
+        of_hit = of_function.take(functions.take(profile.hits.location_index))
+        chosen &= of_hit.take(samples.hit_index)
+    if choice.cause:
+        of_hit = _causes_called(profile, choice.cause).take(profile.hits.cause_index)
+        chosen &= of_hit.take(samples.hit_index)
+    if choice.through:
+        chosen &= _through(samples, choice.through)
+    return chosen
+
+
+def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
+    """Return bool[f]: the functions with this name, or that fit this pattern.
+
+    Raises:
+        UsageError: there is none.
+    """
+    rows = range(len(profile.functions))
+    found = [_fits(what, routine_names(profile, row)) for row in rows]
+    known = (name for row in rows for name in routine_names(profile, row)[-1:])
+    _must_be_some(found, "routine", what, known)
+    return np.array(found, np.bool_)
+
+
+def _causes_called(profile: Profile, what: str) -> NDArray[np.bool_]:
+    kinds = [CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist()]
+    found = [_fits(what, names) for names in zip(kinds, profile.causes.name, strict=True)]
+    _must_be_some(found, "cause", what, (*kinds, *profile.causes.name))
+    return np.array(found, np.bool_)
+
+
+def _hits_of_processes(profile: Profile, what: str) -> NDArray[np.bool_]:
+    pids = profile.processes.pid.tolist()
+    names = zip(profile.processes.name, pids, strict=True)
+    found = [_fits(what, (name, str(pid))) for name, pid in names]
+    _must_be_some(found, "process", what, profile.processes.name)
+    return np.array(found, np.bool_).take(profile.hits.process_index)
+
+
+def _of_threads(samples: StackSamples, what: str) -> NDArray[np.bool_]:
+    profile, tid = samples.profile, samples.profile.samples.tid
+    named = np.array([_fits(what, (name,)) for name in profile.comms], np.bool_)
+    found = named.take(samples.of_hit(profile.hits.comm_index))
+    if what.isascii() and what.isdigit() and tid is not None and len(tid) == len(samples):
+        found |= tid == int(what)
+    _must_be_some([bool(found.any())], "thread", what, profile.comms)
+    return found
+
+
+def _between(samples: StackSamples, begin_s: float, end_s: float) -> NDArray[np.bool_]:
+    if samples.time_ns is None:
+        raise UsageError("samples of this recording have no times: --between cannot choose")
+    found = (samples.time_ns >= begin_s * 1e9) & (samples.time_ns < end_s * 1e9)
+    if not found.any():
+        last_s = float(samples.time_ns.max(initial=0)) * 1e-9
+        raise UsageError(
+            f"no sample is between {begin_s:g} and {end_s:g} s; the last is at {last_s:.3f} s"
+        )
+    return found
+
+
+def _through(samples: StackSamples, what: str) -> NDArray[np.bool_]:
+    profile, stacks = samples.profile, samples.stacks
+    function = profile.locations.function_index.take(stacks.location_index)
+    found = functions_called(profile, what).take(function)
+    for rows in levels(stacks.depth)[1:]:
+        found[rows] |= found.take(stacks.caller_index.take(rows))
+    return found.take(samples.stack_index)
+
+
+def _fits(what: str, names: Sequence[str]) -> bool:
+    return any(name == what or fnmatchcase(name, what) for name in names)
+
+
+def _must_be_some(found: Sequence[bool], kind: str, what: str, known: Iterable[str]) -> None:
+    if not any(found):
+        hint = "" if what.isdigit() else suggestion(what, known, parts=True)
+        raise UsageError(f"no {kind} with samples is called '{what}'{hint}")

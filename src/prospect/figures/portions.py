@@ -1,0 +1,139 @@
+"""Hits in a report's terms: what a hit is worth in seconds, and which portion it belongs to.
+
+Comes in: a completed Profile (`complete`) and one of its events. Goes out: columns of that event's
+hits, the user, kernel, interrupt or other *portion* of each, and the rule that makes seconds of
+periods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import group_sums
+from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ, MODE_KERNEL, MODE_USER, Profile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import ProcessTable
+    from prospect.profile.run_info import EventInfo
+
+PORTION_USER = 0
+PORTION_KERNEL = 1
+PORTION_INTERRUPT = 2  # kernel time that interrupted the process and is not its doing
+PORTION_OTHER = 3  # a guest, a hypervisor, or a sample that does not say
+PORTION_COUNT = 4
+PORTION_NAMES = ("user", "kernel", "interrupt", "other")
+KERNEL_PORTIONS = (PORTION_KERNEL, PORTION_INTERRUPT)
+# Periods are summed exactly, but a product with 1e-9 may fall just short of a threshold.
+ROUNDING_S = 1e-12
+_KSOFTIRQD = "ksoftirqd/"
+
+
+@dataclass(frozen=True)
+class EventHits:
+    """The hits of one event, added up by process, function and portion.
+
+    Attributes:
+        event: the event; its rule makes seconds.
+        process, function: i64[h] rows of the profile's tables.
+        portion: i64[h] PORTION_*.
+        count: i64[h] samples.
+        period: i64[h] sum of the samples' periods.
+    """
+
+    event: EventInfo
+    process: NDArray[np.int64]
+    function: NDArray[np.int64]
+    portion: NDArray[np.int64]
+    count: NDArray[np.int64]
+    period: NDArray[np.int64]
+
+    @property
+    def has_time(self) -> bool:
+        """Whether this event's hits can be turned into seconds at all."""
+        return event_has_time(self.event)
+
+    def seconds(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return f64 seconds of summed counts and periods; zeros where the event has no time."""
+        return event_seconds(self.event, count, period)
+
+    def weight(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return f64 what shares are of, see `event_weight`."""
+        return event_weight(self.event, count, period)
+
+
+def event_has_time(event: EventInfo) -> bool:
+    """Return whether an event's hits can be turned into seconds at all."""
+    return event.seconds_per_period > 0 or event.seconds_per_hit > 0
+
+
+def event_seconds(
+    event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return f64 seconds of an event's hits and summed periods; zeros where it has no time."""
+    if event.seconds_per_period > 0:
+        # A damaged recording can overflow a sum; time is never negative.
+        return np.maximum(period, 0) * np.float64(event.seconds_per_period)
+    return count * np.float64(event.seconds_per_hit)
+
+
+def event_weight(
+    event: EventInfo, count: NDArray[np.int64], period: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return f64 what shares are of: whole periods where they are time or vary, hits otherwise.
+
+    Whole numbers, unlike seconds, have exact running sums (below 2**53: 100 days in ns).
+    """
+    by_period = event.seconds_per_period > 0 or event.weighs_periods
+    # A damaged recording can overflow a sum.
+    whole = np.maximum(period, 0) if by_period else count
+    return whole.astype(np.float64)
+
+
+def event_hits(profile: Profile, event_index: int) -> EventHits:
+    """Select the hits of one event of a completed profile."""
+    hits = profile.hits
+    of_event = hits.event == event_index
+    chosen = slice(None) if of_event.all() else of_event
+    of_hit = profile.locations.function_index.take(hits.location_index[chosen])
+    (process, portion, function), (count, period) = group_sums(
+        (hits.process_index[chosen], hit_portions(profile)[chosen], of_hit),
+        (hits.count[chosen], hits.period[chosen]),
+    )
+    return EventHits(profile.run.events[event_index], process, function, portion, count, period)
+
+
+def hit_portions(profile: Profile) -> NDArray[np.int64]:
+    """Return the portion, i64[h] PORTION_*, of every hit of a completed profile.
+
+    Hard interrupts and softirqs are the interrupt portion of whichever process was running, as in
+    the kernel's own books; the softirqs that ksoftirqd runs are that thread's own work.
+    Source: ``kernel/sched/cputime.c`` irqtime_account_irq(), account_system_time() (Linux 6.18).
+    """
+    hits = profile.hits
+    portion = np.full(len(hits), PORTION_OTHER, np.int64)
+    portion[hits.mode == MODE_USER] = PORTION_USER
+    is_kernel = hits.mode == MODE_KERNEL
+    portion[is_kernel] = PORTION_KERNEL
+    cause = profile.causes.kind.take(hits.cause_index)
+    is_softirq = cause == CAUSE_SOFTIRQ
+    if is_softirq.any():
+        is_softirq &= ~is_ksoftirqd(profile.processes).take(hits.process_index)
+    portion[is_kernel & (is_softirq | (cause == CAUSE_INTERRUPT))] = PORTION_INTERRUPT
+    return portion
+
+
+def is_kernel_portion(portion: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool[n]: which PORTION_* are time in the kernel, whoever caused it."""
+    is_kernel: NDArray[np.bool_] = (portion == PORTION_KERNEL) | (portion == PORTION_INTERRUPT)
+    return is_kernel
+
+
+def is_ksoftirqd(processes: ProcessTable) -> NDArray[np.bool_]:
+    """Return bool[p]: the threads that run softirqs where there are too many for an interrupt."""
+    is_named = np.array([name.startswith(_KSOFTIRQD) for name in processes.name], np.bool_)
+    return is_named & processes.is_kernel_thread

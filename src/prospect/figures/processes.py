@@ -1,0 +1,133 @@
+"""Processes of a report: their hits and seconds, their order, and which ones are looked at.
+
+Comes in: a completed Profile and the hits of one event. Goes out: per-process totals sorted by user
+time, the ones that pass the thresholds, and the ones whose details `-V` asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from prospect.columns.grouping import group_sums
+from prospect.figures.portions import PORTION_COUNT, PORTION_USER, ROUNDING_S
+from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.portions import EventHits
+    from prospect.profile.model import ProcessTable
+
+Detail = Literal["2", "3", "4", "k"]
+DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
+DETAIL_WORDS: dict[Detail, str] = {
+    "2": "the command",
+    "3": "the command and its descendants",
+    "4": "every process",
+    "k": "the kernel",
+}
+BIRTH_NAMES = {BIRTH_PREEXISTING: "preexisting", BIRTH_FORK: "fork", BIRTH_EXEC: "exec"}
+STILL_RUNNING_NS = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class ProcessTotals:
+    """Hits and seconds of each process row.
+
+    Attributes:
+        hits: i64[p, PORTION_COUNT] by portion.
+        seconds: f64[p, PORTION_COUNT] by portion.
+        kept: bool[p] whether the process passes a threshold: user time over -m, or time of
+            another portion over -k; any hit at all where the event has no time.
+        order: i64[p] all rows by descending user time, then the other portions' time, then row.
+    """
+
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    kept: NDArray[np.bool_]
+    order: NDArray[np.int64]
+
+    @property
+    def kept_rows(self) -> NDArray[np.int64]:
+        """The rows that pass a threshold, i64, in report order."""
+        return self.order[self.kept.take(self.order)]
+
+    @property
+    def skipped_rows(self) -> NDArray[np.int64]:
+        """The rows that pass none, i64, in report order."""
+        return self.order[~self.kept.take(self.order)]
+
+
+def process_totals(
+    hits: EventHits, process_count: int, user_threshold_s: float, kernel_threshold_s: float
+) -> ProcessTotals:
+    """Sum an event's hits by process and portion."""
+    (process, portion), (count, period) = group_sums(
+        (hits.process, hits.portion), (hits.count, hits.period)
+    )
+    count_by = np.zeros((process_count, PORTION_COUNT), np.int64)
+    seconds_by = np.zeros((process_count, PORTION_COUNT))
+    count_by[process, portion] = count
+    seconds_by[process, portion] = hits.seconds(count, period)
+    if hits.has_time:
+        threshold = np.full(PORTION_COUNT, kernel_threshold_s)
+        threshold[PORTION_USER] = user_threshold_s
+        passes = seconds_by > threshold + ROUNDING_S
+        weight = seconds_by
+    else:
+        passes = count_by > 0
+        weight = np.zeros((process_count, PORTION_COUNT))
+        weight[process, portion] = hits.weight(count, period)
+    user = weight[:, PORTION_USER]
+    order = np.lexsort((user - weight.sum(axis=1), -user))
+    return ProcessTotals(count_by, seconds_by, np.any(passes, axis=1), order)
+
+
+def shown_detail(processes: ProcessTable, detail: Detail) -> Detail:
+    """Show every process where the command's own are asked for and none is known."""
+    if detail in ("2", "3") and not processes.is_command.any():
+        return "4"
+    return detail
+
+
+def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool_]:
+    """Return bool[p]: the processes that `-V detail` looks at; for the kernel's it is all."""
+    if detail == "2":
+        return processes.is_command
+    if detail == "3":
+        return processes.is_command | processes.is_descendant
+    return np.ones(len(processes), np.bool_)
+
+
+def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:
+    """Return bool[p]: the rows whose process went on as another program."""
+    parent = processes.parent_index
+    again = (processes.birth == BIRTH_EXEC) & (parent >= 0)
+    rows = np.flatnonzero(again)
+    above = parent.take(rows)
+    same = processes.pid.take(rows) == processes.pid.take(above)
+    ended = np.zeros(len(processes), np.bool_)
+    ended[above[same]] = True
+    return ended
+
+
+def forking_parents(processes: ProcessTable) -> NDArray[np.int64]:
+    """Return i64[p]: the row of the process that forked each one, -1 where unknown.
+
+    Rows that an exec made are passed over; pointer jumping, so a chain of d execs takes log d
+    rounds, and a circle in a damaged table ends all the same.
+    """
+    count = len(processes)
+    above = processes.parent_index.astype(np.int64)
+    up = np.maximum(above, 0)
+    same = (above >= 0) & (processes.pid.take(up) == processes.pid)
+    first = np.where(same, above, np.arange(count))
+    for _ in range(count.bit_length()):
+        first = first.take(first)
+    parent = above.take(first)
+    # A row in a circle of execs never reaches the one that was forked.
+    parent[same.take(first)] = -1
+    return parent

@@ -1,0 +1,112 @@
+"""What a report must say before its figures: what could not be seen, what was lost or damaged.
+
+Comes in: a completed Profile and its counters. Goes out: sentences, each complete in itself, with
+what to do about it. Nothing degrades silently.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.announcing import counted
+from prospect.figures.processes import chosen_by_detail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+
+# How many of several events a note names.
+_EVENTS_NAMED = 3
+
+
+def limits_of(profile: Profile, shown: Detail) -> tuple[str, ...]:
+    """Return what this run could not see, as a whole and of the processes that are shown.
+
+    Args:
+        profile: what is reported on.
+        shown: the `-V` that is shown.
+    """
+    run, processes = profile.run, profile.processes
+    pids = set(processes.pid[chosen_by_detail(processes, shown)].tolist())
+    of_processes = (sentence for pid, sentence in run.process_notes if pid in pids)
+    return tuple(dict.fromkeys((*run.limits, *of_processes)))
+
+
+def run_notes(
+    profile: Profile, events: Sequence[EventInfo], *, asked: Detail, shown: Detail
+) -> tuple[str, ...]:
+    """Return what this run could not see, and what the report does about it.
+
+    Args:
+        profile: what is reported on.
+        events: those of its events that the report shows.
+        asked: the `-V` that was asked for.
+        shown: the `-V` that is shown.
+    """
+    notes = list(limits_of(profile, shown))
+    if profile.run.has_user_callers and profile.stacks is None:
+        notes.append("The recording has call stacks: prospect calls says who called whom.")
+    if asked != shown:
+        notes.append(
+            f"The recording does not say which process is COMMAND, "
+            f"so -V {shown} is shown instead of -V {asked}."
+        )
+    timeless = [
+        event for event in events if not (event.seconds_per_period > 0 or event.seconds_per_hit > 0)
+    ]
+    if timeless:
+        varies = any(event.weighs_periods for event in timeless)
+        notes.append(
+            f"Hits of {_some_events([event.name for event in timeless])} cannot be told in "
+            f"seconds: rows are sorted by {'their periods' if varies else 'hits'}, "
+            "and -m and -k leave nothing out."
+        )
+    if not len(profile.hits):
+        notes.append("The recording has no samples: there is nothing to profile.")
+    return tuple(notes)
+
+
+def _some_events(names: Sequence[str]) -> str:
+    """Name one event, or a few of several."""
+    if len(names) == 1:
+        return f"the event {names[0]}"
+    more = len(names) - _EVENTS_NAMED
+    shown = ", ".join(names[:_EVENTS_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{len(names)} events ({shown})"
+
+
+def run_warnings(profile: Profile, counters: Mapping[str, float]) -> tuple[str, ...]:
+    """Return what was damaged or lost; `counters` are those of `run_counters`."""
+    warnings = list(profile.run.damage)
+    recorded = profile.run.statistics.get("samples")
+    if recorded is not None and recorded != counters["samples"]:
+        warnings.append(
+            f"{counted(recorded, 'sample')} recorded, {counters['samples']} in this report."
+        )
+    if profile.run.is_cut:
+        warnings.append(
+            "The recording is cut: its file had no room for the last samples, or was not to grow"
+            " (--max-size). They are lost in the tick ledger, and in no other figure."
+        )
+    lost = int(counters.get("lost", 0))
+    if lost:
+        warnings.append(
+            f"{lost} of {lost + int(counters['samples'])} samples were lost because the kernel's "
+            "buffers were full: sample less often (-H), or drain them more often (-M)."
+        )
+    beside = int(counters.get("lost_beside", 0))
+    if beside:
+        warnings.append(
+            f"Lost with the kernel's full buffers: {counted(beside, 'record')} of mappings,"
+            " processes and the like; hits may have wrong names or none; drain more often (-M)."
+        )
+    throttled = int(counters.get("throttled", 0))
+    if throttled:
+        warnings.append(
+            f"The kernel throttled sampling {counted(throttled, 'time')}: sample less often (-H), "
+            "or raise sysctl kernel.perf_cpu_time_max_percent."
+        )
+    return tuple(warnings)

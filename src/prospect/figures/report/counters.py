@@ -1,0 +1,130 @@
+"""The counters of "Statistics of Run": what the recorder counted, and what the profile amounts to.
+
+Comes in: a completed Profile. Goes out: one dict of numbers by name; docs/schema.md lists them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.figures.portions import (
+    PORTION_INTERRUPT,
+    PORTION_OTHER,
+    PORTION_USER,
+    hit_portions,
+    is_kernel_portion,
+)
+from prospect.figures.report.kernel import (
+    PART_KERNEL_THREADS,
+    PART_PROCESS_ZERO,
+    PART_USER_PROCESSES,
+    kernel_part,
+)
+from prospect.profile.model import KIND_MODULE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+
+
+def run_counters(profile: Profile) -> dict[str, float]:
+    """Count what Statistics of Run shows, over all events.
+
+    Counters of the recorder are passed on; those that the profile itself gives replace them, so
+    that `user_hits` + `system_hits` + `unknown_hits` = `samples` holds whatever was recorded.
+    """
+    counters: dict[str, float] = dict(profile.run.statistics)
+    if len(profile.losses.lost):
+        records = int(profile.losses.lost.sum())
+        counters["lost"] = min(lost_samples(profile, records), records)
+        if records > counters["lost"]:
+            counters["lost_beside"] = records - counters["lost"]
+        counters["throttled"] = int(profile.losses.throttled.sum())
+    counters |= _hit_counters(profile)
+    counters |= _kernel_counters(profile)
+    counters["processes"] = len(profile.processes)
+    counters["kernel_threads"] = int(profile.processes.is_kernel_thread.sum())
+    if counters.get("buffers_read"):
+        counters["hits_per_buffer"] = counters["samples"] / counters["buffers_read"]
+    return counters
+
+
+def lost_samples(profile: Profile, records: int) -> int:
+    """Return how many of the lost records were samples.
+
+    The event of a CPU's first clock reports mappings and tasks as well, and the kernel counts all
+    that it loses together (PERF_FORMAT_LOST). The other clocks lose samples only. All share one
+    buffer, so a sample of the first clock was lost as often as one of the others; where there are
+    no others, as many samples as were due and are not there may have been lost.
+
+    Args:
+        profile: what was recorded.
+        records: all records that were lost; the answer where nothing tells them apart.
+    """
+    clocks = profile.clocks
+    ticks = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns
+    due = ticks.astype(np.float64) / np.maximum(clocks.period_ns, 1.0)
+    lost = np.maximum(clocks.lost, 0).astype(np.float64)
+    is_first = clocks.clock == 0
+    if not lost.any():
+        return records
+    if (due[~is_first] > 0).any():
+        _, cpu = np.unique(clocks.cpu, return_inverse=True)
+        of_others = np.bincount(cpu, np.where(is_first, 0.0, lost))
+        share = of_others / np.maximum(np.bincount(cpu, np.where(is_first, 0.0, due)), 1.0)
+        samples = np.where(is_first, np.minimum(lost, due * share.take(cpu)), lost)
+        return round(float(samples.sum()))
+    return round(min(float(lost.sum()), max(float(due.sum()) - len(profile.samples), 0.0)))
+
+
+def _hit_counters(profile: Profile) -> dict[str, int]:
+    hits = profile.hits
+    portion = hit_portions(profile)
+    counters = {"samples": int(hits.count.sum())}
+    for name, chosen in (
+        ("system_hits", is_kernel_portion(portion)),
+        ("user_hits", portion == PORTION_USER),
+        ("unknown_hits", portion == PORTION_OTHER),
+    ):
+        counters[name] = int(hits.count[chosen].sum())
+    by_interrupt = portion == PORTION_INTERRUPT
+    if by_interrupt.any():
+        counters["interrupt_hits"] = int(hits.count[by_interrupt].sum())
+    if profile.processes.is_recorder.any():
+        by_recorder = profile.processes.is_recorder.take(hits.process_index)
+        counters["recorder_hits"] = int(hits.count[by_recorder].sum())
+    return counters
+
+
+def _kernel_counters(profile: Profile) -> dict[str, int]:
+    hits = profile.hits
+    is_kernel = is_kernel_portion(hit_portions(profile))
+    location = hits.location_index[is_kernel]
+    count = hits.count[is_kernel]
+    part = kernel_part(profile.processes).take(hits.process_index[is_kernel])
+    kind = profile.objects.kind.take(
+        profile.functions.object_index.take(profile.locations.function_index.take(location))
+    )
+    counters = {
+        "kernel_module_hits": int(count[kind == KIND_MODULE].sum()),
+        "kernel_hits": int(count.sum()),
+        "kernel_unique": _distinct(location, len(profile.locations)),
+    }
+    for name, wanted in (
+        ("kernel_thread", PART_KERNEL_THREADS),
+        ("process_0", PART_PROCESS_ZERO),
+        ("user_kernel", PART_USER_PROCESSES),
+    ):
+        chosen = part == wanted
+        counters[f"{name}_hits"] = int(count[chosen].sum())
+        counters[f"{name}_unique"] = _distinct(location[chosen], len(profile.locations))
+    return counters
+
+
+def _distinct(rows: NDArray[Any], row_count: int) -> int:
+    present = np.zeros(row_count, np.bool_)
+    present[rows] = True
+    return int(np.count_nonzero(present))

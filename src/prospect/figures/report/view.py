@@ -1,0 +1,256 @@
+"""What a report shows, computed once: every renderer formats this and computes nothing itself.
+
+Comes in: a Profile, `-V`, `-m` and `-k`. Goes out: a `ReportView` with the figures of every
+section. docs/report.md says what they mean.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import RowsByGroup, rows_by_group
+from prospect.errors import UsageError
+from prospect.figures.by_routine import by_routine
+from prospect.figures.causes import CauseFigures, cause_figures
+from prospect.figures.portions import PORTION_COUNT, PORTION_USER, event_hits
+from prospect.figures.processes import (
+    DETAILS,
+    Detail,
+    ProcessTotals,
+    chosen_by_detail,
+    ended_by_exec,
+    forking_parents,
+    process_totals,
+    shown_detail,
+)
+from prospect.figures.remarks import run_notes, run_warnings
+from prospect.figures.report.accounting import AccountedTime, accounted_times
+from prospect.figures.report.counters import run_counters
+from prospect.figures.report.kernel import KernelProfiles, kernel_profiles
+from prospect.figures.report.memory_map import memory_map
+from prospect.figures.report.quality import SymbolQuality, symbol_quality
+from prospect.figures.report.routines import RoutineTable, RoutineTables, routine_tables
+from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
+from prospect.figures.report.waiting import Waiting, waiting
+from prospect.figures.report.waits import without_waits
+from prospect.profile.complete import complete
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.portions import EventHits
+    from prospect.profile.memory_map import MemoryMap
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import EventInfo
+
+# Who starts others to do the work, as make does, has less of it than this.
+_SMALL_PART = 0.1
+
+
+@dataclass(frozen=True)
+class EventView:
+    """The figures of one event's hits.
+
+    Attributes:
+        event: what was sampled.
+        event_index: its row in `RunInfo.events`.
+        has_time: whether its hits can be told in seconds.
+        processes: totals by process row.
+        detailed: i64[d] process rows to show in detail, in report order.
+        detail_skipped: how many processes `-V` chose that pass no threshold.
+        routines: routine tables of `detailed` by process row and portion; see `routine_table`.
+        kernel: the kernel's profiles; None where `-V` asks for none.
+        quality: where names came from.
+        causes: kernel time by cause.
+        calls: system calls, sampled and counted.
+        chosen_calls: those of all processes that `-V` chooses together, shown or not.
+        accounted: sampled time beside the kernel's own accounting, as far as there is any.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+    """
+
+    event: EventInfo
+    event_index: int
+    has_time: bool
+    processes: ProcessTotals
+    detailed: NDArray[np.int64]
+    detail_skipped: int
+    routines: RoutineTables
+    kernel: KernelProfiles | None
+    quality: SymbolQuality
+    causes: CauseFigures
+    calls: SyscallFigures
+    chosen_calls: SyscallRows
+    accounted: tuple[AccountedTime, ...]
+    user_threshold_s: float
+    kernel_threshold_s: float
+
+    @property
+    def hits(self) -> NDArray[np.int64]:
+        """All hits by portion, i64[PORTION_COUNT]."""
+        total: NDArray[np.int64] = self.processes.hits.sum(axis=0)
+        return total
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """All seconds by portion, f64[PORTION_COUNT]."""
+        total: NDArray[np.float64] = self.processes.seconds.sum(axis=0)
+        return total
+
+    def has_routines(self, process: int, portion: int) -> bool:
+        """Tell whether `routine_table` has any row."""
+        group = process * PORTION_COUNT + portion
+        return bool(self.routines.start[group] < self.routines.start[group + 1])
+
+    def routine_table(self, process: int, portion: int) -> RoutineTable:
+        """Return the routines of one portion of one process, `-m` or `-k` applied."""
+        is_user = portion == PORTION_USER
+        threshold_s = self.user_threshold_s if is_user else self.kernel_threshold_s
+        return self.routines.table(process * PORTION_COUNT + portion, threshold_s)
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """Every figure of a report.
+
+    Attributes:
+        profile: the profile, completed: each index of each table is a row.
+        by_routine: the same with fewer hits: what knows no addresses is computed from these.
+        detail: the `-V` that is shown; differs from what was asked for where no command is known.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+        notes: what this run could not see and how to get it.
+        warnings: what was lost or damaged.
+        counters: Statistics of Run.
+        events: one view an event with hits; of the first event where none has any.
+        mapping_rows: rows of `profile.mappings` by process.
+        parents: i64[p] the row that forked each process, -1 where unknown.
+        ended_by_exec: bool[p] rows whose process went on as another program.
+        waiting: what threads did and where they waited; None where switches were not recorded.
+    """
+
+    profile: Profile
+    by_routine: Profile
+    detail: Detail
+    user_threshold_s: float
+    kernel_threshold_s: float
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    counters: dict[str, float]
+    events: tuple[EventView, ...]
+    mapping_rows: RowsByGroup
+    parents: NDArray[np.int64]
+    ended_by_exec: NDArray[np.bool_]
+    waiting: Waiting | None = None
+
+    def memory_map(self, process: int) -> MemoryMap:
+        """Return what a process had mapped, in the order of addresses."""
+        return memory_map(self.profile, process, self.mapping_rows.rows(process))
+
+
+def report_view(
+    profile: Profile,
+    detail: Detail = "2",
+    user_threshold_s: float = 0.02,
+    kernel_threshold_s: float = 0.02,
+) -> ReportView:
+    """Compute every figure of a report.
+
+    Args:
+        profile: what was recorded.
+        detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel only.
+        user_threshold_s: `-m`: user time under which rows are left out.
+        kernel_threshold_s: `-k`: the same for kernel time.
+
+    Raises:
+        UsageError: an unknown detail, or a threshold that is no time.
+    """
+    if detail not in DETAILS:
+        raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
+    for option, threshold_s in (("-m", user_threshold_s), ("-k", kernel_threshold_s)):
+        if not (math.isfinite(threshold_s) and threshold_s >= 0):
+            raise UsageError(f"{option} {threshold_s} is not a time in seconds of 0 or more")
+    whole = complete(profile)
+    profile = without_waits(whole)
+    added_up = by_routine(profile)
+    shown = shown_detail(profile.processes, detail)
+    present = np.unique(added_up.hits.event).tolist() or [0]
+    events = tuple(
+        _event_view(added_up, index, shown, (user_threshold_s, kernel_threshold_s))
+        for index in present
+    )
+    counters = run_counters(profile)
+    return ReportView(
+        profile=profile,
+        by_routine=added_up,
+        detail=shown,
+        user_threshold_s=user_threshold_s,
+        kernel_threshold_s=kernel_threshold_s,
+        notes=(
+            *run_notes(profile, [view.event for view in events], asked=detail, shown=shown),
+            *_descendants_note(profile, events[0], shown),
+        ),
+        warnings=run_warnings(profile, counters),
+        counters=counters,
+        events=events,
+        mapping_rows=rows_by_group(profile.mappings.process_index, len(profile.processes)),
+        parents=forking_parents(profile.processes),
+        ended_by_exec=ended_by_exec(profile.processes),
+        waiting=waiting(whole, shown),
+    )
+
+
+def _descendants_note(profile: Profile, view: EventView, shown: Detail) -> tuple[str, ...]:
+    """Say what shows the processes that COMMAND started, where they did nearly all of the work."""
+    seconds = view.processes.seconds.sum(axis=1)
+    own_s = float(seconds[profile.processes.is_command].sum())
+    whole_s = float(seconds[profile.processes.is_descendant].sum())
+    if shown != "2" or not view.has_time or own_s >= _SMALL_PART * whole_s:
+        return ()
+    times = f"COMMAND itself took {own_s:.2f} s of CPU time, with what it started {whole_s:.2f} s"
+    return (f"{times}: -V 3 details that too.",)
+
+
+def _event_view(
+    profile: Profile, event_index: int, detail: Detail, thresholds_s: tuple[float, float]
+) -> EventView:
+    hits = event_hits(profile, event_index)
+    user_threshold_s, kernel_threshold_s = thresholds_s
+    totals = process_totals(hits, len(profile.processes), user_threshold_s, kernel_threshold_s)
+    chosen = chosen_by_detail(profile.processes, detail)
+    calls = syscall_figures(profile, event_index)
+    # The command is what was asked about: shown even where it took no time to speak of. Where
+    # nothing is to be left out, so is whatever ran at all.
+    is_shown = totals.kept | profile.processes.is_command
+    if not any(thresholds_s):
+        is_shown |= profile.processes.is_descendant | calls.is_calling
+    detailed = chosen & is_shown
+    return EventView(
+        event=hits.event,
+        event_index=event_index,
+        has_time=hits.has_time,
+        processes=totals,
+        detailed=totals.order[detailed.take(totals.order)],
+        detail_skipped=int(np.count_nonzero(chosen & ~detailed)),
+        routines=_routines_of(hits, detailed),
+        kernel=(
+            kernel_profiles(profile.processes, hits, kernel_threshold_s)
+            if detail in ("4", "k")
+            else None
+        ),
+        quality=symbol_quality(profile, hits),
+        causes=cause_figures(profile, event_index, totals, kernel_threshold_s),
+        calls=calls,
+        chosen_calls=calls.of_processes(chosen),
+        accounted=accounted_times(profile, totals, hits.event) if hits.has_time else (),
+        user_threshold_s=user_threshold_s,
+        kernel_threshold_s=kernel_threshold_s,
+    )
+
+
+def _routines_of(hits: EventHits, detailed: NDArray[np.bool_]) -> RoutineTables:
+    by_portion = hits.process * PORTION_COUNT + hits.portion
+    group = np.where(detailed.take(hits.process), by_portion, -1)
+    return routine_tables(hits, group, len(detailed) * PORTION_COUNT)

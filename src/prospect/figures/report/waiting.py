@@ -1,0 +1,255 @@
+"""What a report says of waiting: each thread's life by what it did, and what blocked it.
+
+Comes in: a completed Profile with `threads`. Goes out: `Waiting`. Times on and off the CPU are
+exact; user and system divide the former as the samples that hit the thread do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
+from prospect.figures.processes import chosen_by_detail
+from prospect.figures.report.waits import without_waits
+from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
+from prospect.figures.stacks.stack_weights import paths, stack_samples
+from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
+from prospect.profile.thread_times import BLOCKED
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.profile.model import Profile
+    from prospect.profile.thread_times import ThreadTimes
+
+_NS = 1e-9
+_MOST_STACKS = 10
+_TIME_BITS = 41
+# Where a task gives up the CPU: the same in every wait.
+_SCHEDULER = ("schedule", "__schedule", "preempt_schedule", "schedule_timeout")
+
+
+class Blocker(NamedTuple):
+    """What threads waited for: `name` is a system call, or what else made them enter the kernel."""
+
+    name: str
+    waits: int
+    seconds: float
+    longest_s: float
+
+
+class BlockedStack(NamedTuple):
+    """A stack by which threads waited, its frames from the inside out, the scheduler's left out."""
+
+    waits: int
+    seconds: float
+    longest_s: float
+    kernel: tuple[str, ...]
+    user: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The figures of waiting.
+
+    Attributes:
+        threads: every thread.
+        shown: i64[r] rows of the threads that `-V` chose, those that ran longest first.
+        user_s, system_s: f64[t] time on the CPU in user space, and in the kernel with interrupts;
+            NaN where no sample hit the thread.
+        sampled_s: time on the CPU of the threads shown, by samples alone.
+        blockers: what the threads shown were blocked by, the longest first; None where waits have
+            no samples.
+        stacks: the stacks with most time blocked, likewise.
+        more_stacks: how many there are beside these.
+    """
+
+    threads: ThreadTimes
+    shown: NDArray[np.int64]
+    user_s: NDArray[np.float64]
+    system_s: NDArray[np.float64]
+    sampled_s: float
+    blockers: tuple[Blocker, ...] | None
+    stacks: tuple[BlockedStack, ...]
+    more_stacks: int
+
+
+def waiting(profile: Profile, detail: Detail) -> Waiting | None:
+    """Compute the figures; None for a recording without switches.
+
+    Args:
+        profile: completed, with its waits.
+        detail: `-V`.
+    """
+    threads = profile.threads
+    if threads is None:
+        return None
+    chosen = chosen_by_detail(profile.processes, detail)
+    is_shown = np.append(chosen, chosen.all()).take(threads.process_index)
+    rows = np.flatnonzero(is_shown)
+    order = np.lexsort((-threads.runnable_ns.take(rows), -threads.cpu_ns.take(rows)))
+    user_s, system_s = _sampled(profile, threads)
+    sampled_s = user_s + system_s
+    share = threads.cpu_ns * _NS / np.where(sampled_s > 0, sampled_s, np.nan)
+    events = [row for row, event in enumerate(profile.run.events) if event.is_waiting]
+    blocked = [row for row in events if profile.run.events[row].name == BLOCKED]
+    stacks = _Blocked.of(profile, detail, blocked[0]) if blocked else None
+    return Waiting(
+        threads=threads,
+        shown=rows.take(order),
+        user_s=user_s * share,
+        system_s=system_s * share,
+        sampled_s=float(sampled_s[is_shown].sum()),
+        blockers=stacks.blockers() if stacks else None,
+        stacks=stacks.stacks() if stacks else (),
+        more_stacks=max(stacks.count - _MOST_STACKS, 0) if stacks else 0,
+    )
+
+
+def blocked_stacks(
+    profile: Profile, tids: NDArray[np.int32], most: int
+) -> tuple[BlockedStack, ...]:
+    """Return by which stacks some threads were blocked, those with most time first.
+
+    Args:
+        profile: with its waits.
+        tids: i32 the threads.
+        most: how many stacks.
+    """
+    events = profile.run.events
+    found = [row for row, one in enumerate(events) if one.is_waiting and one.name == BLOCKED]
+    return _Blocked.of(profile, "4", found[0]).of_threads(tids).stacks(most) if found else ()
+
+
+def _sampled(
+    profile: Profile, threads: ThreadTimes
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return f64[t] each: sampled seconds in user space, and elsewhere."""
+    profile = without_waits(profile)
+    samples, count = profile.samples, len(threads)
+    nothing = np.zeros(count)
+    if not len(samples) or samples.tid is None or not count:
+        return nothing, nothing
+    begin_ns = threads.begin_ns.min()
+
+    def keys(tid: NDArray[np.int32], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+        # Microseconds: 25 days of them and a thread's number are 63 bits.
+        time = np.minimum((time_ns - begin_ns) // np.uint64(1000), np.uint64((1 << _TIME_BITS) - 1))
+        key: NDArray[np.int64] = tid.astype(np.int64) << _TIME_BITS | time.astype(np.int64)
+        return key
+
+    time_ns = np.maximum(samples.time_ns, begin_ns)
+    row = np.searchsorted(keys(threads.tid, threads.begin_ns), keys(samples.tid, time_ns), "right")
+    row = np.maximum(row - 1, 0)
+    seconds_by_hit = _seconds_by_hit(profile)
+    is_own = threads.tid.take(row) == samples.tid
+    is_user = (hit_portions(profile) == PORTION_USER).take(samples.hit_index)
+    seconds = np.where(is_own, seconds_by_hit.take(samples.hit_index), 0.0)
+    user = np.bincount(row, seconds * is_user, count).astype(np.float64)
+    return user, np.bincount(row, seconds, count).astype(np.float64) - user
+
+
+def _seconds_by_hit(profile: Profile) -> NDArray[np.float64]:
+    """Return f64[h]: the mean time of a sample of each hit; of the first event with time."""
+    hits = profile.hits
+    for number, event in enumerate(profile.run.events):
+        if event.seconds_per_period > 0 or event.seconds_per_hit > 0:
+            seconds = event_seconds(event, hits.count, hits.period) / np.maximum(hits.count, 1)
+            return np.where(hits.event == number, seconds, 0.0)
+    return np.zeros(len(hits))
+
+
+@dataclass(frozen=True)
+class _Blocked:
+    """Samples of waits: `stack_index` and `cause` i64[n], `ns` i64[n], `tid` i32[n]."""
+
+    samples: StackSamples
+    stack_index: NDArray[np.int64]
+    cause: NDArray[np.int64]
+    ns: NDArray[np.int64]
+    tid: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, profile: Profile, detail: Detail, event: int) -> _Blocked:
+        samples = stack_samples(profile, detail)
+        hits = samples.profile.hits
+        rows = np.flatnonzero(samples.of_hit(hits.event) == event)
+        cause = samples.of_hit(hits.cause_index)
+        return cls(
+            samples,
+            samples.stack_index.take(rows),
+            cause.take(rows),
+            samples.period[rows],
+            samples.tid.take(rows),
+        )
+
+    def of_threads(self, tids: NDArray[np.int32]) -> _Blocked:
+        """Return the waits of these threads alone."""
+        rows = np.flatnonzero(np.isin(self.tid, tids))
+        return _Blocked(
+            self.samples,
+            self.stack_index.take(rows),
+            self.cause.take(rows),
+            self.ns.take(rows),
+            self.tid.take(rows),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many stacks there are."""
+        return len(np.unique(self.stack_index))
+
+    def blockers(self) -> tuple[Blocker, ...]:
+        """Add up the waits by cause, the longest first."""
+        causes = self.samples.profile.causes
+        found = []
+        for row, waits, seconds, longest_s in self._by(self.cause):
+            name = causes.name[row]
+            kind = int(causes.kind[row])
+            if kind != CAUSE_SYSCALL:
+                name = " ".join(word for word in (CAUSE_KIND_NAMES[kind], name) if word)
+            found.append(Blocker(name, waits, seconds, longest_s))
+        return tuple(found)
+
+    def stacks(self, most: int = _MOST_STACKS) -> tuple[BlockedStack, ...]:
+        """Return the stacks with most time."""
+        profile = self.samples.profile
+        top = self._by(self.stack_index)[:most]
+        frames = frame_table(profile)
+        labels = frame_labels(profile, frames)
+        forest = named_forest(self.samples.stacks, frames)
+        chosen = np.array([row for row, *_ in top], np.int64)
+        start, path = paths(self.samples.stacks.caller_index, self.samples.stacks.depth, chosen)
+        frame = forest.frame_index.take(forest.row_of_stack.take(path)).tolist()
+        is_kernel = (self.samples.stacks.mode.take(path) == MODE_KERNEL).tolist()
+        found = []
+        for number, (_, waits, seconds, longest_s) in enumerate(top):
+            places = range(int(start[number + 1]) - 1, int(start[number]) - 1, -1)
+            kernel = [labels[frame[place]] for place in places if is_kernel[place]]
+            user = tuple(labels[frame[place]] for place in places if not is_kernel[place])
+            while len(kernel) > 1 and kernel[0] in _SCHEDULER:
+                kernel.pop(0)
+            found.append(BlockedStack(waits, seconds, longest_s, tuple(kernel), user))
+        return tuple(found)
+
+    def _by(self, key: NDArray[np.int64]) -> list[tuple[int, int, float, float]]:
+        """Return key, number of waits, their time and the longest, those with most time first."""
+        if not len(key):
+            return []
+        order = np.argsort(key, kind="stable")
+        keys, ns = key.take(order), self.ns.take(order)
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        total = np.add.reduceat(ns, starts).tolist()
+        longest = np.maximum.reduceat(ns, starts).tolist()
+        count = np.diff(starts, append=len(keys))
+        first = np.argsort(-np.array(total), kind="stable")
+        return [
+            (int(keys[starts[row]]), int(count[row]), total[row] * _NS, longest[row] * _NS)
+            for row in first.tolist()
+        ]

@@ -1,0 +1,224 @@
+"""A profile with some of its samples, and only with what these hit.
+
+Comes in: a profile and which samples are wanted. Goes out: a profile whose tables have no rows that
+nothing refers to, but in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from prospect.columns.table_rows import taken
+from prospect.profile.source import LineTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.profile.model import HitTable, Profile, SampleTable, StackTable
+
+_Fact = TypeVar("_Fact")
+
+
+class _Kept(NamedTuple):
+    """Rows that stay, and of all rows the new numbers: -1 for none, and behind all for -1."""
+
+    rows: NDArray[np.intp]
+    number: NDArray[np.int32]
+
+
+def only_used(
+    profile: Profile,
+    is_wanted: NDArray[np.bool_] | None = None,
+    processes: NDArray[np.int32] | None = None,
+) -> Profile:
+    """Return the profile of some samples.
+
+    Processes stay that have hits or forked one that has. Left out are mappings, lines, code, what
+    was counted exactly, and the times of threads.
+
+    Args:
+        profile: with samples, and where some are left out, with their periods.
+        is_wanted: bool[n] of its samples; None for all.
+        processes: i32 rows of processes that stay too, -1 for none.
+    """
+    samples, hits = profile.samples, profile.hits
+    if is_wanted is not None:
+        samples = taken(samples, np.flatnonzero(is_wanted))
+        hits = _recounted(hits, samples)
+    hit = _kept(hits.count > 0)
+    stacks, stack = None, _kept(np.zeros(0, np.bool_))
+    if profile.stacks is not None and samples.stack_index is not None:
+        stacks, stack = _used_stacks(profile.stacks, samples.stack_index)
+    owners = hits.process_index[hit.rows]
+    if processes is not None:
+        owners = np.append(owners, processes)
+    process = _kept(_with_parents(profile, owners))
+    rest = _of_hits(replace(profile, hits=hits, lines=None), hit, process, stacks)
+    return replace(
+        rest,
+        samples=replace(
+            samples,
+            hit_index=hit.number[samples.hit_index],
+            stack_index=None if stacks is None else stack.number[samples.stack_index],
+        ),
+    )
+
+
+def only_exported(samples: StackSamples) -> StackSamples:
+    """Return the same samples of a profile that holds nothing but what they refer to.
+
+    What is written for other tools must not name what was not asked for: processes, threads,
+    objects, functions, causes and source files of other samples are left out, and with them
+    mappings, code, losses by CPU and exact counts.
+    """
+    profile = samples.profile
+    hit = _kept(_used(len(profile.hits), samples.hit_index))
+    stacks, stack = _used_stacks(samples.stacks, samples.stack_index)
+    process = _kept(_used(len(profile.processes), profile.hits.process_index[hit.rows]))
+    rest = _of_hits(profile, hit, process, stacks)
+    return replace(
+        samples,
+        # The samples themselves are columns beside it.
+        profile=replace(
+            rest,
+            hits=replace(rest.hits, stack_index=None),
+            samples=taken(profile.samples, np.empty(0, np.intp)),
+        ),
+        stacks=rest.stacks or stacks,
+        hit_index=hit.number[samples.hit_index].astype(np.int64),
+        stack_index=stack.number[samples.stack_index].astype(np.int64),
+    )
+
+
+def _of_hits(profile: Profile, hit: _Kept, process: _Kept, stacks: StackTable | None) -> Profile:
+    """Return a profile of some of the hits; its samples are still those of all.
+
+    Args:
+        profile: of all hits.
+        hit: those that stay.
+        process: those that stay.
+        stacks: those that stay, whose locations are numbered as in `profile`.
+    """
+    hits = profile.hits
+    location = _kept(
+        _used(len(profile.locations), hits.location_index[hit.rows], *_locations_of(stacks))
+    )
+    function_index = profile.locations.function_index[location.rows]
+    function = _kept(_used(len(profile.functions), function_index))
+    object_index = profile.functions.object_index[function.rows]
+    of_object = _kept(_used(len(profile.objects), object_index))
+    comm = _kept(_used(len(profile.comms), hits.comm_index[hit.rows]))
+    cause = _kept(_used(len(profile.causes), hits.cause_index[hit.rows], np.zeros(1, np.int32)))
+    left = taken(profile.processes, process.rows)
+    return replace(
+        profile,
+        comms=[profile.comms[row] for row in comm.rows.tolist()],
+        processes=replace(left, parent_index=process.number[left.parent_index]),
+        objects=taken(profile.objects, of_object.rows),
+        functions=replace(
+            taken(profile.functions, function.rows), object_index=of_object.number[object_index]
+        ),
+        locations=replace(
+            taken(profile.locations, location.rows), function_index=function.number[function_index]
+        ),
+        causes=taken(profile.causes, cause.rows),
+        mappings=taken(profile.mappings, np.empty(0, np.intp)),
+        hits=replace(
+            taken(hits, hit.rows),
+            process_index=process.number[hits.process_index[hit.rows]],
+            comm_index=comm.number[hits.comm_index[hit.rows]],
+            location_index=location.number[hits.location_index[hit.rows]],
+            cause_index=cause.number[hits.cause_index[hit.rows]],
+        ),
+        stacks=stacks and replace(stacks, location_index=location.number[stacks.location_index]),
+        stack_quality=None,
+        lines=profile.lines and _lines_of(profile.lines, location, of_object),
+        code=None,
+        syscalls=None,
+        call_counts=None,
+        threads=None,
+        unhit_mappings=None,
+    )
+
+
+def _lines_of(lines: LineTable, location: _Kept, of_object: _Kept) -> LineTable:
+    """Return the lines of some locations, with the names and files that these have."""
+    # A completed profile may have a location more than its table of lines.
+    sizes = np.append(np.diff(lines.frame_start), 0)
+    behind = np.minimum(location.rows, len(lines))
+    size = sizes[behind]
+    start = np.append(0, np.cumsum(size))
+    rows = np.repeat(lines.frame_start[behind] - start[:-1], size) + np.arange(int(start[-1]))
+    name = _kept(_used(len(lines.names), lines.name_index[rows]))
+    file = _kept(_used(len(lines.files), lines.file_index[rows]))
+    numbers = of_object.number.tolist()
+
+    def by_object(facts: dict[int, _Fact]) -> dict[int, _Fact]:
+        return {numbers[row]: fact for row, fact in facts.items() if numbers[row] >= 0}
+
+    return LineTable(
+        frame_start=start,
+        name_index=name.number[lines.name_index[rows]],
+        file_index=file.number[lines.file_index[rows]],
+        line=lines.line[rows],
+        names=[lines.names[row] for row in name.rows.tolist()],
+        files=[lines.files[row] for row in file.rows.tolist()],
+        symbols=[lines.symbols[row] for row in name.rows.tolist()] if lines.symbols else [],
+        notes=by_object(lines.notes),
+        built_ns=by_object(lines.built_ns),
+    )
+
+
+def _kept(is_kept: NDArray[np.bool_]) -> _Kept:
+    number = np.full(len(is_kept) + 1, -1, np.int32)
+    rows = np.flatnonzero(is_kept)
+    number[rows] = np.arange(len(rows), dtype=np.int32)
+    return _Kept(rows, number)
+
+
+def _used(rows: int, *indexes: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Mark the rows that one of the index columns refers to."""
+    marked = np.zeros(rows + 1, np.bool_)
+    for index in indexes:
+        marked[index] = True
+    return marked[:-1]
+
+
+def _with_parents(profile: Profile, process_index: NDArray[np.int32]) -> NDArray[np.bool_]:
+    marked = _used(len(profile.processes), process_index)
+    parent = profile.processes.parent_index
+    new = parent[marked]
+    while len(new):
+        new = np.unique(new[new >= 0])
+        new = new[~marked[new]]
+        marked[new] = True
+        new = parent[new]
+    return marked
+
+
+def _used_stacks(stacks: StackTable, stack_index: NDArray[np.integer]) -> tuple[StackTable, _Kept]:
+    """Return the frames of some stacks; locations are as they were."""
+    marked = _used(len(stacks), stack_index)
+    # Callers stand before what they call, and one less deep.
+    for depth in range(int(stacks.depth.max(initial=0)), 0, -1):
+        marked[stacks.caller_index[marked & (stacks.depth == depth)]] = True
+    kept = _kept(marked)
+    found = taken(stacks, kept.rows)
+    return replace(found, caller_index=kept.number[found.caller_index]), kept
+
+
+def _locations_of(stacks: StackTable | None) -> tuple[NDArray[np.int32], ...]:
+    return () if stacks is None else (stacks.location_index,)
+
+
+def _recounted(hits: HitTable, samples: SampleTable) -> HitTable:
+    """Return the hits with what these samples alone make of them."""
+    count = np.bincount(samples.hit_index, minlength=len(hits)).astype(np.int64)
+    period = np.zeros(len(hits), np.int64)
+    if samples.period is not None:
+        np.add.at(period, samples.hit_index, samples.period.astype(np.int64))
+    return replace(hits, count=count, period=period)

@@ -1,0 +1,1 @@
+"""Call stacks with weights, as flame graphs and stack formats show them."""

@@ -1,0 +1,231 @@
+"""Frames by name: what a location shows in a stack, with the functions that were inlined there.
+
+Comes in: a completed Profile and a forest of stacks by address. Goes out: named frames, and the
+forest where stacks that read alike are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile, StackTable
+
+KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
+
+
+@dataclass(frozen=True)
+class FrameTable:
+    """Distinct frames by name, and those of each location.
+
+    Attributes:
+        name: list[str] of the function, "" where unknown.
+        raw_name: list[str] its symbol, as its linkage has it; "" where unknown.
+        object_index: i64[f] row of the profile's objects.
+        function_index: i64[f] row of the profile's functions, -1 for an inlined one.
+        file_index: i64[f] row of `LineTable.files` where an inlined function, or its caller, has
+            its first known line; -1 where unknown.
+        start: i64[l + 1] first frame of each location.
+        frame: i64[k] rows of this table: the function, then what is inlined into it, outermost
+            first.
+        line: i64[k] source line in that frame, 0 where unknown.
+    """
+
+    name: list[str]
+    raw_name: list[str]
+    object_index: NDArray[np.int64]
+    function_index: NDArray[np.int64]
+    file_index: NDArray[np.int64]
+    start: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    line: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class NamedForest:
+    """Stacks by name, as `StackTable` has them by address.
+
+    Attributes:
+        caller_index: i64[t] row of the calling frame, less than the row itself; -1 for outermost.
+        frame_index: i64[t] into the frames.
+        depth: i64[t] number of callers.
+        row_of_stack: i64[s] row of this table for each row of the stacks by address.
+    """
+
+    caller_index: NDArray[np.int64]
+    frame_index: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    row_of_stack: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.caller_index)
+
+
+def frame_table(profile: Profile, *, inlined: bool = True) -> FrameTable:
+    """Name the frames of every location of a completed profile.
+
+    Args:
+        profile: with `lines`, if inlined functions are to be known.
+        inlined: whether inlined functions are frames of their own.
+    """
+    functions, lines = profile.functions, profile.lines
+    start, location, row = _line_rows(profile, inlined=inlined)
+    is_inner = np.arange(len(location)) > start.take(location)
+    inner, file_index = np.full(len(location), -1, np.int64), np.full(len(location), -1, np.int64)
+    line, names, symbols = np.zeros(len(location), np.int64), [""], [""]
+    if lines is not None:
+        names = [*lines.names, ""]
+        symbols = [*(lines.symbols or lines.names), ""]
+        inner = np.where(is_inner, np.append(lines.name_index, -1).take(row), -1).astype(np.int64)
+        inner[is_inner & (inner < 0)] = len(lines.names)
+        file_index = np.append(lines.file_index, -1).take(row).astype(np.int64)
+        line = np.append(lines.line, 0).take(row).astype(np.int64)
+    function = profile.locations.function_index.astype(np.int64).take(location)
+    objects = functions.object_index.astype(np.int64).take(function)
+    key = np.where(inner < 0, function, len(functions) + objects * (1 << 31) + inner)
+    distinct, rows, frame = np.unique(key, return_index=True, return_inverse=True)
+    first: NDArray[np.intp] = np.atleast_1d(rows)
+    function_index = np.where(distinct < len(functions), distinct, -1)
+    inner_rows, function_rows = inner.take(first).tolist(), function_index.tolist()
+
+    def named(of_function: list[str], of_inlined: list[str]) -> list[str]:
+        return [
+            of_function[row] if row >= 0 else of_inlined[inlined_row]
+            for row, inlined_row in zip(function_rows, inner_rows, strict=True)
+        ]
+
+    return FrameTable(
+        name=named(functions.name, names),
+        raw_name=named(functions.raw_name, symbols),
+        object_index=objects.take(first),
+        function_index=function_index,
+        file_index=file_index.take(first),
+        start=start,
+        frame=frame.astype(np.int64),
+        line=line,
+    )
+
+
+def frames_by_line(frames: FrameTable) -> tuple[FrameTable, NDArray[np.int64], NDArray[np.int64]]:
+    """Tell frames of one name apart by their source line.
+
+    Returns:
+        A table with a row for each frame and line, i64[g] the row of `frames` of each, and i64[g]
+        its line, 0 where unknown.
+    """
+    key = frames.frame << 32 | np.minimum(frames.line, 2**32 - 1)
+    distinct, place = np.unique(key, return_inverse=True)
+    own, line = distinct >> 32, distinct & (2**32 - 1)
+    rows = own.tolist()
+    return (
+        replace(
+            frames,
+            name=[frames.name[row] for row in rows],
+            raw_name=[frames.raw_name[row] for row in rows],
+            object_index=frames.object_index.take(own),
+            function_index=frames.function_index.take(own),
+            file_index=frames.file_index.take(own),
+            frame=place.astype(np.int64),
+        ),
+        own,
+        line,
+    )
+
+
+def _line_rows(
+    profile: Profile, *, inlined: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the frames of each location begin, and each frame's location and line row.
+
+    The line row is one past the last of `LineTable.line` where there is none.
+    """
+    count, lines = len(profile.locations), profile.lines
+    sizes = np.ones(count, np.int64)
+    first = np.zeros(count, np.int64)
+    nothing = 0
+    if lines is not None:
+        # A completed profile may have a location more than its table of lines.
+        known = np.zeros(count, np.int64)
+        known[: len(lines)] = np.diff(lines.frame_start)
+        nothing = len(lines.line)
+        first[: len(lines)] = lines.frame_start[:-1]
+        first[known == 0] = nothing
+        if inlined:
+            sizes = np.maximum(known, 1)
+    start = np.append(0, np.cumsum(sizes))
+    location = np.repeat(np.arange(count), sizes)
+    nth = np.arange(len(location)) - start.take(location)
+    return start, location, np.minimum(first.take(location) + nth, nothing)
+
+
+def is_kernel_frame(profile: Profile, frames: FrameTable) -> NDArray[np.bool_]:
+    """Return bool[f]: the frames of the kernel, its modules and its BPF programs."""
+    return np.isin(profile.objects.kind.take(frames.object_index), KERNEL_KINDS)
+
+
+def frame_labels(profile: Profile, frames: FrameTable) -> list[str]:
+    """Return what each frame is called: its function, or in brackets its object."""
+    return [
+        name or f"[{object_label(profile.objects.path[row])}]"
+        for name, row in zip(frames.name, frames.object_index.tolist(), strict=True)
+    ]
+
+
+def object_label(path: str) -> str:
+    """Return the last part of a path, without the brackets of what is no file."""
+    return path.rsplit("/", 1)[-1].strip("[]") or path
+
+
+def frame_annotations(profile: Profile, frames: FrameTable) -> list[str]:
+    """Return ``_[k]`` for the kernel's frames, ``_[i]`` for inlined ones, ``_[j]`` for JIT code.
+
+    Source: FlameGraph, stackcollapse-perf.pl --all, by which flamegraph.pl colours.
+    """
+    kinds = profile.objects.kind.take(frames.object_index)
+    marks = np.where(kinds == KIND_JIT, "_[j]", "")
+    marks = np.where(frames.function_index < 0, "_[i]", marks)
+    marks = np.where(is_kernel_frame(profile, frames), "_[k]", marks)
+    found: list[str] = marks.tolist()
+    return found
+
+
+def named_forest(stacks: StackTable, frames: FrameTable) -> NamedForest:
+    """Merge stacks whose frames have the same names, and put inlined functions into them.
+
+    One round a depth and inlined function: callers have their rows before those they call.
+    """
+    sizes = np.diff(frames.start)
+    of_stack = sizes.take(stacks.location_index)
+    room = int(of_stack.sum())
+    caller_index, frame_index, depth = (np.empty(room + 1, np.int64) for _ in range(3))
+    depth[-1] = -1  # what an outermost frame's caller of -1 finds
+    row_of_stack = np.full(len(stacks) + 1, -1, np.int64)
+    size = 0
+    order = np.argsort(stacks.depth, kind="stable")
+    ends = np.flatnonzero(np.diff(stacks.depth.take(order), append=-1)) + 1
+    for rows in np.split(order, ends[:-1]):
+        start = frames.start.take(stacks.location_index.take(rows))
+        row = row_of_stack.take(stacks.caller_index.take(rows))
+        for nth in range(int(of_stack.take(rows).max(initial=0))):
+            has = np.flatnonzero(of_stack.take(rows) > nth)
+            frame = frames.frame.take(start.take(has) + nth)
+            key = (row.take(has) + 1) * len(frames) + frame
+            key, place = np.unique(key, return_inverse=True)
+            new = slice(size, size + len(key))
+            caller_index[new] = key // len(frames) - 1
+            frame_index[new] = key % len(frames)
+            depth[new] = depth.take(caller_index[new]) + 1
+            row[has] = size + place
+            size += len(key)
+        row_of_stack[rows] = row
+    return NamedForest(caller_index[:size], frame_index[:size], depth[:size], row_of_stack[:-1])

@@ -1,0 +1,325 @@
+"""How much each call stack weighs: what every export of stacks is made of.
+
+Comes in: a Profile. Goes out: its samples with their stacks, of the processes that `-V` asks for,
+and their sums by process, thread name, event, cause and stack. A profile without call chains has
+stacks of one frame, its hits; one without samples has a row for each hit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.columns.grouping import group_sums
+from prospect.errors import UsageError
+from prospect.figures.portions import event_has_time, event_seconds
+from prospect.figures.processes import DETAILS, Detail, chosen_by_detail, shown_detail
+from prospect.profile.complete import complete
+from prospect.profile.model import MODE_KERNEL, NO_CPU, StackTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+
+_MOST_THREADS = 1 << 22  # PID_MAX_LIMIT, include/linux/threads.h
+
+
+@dataclass(frozen=True)
+class StackSamples:
+    """Samples and their stacks, in the order of the recording.
+
+    Attributes:
+        profile: the profile, completed: each index of each table is a row.
+        stacks: the stacks; those of one frame, for samples without a chain, at its end.
+        hit_index: i64[n] row of hits.
+        stack_index: i64[n] row of `stacks`, the sample's own frame.
+        count: i64[n] samples that a row stands for: 1, or a hit's where there are no samples.
+        period: i64[n] in the event's unit: where samples have none, the mean of their hit, to a
+            whole unit.
+        cpu: u16[n], NO_CPU where unknown.
+        tid: i32[n] thread, -1 where unknown.
+        time_ns: u64[n] since the interval's begin; None where the profile has no samples.
+    """
+
+    profile: Profile
+    stacks: StackTable
+    hit_index: NDArray[np.int64]
+    stack_index: NDArray[np.int64]
+    count: NDArray[np.int64]
+    period: NDArray[np.int64]
+    cpu: NDArray[np.uint16]
+    tid: NDArray[np.int32]
+    time_ns: NDArray[np.uint64] | None
+
+    def __len__(self) -> int:
+        return len(self.hit_index)
+
+    def of_hit(self, column: NDArray[Any]) -> NDArray[np.int64]:
+        """Return i64[n]: a column of the hit table, by sample."""
+        return column.take(self.hit_index).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class StackWeights:
+    """Sums over samples: each distinct (process, comm, event, cause, CPU, thread, stack) once.
+
+    Rows ascend by these keys. All columns are i64[w]; `cpu` is NO_CPU and `tid` -1 where it was not
+    a key or is not known.
+    """
+
+    process_index: NDArray[np.int64]
+    comm_index: NDArray[np.int64]
+    event: NDArray[np.int64]
+    cause_index: NDArray[np.int64]
+    cpu: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    stack_index: NDArray[np.int64]
+    count: NDArray[np.int64]
+    period: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def chosen(self, rows: NDArray[Any]) -> StackWeights:
+        """Return some of the rows, by number or by bool[w]."""
+        return StackWeights(**{name: column[rows] for name, column in vars(self).items()})
+
+
+def stack_samples(profile: Profile, detail: Detail = "2") -> StackSamples:
+    """Select samples and find their stacks.
+
+    Args:
+        profile: what was recorded.
+        detail: "2" the command, "3" with its descendants, "4" every process, "k" the samples of
+            all processes that were taken in the kernel, with their user callers.
+
+    Raises:
+        UsageError: an unknown detail.
+    """
+    if detail not in DETAILS:
+        raise UsageError(f"-V {detail} is not one of {', '.join(DETAILS)}")
+    profile = complete(profile)
+    hits, samples = profile.hits, profile.samples
+    if len(samples):
+        hit_index = samples.hit_index.astype(np.int64)
+        count, period = np.ones(len(samples), np.int64), _periods(profile)
+        cpu, time_ns = samples.cpu, samples.time_ns - _begin_ns(profile)
+        tid = samples.tid
+    else:
+        hit_index = np.arange(len(hits))
+        count, period = hits.count, hits.period
+        cpu, time_ns, tid = np.full(len(hits), NO_CPU, np.uint16), None, None
+    stacks, stack_index = _with_single_frames(profile, hit_index)
+    is_chosen = _chosen_hits(profile, detail).take(hit_index)
+    rows = slice(None) if is_chosen.all() else is_chosen
+    return StackSamples(
+        profile=profile,
+        stacks=stacks,
+        hit_index=hit_index[rows],
+        stack_index=stack_index[rows],
+        count=count[rows],
+        period=np.maximum(period[rows], 0),
+        cpu=cpu[rows],
+        tid=np.full(len(hit_index), -1, np.int32)[rows] if tid is None else tid[rows],
+        time_ns=None if time_ns is None else time_ns[rows],
+    )
+
+
+def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeights:
+    """Sum samples by process, thread name, event, cause and stack.
+
+    Args:
+        samples: what to sum.
+        by_place: whether to tell CPUs and threads apart as well.
+    """
+    hits = samples.profile.hits
+    columns = (hits.process_index, hits.comm_index, hits.event, hits.cause_index)
+    contexts, context_of_hit = _distinct_rows(columns)
+    keys = [context_of_hit.take(samples.hit_index)]
+    if by_place:
+        # Threads are numbered from -1.
+        places, place = np.unique(
+            samples.cpu.astype(np.int64) << 32 | samples.tid.astype(np.int64) + 1,
+            return_inverse=True,
+        )
+        keys.append(place)
+    keys.append(samples.stack_index)
+    found, (count, period) = group_sums(keys, (samples.count, samples.period))
+    process, comm, event, cause = (column.take(found[0]) for column in contexts)
+    return StackWeights(
+        process_index=process,
+        comm_index=comm,
+        event=event,
+        cause_index=cause,
+        cpu=places.take(found[1]) >> 32 if by_place else np.full(len(count), NO_CPU, np.int64),
+        tid=(
+            (places.take(found[1]) & 0xFFFF_FFFF) - 1
+            if by_place
+            else np.full(len(count), -1, np.int64)
+        ),
+        stack_index=found[-1],
+        count=count,
+        period=period,
+    )
+
+
+@dataclass(frozen=True)
+class SampleThreads:
+    """The threads of samples: a row for each thread of a program image.
+
+    Attributes:
+        process_index: i64[t].
+        comm_index: i64[t] the name at the first sample.
+        tid: i64[t]; where it is not known, one above all that Linux gives.
+        thread_index: i64[n] row of this table for each sample.
+    """
+
+    process_index: NDArray[np.int64]
+    comm_index: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    thread_index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+
+def sample_threads(samples: StackSamples) -> SampleThreads:
+    """Tell samples apart by thread; where threads are not known, by process."""
+    hits = samples.profile.hits
+    process = samples.of_hit(hits.process_index)
+    key = process << 32 | samples.tid.astype(np.int64) + 1
+    _, rows, thread = np.unique(key, return_index=True, return_inverse=True)
+    first: NDArray[np.intp] = np.atleast_1d(rows)
+    tid: NDArray[np.int64] = samples.tid.take(first).astype(np.int64)
+    return SampleThreads(
+        process_index=process.take(first),
+        comm_index=samples.of_hit(hits.comm_index).take(first),
+        tid=np.where(tid >= 0, tid, _MOST_THREADS + 1 + np.arange(len(tid))),
+        thread_index=thread.astype(np.int64),
+    )
+
+
+def weights_by_event(weights: StackWeights) -> Iterator[tuple[int, StackWeights]]:
+    """Yield each event with a weight and its rows."""
+    for event in np.unique(weights.event).tolist():
+        yield event, weights.chosen(weights.event == event)
+
+
+def main_weights(profile: Profile, weights: StackWeights) -> StackWeights:
+    """Return the rows of the first event; with waits, of all that is time: that is wall time."""
+    events = profile.run.events
+    present = np.unique(weights.event).tolist()
+    if any(events[event].is_waiting for event in present):
+        timed = [event for event in present if event_has_time(events[event])]
+        return weights.chosen(np.isin(weights.event, timed))
+    return weights.chosen(weights.event == present[0]) if present else weights
+
+
+def nanoseconds(
+    profile: Profile,
+    event: NDArray[np.int64],
+    count: NDArray[np.int64],
+    period: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return i64[n] the time of counts and periods; 0 where their event has none."""
+    found = np.zeros(len(count), np.int64)
+    for number, info in enumerate(profile.run.events):
+        if event_has_time(info):
+            rows = np.flatnonzero(event == number)
+            seconds = event_seconds(info, count.take(rows), period.take(rows))
+            found[rows] = np.rint(np.minimum(seconds * 1e9, 2.0**62))
+    return found
+
+
+def paths(
+    caller_index: NDArray[Any], depth: NDArray[Any], rows: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the frames of stacks, outermost first.
+
+    Args:
+        caller_index: i[s] of a forest, such as `StackTable`.
+        depth: i[s] likewise.
+        rows: i[n] the stacks' own frames.
+
+    Returns:
+        i64[n + 1] where each stack begins, and i64[m] rows of the forest.
+    """
+    start = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(depth.take(rows).astype(np.int64) + 1, out=start[1:])
+    frames = np.empty(int(start[-1]), np.int64)
+    place, row = start[1:] - 1, rows.astype(np.int64)
+    while len(row):
+        frames[place] = row
+        row = caller_index.take(row).astype(np.int64)
+        goes_on = row >= 0
+        place, row = place[goes_on] - 1, row[goes_on]
+    return start, frames
+
+
+def _periods(profile: Profile) -> NDArray[np.int64]:
+    hits, samples = profile.hits, profile.samples
+    if samples.period is not None:
+        return np.minimum(samples.period, np.uint64(2**62)).astype(np.int64)
+    mean = np.rint(hits.period / np.maximum(hits.count, 1)).astype(np.int64)
+    return mean.take(samples.hit_index)
+
+
+def _begin_ns(profile: Profile) -> np.uint64:
+    earliest = profile.samples.time_ns.min()
+    begin = np.uint64(profile.run.begin_ns)
+    return begin if 0 < begin <= earliest else np.uint64(earliest)
+
+
+def _chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+    if detail == "k":
+        in_kernel: NDArray[np.bool_] = profile.hits.mode == MODE_KERNEL
+        return in_kernel
+    processes = profile.processes
+    chosen = chosen_by_detail(processes, shown_detail(processes, detail))
+    return chosen.take(profile.hits.process_index)
+
+
+def _with_single_frames(
+    profile: Profile, hit_index: NDArray[np.int64]
+) -> tuple[StackTable, NDArray[np.int64]]:
+    """Return stacks and the stack of every sample, those of one frame added where it has none."""
+    stacks = profile.stacks or StackTable(*(np.empty(0, np.int32) for _ in range(4)))  # type: ignore[arg-type]  # no rows of any type
+    recorded = profile.samples.stack_index if len(profile.samples) else profile.hits.stack_index
+    if recorded is None or profile.stacks is None:
+        stack_index = np.full(len(hit_index), -1, np.int64)
+    else:
+        stack_index = recorded.astype(np.int64)
+    lacks = np.flatnonzero(stack_index < 0)
+    if not len(lacks):
+        return stacks, stack_index
+    hits = profile.hits
+    (location, mode), place_of_hit = _distinct_rows((hits.location_index, hits.mode))
+    stack_index[lacks] = len(stacks) + place_of_hit.take(hit_index.take(lacks))
+    return replace(
+        stacks,
+        caller_index=np.append(stacks.caller_index, np.full(len(location), -1, np.int32)),
+        location_index=np.append(stacks.location_index, location.astype(np.int32)),
+        mode=np.append(stacks.mode, mode).astype(np.uint8),
+        depth=np.append(stacks.depth, np.zeros(len(location), np.int32)),
+    ), stack_index
+
+
+def _distinct_rows(
+    columns: tuple[NDArray[Any], ...],
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """Return the distinct rows of columns without negative values, and which one each row is."""
+    keys = columns[0].astype(np.int64)
+    distinct = [keys]
+    for number, column in enumerate(columns):
+        if number:
+            size = int(column.max(initial=0)) + 1
+            keys = keys * size + column
+        # Numbered anew each time, so that the next product fits.
+        _, first, keys = np.unique(keys, return_index=True, return_inverse=True)
+        distinct = [c.take(first).astype(np.int64) for c in columns]
+    return distinct, keys.astype(np.int64)

@@ -1,0 +1,171 @@
+"""A profile's tables joined and flat, as people want them in a notebook.
+
+Comes in: the normalised tables of `profile.model`. Goes out: columns by name, equally long numpy
+arrays; names are arrays of str objects. Documented in docs/python.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import (
+    PORTION_INTERRUPT,
+    PORTION_KERNEL,
+    PORTION_NAMES,
+    PORTION_USER,
+    event_seconds,
+    hit_portions,
+)
+from prospect.figures.processes import BIRTH_NAMES
+from prospect.profile.complete import complete
+from prospect.profile.model import KIND_NAMES
+from prospect.profile.source import innermost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.model import Profile
+
+    Table = dict[str, NDArray[Any]]
+
+
+def hits_table(profile: Profile) -> Table:
+    """Return every row of hits with its names; rows add up to all samples of the recording.
+
+    Where source lines were asked for, `file` and `line` are those of the instruction.
+    """
+    profile = complete(profile)
+    hits, locations, functions = profile.hits, profile.locations, profile.functions
+    function = locations.function_index[hits.location_index]
+    columns = {
+        "process": _text(profile.processes.name, hits.process_index),
+        "pid": profile.processes.pid[hits.process_index],
+        "thread": _text(profile.comms, hits.comm_index),
+        "portion": _text(PORTION_NAMES, hit_portions(profile)),
+        "cause": _text(CAUSE_KIND_NAMES, profile.causes.kind[hits.cause_index]),
+        "cause_name": _text(profile.causes.name, hits.cause_index),
+        "function": _text(functions.name, function),
+        "object": _text(profile.objects.path, functions.object_index[function]),
+        "address": locations.address[hits.location_index],
+        "event": _text([event.name for event in profile.run.events], hits.event),
+        "hits": hits.count,
+        "seconds": _seconds(profile),
+    }
+    if profile.lines is not None:
+        file_index, line = innermost(profile.lines, hits.location_index)
+        columns |= {"file": _text([*profile.lines.files, ""], file_index), "line": line}
+    return columns
+
+
+def functions_table(profile: Profile) -> Table:
+    """Return the functions, the one with the most time first."""
+    profile = complete(profile)
+    functions, hits = profile.functions, profile.hits
+    row = profile.locations.function_index[hits.location_index]
+    count = _sums(row, hits.count, len(functions)).astype(np.int64)
+    seconds = _sums(row, _seconds(profile), len(functions))
+    order = np.lexsort((functions.address, -count, -seconds))
+    object_index = functions.object_index[order]
+    return {
+        "function": _text(functions.name, order),
+        "object": _text(profile.objects.path, object_index),
+        "kind": _text(KIND_NAMES, profile.objects.kind[object_index]),
+        "address": functions.address[order],
+        "hits": count[order],
+        "seconds": seconds[order],
+        "percent": 100.0 * count[order] / max(int(count.sum()), 1),
+    }
+
+
+def processes_table(profile: Profile) -> Table:
+    """Return the processes, the one with the most user time first; kernel time beside it."""
+    profile = complete(profile)
+    processes, hits = profile.processes, profile.hits
+    seconds, portion = _seconds(profile), hit_portions(profile)
+    columns: Table = {
+        "process": _text(processes.name, np.arange(len(processes))),
+        "pid": processes.pid,
+        "parent_pid": processes.parent_pid,
+        "birth": _text([BIRTH_NAMES[code] for code in sorted(BIRTH_NAMES)], processes.birth),
+        "is_command": processes.is_command,
+        "is_descendant": processes.is_descendant,
+        "is_kernel_thread": processes.is_kernel_thread,
+    }
+    for code in (PORTION_USER, PORTION_KERNEL, PORTION_INTERRUPT):
+        of_portion = portion == code
+        row = hits.process_index[of_portion]
+        count = _sums(row, hits.count[of_portion], len(processes))
+        columns[f"{PORTION_NAMES[code]}_hits"] = count.astype(np.int64)
+        columns[f"{PORTION_NAMES[code]}_seconds"] = _sums(row, seconds[of_portion], len(processes))
+    order = np.lexsort((processes.pid, -columns["kernel_seconds"], -columns["user_seconds"]))
+    return {name: column[order] for name, column in columns.items()}
+
+
+def mappings_table(profile: Profile) -> Table:
+    """Return the mappings that each process had hits in."""
+    profile = complete(profile)
+    mappings = profile.mappings
+    return {
+        "process": _text(profile.processes.name, mappings.process_index),
+        "pid": profile.processes.pid[mappings.process_index],
+        "object": _text(profile.objects.path, mappings.object_index),
+        "start": mappings.start,
+        "end": mappings.end,
+        "pgoff": mappings.pgoff,
+        "hits": mappings.hits,
+    }
+
+
+def losses_table(profile: Profile) -> Table:
+    """Return what the kernel could not deliver, by CPU."""
+    losses = profile.losses
+    return {"cpu": losses.cpu, "lost": losses.lost, "throttled": losses.throttled}
+
+
+TABLES = {
+    "functions": functions_table,
+    "processes": processes_table,
+    "hits": hits_table,
+    "mappings": mappings_table,
+    "losses": losses_table,
+}
+
+
+def _seconds(profile: Profile) -> NDArray[np.float64]:
+    """Return each hit row's time: f64[h] seconds, 0 for an event that is not time."""
+    seconds = np.zeros(len(profile.hits))
+    hits = profile.hits
+    for event_index, event in enumerate(profile.run.events):
+        rows = hits.event == event_index
+        seconds[rows] = event_seconds(event, hits.count[rows], hits.period[rows])
+    return seconds
+
+
+def _sums(row: NDArray[Any], weights: NDArray[Any], total: int) -> NDArray[np.float64]:
+    return np.bincount(row, weights, total).astype(np.float64)
+
+
+def _text(names: Sequence[str], row: NDArray[Any]) -> NDArray[np.object_]:
+    column = np.empty(len(names), dtype=object)
+    column[:] = [as_unicode(name) for name in names]
+    return column.take(row)
+
+
+def as_unicode(name: str) -> str:
+    r"""Return a name that any library takes: bytes that are no UTF-8 stand as ``\xff``.
+
+    Linux names are bytes; `os.fsdecode` smuggles them through str as lone surrogates, which
+    neither Arrow nor a notebook can encode.
+    """
+    if name.isascii():
+        return name
+    try:
+        exact = name.encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that is no byte: the recording itself made it up
+        exact = name.encode(errors="backslashreplace")
+    return exact.decode(errors="backslashreplace")

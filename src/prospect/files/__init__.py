@@ -1,0 +1,1 @@
+"""The one door to files that another file or process names."""

@@ -1,0 +1,93 @@
+"""What all files that others name may cost one report, together.
+
+Comes in: what each file would cost, as an estimate of the memory that reading it takes. Goes out:
+which of them may be read: the smallest first, so that a big file of one user never keeps the names
+of the others' code out of the report. Time follows memory: the parsers of these files are linear.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from prospect.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+VARIABLE = "PROSPECT_MEMORY"
+DEFAULT_BYTES = 1 << 30
+_SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)")
+_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+_Name = TypeVar("_Name", bound="Hashable")
+
+
+def size_in_bytes(text: str) -> int:
+    """Read a size such as 500M; K, M, G and T are powers of 1024.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _SIZE.fullmatch(text.strip().upper())
+    if not found:
+        raise ValueError(text)
+    return int(found[1]) << _POWERS[found[2]]
+
+
+class Cost(NamedTuple, Generic[_Name]):
+    """What reading one file costs.
+
+    Attributes:
+        peak_bytes: memory while it is read.
+        kept_bytes: memory that its names take from then on.
+        name: which file it is.
+    """
+
+    peak_bytes: int
+    kept_bytes: int
+    name: _Name
+
+
+class ReadBudget:
+    """What is left of the budget of one report.
+
+    Attributes:
+        most_bytes: the whole of it.
+        left_bytes: what was not spent.
+    """
+
+    def __init__(self, most_bytes: int = DEFAULT_BYTES) -> None:
+        self.most_bytes = self.left_bytes = most_bytes
+
+    @classmethod
+    def of_environment(cls) -> ReadBudget:
+        """Return the budget that PROSPECT_MEMORY sets, else the default.
+
+        Raises:
+            UsageError: the variable holds no size.
+        """
+        text = os.environ.get(VARIABLE, "")
+        try:
+            return cls(size_in_bytes(text)) if text else cls()
+        except ValueError:
+            raise UsageError(f"{VARIABLE}={text}: give a size such as 500M or 4G") from None
+
+    def admit(self, costs: Iterable[Cost[_Name]]) -> dict[_Name, str]:
+        """Spend on the cheapest files first.
+
+        Returns:
+            The files for which too little is left, each with why it was not read.
+        """
+        left_out = {}
+        for cost in sorted(costs, key=lambda one: one.peak_bytes):
+            if cost.peak_bytes > self.left_bytes:
+                left_out[cost.name] = (
+                    f"reading it takes about {cost.peak_bytes / 1e6:,.0f} MB, more than is left of"
+                    f" the {self.most_bytes / 1e6:,.0f} MB that files of names may take;"
+                    f" {VARIABLE}=4G allows more"
+                )
+            else:
+                self.left_bytes -= cost.kept_bytes
+        return left_out

@@ -1,0 +1,130 @@
+"""The bytes of an open file, taken so that nobody can pull them away from under the reader.
+
+Touching a mapping beyond the end of its file is a SIGBUS, which no Python program survives. So a
+file is mapped only where nobody can cut it short meanwhile: only its owner and root may write to
+it, its file system is the kernel's own, and a read lease makes whoever wants to write or truncate
+it wait until the mapping is gone. Everything else is read into memory.
+
+Source: fcntl(2), "Leases": a writer waits at most /proc/sys/fs/lease-break-time, 45 s by default;
+``fs/locks.c`` (Linux 6.18) for who may have one. The lease lasts as long as the mapping, because
+`mmap.mmap` keeps a duplicate of the descriptor.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAPPED_FROM_BYTES = 1 << 16
+# File systems without a block device whose pages come from this kernel, not from a server.
+_LOCAL_WITHOUT_DEVICE = frozenset({b"tmpfs", b"overlay", b"btrfs", b"zfs", b"bcachefs", b"ramfs"})
+_OTHERS_MAY_WRITE = 0o022
+
+
+def is_only_ours(status: os.stat_result) -> bool:
+    """Tell whether nobody but this user and root can change a file."""
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & _OTHERS_MAY_WRITE
+
+
+def hold_contents(descriptor: int, *, may_map: bool = True) -> memoryview:
+    """Return the bytes of a regular file: mapped where that is safe, else read.
+
+    A file that is cut short while it is read yields the bytes that were there.
+
+    Args:
+        descriptor: open for reading; it may be closed at once.
+        may_map: whether this process alone uses the descriptor's open file description, on which
+            the lease is put.
+
+    Raises:
+        OSError: it cannot be read.
+        MemoryError: it has to be read, and is bigger than this machine's memory.
+    """
+    status = os.fstat(descriptor)
+    size = status.st_size
+    if may_map and size >= MAPPED_FROM_BYTES and is_only_ours(status) and is_local(status.st_dev):
+        # A PCI device's memory in /sys can be mapped, with effects on the device, but not read.
+        os.pread(descriptor, 16, 0)
+        if not status.st_nlink or _lease(descriptor):
+            # Somebody may have been quicker than the lease.
+            size = os.fstat(descriptor).st_size
+            if size:
+                return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+    if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        raise MemoryError
+    if not size:
+        return memoryview(b"")
+    # Memory that is never touched costs nothing: holes of a sparse file stay holes.
+    buffer = memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    filled = 0
+    for begin, end in data_extents(descriptor, size):
+        filled = begin
+        while filled < end and (count := os.preadv(descriptor, [buffer[filled:end]], filled)):
+            filled += count
+    # A file that was cut short meanwhile ends where it does now.
+    return buffer[: max(filled, min(size, os.fstat(descriptor).st_size))].toreadonly()
+
+
+def data_extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield where a file holds data, as begin and end; what is between is a hole of zeros.
+
+    A file system that knows no holes has one extent. Source: lseek(2), SEEK_DATA.
+    """
+    end = 0
+    while end < size:
+        try:
+            begin = os.lseek(descriptor, end, os.SEEK_DATA)
+            end = min(os.lseek(descriptor, begin, os.SEEK_HOLE), size)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # no data behind it
+                yield end, size
+            return
+        if begin >= end:
+            return
+        yield begin, end
+
+
+def _lease(descriptor: int) -> bool:
+    """Make writers wait; False where the file is open for writing or cannot be leased."""
+    try:
+        # The kernel tells the holder by SIGIO, which ends a program that does not expect it.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError:
+        return False
+    return True
+
+
+def is_local(device: int) -> bool:
+    """Tell whether a file system's pages come from this machine, and so always come."""
+    kinds = [kind for number, kind in _mounted_kinds() if number == device]
+    return bool(kinds or os.major(device)) and all(is_local_kind(kind, device) for kind in kinds)
+
+
+def is_local_kind(kind: bytes, device: int) -> bool:
+    """Tell whether a file system of this type and device is this kernel's alone."""
+    if os.major(device):
+        return not kind.startswith(b"fuse")
+    return kind in _LOCAL_WITHOUT_DEVICE
+
+
+def _mounted_kinds() -> Iterator[tuple[int, bytes]]:
+    """Yield device and type of every mount of this process. Source: proc_pid_mountinfo(5)."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        fields, _, rest = line.partition(b" - ")
+        words = fields.split()
+        if len(words) > 2 and rest:
+            major, _, minor = words[2].partition(b":")
+            yield os.makedev(int(major), int(minor)), rest.split(None, 1)[0]

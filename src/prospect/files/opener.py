@@ -1,0 +1,311 @@
+"""A child process that opens files, so that what does not answer holds up nobody else.
+
+Comes in: requests over a socket. Goes out: a descriptor and facts of a regular file, or the
+reason why there is none. The child takes on the rights of the user whose names are looked up. It
+reads a file whose pages need not ever come into memory, and hands that over. A child that is late
+is killed, as it is by the end of this process, however that comes, and left to itself: nothing ends
+a process that waits for a FUSE server which took the question.
+Source: ``fs/fuse/dev.c`` (Linux 6.18), request_wait_answer(); unix(7), SCM_RIGHTS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import fcntl
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import time
+import warnings
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from prospect.files.held_files import is_local, is_only_ours
+from prospect.files.rights import ROOT_USER, Switch, speaks_for
+from prospect.files.walk import PATH_ONLY, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+OWN_RIGHTS = -1
+_REQUEST = struct.Struct("=iqI???")  # user, largest size, bytes of the root, flags
+_ANSWER = struct.Struct("=iQQqQQq")  # outcome, and `FileFacts`
+_BUSY, _DONE = -1, 0
+_NO_FACTS = (0, 0, 0, 0, 0, 0)
+_LONGEST_REQUEST = 1 << 14
+_CHUNK_BYTES = 1 << 22
+_ANSWER_S = 2.0
+_WHOLE_S = 20.0
+_SAY_S = 0.2
+_LARGEST_COPY_BYTES = 1 << 30
+
+
+class Refusal(enum.IntEnum):
+    """Why a file was not opened."""
+
+    MISSING = 1
+    FORBIDDEN = 2
+    UNFIT = 3  # no regular file, or too big
+    SILENT = 4  # its file system did not answer in time
+
+
+class UnfitError(Exception):
+    """It is no regular file, or is too big."""
+
+
+FAILURES = (UnfitError, OSError, ValueError, MemoryError)
+
+
+class FileFacts(NamedTuple):
+    """What fstat(2) says of an opened file, and with whose rights files that it names are read."""
+
+    device: int
+    inode: int
+    modified_ns: int
+    owner: int
+    speaks_for: int
+    changed_ns: int
+
+
+class Request(NamedTuple):
+    """What is to be opened.
+
+    Attributes:
+        path: absolute, as seen from the root.
+        root: a directory that it is below, such as ``/proc/PID/root``; b"/" for our own.
+        uid: with whose rights, OWN_RIGHTS for ours.
+        largest_bytes: a bigger file is opened only if nobody but root and we can change it.
+        is_link: whether the path is a link of /proc, which is to be followed as it is.
+        as_everybody: whether only what every user may read is opened.
+        follow_last: whether the last name may be a link.
+    """
+
+    path: bytes
+    root: bytes
+    uid: int
+    largest_bytes: int
+    is_link: bool = False
+    as_everybody: bool = False
+    follow_last: bool = True
+
+
+class Opener:
+    """Asks a child, which is started at the first question and again after one went unanswered."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._pid = 0
+        self._lifeline = -1
+        self._silent: set[tuple[int, bytes]] = set()
+
+    def open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
+        """Open a regular file for reading, within some seconds.
+
+        Where a user's names have led to what does not answer, no more of them are looked up there.
+        """
+        place = request.uid, request.root
+        if place in self._silent or len(request.path) + len(request.root) > _LONGEST_REQUEST // 2:
+            return Refusal.SILENT if place in self._silent else Refusal.MISSING
+        try:
+            answer = self._ask(request)
+        except OSError:
+            answer = None
+        if answer is None:
+            self._silent.add(place)
+            self.close()
+            return Refusal.SILENT
+        return answer
+
+    def close(self) -> None:
+        """Let the child go."""
+        if self._socket is None:
+            return
+        self._socket.close()
+        self._socket = None
+        os.close(self._lifeline)
+        # One that waits for a server cannot end; init takes it when we are gone.
+        deadline_s = time.monotonic() + 0.1
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(self._pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline_s:
+                time.sleep(0.001)
+
+    def _ask(self, request: Request) -> tuple[int, FileFacts] | Refusal | None:
+        channel = self._socket or self._start()
+        head = (request.uid, request.largest_bytes, len(request.root))
+        flags = (request.is_link, request.as_everybody, request.follow_last)
+        packed = _REQUEST.pack(*head, *flags)
+        channel.send(packed + request.root + request.path)
+        end_s = time.monotonic() + _WHOLE_S
+        poll = select.poll()
+        poll.register(channel, select.POLLIN)
+        while (left_s := min(_ANSWER_S, end_s - time.monotonic())) > 0:
+            if not poll.poll(left_s * 1e3):
+                return None
+            message, descriptors, _, _ = socket.recv_fds(channel, _ANSWER.size, 1)
+            if len(message) < _ANSWER.size:
+                return None
+            outcome, *fields = _ANSWER.unpack(message)
+            if outcome == _DONE:
+                return descriptors[0], FileFacts(*fields)
+            if outcome != _BUSY:
+                return Refusal(outcome)
+        return None
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        lifeline, self._lifeline = os.pipe2(os.O_CLOEXEC)
+        with warnings.catch_warnings():
+            # The child only calls the kernel, whatever other threads hold.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            _be_the_opener(theirs, lifeline)
+        theirs.close()
+        os.close(lifeline)
+        self._socket, self._pid = ours, pid
+        return ours
+
+
+def _be_the_opener(channel: socket.socket, lifeline: int) -> NoReturn:
+    """Answer until the other end is closed; never returns to the caller's program."""
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+        # A child that cannot end must hold no pipe open that somebody waits for.
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):
+            os.dup2(null, standard)
+        low, high = sorted((channel.fileno(), lifeline))
+        os.closerange(3, low)
+        os.closerange(low + 1, high)
+        os.closerange(high + 1, os.sysconf("SC_OPEN_MAX"))
+        _die_with(lifeline)
+        switch = Switch()
+        while request := channel.recv(_LONGEST_REQUEST):
+            _answer(channel, request, switch)
+    finally:
+        os._exit(0)
+
+
+def _die_with(lifeline: int) -> None:
+    """Let the kernel kill this process when the other end of a pipe is closed.
+
+    PR_SET_PDEATHSIG would not do: taking on other rights clears it. Source: fcntl(2), F_SETSIG.
+    """
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
+    uid, largest_bytes, root_bytes, *flags = _REQUEST.unpack_from(request)
+    names = request[_REQUEST.size :]
+    wanted = Request(names[root_bytes:], names[:root_bytes], uid, largest_bytes, *flags)
+    descriptor = -1
+    try:
+        descriptor, facts = _open(wanted, switch)
+        if not is_local(facts.device):
+            descriptor = _copied(channel, descriptor, largest_bytes)
+        socket.send_fds(channel, [_ANSWER.pack(_DONE, *facts)], [descriptor])
+    except FAILURES as error:
+        channel.send(_ANSWER.pack(refusal_of(error), *_NO_FACTS))
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _open(wanted: Request, switch: Switch) -> tuple[int, FileFacts]:
+    """Open a file with the rights of whoever names it."""
+    # The root is ours to name: the user may not even be allowed to see it.
+    root = wanted.root if wanted.root == b"/" else b"/proc/self/fd/%d" % _directory(wanted.root)
+    try:
+        try:
+            if wanted.uid != OWN_RIGHTS:
+                switch.take_on(wanted.uid)
+            find = _followed if wanted.is_link else walk_to
+            return open_place(find(wanted, root), wanted.largest_bytes)
+        finally:
+            switch.lay_down()
+    finally:
+        if root != b"/":
+            os.close(int(root.rpartition(b"/")[2]))
+
+
+def _followed(wanted: Request, _: bytes) -> int:
+    return os.open(wanted.path, PATH_ONLY)
+
+
+def walk_to(wanted: Request, root: bytes, waiting: AbstractSet[bytes] = frozenset()) -> int:
+    """Walk to what is wanted; see `walk`."""
+    owner = os.geteuid() if wanted.uid == OWN_RIGHTS else wanted.uid
+    return walk(
+        wanted.path,
+        {ROOT_USER, owner},
+        root=root,
+        waiting=waiting,
+        follow_last=wanted.follow_last,
+        as_everybody=wanted.as_everybody,
+    )
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """Return what an exception of `walk_to`, `open_place` or of reading means."""
+    is_link = isinstance(error, OSError) and error.errno == errno.ELOOP
+    if is_link or isinstance(error, (UnfitError, MemoryError)):
+        return Refusal.UNFIT
+    return Refusal.FORBIDDEN if isinstance(error, PermissionError) else Refusal.MISSING
+
+
+def _directory(root: bytes) -> int:
+    return os.open(root, PATH_ONLY | os.O_DIRECTORY)
+
+
+def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
+    """Open what a descriptor of a path stands for, if it is a file; the descriptor is closed.
+
+    A device is not even opened: that alone starts a watchdog.
+
+    Raises:
+        UnfitError: it is no regular file, or is too big.
+        OSError: it may not be read.
+    """
+    try:
+        status = os.fstat(place)
+        is_big = status.st_size > largest_bytes and not is_only_ours(status)
+        if is_big or not stat.S_ISREG(status.st_mode):
+            raise UnfitError
+        descriptor = os.open(f"/proc/self/fd/{place}", READ)
+    finally:
+        os.close(place)
+    return descriptor, FileFacts(
+        device=status.st_dev,
+        inode=status.st_ino,
+        modified_ns=status.st_mtime_ns,
+        owner=status.st_uid,
+        speaks_for=speaks_for(status),
+        changed_ns=status.st_ctime_ns,
+    )
+
+
+def _copied(channel: socket.socket, descriptor: int, largest_bytes: int) -> int:
+    """Copy a file into memory, saying now and then that it goes on; return that memory."""
+    try:
+        memory = os.memfd_create("copy", os.MFD_CLOEXEC)
+        size, said_s = 0, time.monotonic()
+        while chunk := os.read(descriptor, _CHUNK_BYTES):
+            size += len(chunk)
+            if size > min(largest_bytes, _LARGEST_COPY_BYTES):
+                os.close(memory)
+                raise UnfitError
+            os.write(memory, chunk)
+            if time.monotonic() - said_s > _SAY_S:
+                channel.send(_ANSWER.pack(_BUSY, *_NO_FACTS))
+                said_s = time.monotonic()
+    finally:
+        os.close(descriptor)
+    return memory

@@ -1,0 +1,81 @@
+"""Files of this machine that hold names, and why one could not be opened, in a report's words.
+
+Comes in: a path, and whose word it is. Goes out: the bytes of a regular file, or the reason why
+there are none. What another file or process names goes through `files.door`; what a person names,
+and what Prospect itself calls so, is opened here as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from prospect.files import door
+from prospect.files.door import LARGEST_READ_BYTES, OWN_ROOT, OpenFile
+from prospect.files.opener import READ, Refusal
+from prospect.profile.naming import NameSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_REASONS = {
+    Refusal.MISSING: NameSource.NO_FILE,
+    Refusal.FORBIDDEN: NameSource.NO_PERMISSION,
+    Refusal.UNFIT: NameSource.NO_ELF,
+    Refusal.SILENT: NameSource.NO_ANSWER,
+}
+
+
+def open_file(path: bytes) -> OpenFile | NameSource:
+    """Open a regular file that a person names, or Prospect itself; links are followed.
+
+    Returns:
+        The file, or NO_FILE, NO_PERMISSION, or NO_ELF for what is no regular file.
+    """
+    return _in_words(door.open_chosen(path))
+
+
+def open_named(
+    path: bytes,
+    named_by: int,
+    *,
+    root: bytes = OWN_ROOT,
+    follow_last: bool = True,
+    largest_bytes: int = LARGEST_READ_BYTES,
+) -> OpenFile | NameSource:
+    """Open a regular file that another file or a process names; see `door.open_named`."""
+    return _in_words(
+        door.open_named(
+            path, named_by, root=root, follow_last=follow_last, largest_bytes=largest_bytes
+        )
+    )
+
+
+def open_link(path: bytes) -> OpenFile | NameSource:
+    """Open the file that a link of /proc leads to; see `door.open_link`."""
+    return _in_words(door.open_link(path))
+
+
+def _in_words(opened: OpenFile | Refusal) -> OpenFile | NameSource:
+    return _REASONS[opened] if isinstance(opened, Refusal) else opened
+
+
+def read_system_file(path: str, largest_bytes: int = 1 << 26) -> bytes:
+    """Read a file of /proc or /sys, whose size is not known beforehand; empty if there is none."""
+    try:
+        descriptor = os.open(path, READ)
+    except OSError:
+        return b""
+    try:
+        return b"".join(_chunks(descriptor, largest_bytes))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def _chunks(descriptor: int, largest_bytes: int) -> Iterator[bytes]:
+    # A big buffer costs more than the reading: seq_file hands out about a page at a time.
+    while largest_bytes > 0 and (chunk := os.read(descriptor, min(largest_bytes, 1 << 16))):
+        largest_bytes -= len(chunk)
+        yield chunk

@@ -1,0 +1,71 @@
+"""With whose rights a file is read that another file or process names.
+
+Comes in: the owner of whatever gives the name. Goes out: a user id, and whether this process can
+take on that user's rights. A name from root's files, or from our own, is read with our rights;
+what strangers could have written is read with the rights that everybody has.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+# The overflow user id, who owns nothing. Source: user_namespaces(7), "nobody".
+EVERYBODY = 65534
+ROOT_USER = 0
+
+
+def speaks_for(status: os.stat_result) -> int:
+    """Return with whose rights the files that a file names are read: a user id.
+
+    A group may write only where it is root's, or the owner's own group, which has the same
+    number; a file that others may write to speaks for nobody in particular.
+    """
+    others_write = status.st_mode & stat.S_IWOTH
+    group_writes = status.st_mode & stat.S_IWGRP and status.st_gid not in (0, status.st_uid)
+    return EVERYBODY if others_write or group_writes else status.st_uid
+
+
+def is_trusted(uid: int) -> bool:
+    """Tell whether a user's names are read with our own rights."""
+    return uid in (0, os.geteuid())
+
+
+class Switch:
+    """Takes other users' rights on and lays them down again; for a process of its own."""
+
+    def __init__(self) -> None:
+        self._own = os.geteuid(), os.getegid(), os.getgroups()
+        self._groups: dict[int, tuple[int, list[int]]] = {}
+
+    def take_on(self, uid: int) -> None:
+        """Act with the rights of a user, as the kernel sees them, until `lay_down`.
+
+        Raises:
+            OSError: this process may not.
+        """
+        if uid not in self._groups:
+            self._groups[uid] = _groups_of(uid)
+        group, groups = self._groups[uid]
+        os.setgroups(groups)
+        os.setegid(group)
+        os.seteuid(uid)
+
+    def lay_down(self) -> None:
+        """Act with our own rights."""
+        user, group, groups = self._own
+        if os.geteuid() != user or os.getegid() != group:
+            os.seteuid(user)
+            os.setegid(group)
+            os.setgroups(groups)
+
+
+def _groups_of(uid: int) -> tuple[int, list[int]]:
+    """Return a user's first group and all groups; of an unknown user, nobody's."""
+    import pwd  # noqa: PLC0415 - for strangers' names only
+
+    try:
+        user = pwd.getpwuid(uid)
+        return user.pw_gid, os.getgrouplist(user.pw_name, user.pw_gid)
+    except (KeyError, OSError):
+        return EVERYBODY, []

@@ -1,0 +1,138 @@
+"""A path, walked one name at a time, so that each link on the way can be judged.
+
+Comes in: an absolute path that somebody else wrote. Goes out: a descriptor that stands for what is
+there (O_PATH). A link is followed only if nobody could have put it there but root and the user
+whose rights count; its text is read and walked in turn, so that no link of /proc leads to where its
+text does not. Source: path_resolution(7), symlink(7); open(2), O_PATH and O_NOFOLLOW.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+PATH_ONLY = os.O_PATH | os.O_CLOEXEC
+_STEP = PATH_ONLY | os.O_NOFOLLOW
+_MOST_LINKS = 40  # as the kernel: MAXSYMLINKS
+_MOST_PARTS = 128
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class MayBlockError(Exception):
+    """The path leads to a file system that may keep whoever looks waiting."""
+
+
+def walk(  # noqa: PLR0913 - a keyword for each rule
+    path: bytes,
+    owners: AbstractSet[int],
+    *,
+    root: bytes = b"/",
+    waiting: AbstractSet[bytes] = frozenset(),
+    follow_last: bool = True,
+    as_everybody: bool = False,
+) -> int:
+    """Open what a path means, as a descriptor of the path only.
+
+    Args:
+        path: absolute, as seen from `root`.
+        owners: whose links are followed, in directories that only they can change; below another
+            root none is.
+        root: a directory. What is below one of our own is walked without links.
+        waiting: where the walk ends, because a file system may keep it waiting.
+        follow_last: whether the last name may be a link.
+        as_everybody: whether only what every user may reach is reached.
+
+    Raises:
+        MayBlockError: the walk came to a mount of `waiting`.
+        OSError: there is nothing, or it may not be reached.
+    """
+    steps = _Steps(root, waiting)
+    todo = path.split(b"/")[::-1]
+    links = 0
+    try:
+        while todo:
+            part = todo.pop()
+            if part in (b"", b"."):
+                continue
+            if part == b"..":
+                steps.back()
+                continue
+            at = steps.look(part)
+            status = os.fstat(at)
+            if stat.S_ISLNK(status.st_mode):
+                links += 1
+                text = os.readlink(b"", dir_fd=at)
+                os.close(at)
+                is_refused = root != b"/" or (not follow_last and not any(todo))
+                if is_refused or links > _MOST_LINKS or not steps.trusts(status, owners):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                if text.startswith(b"/"):
+                    steps.restart()
+                todo += text.split(b"/")[::-1]
+                continue
+            steps.take(at, part)
+            if as_everybody and not _everybody_may(status):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return steps.last()
+    finally:
+        steps.close()
+
+
+class _Steps:
+    """The directories that the walk has come through, each held open."""
+
+    def __init__(self, root: bytes, waiting: AbstractSet[bytes]) -> None:
+        self._waiting = waiting
+        self._names: list[bytes] = []
+        self._open: list[int] = []
+        self._stop_at(b"/")
+        self._open.append(os.open(root, PATH_ONLY | os.O_DIRECTORY))
+
+    def look(self, part: bytes) -> int:
+        """Open a name in the directory that was reached."""
+        if self._waiting:
+            self._stop_at(b"/" + b"/".join((*self._names, part)))
+        if len(self._open) > _MOST_PARTS:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        return os.open(part, _STEP, dir_fd=self._open[-1])
+
+    def trusts(self, link: os.stat_result, owners: AbstractSet[int]) -> bool:
+        """Tell whether nobody but `owners` could have put a link into this directory."""
+        directory = os.fstat(self._open[-1])
+        # In a sticky directory only the link's owner, and the directory's, can replace it.
+        is_closed = not directory.st_mode & _OTHERS_WRITE or directory.st_mode & stat.S_ISVTX
+        return bool(link.st_uid in owners and directory.st_uid in owners and is_closed)
+
+    def take(self, at: int, part: bytes) -> None:
+        self._open.append(at)
+        self._names.append(part)
+
+    def back(self) -> None:
+        if self._names:
+            os.close(self._open.pop())
+            self._names.pop()
+
+    def restart(self) -> None:
+        while self._names:
+            self.back()
+
+    def last(self) -> int:
+        return self._open.pop()
+
+    def close(self) -> None:
+        for descriptor in self._open:
+            os.close(descriptor)
+
+    def _stop_at(self, path: bytes) -> None:
+        if path in self._waiting:
+            raise MayBlockError(os.fsdecode(path))
+
+
+def _everybody_may(status: os.stat_result) -> bool:
+    needed = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
+    return bool(status.st_mode & needed)

@@ -1,0 +1,102 @@
+"""Files of other tools that are not read: what they are, and what to do instead.
+
+Comes in: the first bytes of a file. Goes out: a sentence, or none. Each format is known by what its
+own description says that its files begin with.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+_READ = "Prospect reads perf.data, perf script's text, folded stacks, pprof and gmon.out"
+_SPEEDSCOPE = (
+    "a speedscope file, which is for https://www.speedscope.app only; give the file that it was"
+    " made from"
+)
+_FIREFOX = (
+    "a profile of the Firefox Profiler, which is for https://profiler.firefox.com only; give the"
+    " recording that it was made from"
+)
+_CHROME = (
+    "a trace of Chrome's format, which is for https://ui.perfetto.dev or chrome://tracing only"
+)
+_CPUPROFILE = "a CPU profile of V8 (Chrome, Node.js), which is for Chrome's developer tools only"
+_CALLGRIND = (
+    "a callgrind profile, which is for kcachegrind or callgrind_annotate; its costs are counted"
+    " instructions, not samples"
+)
+_GPERFTOOLS = (
+    "a CPU profile of gperftools, without names: turn it into pprof's format with"
+    " pprof -proto PROGRAM FILE > profile.pb.gz"
+)
+_GPERFTOOLS_HEAP = (
+    "a heap profile of gperftools: turn it into pprof's format with"
+    " pprof -proto PROGRAM FILE > profile.pb.gz"
+)
+# The first bytes, and what such a file is.
+_MAGICS = (
+    (b"\x7fELF", "a program or library, not a recording; to profile it: prospect PROGRAM"),
+    (b"\x28\xb5\x2f\xfd", "compressed: unpack it with zstd -d first"),
+    (b"\xfd7zXZ\0", "compressed: unpack it with xz -d first"),
+    (b"BZh", "compressed: unpack it with bzip2 -d first"),
+    (b"\x17\x08\x44tracing", "a recording of trace-cmd (ftrace): read it with trace-cmd report"),
+    (b"heap profile:", _GPERFTOOLS_HEAP),
+    (b"--- symbol", _GPERFTOOLS),
+    (b"# callgrind format", _CALLGRIND),
+    (b"<?xml", f"XML, and no profile that is read. {_READ}"),
+    (b"<svg", "a picture (SVG); give the stacks that it was drawn from"),
+    (b"<!DOCTYPE html", "a page (HTML); give the recording that it was made from"),
+)
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
+# In JSON: what stands near the beginning of each format's documents, the surest first.
+_JSON_MARKS = (
+    (rb"speedscope\.app/file-format-schema|\"exporter\"\s*:\s*\"speedscope", _SPEEDSCOPE),
+    (
+        rb"\"preprocessedProfileVersion\"|\"meta\"\s*:\s*\{[^}]{0,4096}\"(?:product|interval)\"",
+        _FIREFOX,
+    ),
+    (rb"\"nodes\"\s*:\s*\[\s*\{[^\]]{0,512}\"callFrame\"", _CPUPROFILE),
+    (rb"\"traceEvents\"|\"ph\"\s*:\s*\"[A-Za-z]\"", _CHROME),
+)
+_CALLGRIND_LINE = re.compile(rb"(?:creator|events|positions|fl|fn)\s*[:=]")
+_CALLGRIND_HEAD = re.compile(rb"(?:version: ?\d|creator: |positions: ?(?:instr|line)|events: \S)")
+_GPERFTOOLS_WORDS = 5
+
+
+def unread_format(head: bytes) -> str:
+    """Return what a file is that no reader is for, "" where it is not known.
+
+    Args:
+        head: its first bytes.
+    """
+    for magic, words in _MAGICS:
+        if head.startswith(magic):
+            return words
+    if _JSON.match(head):
+        for mark, words in _JSON_MARKS:
+            if re.search(mark, head):
+                return words
+        return f"JSON, and no profile that is read. {_READ}" if _ends_json(head) else ""
+    if _CALLGRIND_HEAD.match(head) and _CALLGRIND_LINE.search(head, 1):
+        return _CALLGRIND
+    return _GPERFTOOLS if _is_gperftools(head) else ""
+
+
+def _ends_json(head: bytes) -> bool:
+    """Tell JSON from a folded stack whose first frame is in brackets."""
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[1:].lstrip()[:1] in (b'"', b"{", b"}", b"[")
+
+
+def _is_gperftools(head: bytes) -> bool:
+    """Tell whether words are the header of a CPU profile: 0, 3, 0, the period, 0.
+
+    Source: ``docs/cpuprofile-fileformat.html`` of gperftools 2.10.
+    """
+    for layout in ("<Q", ">Q", "<I", ">I"):
+        words = struct.Struct(layout[0] + str(_GPERFTOOLS_WORDS) + layout[1])
+        if len(head) >= words.size:
+            zero, count, version, period, padding = words.unpack_from(head)
+            if (zero, count, version, padding) == (0, 3, 0, 0) and period:
+                return True
+    return False

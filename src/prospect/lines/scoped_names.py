@@ -1,0 +1,297 @@
+"""Names of inlined C++ functions → the same names with the namespaces and classes around them.
+
+Comes in: an image with DWARF 4 or 5, and names as its symcache has them. Functions of internal
+linkage (in an anonymous namespace, static in a namespace) have no linkage name, and the symcache
+keeps DW_AT_name alone. Goes out: by name the qualified one, where the whole image has exactly one
+that fits; the symcache does not say which entry a function came from. Units that cannot contain
+a name are not walked, bodies of functions are stepped over where the compiler wrote
+DW_AT_sibling, and what is walked is limited: where the limit is reached, or DWARF is damaged,
+nothing is qualified. Not read: split units, and files that ``dwz -m`` made for several programs.
+Source: DWARF 5 standard, sections 2.3, 3.3, 3.5 and 7.5.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.lines import dwarf
+from prospect.lines.debug_info import is_shared
+from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
+from prospect.lines.sections import section
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.elf.image import ElfImage
+
+ANONYMOUS = b"(anonymous namespace)"
+
+_DW_TAG_CLASS, _DW_TAG_STRUCTURE, _DW_TAG_UNION = 0x02, 0x13, 0x17
+_DW_TAG_SUBPROGRAM, _DW_TAG_NAMESPACE = 0x2E, 0x39
+_CLASSES = frozenset({_DW_TAG_CLASS, _DW_TAG_STRUCTURE, _DW_TAG_UNION})
+_DW_TAG_LEXICAL_BLOCK = 0x0B
+_ENTERED = frozenset({*_CLASSES, _DW_TAG_NAMESPACE, _DW_TAG_SUBPROGRAM, _DW_TAG_LEXICAL_BLOCK})
+_DW_AT_SIBLING, _DW_AT_NAME, _DW_AT_LANGUAGE = 0x01, 0x03, 0x13
+_DW_AT_ABSTRACT_ORIGIN = 0x31
+_LINKAGE_NAMES = frozenset({0x6E, 0x2007})  # DW_AT_linkage_name, DW_AT_MIPS_linkage_name
+_C_LANGUAGES = frozenset({0x01, 0x02, 0x0C, 0x1D})  # DW_LANG_C89, C, C99, C11
+
+# GCC writes shorter names, with their zero byte, into the entry itself.
+_SHORTEST_INDIRECT = 4
+_MOST_UNITS = 1 << 17
+_MOST_PLACES = 100_000
+_CHUNK_BYTES = 1 << 22
+_LONGEST_NAME_BYTES = 4096
+
+
+@dataclass
+class SearchBudget:
+    """What the search may still read in one report.
+
+    Attributes:
+        entries: of .debug_info and .debug_abbrev, and their attributes; a million take 2 to 4
+            seconds.
+        section_bytes: of .debug_info, and of .debug_str for each name.
+    """
+
+    entries: int = 1_000_000
+    section_bytes: int = 1 << 30
+
+
+class _Plan(NamedTuple):
+    """How to read entries of one abbreviation.
+
+    Attributes:
+        tag: DW_TAG_*.
+        has_children: whether its children follow.
+        is_linked: it has a linkage name; the symcache has that instead.
+        is_skipped: nothing inside matters; of an instance of another function, that function's
+            entry has the name and the local classes.
+        steps: bytes to step over, then an attribute that matters or whose size varies, its form.
+        tail: bytes behind the last step.
+    """
+
+    tag: int
+    has_children: bool
+    is_linked: bool
+    is_skipped: bool
+    steps: tuple[tuple[int, int, int], ...]
+    tail: int
+
+
+class ScopedNames:
+    """Finds qualified names in one image; what was found is remembered.
+
+    Args:
+        image: the one that has the DWARF.
+        budget: shared by the images of a report.
+    """
+
+    def __init__(self, image: ElfImage, budget: SearchBudget) -> None:
+        self._image = image
+        self._budget = budget
+        self._known: dict[bytes, bytes] = {}
+
+    def qualified(self, names: set[bytes]) -> dict[bytes, bytes]:
+        """Return the qualified names of those that exactly one fits; the others are left out."""
+        new = names - self._known.keys()
+        if new:
+            self._known.update((name, name) for name in new)
+            self._known.update(self._search(new))
+        return {name: self._known[name] for name in names if self._known[name] != name}
+
+    def _search(self, names: set[bytes]) -> dict[bytes, bytes]:
+        if is_shared(self._image):
+            return {}
+        try:
+            search = _Search(self._image, names, self._budget)
+            return search.unique()
+        except DwarfError:
+            return {}
+
+
+class _Search:
+    """One search of an image's units for names."""
+
+    def __init__(self, image: ElfImage, names: set[bytes], budget: SearchBudget) -> None:
+        self._info = section(image, b".debug_info")
+        self._strings = section(image, b".debug_str")
+        self._abbreviations = section(image, b".debug_abbrev")
+        self._budget = budget
+        self._short = [re.escape(name + b"\0") for name in names if len(name) < _SHORTEST_INDIRECT]
+        size = len(self._info) * (1 + len(self._short)) + len(self._strings) * len(names)
+        if size > budget.section_bytes:
+            raise DwarfError("too much debug information")
+        budget.section_bytes -= size
+        self._tables: dict[int, dict[int, dwarf.Abbreviation]] = {}
+        self._plans: dict[tuple[int, int], dict[int, _Plan]] = {}
+        self._found: dict[bytes, set[bytes | None]] = {name: set() for name in names}
+        self._name_at = self._places(names)
+        self._is_place = np.zeros(len(self._strings) + 1, np.bool_)
+        self._is_place[list(self._name_at)] = True
+
+    def _places(self, names: set[bytes]) -> dict[int, bytes]:
+        """Find where names stand in .debug_str; linkers put one into the end of another, too."""
+        places: dict[int, bytes] = {}
+        for name in names:
+            for found in re.finditer(re.escape(name + b"\0"), self._strings):
+                places[found.start()] = name
+                if len(places) > _MOST_PLACES:
+                    raise DwarfError("a name at too many places")
+        return places
+
+    def unique(self) -> dict[bytes, bytes]:
+        """Return the names that have one qualified name."""
+        for unit in itertools.islice(dwarf.units(self._info), _MOST_UNITS):
+            if self._may_hold(unit) and (plans := self._plans_of(unit)):
+                self._walk(unit, plans)
+            if all(len(found) > 1 for found in self._found.values()):
+                break
+        only = {name: next(iter(found)) for name, found in self._found.items() if len(found) == 1}
+        return {name: scoped for name, scoped in only.items() if scoped is not None}
+
+    def _may_hold(self, unit: dwarf.Unit) -> bool:
+        """Whether a unit's bytes hold a short name, or the place of a longer one, anywhere."""
+        content = self._info[unit.dies : unit.end]
+        if any(re.search(name, content) for name in self._short):
+            return True
+        starts = itertools.product(range(0, len(content), _CHUNK_BYTES), range(4))
+        return any(
+            self._refers(content[start + shift : start + shift + _CHUNK_BYTES])
+            for start, shift in starts
+        )
+
+    def _refers(self, content: memoryview) -> bool:
+        numbers: NDArray[np.uint32] = np.frombuffer(content[: len(content) // 4 * 4], "<u4")
+        known = np.minimum(numbers, np.uint32(len(self._strings)))
+        return bool(self._is_place.take(known).any())
+
+    def _spend(self, entries: int) -> None:
+        self._budget.entries -= entries
+        if self._budget.entries < 0:
+            raise DwarfError("too many entries")
+
+    def _plans_of(self, unit: dwarf.Unit) -> dict[int, _Plan]:
+        """Return how to read a unit's entries; none for one of C, whose names are complete."""
+        start = unit.abbreviations
+        if start not in self._tables:
+            left = max(self._budget.entries, 0)
+            table, _ = dwarf.abbreviations(self._abbreviations, start, 0, left)
+            self._spend(sum(1 + len(one.attributes) for one in table.values()))
+            self._tables[start] = table
+        table = self._tables[start]
+        _, values, _ = dwarf.first_entry(self._info, unit, table)
+        form, position = values.get(_DW_AT_LANGUAGE, (0, 0))
+        size = dwarf.FIXED_FORMS.get(form, 0)
+        if 0 < size <= 2 and unsigned(self._info, position, size) in _C_LANGUAGES:
+            return {}
+        key = start, unit.address_bytes
+        if key not in self._plans:
+            self._plans[key] = {code: _plan(one, unit.address_bytes) for code, one in table.items()}
+        return self._plans[key]
+
+    def _walk(self, unit: dwarf.Unit, plans: dict[int, _Plan]) -> None:
+        """Note the qualified names of the functions of a unit that are looked for."""
+        position, end = unit.dies, unit.end
+        # What qualifies the names at each depth; None where no plain name does.
+        scopes: list[bytes | None] = []
+        while position < end:
+            code, position = leb128(self._info, position)
+            if not code:
+                self._spend(1)
+                del scopes[-1:]
+                if not scopes:
+                    return
+                continue
+            plan = plans.get(code)
+            if plan is None:
+                raise DwarfError("an entry without an abbreviation")
+            name, sibling, position = self._entry(unit, plan, position)
+            if not scopes:
+                scopes.append(b"")  # that was the unit's own
+                continue
+            if plan.tag == _DW_TAG_SUBPROGRAM and not plan.is_linked:
+                found = self._found.get(name)
+                if found is not None and len(found) < 2:
+                    found.add(_joined(scopes[-1], name))
+            if plan.has_children and sibling and plan.is_skipped:
+                position = sibling
+            elif plan.has_children:
+                scopes.append(_scope_inside(plan.tag, name, scopes[-1]))
+        raise DwarfError("entries without an end")
+
+    def _entry(self, unit: dwarf.Unit, plan: _Plan, position: int) -> tuple[bytes, int, int]:
+        """Read an entry: its name where it matters, its sibling or 0, and where the next begins."""
+        self._spend(1 + len(plan.steps))
+        name, sibling = b"", 0
+        for skip, attribute, form in plan.steps:
+            position += skip
+            after = dwarf.after_form(self._info, position, form, unit.address_bytes)
+            if after > unit.end:
+                raise DwarfError("an entry that is cut off")
+            if attribute == _DW_AT_NAME:
+                name = self._name(form, position)
+            elif attribute == _DW_AT_SIBLING:
+                sibling = unit.offset + self._number(form, position)
+            position = after
+        position += plan.tail
+        if sibling and not position <= sibling <= unit.end:
+            raise DwarfError("a sibling that is elsewhere")
+        return name, sibling, position
+
+    def _number(self, form: int, position: int) -> int:
+        if form in dwarf.LEB_FORMS:
+            return leb128(self._info, position)[0]
+        return unsigned(self._info, position, dwarf.FIXED_FORMS.get(form, 0))
+
+    def _name(self, form: int, position: int) -> bytes:
+        if form == dwarf.DW_FORM_STRING:
+            return string(self._info, position)
+        if form != dwarf.DW_FORM_STRP:  # DWARF by clang, which has all linkage names
+            return b""
+        place = self._number(form, position)
+        try:
+            return self._name_at.get(place) or string(self._strings, place)
+        except DwarfError:  # names of templates may be longer than what is read
+            return b""
+
+
+def _plan(entry: dwarf.Abbreviation, address_bytes: int) -> _Plan:
+    steps = []
+    skip = 0
+    is_entered = entry.tag in _ENTERED
+    for attribute, form in entry.attributes:
+        matters = attribute == _DW_AT_SIBLING or (attribute == _DW_AT_NAME and is_entered)
+        size = address_bytes if form == dwarf.DW_FORM_ADDR else dwarf.FIXED_FORMS.get(form)
+        if matters or size is None:
+            steps.append((skip, attribute if matters else 0, form))
+            skip = 0
+        else:
+            skip += size
+    names = {attribute for attribute, _ in entry.attributes}
+    return _Plan(
+        entry.tag,
+        entry.has_children,
+        not names.isdisjoint(_LINKAGE_NAMES),
+        _DW_AT_ABSTRACT_ORIGIN in names or not is_entered,
+        tuple(steps),
+        skip,
+    )
+
+
+def _scope_inside(tag: int, name: bytes, scope: bytes | None) -> bytes | None:
+    """Return what qualifies the names inside an entry; None in functions and unnamed classes."""
+    if tag == _DW_TAG_NAMESPACE:
+        return _joined(scope, name or ANONYMOUS)
+    return _joined(scope, name) if tag in _CLASSES and name else None
+
+
+def _joined(scope: bytes | None, name: bytes) -> bytes | None:
+    if scope is None or len(scope) + len(name) > _LONGEST_NAME_BYTES:
+        return None
+    return scope + b"::" + name if scope else name

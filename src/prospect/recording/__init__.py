@@ -1,0 +1,1 @@
+"""One run: from what was asked for to the finished recording or counts. Free of numpy."""

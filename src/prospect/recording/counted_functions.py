@@ -1,0 +1,183 @@
+"""Which functions --count-calls counts: patterns → places in files.
+
+Comes in: `CallPattern`s and the command's words. Goes out: `Function`s of open files. Names are
+those of the symbol tables that reports use; each file is opened once, and probed through the same
+descriptor that was read.
+
+Source: "glibc-ld.so.cache1.1", ``sysdeps/generic/dl-cache.h`` of glibc 2.36, for where libraries
+lie.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.capture.counting.call_probes import Function
+from prospect.capture.events.probe_places import open_program
+from prospect.elf import layout
+from prospect.elf.image import NO_ADDRESS
+from prospect.elf.symbols import read_symbols
+from prospect.errors import UsageError
+from prospect.files.opening import read_system_file
+from prospect.profile.naming import NameSource
+from prospect.symbols.demangling.demangle import demangle
+from prospect.symbols.images.image_files import find_debug_image, open_image
+from prospect.symbols.images.images import read_symbol_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.capture.counting.call_patterns import CallPattern
+    from prospect.symbols.images.image_files import DebugImage, FoundImage
+
+MOST_FUNCTIONS = 2000
+_CODE_BYTES = 8
+_NAMED = (
+    NameSource.SYMTAB,
+    NameSource.DEBUG_FILE,
+    NameSource.MINI_DEBUG,
+    NameSource.DEBUG_SERVER,
+    NameSource.DYNSYM,
+)
+# Unwinders know the frame of a signal by the bytes at its return address, which is this function.
+_NEVER = {b"__restore_rt", b"__restore"}
+_LOADERS = ("ld-linux", "ld-musl", "ld.so", "ld64")
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_CACHE_HEADER = struct.Struct("=20sII20x")
+_CACHE_ENTRY = struct.Struct("=iIIIQ")
+# FLAG_ELF_LIBC6 and FLAG_X8664_LIB64
+_CACHE_X86_64 = 0x0303
+
+
+@contextmanager
+def counted_functions(
+    patterns: Sequence[CallPattern], command: Sequence[str | bytes]
+) -> Iterator[list[Function]]:
+    """Find the functions; their files are closed behind the context.
+
+    Args:
+        patterns: what to count.
+        command: whose image is meant where a pattern names none.
+
+    Raises:
+        UsageError: an image or a function that is not there, or too many.
+    """
+    files: dict[str, int] = {}
+    try:
+        names_of: dict[str, list[str]] = {}
+        for pattern in patterns:
+            path = _image_path(pattern.image, command)
+            names_of.setdefault(path, []).append(pattern.name)
+        found: list[Function] = []
+        for path, names in names_of.items():
+            files[path] = open_program(path, "--count-calls: ")
+            found += _functions_of(path, files[path], names)
+        if len(found) > MOST_FUNCTIONS:
+            raise UsageError(
+                f"--count-calls fits {len(found)} functions, at most {MOST_FUNCTIONS} are counted"
+                " at once: give a narrower pattern"
+            )
+        yield found
+    finally:
+        for file in files.values():
+            os.close(file)
+
+
+def _image_path(image: str, command: Sequence[str | bytes]) -> str:
+    """Return the path of an image as the kernel shows it in mappings."""
+    name = os.fsdecode(command[0]) if command else ""
+    own = shutil.which(name) or name
+    if not image or fnmatch.fnmatchcase(os.path.basename(own), image):  # noqa: PTH119 - not a Path
+        path = own
+    elif "/" in image:
+        path = image
+    else:
+        path = _library_path(image)
+    path = os.path.realpath(path)
+    if os.path.basename(path).startswith(_LOADERS):  # noqa: PTH119 - not a Path
+        raise UsageError(
+            f"--count-calls: {path} loads programs and is not counted: name another image"
+        )
+    return path
+
+
+def _library_path(image: str) -> str:
+    """Look a library up as the loader does, by its name, with or without a version."""
+    for name, path in _cached_libraries(read_system_file("/etc/ld.so.cache")):
+        if name == image or name.partition(".so")[0] == image:
+            return path
+    raise UsageError(f"--count-calls: no library {image} is installed: give its path")
+
+
+def _cached_libraries(cache: bytes) -> Iterator[tuple[str, str]]:
+    """Yield name and path of each library of this machine's kind."""
+    at = cache.find(_CACHE_MAGIC)
+    if at < 0 or len(cache) < at + _CACHE_HEADER.size:
+        return
+    cache = cache[at:]
+    _, count, _ = _CACHE_HEADER.unpack_from(cache)
+    entries = cache[_CACHE_HEADER.size :][: count * _CACHE_ENTRY.size]
+    entries = entries[: len(entries) // _CACHE_ENTRY.size * _CACHE_ENTRY.size]
+    for flags, key, value, _, hardware in _CACHE_ENTRY.iter_unpack(entries):
+        if flags == _CACHE_X86_64 and not hardware:
+            yield tuple(  # type: ignore[misc]  # two of them
+                os.fsdecode(cache[place : cache.find(b"\0", place)]) for place in (key, value)
+            )
+
+
+def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Function]:
+    found = open_image(b"/proc/self/fd/%d" % file)
+    if found is None or found.image.machine != layout.EM_X86_64:
+        raise UsageError(
+            f"--count-calls: {path} is no program of this machine: name the image whose functions"
+            " are meant, as IMAGE:NAME*"
+        )
+    debug = find_debug_image(found, os.path.dirname(os.fsencode(path)))  # noqa: PTH120 - bytes
+    table = read_symbol_table(found.image, *((debug.image, debug.source) if debug else ()))
+    rows = np.flatnonzero(np.isin(table.source, _NAMED) & _is_function(table.start, found, debug))
+    offset = found.image.offset_of_svma(table.start.take(rows))
+    rows, offset = rows[offset != NO_ADDRESS], offset[offset != NO_ADDRESS]
+    raw = table.names(rows.tolist())
+    names = demangle(raw)
+    fits = re.compile("|".join(map(fnmatch.translate, patterns)))
+    functions = []
+    for row, at, name, text in zip(rows.tolist(), offset.tolist(), raw, names, strict=True):
+        aliases = map(os.fsdecode, table.alias_names(row))
+        if name not in _NEVER and any(map(fits.match, (text, os.fsdecode(name), *aliases))):
+            code = bytes(found.image.data[at : at + _CODE_BYTES])
+            functions.append(Function(file, path, name, int(table.start[row]), at, code))
+    if not functions:
+        raise UsageError(
+            f"--count-calls: {path} has no function {','.join(patterns)} in its symbol tables; of a"
+            " library they are counted as in libc.so.6:malloc"
+        )
+    return functions
+
+
+def _is_function(
+    start: NDArray[np.uint64], found: FoundImage, debug: DebugImage | None
+) -> NDArray[np.bool_]:
+    """Return bool[n]: at which addresses code begins, and not data that lies among code.
+
+    What a resolver chooses at run time (STT_GNU_IFUNC) is not at the resolver's address.
+    """
+    tables = [read_symbols(found.image, name) for name in (b".symtab", b".dynsym")]
+    tables.append(read_symbols(debug.image, b".symtab") if debug else None)
+    code, other = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+    for table in filter(None, tables):
+        is_code = table.kind == layout.STT_FUNC
+        code.append(table.value[is_code])
+        other.append(table.value[~is_code])
+    known, strange = np.concatenate(code), np.concatenate(other)
+    # What is in neither comes from unpacked debug data, which holds functions only.
+    return np.isin(start, known) | ~np.isin(start, strange)

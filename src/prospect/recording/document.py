@@ -1,0 +1,182 @@
+"""What a recording says of itself beside its records: the document of Prospect's own section.
+
+Comes in: events, when they were on, what was found beside them. Goes out: the document, described
+in docs/recording.md, and `RecordingInfo`, from which the writer of `perfdata` makes the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prospect.abi.recording import RecordingInfo
+from prospect.capture.kernel.procfs import read_setting
+from prospect.capture.machine.kernel_maps import KERNEL_NAME
+from prospect.capture.machine.machine import accounting
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.machine.surroundings import Background
+    from prospect.recording.events import RecordOptions
+
+CpuTimes = dict[str, list[int]]
+
+# Room before the records: for sentences on limits and the like, for ids with their CPUs in JSON
+# and again in EVENT_DESC, for characters that JSON may have to spell out.
+_EARLY_BYTES = 6144
+_EARLY_BYTES_AN_ID = 48
+_EARLY_BYTES_A_CHARACTER = 8
+_KNOWN_AT_END = (
+    *("interval_ns", "cpu_changes", "proc_stat", "recorder_rusage", "lost", "lost_by_cpu"),
+    "processes",  # as many as there are: the records that follow tell of them too
+)
+
+
+class Interval(NamedTuple):
+    """When events were on, and what the kernel's books say of it.
+
+    Attributes:
+        begin_ns, end_ns: in CLOCK_MONOTONIC.
+        cpu_times: /proc/stat at both ends.
+        cpu_changes: [time_ns, cpu, "online" or "offline"].
+    """
+
+    begin_ns: int
+    end_ns: int
+    cpu_times: tuple[CpuTimes, CpuTimes]
+    cpu_changes: Sequence[tuple[int, int, str]]
+
+
+def describe_interval(
+    options: RecordOptions,
+    events: EventSet,
+    interval: Interval,
+    background: Background,
+    lost: Mapping[int, int],
+) -> dict[str, Any]:
+    """Return what the document says of any interval, of a command or not.
+
+    Args:
+        options: what was recorded.
+        events: the events, open or closed.
+        interval: when.
+        background: what was found beside them.
+        lost: id → samples that the kernel could not deliver.
+    """
+    plan = events.plan
+    lost_by_cpu: dict[int, int] = {}
+    cpu_of = events.cpu_of()
+    for event_id, count in lost.items():
+        lost_by_cpu[cpu_of[event_id]] = lost_by_cpu.get(cpu_of[event_id], 0) + count
+    kernel_build_ids = [
+        found.build_id.hex() for found in background.kernel.build_ids if found.name == KERNEL_NAME
+    ]
+    return {
+        "version": 1,
+        "prospect_version": __version__,
+        "recorder_pids": [os.getpid()],
+        "interval_ns": [interval.begin_ns, interval.end_ns],
+        "scope": plan.scope,
+        "clock": plan.clock,
+        "frequency_hz": 0 if options.events else options.frequency_hz,
+        "call_graph": options.call_graph,
+        "clocks": [
+            {
+                "period_ns": period_ns,
+                "ids": ids,
+                "cpus": [cpu_of[number] for number in ids],
+            }
+            for period_ns, ids in zip(plan.periods_ns, events.clock_ids(), strict=True)
+        ],
+        "processes": background.snapshot.processes,
+        "cpus": sorted(set(cpu_of.values())),
+        "cpu_changes": interval.cpu_changes,
+        "proc_stat": accounting(*interval.cpu_times),
+        "recorder_rusage": _own_usage(),
+        "lost": dict(lost),
+        "lost_by_cpu": lost_by_cpu,
+        "kernel_build_id": "".join(kernel_build_ids),
+        "kptr_restrict": read_setting("/proc/sys/kernel/kptr_restrict"),
+        "uname": background.machine.uname,
+        "cpu_mhz": background.machine.cpu_mhz,
+        "counters_are_nmis": background.machine.counters_are_nmis,
+    }
+
+
+def early_document(
+    options: RecordOptions, events: EventSet, background: Background, begin_ns: int
+) -> dict[str, Any]:
+    """Return what of the document is known while recording goes on, for a file without its end.
+
+    Args:
+        options: what is recorded.
+        events: the events, open.
+        background: what was found beside them.
+        begin_ns: when the events were switched on.
+    """
+    interval = Interval(begin_ns, begin_ns, ({}, {}), ())
+    document = describe_interval(options, events, interval, background, {})
+    for key in _KNOWN_AT_END:
+        del document[key]
+    return document | {
+        "begin_ns": begin_ns,
+        "command": [os.fsdecode(word) for word in options.command],
+        "limits": [*events.plan.limits, *background.limits],
+    }
+
+
+def early_size_bytes(options: RecordOptions, events: EventSet) -> int:
+    """Return how much room `early_document` and the short feature sections take, or more."""
+    words = sum(map(len, (*options.command, *options.command_line)))
+    ids = sum(len(event.ids) for event in events.descriptions())
+    size = _EARLY_BYTES + _EARLY_BYTES_AN_ID * ids + _EARLY_BYTES_A_CHARACTER * words
+    return size // 8 * 8
+
+
+def recording_info(
+    options: RecordOptions,
+    events: EventSet,
+    background: Background,
+    extras: dict[str, Any],
+    tracing_data: bytes = b"",
+) -> RecordingInfo:
+    """Return what the feature sections that all readers know are to say.
+
+    Args:
+        options: what was recorded.
+        events: the events.
+        background: what was found beside them.
+        extras: the document; with "started_at", in seconds since 1970.
+        tracing_data: formats of tracepoints among the events.
+    """
+    machine = background.machine
+    begin_ns, end_ns = extras.get("interval_ns", (0, 0))
+    return RecordingInfo(
+        events=events.descriptions(),
+        hostname=machine.hostname,
+        os_release=machine.os_release,
+        arch=machine.arch,
+        cpus_online=machine.cpus_online,
+        cpus_available=machine.cpus_available,
+        cpu_description=machine.cpu_description,
+        cpuid=machine.cpuid,
+        total_memory_kib=machine.total_memory_kib,
+        command_line=options.command_line,
+        perf_version=f"prospect-{__version__}",
+        build_ids=background.kernel.build_ids,
+        first_sample_ns=begin_ns,
+        last_sample_ns=end_ns,
+        recorded_at=extras["started_at"],
+        extras=extras,
+        tracing_data=tracing_data,
+    )
+
+
+def _own_usage() -> dict[str, float]:
+    import resource  # noqa: PLC0415 - after the command's end, not before its start
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {"user_s": used.ru_utime, "system_s": used.ru_stime}

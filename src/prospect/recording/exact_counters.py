@@ -1,0 +1,95 @@
+"""What the kernel counts exactly beside the samples: system calls, calls of functions.
+
+Comes in: what was asked for, and the command before it is executed. Goes out: counters that are
+ready to start, by the name that their document has in the recording.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from prospect.announcing import Announce
+
+
+class CountChoice(NamedTuple):
+    """What is to be counted; as in `recording.run.RecordOptions`."""
+
+    syscalls: bool
+    calls: str
+    call_budget_percent: float
+
+
+class Counted(Protocol):
+    """What became of counting: a document for the recording, and sentences on its limits."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What the recording keeps."""
+        ...
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What could not be counted."""
+        ...
+
+
+class ExactCounter(Protocol):
+    """A counter in the kernel."""
+
+    def start(self) -> None:
+        """Begin to count."""
+        ...
+
+    def finish(self) -> Counted:
+        """Count no more, and return what was counted."""
+        ...
+
+
+@contextmanager
+def exact_counters(
+    choice: CountChoice, command: Sequence[str | bytes], pid: int, warn: Announce
+) -> Iterator[Mapping[str, ExactCounter]]:
+    """Open the counters that were asked for; behind the context nothing of them is left.
+
+    Args:
+        choice: what to count.
+        command: the words of the command.
+        pid: of the process that will become it.
+        warn: is told, before COMMAND runs, what counting may cost it.
+
+    Raises:
+        UsageError: there is no such function.
+        CaptureError: this kernel or this user cannot count.
+    """
+    with ExitStack() as stack:
+        counters: dict[str, ExactCounter] = {}
+        # Each import is paid by whoever waits for the command's start, so only where it is needed.
+        if choice.syscalls:
+            from prospect.capture.counting.syscall_counts import SyscallCounter  # noqa: PLC0415 - see above
+
+            syscalls = stack.enter_context(closing(SyscallCounter()))
+            syscalls.open()
+            counters["syscalls"] = syscalls
+        if choice.calls:
+            from prospect.capture.counting.call_counts import (  # noqa: PLC0415 - see above
+                CallCounter,
+                require_known_machine,
+            )
+            from prospect.capture.counting.call_patterns import parse_call_patterns  # noqa: PLC0415 - likewise
+            from prospect.recording.counted_functions import counted_functions  # noqa: PLC0415 - likewise
+
+            require_known_machine()
+            patterns = parse_call_patterns(choice.calls)
+            functions = stack.enter_context(counted_functions(patterns, command))
+            budget = choice.call_budget_percent / 100
+            calls = stack.enter_context(closing(CallCounter(functions, budget)))
+            calls.open(pid)
+            if calls.warning:
+                warn(calls.warning)
+            counters["calls"] = calls
+        yield counters

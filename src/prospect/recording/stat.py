@@ -1,0 +1,305 @@
+"""`count_events`: run a command, or watch who runs already, and count events meanwhile.
+
+Comes in: events, whom to count, a command. Goes out: `EventCounts`. Joins `capture` and the model
+of counts; nothing is sampled and nothing is written.
+
+On the way to the command's start every import is paid by whoever waits: heavy ones are forbidden.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.capture.counting.count_loop import CountLoop
+from prospect.capture.counting.counters import CounterSet, CountTarget, threads_of
+from prospect.capture.events.event_parsing import parse_events
+from prospect.capture.kernel.cpus import CpuWatch
+from prospect.capture.loop.command import Command
+from prospect.capture.loop.signals import SignalWatch
+from prospect.errors import CaptureError, UsageError
+from prospect.profile.event_counts import (
+    Count,
+    CountedEvent,
+    CountedRun,
+    CountInterval,
+    EventCounts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ALONE, FAMILY, SYSTEM = "2", "3", "4"
+SOFTWARE_EVENTS = "task-clock,context-switches,cpu-migrations,page-faults"
+SYSTEM_EVENTS = "cpu-clock,context-switches,cpu-migrations,page-faults"
+# Left out where there are no hardware counters.
+HARDWARE_EVENTS = "cycles,instructions,branches,branch-misses"
+SHORTEST_INTERVAL_S = 0.001
+_SIGNALLED = 128
+
+
+class CountOptions(NamedTuple):
+    """What to count.
+
+    Attributes:
+        command: the words of the command; none to count until a signal, or `pids`, end it.
+        events: as behind ``--event``; none for the usual ones.
+        scope: ALONE the command itself, FAMILY with its descendants, SYSTEM everything.
+        pids: processes to count instead of the command.
+        cpus: CPUs to count, of the whole system; None for all.
+        interval_s: how long the parts are that counts are also given for, 0 for none.
+        repeat: how often the command is run.
+    """
+
+    command: tuple[str | bytes, ...] = ()
+    events: tuple[str, ...] = ()
+    scope: str = FAMILY
+    pids: tuple[int, ...] = ()
+    cpus: tuple[int, ...] | None = None
+    interval_s: float = 0.0
+    repeat: int = 1
+
+
+class Counts(EventCounts):
+    """Counts as the Python interface returns them; in a notebook they show as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from prospect.render.notebook import counts_cell  # noqa: PLC0415 - not for the command line
+
+        return counts_cell(self)
+
+
+def count(  # noqa: PLR0913 - a keyword for each option of the command line
+    command: str | Sequence[str] = (),
+    *,
+    events: Sequence[str] = (),
+    scope: str = FAMILY,
+    pids: Sequence[int] = (),
+    cpus: Sequence[int] | None = None,
+    interval_s: float = 0.0,
+    repeat: int = 1,
+) -> Counts:
+    """Count events while a command runs, or until processes end.
+
+    Args:
+        command: its words; a string is split as a shell would, without one.
+        events: as behind ``--event``, each one or several; none for the usual ones.
+        scope: "2" the command itself, "3" with its descendants, "4" the whole system.
+        pids: processes to count instead of the command.
+        cpus: CPUs to count, of the whole system.
+        interval_s: the length of the parts that counts are also given for, 0 for none.
+        repeat: how often the command is run.
+
+    Raises:
+        UsageError: keywords that contradict each other, or an unknown event.
+        CommandError: the command cannot be started.
+        CaptureError: an event cannot be counted; the message says what to do.
+    """
+    if isinstance(command, str):
+        import shlex  # noqa: PLC0415 - not for the command line
+
+        command = shlex.split(command)
+    if scope not in (ALONE, FAMILY, SYSTEM):
+        raise UsageError(f"count: scope is '2', '3' or '4', not {scope!r}")
+    options = CountOptions(
+        command=tuple(command),
+        events=tuple(events),
+        scope=scope,
+        pids=tuple(pids),
+        cpus=None if cpus is None else tuple(cpus),
+        interval_s=interval_s,
+        repeat=repeat,
+    )
+    return Counts(*count_events(options))
+
+
+def count_events(
+    options: CountOptions,
+    on_interval: Callable[[tuple[CountedEvent, ...], CountInterval], None] | None = None,
+) -> EventCounts:
+    """Count events while a command runs, or until processes or a signal end it.
+
+    Args:
+        options: what to count.
+        on_interval: is given each interval as it ends.
+
+    Raises:
+        UsageError: options that contradict each other, or an unknown event.
+        CommandError: the command cannot be started.
+        CaptureError: an event cannot be counted; the message says what to do.
+    """
+    _check(options)
+    try:
+        return _count_runs(options, on_interval)
+    except OSError as error:
+        raise CaptureError(f"counting is not possible: {error.strerror or error}") from error
+
+
+def _check(options: CountOptions) -> None:
+    """Refuse what has no meaning."""
+    if options.pids and (options.cpus is not None or options.scope != FAMILY):
+        raise UsageError("--pid counts processes: leave out --cpu and -V")
+    if options.cpus is not None and options.scope == ALONE:
+        raise UsageError("--cpu counts all that runs there: leave out -V2")
+    if not options.command and not (options.pids or _is_system(options)):
+        raise UsageError("count what? give COMMAND, --pid, --cpu or -V4")
+    if options.repeat > 1 and not options.command:
+        raise UsageError("--repeat runs COMMAND several times: give one")
+    if options.repeat > 1 and options.interval_s:
+        raise UsageError("--repeat gives the mean of whole runs: leave out --interval")
+    if options.interval_s and options.interval_s < SHORTEST_INTERVAL_S:
+        raise UsageError(f"an interval is at least {SHORTEST_INTERVAL_S} s (--interval)")
+
+
+def _is_system(options: CountOptions) -> bool:
+    return options.cpus is not None or options.scope == SYSTEM
+
+
+def _count_runs(
+    options: CountOptions,
+    on_interval: Callable[[tuple[CountedEvent, ...], CountInterval], None] | None,
+) -> EventCounts:
+    runs: list[CountedRun] = []
+    with closing(SignalWatch()) as signals:
+        for _ in range(options.repeat):
+            one = _Run(options, signals, on_interval)
+            runs.append(one.go())
+            if one.interrupted_by:
+                break
+    failed = next((run.exit_status for run in runs if run.exit_status), 0)
+    return EventCounts(_target_text(options), one.events, tuple(runs), one.limits, failed)
+
+
+class _Run:
+    """One run: whoever is counted, and their counters.
+
+    Attributes:
+        events: rows of the report.
+        limits: sentences about what could not be counted.
+        interrupted_by: the first signal that was to end it, 0 without.
+    """
+
+    def __init__(
+        self,
+        options: CountOptions,
+        signals: SignalWatch,
+        on_interval: Callable[[tuple[CountedEvent, ...], CountInterval], None] | None,
+    ) -> None:
+        self.events: tuple[CountedEvent, ...] = ()
+        self.limits: tuple[str, ...] = ()
+        self.interrupted_by = 0
+        self._options = options
+        self._signals = signals
+        self._on_interval = on_interval
+        self._intervals: list[CountInterval] = []
+        self._so_far: tuple[Count, ...] = ()
+
+    def go(self) -> CountedRun:
+        """Count from the start to the end."""
+        if not self._options.command:
+            return self._measure(None)
+        with closing(Command(self._options.command, self._signals)) as command:
+            return self._measure(command)
+
+    def _measure(self, command: Command | None) -> CountedRun:
+        with closing(CounterSet(_target(self._options, command))) as counters:
+            self._open(counters)
+            with _pidfds(self._options.pids) as pidfds:
+                loop = CountLoop(counters, command, self._signals, pidfds)
+                elapsed_s = loop.run(
+                    self._options.interval_s,
+                    lambda now_s: self._end_interval(now_s, _counts(counters)),
+                )
+            counts = _counts(counters)
+        self.interrupted_by = loop.interrupted_by
+        if self._options.interval_s:
+            self._end_interval(elapsed_s, counts)
+        ended = command.reap() if command else None
+        status = ended.exit_status if ended else 0
+        if command and not ended:
+            self.limits += (f"COMMAND (process {command.pid}) was still running at the end.",)
+            status = _SIGNALLED + loop.interrupted_by
+        return CountedRun(
+            elapsed_s=elapsed_s,
+            counts=counts,
+            intervals=tuple(self._intervals),
+            user_s=ended.user_s if ended else None,
+            system_s=ended.system_s if ended else None,
+            exit_status=status,
+        )
+
+    def _open(self, counters: CounterSet) -> None:
+        options = self._options
+        if options.events:
+            counters.open(parse_events(",".join(options.events)))
+        else:
+            is_system = _is_system(options)
+            counters.open(parse_events(SYSTEM_EVENTS if is_system else SOFTWARE_EVENTS))
+            counters.open(parse_events(HARDWARE_EVENTS), optional=True)
+        self.events = tuple(
+            CountedEvent(event.name, event.unit, event.scale, event.group)
+            for event in counters.events
+        )
+        self.limits = counters.limits
+        if counters.refused:
+            names = ", ".join(message.partition(":")[0] for message in counters.refused)
+            self.limits += (f"Not counted, as this machine has no such counters: {names}.",)
+
+    def _end_interval(self, now_s: float, counts: tuple[Count, ...]) -> None:
+        begin_s = self._intervals[-1].end_s if self._intervals else 0.0
+        before, self._so_far = self._so_far or (Count(0, 0, 0),) * len(counts), counts
+        parts = tuple(now.since(then) for now, then in zip(counts, before, strict=True))
+        interval = CountInterval(begin_s, now_s, parts)
+        self._intervals.append(interval)
+        if self._on_interval:
+            self._on_interval(self.events, interval)
+
+
+@contextmanager
+def _pidfds(pids: tuple[int, ...]) -> Iterator[list[int]]:
+    """Open descriptors that tell when processes end."""
+    with ExitStack() as opened:
+        fds = []
+        for pid in pids:
+            fd = os.pidfd_open(pid)
+            opened.callback(os.close, fd)
+            fds.append(fd)
+        yield fds
+
+
+def _target(options: CountOptions, command: Command | None) -> CountTarget:
+    """Return whom to count."""
+    with closing(CpuWatch()) as watch:
+        online = watch.online
+    if _is_system(options):
+        missing = sorted(set(options.cpus or ()) - set(online))
+        if missing:
+            raise UsageError(f"CPU {missing[0]} is not on line here (--cpu)")
+        return CountTarget(cpus=online if options.cpus is None else options.cpus)
+    if options.pids:
+        threads = [thread for pid in options.pids for thread in threads_of(pid)]
+        return CountTarget(pids=tuple(threads))
+    pids = (command.pid,) if command else ()
+    return CountTarget(pids, online, threads_only=options.scope == ALONE, on_exec=True)
+
+
+def _target_text(options: CountOptions) -> str:
+    """Return who was counted, in words."""
+    words = " ".join(os.fsdecode(word) for word in options.command)
+    who = ""
+    if options.pids:
+        who = f"process{'es' * (len(options.pids) > 1)} {', '.join(map(str, options.pids))}"
+    elif options.cpus is not None:
+        who = f"CPU{'s' * (len(options.cpus) > 1)} {', '.join(map(str, options.cpus))}"
+    elif options.scope == SYSTEM:
+        who = "the whole system"
+    if who and words:
+        return f"{who} while '{words}' ran"
+    return who or f"'{words}'"
+
+
+def _counts(counters: CounterSet) -> tuple[Count, ...]:
+    return tuple(Count(*raw) for raw in counters.read())

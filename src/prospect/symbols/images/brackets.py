@@ -1,0 +1,108 @@
+"""Names for the code between exported functions, where an image has no other symbols.
+
+A stripped image keeps the names of what it exports; its static functions lie between them without
+any. Prospect's answer is the bracket `bsearch->qsort`: not a name, but where to look. Function
+bounds cut it into `bsearch->qsort [fn 1 of 3]` and so on: not a name either, but one function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.symbols.images.function_bounds import code_regions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.elf.image import ElfImage
+    from prospect.symbols.images.function_bounds import FunctionBounds
+    from prospect.symbols.table import SymbolTable
+
+_MOST_BETWEEN = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Brackets:
+    """Stretches of code that no symbol of a table covers.
+
+    Attributes:
+        start: u64[b] SVMA.
+        end: u64[b] SVMA of the first byte after.
+        before: i64[b] row of the symbol that starts last before the stretch in its section, or -1.
+        after: i64[b] row of the symbol that starts next in its section, or -1.
+        number: i64[b] which of the functions between the two symbols it is, from 1; 0 for what
+            lies between functions, and where no bounds are known.
+        count: i64[b] how many functions there are between the two symbols.
+    """
+
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    number: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+def find_brackets(image: ElfImage, table: SymbolTable) -> Brackets:
+    """Find what lies between the symbols of a table, within the executable sections they are in."""
+    low, high = code_regions(image)
+    if not len(low) or not len(table):
+        none = np.zeros(0, np.int64)
+        return Brackets(none.astype(np.uint64), none.astype(np.uint64), none, none, none, none)
+    region = np.searchsorted(low, table.start, side="right") - 1
+    row = np.flatnonzero((region >= 0) & (table.start < high.take(np.maximum(region, 0))))
+    region = region.take(row)
+    start = table.start.take(row)
+    reach = np.maximum.accumulate(table.end.take(row))
+    changes = region[1:] != region[:-1]
+    is_first = np.append(True, changes)[: len(row)]
+    is_last = np.append(changes, True)[: len(row)]
+    after = np.where(is_last, -1, np.append(row[1:], -1)[: len(row)])
+    following = np.append(start[1:], np.uint64(0))[: len(row)]
+    first = np.flatnonzero(is_first)
+    begin = np.concatenate((reach, low.take(region.take(first))))
+    end = np.concatenate((np.where(is_last, high.take(region), following), start.take(first)))
+    before = np.concatenate((row, np.full(len(first), -1)))
+    after = np.concatenate((after, row.take(first)))
+    open_ = np.flatnonzero(begin < end)
+    none = np.zeros(len(open_), np.int64)
+    return Brackets(
+        begin.take(open_), end.take(open_), before.take(open_), after.take(open_), none, none
+    )
+
+
+def cut_brackets(whole: Brackets, bounds: FunctionBounds) -> Brackets:
+    """Cut brackets at the bounds of functions: into those that begin in them, and what is left.
+
+    Brackets around more functions than a person would look through are none.
+    """
+    first = np.searchsorted(bounds.start, whole.start)
+    count = np.searchsorted(bounds.start, whole.end) - first
+    of = np.repeat(np.arange(len(count)), count)
+    number = np.arange(1, len(of) + 1) - np.repeat(np.cumsum(count) - count, count)
+    function = first.take(of) + number - 1
+    start = bounds.start.take(function)
+    end = np.minimum(bounds.end.take(function), whole.end.take(of))
+    # What is left reaches from the bracket's start, or a function's end, to the next function.
+    following = np.append(bounds.start, np.uint64(2**64 - 1))
+    left_of = np.concatenate((np.arange(len(count)), of))
+    left_start = np.concatenate((whole.start, end))
+    left_end = np.minimum(
+        following.take(np.concatenate((first, function + 1))), whole.end.take(left_of)
+    )
+    left = np.flatnonzero(left_start < left_end)
+    of = np.concatenate((of, left_of.take(left)))
+    # Two names with a whole program between them do not say where to look.
+    kept = np.flatnonzero(count.take(of) <= _MOST_BETWEEN)
+    of = of.take(kept)
+    return Brackets(
+        start=np.concatenate((start, left_start.take(left))).take(kept),
+        end=np.concatenate((end, left_end.take(left))).take(kept),
+        before=whole.before.take(of),
+        after=whole.after.take(of),
+        number=np.concatenate((number, np.zeros(len(left), np.int64))).take(kept),
+        count=count.take(of),
+    )

@@ -1,0 +1,311 @@
+"""Find the file that was mapped, and the debug file that belongs to it.
+
+Comes in: an `ObjectKey` and the processes of the recording that still run. Goes out: an ELF image
+that is known to be the recorded one, or the reason why there is none. A path proves nothing: the
+file may have been replaced since, or mean another file in a container. Where debug files lie is
+defined by the GDB manual, "Debugging Information in Separate Files", and perf-buildid-cache(1).
+A file that several debug files share (.gnu_debugaltlink, made by dwz(1)) is not looked for here: it
+has DWARF of theirs, but no symbols.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.elf.image import ElfImage
+from prospect.errors import ElfError
+from prospect.files.door import OWN_ROOT, OpenFile
+from prospect.files.opening import open_file, open_link, open_named
+from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted
+from prospect.files.served_mounts import ServedMounts
+from prospect.profile.naming import NameSource
+from prospect.symbols.images.debug_files import DEBUG_INFO, EXECUTABLE, downloaded_paths
+from prospect.symbols.live_process import mapped_file_links
+from prospect.symbols.objects import DELETED, Missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prospect.elf.notes import DebugLink
+    from prospect.symbols.live_process import LiveProcess
+    from prospect.symbols.objects import ObjectKey
+
+# kernel/events/core.c:perf_event_mmap_event()
+_TOO_LONG = b"//toolong"
+DEBUG_ROOT = b"/usr/lib/debug"
+# PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf fills shorter ones up with zeros.
+_RECORDED_BUILD_ID_BYTES = 20
+_SERVED = (
+    "the file is on a FUSE file system of another user, whose program could hold up whoever opens"
+    " it; report as that user"
+)
+_OF_A_STRANGER = (
+    "the file cannot be read by the owner of the recording, with whose rights it is looked for"
+)
+# Of several failures the first of these says most about what to do.
+_TELLING_ORDER = (
+    NameSource.NO_MATCH,
+    NameSource.NO_ANSWER,
+    NameSource.NO_PERMISSION,
+    NameSource.NO_ELF,
+    NameSource.NO_FILE,
+)
+
+
+class FoundImage(NamedTuple):
+    """A file and its headers."""
+
+    file: OpenFile
+    image: ElfImage
+
+
+class DebugImage(NamedTuple):
+    """A separate debug file.
+
+    Attributes:
+        image: its headers.
+        source: what its names are said to come from.
+        speaks_for: see `OpenFile`.
+    """
+
+    image: ElfImage
+    source: NameSource
+    speaks_for: int
+
+
+def find_image(
+    key: ObjectKey,
+    processes: Sequence[LiveProcess],
+    recorded_until: float,
+    served: ServedMounts | None = None,
+    named_by: int = ROOT_USER,
+) -> FoundImage | Missing:
+    """Find the file that was mapped.
+
+    Args:
+        key: what the recording says of it.
+        processes: processes that had it mapped and still run.
+        recorded_until: seconds since the epoch, 0 for unknown; a file changed later is another.
+        served: the mount tables known so far; files on what other users serve are not touched.
+        named_by: whose word the path is: the owner of the recording.
+
+    Returns:
+        The first candidate that is the recorded file by build id, else by inode.
+    """
+    failures: set[NameSource] = set()
+    places = _Places(key, processes, served or ServedMounts(), named_by)
+    for candidate in _candidates(places):
+        found = candidate if isinstance(candidate, NameSource) else _parse(candidate)
+        if isinstance(found, FoundImage) and not _is_recorded(found, key, recorded_until):
+            found = NameSource.NO_MATCH
+        if isinstance(found, FoundImage):
+            return found
+        failures.add(found)
+    reason = next((reason for reason in _TELLING_ORDER if reason in failures), NameSource.NO_FILE)
+    note = ""
+    if reason == NameSource.NO_PERMISSION:
+        note = _SERVED if places.are_served else "" if is_trusted(named_by) else _OF_A_STRANGER
+    return Missing(reason, note or _sentence(reason, key))
+
+
+def find_debug_image(found: FoundImage, directory: bytes) -> DebugImage | None:
+    """Find the separate debug file of an image on this machine.
+
+    Args:
+        found: the image.
+        directory: where the image lay in its own root, for .gnu_debuglink.
+
+    Returns:
+        A debug file with the image's build id, or with the checksum that the image asks for; one
+        that a server sent only where there is no other.
+    """
+    build_id, link = found.image.build_id, found.image.debug_link
+    if build_id:
+        for path in debug_paths_by_build_id(build_id):
+            debug = open_image(path)
+            if debug and debug.image.build_id == build_id:
+                return _debug_image(debug, NameSource.DEBUG_FILE)
+    if link:
+        for debug in _linked_files(link, directory, found.file):
+            if _is_linked(debug, link, found):
+                return _debug_image(debug, NameSource.DEBUG_FILE)
+    if build_id:
+        for path in downloaded_paths(build_id, DEBUG_INFO):
+            debug = open_image(path)
+            if debug and debug.image.build_id == build_id:
+                return _debug_image(debug, NameSource.DEBUG_SERVER)
+    return None
+
+
+def _debug_image(found: FoundImage, source: NameSource) -> DebugImage:
+    # What a server sent is ours by its owner, and anybody's by its content.
+    is_sent = source == NameSource.DEBUG_SERVER
+    return DebugImage(found.image, source, EVERYBODY if is_sent else found.file.speaks_for)
+
+
+def open_image(path: bytes) -> FoundImage | None:
+    """Open an ELF file that a person names, or Prospect itself; None for anything else."""
+    return _parsed(open_file(path))
+
+
+def debug_paths_by_build_id(build_id: bytes) -> Iterator[bytes]:
+    """Give the places where the debug file of a build id may lie."""
+    digits = build_id.hex().encode()
+    yield DEBUG_ROOT + b"/.build-id/%b/%b.debug" % (digits[:2], digits[2:])
+    for home in _home():
+        yield home + b"/.debug/.build-id/%b/%b/debug" % (digits[:2], digits[2:])
+
+
+def cached_copies(build_id: bytes, *names: bytes) -> Iterator[bytes]:
+    """Give the places where perf may have kept a copy of an object, under any of the names."""
+    digits = build_id.hex().encode()
+    for home in _home():
+        for name in names:
+            yield home + b"/.debug/.build-id/%b/%b/%b" % (digits[:2], digits[2:], name)
+
+
+def same_build_id(recorded: bytes, actual: bytes | None) -> bool:
+    """Compare a recorded build id, perhaps cut or filled up to 20 bytes, with an image's."""
+    size = _RECORDED_BUILD_ID_BYTES
+    return recorded[:size].rstrip(b"\0") == (actual or b"")[:size].rstrip(b"\0")
+
+
+def whole_build_id(recorded: bytes) -> bytes:
+    """Return a recorded build id without the zeros that filled up one of 8 or 16 bytes."""
+    for size in (0, 8, 16):
+        if len(recorded) == _RECORDED_BUILD_ID_BYTES and not any(recorded[size:]):
+            return recorded[:size]
+    return recorded
+
+
+def _home() -> Iterator[bytes]:
+    home = os.path.expanduser(b"~")  # noqa: PTH111 - paths are bytes here
+    if home.startswith(b"/"):
+        yield home
+
+
+class _Places(NamedTuple):
+    """Where a file may be: its key, who had it mapped, and which mounts to keep away from.
+
+    Attributes:
+        key, processes, served, named_by: see `find_image`.
+    """
+
+    key: ObjectKey
+    processes: Sequence[LiveProcess]
+    served: ServedMounts
+    named_by: int
+
+    @property
+    def path(self) -> bytes:
+        """The path without the kernel's mark of a file that is gone."""
+        return self.key.path.removesuffix(DELETED)
+
+    @property
+    def are_served(self) -> bool:
+        """Whether any of the places is on a file system that another user's program serves."""
+        return self.served.hold(self.path) or len(self.askable) < len(self.processes)
+
+    @property
+    def askable(self) -> list[LiveProcess]:
+        """The processes in whose mounts the file can be opened without being held up."""
+        return [
+            one
+            for one in self.processes
+            if not self.served.hold(self.path, one.pid if one.has_other_root else None)
+        ]
+
+
+def _candidates(places: _Places) -> Iterator[OpenFile | NameSource]:
+    """Open, one after the other, the files that may be the recorded one, likeliest first."""
+    key, path = places.key, places.path
+    if not path.startswith(b"/"):
+        return
+    if places.are_served:
+        yield NameSource.NO_PERMISSION
+    processes, is_served = places.askable, places.served.hold(path)
+    # A file that is gone from its directory lives on in the process that has it mapped.
+    if path != key.path:
+        if not is_served:
+            # Somebody may have called it so: what is opened is held against build id or inode.
+            yield open_named(key.path, places.named_by)
+        yield from _still_mapped(places)
+    for process in processes:
+        if process.has_other_root:
+            yield open_named(path, places.named_by, root=process.root)
+    if not is_served:
+        yield open_named(path, places.named_by)
+    if path == key.path:
+        yield from _still_mapped(places)
+    yield from map(open_file, _kept_copies(whole_build_id(key.build_id)))
+
+
+def _kept_copies(build_id: bytes) -> Iterator[bytes]:
+    if build_id:
+        yield from cached_copies(build_id, b"elf")
+        yield from downloaded_paths(build_id, EXECUTABLE)
+
+
+def _still_mapped(places: _Places) -> Iterator[OpenFile | NameSource]:
+    # Such a link asks for no right to read the file: a program may be there to be run only.
+    for process in places.askable if is_trusted(places.named_by) else ():
+        for link in mapped_file_links(process, places.key.path):
+            yield open_link(link)
+
+
+def _parse(file: OpenFile) -> FoundImage | NameSource:
+    try:
+        return FoundImage(file, ElfImage.parse(file.data))
+    except ElfError:
+        return NameSource.NO_ELF
+
+
+def _is_recorded(found: FoundImage, key: ObjectKey, recorded_until: float) -> bool:
+    if key.build_id:
+        return same_build_id(key.build_id, found.image.build_id)
+    # The device is not compared: overlayfs and btrfs show another one to stat(2) than to maps.
+    if key.inode and key.inode != found.file.inode:
+        return False
+    # A file system gives the number of a removed file to the next one.
+    return not recorded_until or found.file.modified_ns <= recorded_until * 1e9
+
+
+def _parsed(file: OpenFile | NameSource) -> FoundImage | None:
+    found = file if isinstance(file, NameSource) else _parse(file)
+    return None if isinstance(found, NameSource) else found
+
+
+def _linked_files(link: DebugLink, directory: bytes, file: OpenFile) -> Iterator[FoundImage]:
+    """Open what the link of an image's file names, beside it in its own root, and here."""
+    beside = directory + b"/" + link.name
+    hidden = directory + b"/.debug/" + link.name
+    for root in dict.fromkeys((file.root, OWN_ROOT)):
+        for path in (beside, hidden, DEBUG_ROOT + beside):
+            found = _parsed(open_named(path, file.speaks_for, root=root))
+            if found:
+                yield found
+
+
+def _is_linked(debug: FoundImage, link: DebugLink, found: FoundImage) -> bool:
+    if debug.file.inode == found.file.inode and debug.file.device == found.file.device:
+        return False
+    if debug.image.build_id and found.image.build_id:
+        return debug.image.build_id == found.image.build_id
+    return zlib.crc32(debug.file.data) == link.crc32
+
+
+def _sentence(reason: NameSource, key: ObjectKey) -> str:
+    if reason == NameSource.NO_MATCH:
+        known_by = "build id" if key.build_id else "inode or time of change"
+        return f"the file there now is another one than was recorded, by its {known_by}"
+    if key.path == _TOO_LONG:
+        return "its path is longer than the 4096 bytes that the kernel tells"
+    if reason == NameSource.NO_PERMISSION:
+        return "the file cannot be read by this user"
+    if reason == NameSource.NO_ANSWER:
+        return "its file system did not answer in time"
+    if reason == NameSource.NO_ELF:
+        return "what is there is not an ELF file that can be read"
+    return "the file is gone, and no process that still runs has it mapped"

@@ -1,0 +1,1 @@
+"""Names of code that a JIT made: map files and jitdump files."""

@@ -1,0 +1,204 @@
+"""The code of one jitdump file: its symbols, its bytes and its source lines, each by one address.
+
+A JIT throws code away and writes other code to the same place. So that an address of the object
+means one piece of code for good, it is the address at which the code was loaded, with a number of
+its generation in the upper 16 bits where several pieces were loaded over one another. Code that
+was moved keeps the address of its load.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.files.rights import EVERYBODY
+from prospect.profile.naming import NameSource
+from prospect.symbols.table import SymbolTable, build_symbol_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.symbols.jit.jitdump import JitDump
+
+_ADDRESS_BITS = 48
+_ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
+_MOST_GENERATIONS = 1 << 16
+# The name of a line entry that stands for "the same file as before" in place of a path.
+_SAME_FILE = b"\xff"
+# V8 writes addresses as they are in the ELF file that `perf inject` makes: behind its header.
+# Source: v8/src/diagnostics/perf-jit.cc, PerfJitLogger::LogWriteDebugInfo().
+_ELF_HEADER_BYTES = 0x40
+_ENTRY_BYTES = 16
+_MOST_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class JitCode:
+    """A jitdump file ready to be asked.
+
+    Attributes:
+        path: the file, as the recording names it.
+        dump: what it says.
+        svma: u64[n] address in this object of each load, distinct where loads overlap.
+        speaks_for: the user whose word its paths of source files are.
+    """
+
+    path: bytes
+    dump: JitDump
+    svma: NDArray[np.uint64]
+    speaks_for: int
+
+    @cached_property
+    def table(self) -> SymbolTable:
+        """The names, by SVMA."""
+        dump = self.dump
+        end = self.svma + dump.size
+        return build_symbol_table(
+            strings=dump.data,
+            start=self.svma,
+            end=end,
+            limit=end,
+            name_start=dump.name,
+            name_length=dump.name_length,
+            is_global=np.zeros(len(dump), np.bool_),
+            source=np.full(len(dump), NameSource.JITDUMP, np.uint8),
+        )
+
+    def code_at(self, svma: int, size: int) -> memoryview:
+        """Return the bytes from an address on: fewer than `size` where its piece of code ends."""
+        row = self._row_of(svma)
+        if row < 0:
+            return self.dump.data[:0]
+        inside = svma - int(self.svma[row])
+        begin = int(self.dump.code[row]) + inside
+        return self.dump.data[begin : begin + min(size, int(self.dump.size[row]) - inside)]
+
+    def lines_of(self, svma: NDArray[np.uint64]) -> list[tuple[str, int]]:
+        """Return file and line of each address; an empty file and line 0 where unknown."""
+        entries: dict[int, _LineEntries] = {}
+        found = []
+        for one in svma.tolist():
+            row = self._row_of(one)
+            if row < 0 or self.dump.debug[row] < 0:
+                found.append(("", 0))
+                continue
+            if row not in entries:
+                entries[row] = _line_entries(self.dump, row)
+            avma = one - int(self.svma[row]) + int(self.dump.address[row]) + self._line_shift
+            found.append(entries[row].at(avma))
+        return found
+
+    @cached_property
+    def _line_shift(self) -> int:
+        """How far line entries stand behind the code that they describe."""
+        rows = np.flatnonzero(self.dump.debug >= 0)
+        first = [
+            struct.unpack_from(self.dump.order + "Q", self.dump.data, offset)[0] - address
+            for offset, address, entries in zip(
+                self.dump.debug.take(rows).tolist(),
+                self.dump.address.take(rows).tolist(),
+                self.dump.debug_entries.take(rows).tolist(),
+                strict=True,
+            )
+            if entries
+        ]
+        return _ELF_HEADER_BYTES if first and min(first) >= _ELF_HEADER_BYTES else 0
+
+    @cached_property
+    def _by_svma(self) -> NDArray[np.int64]:
+        return np.argsort(self.svma)
+
+    @cached_property
+    def _sorted_svma(self) -> NDArray[np.uint64]:
+        return self.svma.take(self._by_svma)
+
+    def _row_of(self, svma: int) -> int:
+        place = int(np.searchsorted(self._sorted_svma, np.uint64(svma), side="right")) - 1
+        if place < 0:
+            return -1
+        row = int(self._by_svma[place])
+        return row if svma - int(self.svma[row]) < int(self.dump.size[row]) else -1
+
+
+def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) -> JitCode:
+    """Give every load of a dump an address of its own.
+
+    Loads beyond 65,536 over one another share their addresses; the file is then an attack.
+
+    Args:
+        path: the file, as the recording names it.
+        dump: what it says.
+        speaks_for: the user whose word it is; a copy in a recording is anybody's.
+    """
+    generation = np.zeros(len(dump), np.uint64)
+    order = np.lexsort((dump.time_ns, dump.address))
+    rows = zip(
+        order.tolist(),
+        dump.address.take(order).tolist(),
+        (dump.address + dump.size).take(order).tolist(),
+        strict=True,
+    )
+    # The smallest number that no load has which still reaches over this one's start.
+    open_ends: list[tuple[int, int]] = []
+    free: list[int] = []
+    for row, start, end in rows:
+        while open_ends and open_ends[0][0] <= start:
+            heapq.heappush(free, heapq.heappop(open_ends)[1])
+        number = heapq.heappop(free) if free else len(open_ends)
+        heapq.heappush(open_ends, (end, number))
+        generation[row] = number % _MOST_GENERATIONS
+    svma = dump.address & np.uint64(_ADDRESS_MASK) | generation << np.uint64(_ADDRESS_BITS)
+    return JitCode(path, dump, svma, speaks_for)
+
+
+@dataclass(frozen=True)
+class _LineEntries:
+    """The line entries of one load by rising address."""
+
+    address: list[int]
+    file: list[str]
+    line: list[int]
+
+    def at(self, address: int) -> tuple[str, int]:
+        row = bisect_right(self.address, address)
+        return (self.file[row - 1], self.line[row - 1]) if row else ("", 0)
+
+
+def _line_entries(dump: JitDump, row: int) -> _LineEntries:
+    """Read the line entries of a load: address, line, discriminator, file name and a NUL each.
+
+    Entries of which one is impossible are left out, all of the load: V8 of Node 20 writes memory
+    that it has freed in place of the file's name.
+    """
+    first = int(dump.address[row])
+    last = first + int(dump.size[row]) + _ELF_HEADER_BYTES
+    entry = struct.Struct(dump.order + "QiI")
+    offset, file = int(dump.debug[row]), ""
+    found: list[tuple[int, str, int]] = []
+    # The entries end before the load that they belong to.
+    end = int(dump.name[row])
+    for _ in range(min(int(dump.debug_entries[row]), _MOST_ENTRIES)):
+        name = offset + _ENTRY_BYTES
+        length = bytes(dump.data[name : min(end, name + 4096)]).find(b"\0")
+        if name > end or length < 0:
+            break
+        address, line, _ = entry.unpack_from(dump.data, offset)
+        text = bytes(dump.data[name : name + length])
+        if text != _SAME_FILE:
+            file = text.decode(errors="replace")
+        if not first <= address <= last or not file.isprintable():
+            return _LineEntries([], [], [])
+        found.append((address, file, max(line, 0)))
+        offset = name + length + 1
+    found.sort(key=lambda one: one[0])
+    return _LineEntries(
+        [address for address, _, _ in found],
+        [file for _, file, _ in found],
+        [line for _, _, line in found],
+    )

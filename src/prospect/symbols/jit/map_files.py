@@ -1,0 +1,192 @@
+"""Names of code that a JIT made: ``/tmp/perf-PID.map``.
+
+Comes in: the text of such a file, ``START SIZE NAME`` on each line, both numbers hexadecimal. Goes
+out: a `SymbolTable`. Defined by ``tools/perf/Documentation/jit-interface.txt``. Anyone may
+write to /tmp, so a file counts only if it belongs to the process's user, to root or to us; its
+names may be anything and are escaped where they are shown.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.text_columns import hexadecimal, line_bounds, next_spaces, padded
+from prospect.files import door
+from prospect.files.door import OWN_ROOT, OpenFile
+from prospect.files.opening import open_named
+from prospect.files.rights import ROOT_USER, is_trusted
+from prospect.profile.naming import NameSource
+from prospect.symbols.live_process import started_at
+from prospect.symbols.objects import Missing
+from prospect.symbols.overlap import latest_pieces, touches_several
+from prospect.symbols.table import LONGEST_NAME_BYTES, SymbolTable, build_symbol_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.symbols.live_process import LiveProcess
+
+LARGEST_BYTES = 1 << 28
+MOST_LINES = 1 << 22
+# Files have the time of the kernel's last tick, processes the true one. Ticks are 10 ms apart at
+# most; one may be late. Source: ``fs/inode.c`` (Linux 6.18), current_time().
+_TICK_NS = 2 * 10_000_000
+
+_REFUSALS = {
+    NameSource.NO_PERMISSION: "it cannot be read by this user",
+    NameSource.NO_ANSWER: "its file system did not answer in time",
+}
+
+
+def map_path(pid: int) -> bytes:
+    """Return where a process writes its map file, by the number that it has for itself."""
+    return b"/tmp/perf-%d.map" % pid
+
+
+def find_map_file(
+    pid: int, process: LiveProcess | None, named_by: int = ROOT_USER
+) -> OpenFile | Missing:
+    """Open the map file that a process wrote.
+
+    Args:
+        pid: its id as recorded.
+        process: the process, if it still runs; it wrote the file in its own /tmp, under the number
+            that it has in its own pid namespace.
+        named_by: whose word it is that this process wrote one: the owner of the recording.
+
+    Returns:
+        The file, or NO_ANONYMOUS; the note is empty where there simply is no file.
+    """
+    path = map_path(process.own_pid if process else pid)
+    file = open_jit_file(path, process, LARGEST_BYTES, named_by)
+    if file == NameSource.NO_FILE or (isinstance(file, OpenFile) and not file.held_bytes):
+        return Missing(NameSource.NO_ANONYMOUS, "")
+    note = objection(file, process)
+    if not note and not isinstance(file, NameSource) and not process:
+        note = _later_writer(pid, file.modified_ns)
+    if isinstance(file, NameSource) or note:
+        return Missing(NameSource.NO_ANONYMOUS, f"{path.decode()} was not used: {note}")
+    return file
+
+
+def map_file_costs(held_bytes: int) -> tuple[int, int]:
+    """Estimate what a map file of short lines takes: bytes while it is read, and from then on."""
+    return 14 * held_bytes, 3 * held_bytes
+
+
+def held_bytes_of(path: bytes, process: LiveProcess | None, named_by: int) -> int:
+    """Return how much `open_jit_file` would have to read, 0 for nothing."""
+    root, named_by = _root_and_user(process, named_by)
+    return door.held_bytes_of(path, named_by, root=root, follow_last=False)
+
+
+def open_jit_file(
+    path: bytes, process: LiveProcess | None, largest_bytes: int, named_by: int
+) -> OpenFile | NameSource:
+    """Open a file that a process is meant to have written, with no more rights than it has.
+
+    Nor with more than the owner of the recording has, who says that it is the process's.
+
+    Args:
+        path: as the process has it.
+        process: the process, if it still runs; else only what root or we wrote will be believed.
+        largest_bytes: refuse a bigger file.
+        named_by: the owner of the recording.
+    """
+    root, named_by = _root_and_user(process, named_by)
+    return open_named(path, named_by, root=root, follow_last=False, largest_bytes=largest_bytes)
+
+
+def _root_and_user(process: LiveProcess | None, named_by: int) -> tuple[bytes, int]:
+    root = process.root if process and process.has_other_root else OWN_ROOT
+    return root, process.owner if is_trusted(named_by) and process else named_by
+
+
+def parse_map_file(text: bytes | memoryview) -> SymbolTable:
+    """Parse a map file; lines that are none are skipped, later lines replace earlier ones.
+
+    Args:
+        text: the file's content, of any origin.
+
+    Returns:
+        The table by AVMA. Code that was partly written over keeps its name where it was not. The
+        file has no times: where lines of several names overlap, the last one names all hits, and
+        its source says so (MAP_REUSED).
+    """
+    text = padded(bytes(text[:LARGEST_BYTES]))
+    if text.count(b"\n") > MOST_LINES:
+        text = padded(b"")
+    line_start, line_end = line_bounds(text)
+    first, second = next_spaces(text, line_start, 2)
+    rows = np.flatnonzero(second + 1 < line_end)
+    line_start, line_end = line_start.take(rows), line_end.take(rows)
+    first, second = first.take(rows), second.take(rows)
+    start, start_is_number = hexadecimal(text, line_start, first)
+    size, size_is_number = hexadecimal(text, first + 1, second)
+    top = np.uint64(2**64 - 1)
+    end = np.where(size > top - start, top, start + size)
+    rows = np.flatnonzero(start_is_number & size_is_number)
+    name_start = second.take(rows) + 1
+    name_length = np.minimum(line_end.take(rows) - name_start, LONGEST_NAME_BYTES)
+    start, end = start.take(rows), end.take(rows)
+    piece_start, piece_end, row = latest_pieces(start, end)
+    names = _name_numbers(text, name_start, name_length, start)
+    reused = touches_several(start, end, names, piece_start, piece_end)
+    return build_symbol_table(
+        strings=text,
+        start=piece_start,
+        end=piece_end,
+        limit=piece_end,
+        name_start=name_start.take(row),
+        name_length=name_length.take(row),
+        is_global=np.zeros(len(row), np.bool_),
+        source=np.where(reused, NameSource.MAP_REUSED, NameSource.MAP_FILE).astype(np.uint8),
+    )
+
+
+def objection(file: OpenFile | NameSource, process: LiveProcess | None) -> str:
+    """Say why a JIT's file is not believed, empty if it is.
+
+    Args:
+        file: what became of opening it; of NO_FILE nothing is said that fits.
+        process: the process that is meant to have written it, if it still runs.
+    """
+    if isinstance(file, NameSource):
+        unfit = f"it is not a regular file of at most {LARGEST_BYTES >> 20} MiB"
+        return _REFUSALS.get(file, unfit)
+    if file.owner not in {0, os.geteuid(), process.owner if process else 0}:
+        if process:
+            return "it belongs to another user than the process"
+        return "it belongs to another user, and its process is gone"
+    if process and file.modified_ns + _TICK_NS < process.started_at * 1e9:
+        return "it is older than the process"
+    return ""
+
+
+def _later_writer(pid: int, modified_ns: int) -> str:
+    """Say that whoever has inherited the number of a process that ended wrote its file too."""
+    later = started_at(pid)
+    if later and modified_ns >= later * 1e9:
+        return "a later process of the same number wrote it"
+    return ""
+
+
+def _name_numbers(
+    text: bytes,
+    name_start: NDArray[np.int64],
+    name_length: NDArray[np.int64],
+    start: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Number the names, equal ones alike, where a start occurs twice; else any number will do."""
+    numbers = np.arange(len(start))
+    _, first, count = np.unique(start, return_index=True, return_counts=True)
+    twice = np.isin(start, start.take(first[count > 1]))
+    known: dict[tuple[int, bytes], int] = {}
+    for row in np.flatnonzero(twice).tolist():
+        begin = int(name_start[row])
+        name = text[begin : begin + int(name_length[row])]
+        numbers[row] = known.setdefault((int(start[row]), name), row)
+    return numbers

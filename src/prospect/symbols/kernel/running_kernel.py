@@ -1,0 +1,106 @@
+"""The running kernel: whether it is the recorded one, and its own listing of its symbols.
+
+Comes in: what the recording says of its kernel. Goes out: a `RunningKernel`, with the symbols that
+/proc/kallsyms shows. Making that listing costs the kernel more than us, so it is kept between
+runs under what it depends on: build id, boot, and the modules with their addresses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.elf.notes import find_build_id
+from prospect.files.opening import read_system_file
+from prospect.symbols.images.image_files import same_build_id
+from prospect.symbols.kernel.kallsyms import parse_kallsyms
+
+if TYPE_CHECKING:
+    from prospect.symbols.cache import SymbolCache
+    from prospect.symbols.options import SymbolOptions
+    from prospect.symbols.table import SymbolTable
+
+
+class KernelPlaces(NamedTuple):
+    """Where a kernel is described; others are for tests."""
+
+    kallsyms: str = "/proc/kallsyms"
+    notes: str = "/sys/kernel/notes"
+    modules: str = "/proc/modules"
+    boot_id: str = "/proc/sys/kernel/random/boot_id"
+    root: str = ""
+
+
+RUNNING_MACHINE = KernelPlaces()
+
+
+class RunningKernel(NamedTuple):
+    """What the running kernel says of itself.
+
+    Attributes:
+        is_recorded: whether it is the kernel of the recording.
+        build_id: empty where it hides it.
+        table: its symbols; None where it hides them, or is not the recorded one.
+        is_kept: whether the table is from the cache: what was loaded since is not in it.
+    """
+
+    is_recorded: bool
+    build_id: bytes
+    table: SymbolTable | None = None
+    is_kept: bool = False
+
+
+def is_running_kernel(options: SymbolOptions, places: KernelPlaces = RUNNING_MACHINE) -> bool:
+    """Say whether the recorded kernel is the running one: by build id, else by release and host."""
+    build_id = _build_id(places)
+    if options.kernel_build_id and build_id:
+        return same_build_id(options.kernel_build_id, build_id)
+    uname = os.uname()
+    is_here = options.hostname in {"", uname.nodename}
+    return is_here and options.kernel_release == uname.release
+
+
+def read_running_kernel(
+    options: SymbolOptions, places: KernelPlaces, cache: SymbolCache | None
+) -> RunningKernel:
+    """Ask the running kernel for its symbols, if it is the recorded one.
+
+    Args:
+        options: facts of the recording.
+        places: where it describes itself.
+        cache: where a listing may be kept; None to take it from the kernel and keep nothing.
+    """
+    build_id = _build_id(places)
+    if not is_running_kernel(options, places):
+        return RunningKernel(is_recorded=False, build_id=build_id)
+    key = _listing_key(build_id, places) if cache and build_id else ""
+    kept = cache.load(key) if cache and key else None
+    if kept is not None:
+        return RunningKernel(is_recorded=True, build_id=build_id, table=kept, is_kept=True)
+    table = parse_kallsyms(read_system_file(places.kallsyms))
+    if not len(table):
+        return RunningKernel(is_recorded=True, build_id=build_id)
+    if cache and key:
+        cache.store(key, table)
+    return RunningKernel(is_recorded=True, build_id=build_id, table=table)
+
+
+def loaded_modules(places: KernelPlaces = RUNNING_MACHINE) -> frozenset[tuple[bytes, bytes]]:
+    """Return the kernel's modules, each by name and address.
+
+    What else /proc/modules says, how often each is in use, changes all the time.
+    Source: ``kernel/module/procfs.c`` (Linux 6.18), m_show().
+    """
+    lines = (line.split() for line in read_system_file(places.modules).splitlines())
+    return frozenset((words[0], words[5]) for words in lines if len(words) > 5)
+
+
+def _listing_key(build_id: bytes, places: KernelPlaces) -> str:
+    modules = (b" ".join(module) for module in sorted(loaded_modules(places)))
+    state = b"\n".join((read_system_file(places.boot_id), *modules))
+    return f"kallsyms-{build_id.hex()}-{hashlib.blake2b(state).hexdigest()}"
+
+
+def _build_id(places: KernelPlaces) -> bytes:
+    return find_build_id([memoryview(read_system_file(places.notes))]) or b""

@@ -1,0 +1,1 @@
+"""Debug-file servers: what is asked of them, and what they sent."""

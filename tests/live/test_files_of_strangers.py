@@ -1,0 +1,158 @@
+"""What a stranger's program names is read with no more rights than the stranger has."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from builders.recordings import PROSPECT, record
+from builders.silent_mount import silent_mount
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root reads more than strangers may"),
+    pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc"),
+]
+STRANGER = 4242
+SECRET = "the-secret-of-root"
+BURNS = """
+#line 1 "{source}"
+int main(void) {{ volatile unsigned long n = 0; while (n < 100000000ul) n++; return 0; }}
+"""
+
+
+def strangers_recording(tmp_path, source, owner=STRANGER):
+    program = tmp_path / "burns"
+    command = ["gcc", "-g", "-O0", "-x", "c", "-", "-o", program]
+    subprocess.run(command, input=BURNS.format(source=source), text=True, check=True)
+    os.chown(program, owner, owner)
+    record(tmp_path / "r", program)
+    return tmp_path / "r"
+
+
+def shown(*words):
+    line = [*PROSPECT, *map(str, words)]
+    return subprocess.run(line, capture_output=True, timeout=200, check=True).stdout.decode()
+
+
+def annotated(recording):
+    return shown("annotate", "--no-cache", "main", recording)
+
+
+@pytest.fixture
+def open_path():
+    """A directory that everybody may reach, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)
+
+
+@pytest.mark.timeout(600)
+def test_source_text_is_not_read_for_strangers(open_path):
+    tmp_path = open_path
+    source = tmp_path / "source.c"
+    source.write_text(f"int x; /* {SECRET} */\n" * 20)
+    source.chmod(0o600)
+    recording = strangers_recording(tmp_path, source)
+    assert SECRET not in annotated(recording)
+    assert SECRET not in shown("annotate", "--no-cache", "--source", recording)
+    assert SECRET not in shown("report", "-ee", "--format", "html", recording)
+    archive = tmp_path / "archive"
+    shown("archive", "-o", archive, recording)
+    assert SECRET not in shown("annotate", "main", archive)
+    # A link does not help.
+    source.rename(tmp_path / "hidden.c")
+    source.symlink_to("hidden.c")
+    os.chown(source, STRANGER, STRANGER, follow_symlinks=False)
+    assert SECRET not in annotated(recording)
+    # Of root's own programs it is shown, and what everybody may read of anybody's.
+    os.chown(source, 0, 0, follow_symlinks=False)
+    os.chown(tmp_path / "burns", 0, 0)
+    assert SECRET in annotated(recording)
+    os.chown(tmp_path / "burns", STRANGER, STRANGER)
+    assert SECRET not in annotated(recording)
+    (tmp_path / "hidden.c").chmod(0o644)
+    assert SECRET in annotated(recording)
+
+
+@pytest.mark.timeout(200)
+def test_source_on_a_mount_that_does_not_answer_holds_up_no_report(open_path):
+    tmp_path = open_path
+    (tmp_path / "silent").mkdir()
+    recording = strangers_recording(tmp_path, tmp_path / "silent" / "source.c")
+    with silent_mount(tmp_path / "silent"):
+        line = [*PROSPECT, "annotate", "--no-cache", "main", str(recording)]
+        done = subprocess.run(line, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(200)
+def test_a_strangers_recording_names_no_image_that_the_stranger_may_not_read(open_path):
+    source = open_path / "source.c"
+    source.write_text(f"int x; /* {SECRET} */\n" * 20)
+    source.chmod(0o600)
+    recording = strangers_recording(open_path, source, owner=0)
+    program = open_path / "burns"
+
+    def reasons():
+        document = json.loads(shown("report", "--no-cache", "--format", "json", recording))
+        entries = [
+            one for event in document["events"] for one in event["symbol_quality"]["sources"]
+        ]
+        return {one["source"] for one in entries if str(program) in str(one["objects"])}
+
+    assert SECRET in annotated(recording)
+    program.chmod(0o700)
+    assert "NO_PERMISSION" not in reasons()
+    os.chown(recording, STRANGER, STRANGER)
+    assert "NO_PERMISSION" in reasons()
+    # Root's image may be read by the stranger, its source not.
+    program.chmod(0o755)
+    assert "NO_PERMISSION" not in reasons()
+    assert SECRET not in annotated(recording)
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_report_that_waits_for_a_mount(open_path, number):
+    tmp_path = open_path
+    (tmp_path / "silent").mkdir()
+    recording = strangers_recording(tmp_path, tmp_path / "silent" / "source.c")
+    with silent_mount(tmp_path / "silent"):
+        line = [*PROSPECT, "annotate", "--no-cache", "main", str(recording)]
+        report = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        children = Path(f"/proc/{report.pid}/task/{report.pid}/children")
+        until = time.monotonic() + 100
+        blocked = ""
+        while not blocked and report.poll() is None and time.monotonic() < until:
+            for child in children.read_text().split():
+                if "fuse" in Path(f"/proc/{child}/wchan").read_text() + _stack(child):
+                    blocked = child
+            time.sleep(0.01)
+        assert blocked
+        report.send_signal(number)
+        began = time.monotonic()
+        report.wait(timeout=60)
+        assert time.monotonic() - began < 2
+        assert b"Traceback" not in report.stderr.read()
+        report.stderr.close()
+        while Path(f"/proc/{blocked}").exists() and time.monotonic() < began + 20:
+            time.sleep(0.01)
+        assert not Path(f"/proc/{blocked}").exists() or _is_dead(blocked)
+
+
+def _stack(pid):
+    try:
+        return Path(f"/proc/{pid}/stack").read_text()
+    except OSError:
+        return ""
+
+
+def _is_dead(pid):
+    """Tell whether only an init that does not reap keeps a process listed."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

@@ -1,0 +1,87 @@
+"""A recording ends at the bound of its size: COMMAND goes on, the report says what it covers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import prospect as library
+from builders.recordings import build_program
+from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.figures.report.view import report_view
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
+
+BUSY = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
+MIB = 1 << 20
+# What describes the run comes behind the records.
+DESCRIPTION_BYTES = MIB // 2
+
+
+def run(directory, *words):
+    line = [sys.executable, "-m", "prospect", *words]
+    return subprocess.run(
+        line, cwd=directory, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def check_cut(path, bound_bytes):
+    """Check that the file keeps its bound and that a report of it is right; return the profile."""
+    assert bound_bytes // 4 < path.stat().st_size < bound_bytes + DESCRIPTION_BYTES
+    profile = library.open(path, use_cache=False)
+    assert profile.run.is_cut
+    assert profile.run.wall_seconds > 0
+    assert any("--max-size" in limit for limit in profile.run.limits)
+    assert any("The recording is cut" in warning for warning in report_view(profile).warnings)
+    return profile
+
+
+@pytest.mark.parametrize("words", [("record", "-o", "r"), ("--save", "r", "-f", "out")])
+@pytest.mark.parametrize(("end", "status"), [("", 1), ("; exit 7", 7)])
+def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end, status):
+    command = f"{BUSY}; {BUSY}; {BUSY}; touch over{end}"
+    ran = run(tmp_path, *words, "--max-size", "1M", "-H", "8000", "-M", "5", "sh", "-c", command)
+    assert ran.returncode == status
+    assert (tmp_path / "over").exists()
+    said = [line for line in ran.stderr.splitlines() if "bound of 1 MiB" in line]
+    assert len(said) == 1
+    assert "Recorded only the first" in said[0]
+    profile = check_cut(tmp_path / "r", MIB)
+    assert f"the first {profile.run.wall_seconds:.1f} s" in said[0]
+    counts = tick_ledger(profile).by_cpu
+    assert counts.lost.sum() > 0
+    assert (abs(counts.closure_share) < 0.02).all()
+    seconds = profile.hits.count.sum() / 8000
+    assert 0.3 * profile.run.wall_seconds < seconds <= profile.run.wall_seconds * profile.run.cpus
+    if words[0] == "--save":
+        assert "Recorded only the first" in (tmp_path / "out").read_text()
+
+
+def test_a_flood_of_long_paths_by_another_user_ends_the_recording_at_its_bound(tmp_path):
+    program = build_program(tmp_path, "maps", "-static")
+    with subprocess.Popen([program, tmp_path], stdout=subprocess.PIPE) as flood:
+        try:
+            assert flood.stdout.readline() == b"mapping\n"
+            words = ["record", "-o", "r", "--max-size", "4M", "sh", "-c", "sleep 3; exit 5"]
+            ran = run(tmp_path, *words)
+            assert flood.poll() is None
+        finally:
+            flood.kill()
+    assert ran.returncode == 5
+    assert "bound of 4 MiB" in ran.stderr
+    profile = check_cut(tmp_path / "r", 4 * MIB)
+    assert flood.pid in profile.processes.pid
+
+
+def test_below_its_bound_a_recording_is_whole(tmp_path):
+    ran = run(tmp_path, "record", "-o", "r", "--max-size=1G", "sh", "-c", BUSY)
+    assert ran.returncode == 0
+    assert not library.open(tmp_path / "r", use_cache=False).run.is_cut
+
+
+def test_a_bound_is_a_keyword_of_python_too():
+    words = ["sh", "-c", f"{BUSY}; {BUSY}; {BUSY}"]
+    profile = library.record(words, frequency_hz=8000, flush_centiseconds=5, max_bytes=MIB)
+    assert profile.run.is_cut

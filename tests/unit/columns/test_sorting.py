@@ -1,0 +1,28 @@
+"""Numbers of distinct values: short columns, that are sorted, and long ones, that are hashed."""
+
+import numpy as np
+import pytest
+
+from prospect.columns.sorting import numbered
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
+@pytest.mark.parametrize("distinct", [1, 300, 2**20])
+@pytest.mark.parametrize("count", [0, 1, 100, 5000, 40_000])
+def test_numbers_follow_the_first_occurrence(count, distinct, dtype):
+    random = np.random.default_rng(5)
+    column = random.integers(-distinct, distinct, count).astype(dtype)
+    number, first = numbered(column)
+    rows = {}
+    expected = [rows.setdefault(value, len(rows)) for value in column.tolist()]
+    assert number.tolist() == expected
+    assert column.take(first).tolist() == list(rows)
+    assert (np.diff(first) > 0).all()
+
+
+def test_values_that_share_all_slots_are_told_apart():
+    # Equal in the bits that both multipliers take: multiples of 2^52 keep 12 bits of slot.
+    column = np.arange(5000, dtype=np.uint64).repeat(2) << np.uint64(52)
+    number, first = numbered(column)
+    assert (column.take(first).take(number) == column).all()
+    assert len(first) == len(np.unique(column))

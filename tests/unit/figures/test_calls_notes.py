@@ -1,0 +1,78 @@
+"""What reports say of callers that are not known, and of those that were not asked for."""
+
+from dataclasses import replace
+
+import pytest
+
+from builders.profile import ProfileBuilder, run_info
+from builders.stacks import with_stacks
+from prospect.figures.calls.calls_view import CallsChoice, calls_view
+from prospect.figures.calls.sample_choice import SampleChoice
+from prospect.figures.remarks import run_notes
+from prospect.profile.run_info import EventInfo
+from prospect.profile.stack_quality import StackQuality
+
+QUALITY = StackQuality(
+    samples=3,
+    without_copy=0,
+    copy_bytes=8192,
+    by_end={"complete": 3},
+    continued=0,
+    cut_frames=(0, 0),
+    size_for_99=0,
+    is_size_least=False,
+    places=(),
+)
+
+
+def profile_of(paths, **facts):
+    build = ProfileBuilder(run_info(command=("x",), begin_ns=1))
+    process = build.process("p", 10, is_command=True)
+    image = build.object("/bin/x")
+    rows = [build.function(f"f{row}", image, 0x1000 * (row + 1)) for row in range(3)]
+    profile = with_stacks(build, [(process, [rows[f] for f in path]) for path in paths])
+    return replace(profile, run=replace(profile.run, **facts))
+
+
+def remedy_of(profile):
+    (event,) = calls_view(profile, CallsChoice(SampleChoice("4"))).events
+    return event.remedy
+
+
+@pytest.mark.parametrize(
+    ("paths", "recorded", "expected"),
+    [
+        ([[0], [1], [0, 1]], True, "The code keeps no frame pointers: record"),
+        ([[0], [1], [0, 1]], False, "They were not recorded: record"),
+        ([[0], [0, 2], [0, 1]], True, ""),
+    ],
+)
+def test_the_remedy_is_named_where_most_hits_have_no_caller(paths, recorded, expected):
+    remedy = remedy_of(profile_of(paths, has_user_callers=recorded))
+    assert remedy.startswith(expected)
+    assert bool(remedy) is bool(expected)
+
+
+def test_no_remedy_beside_copies_of_stacks():
+    profile = profile_of([[0], [1]], has_user_callers=True)
+    assert remedy_of(profile)
+    assert not remedy_of(replace(profile, stack_quality=QUALITY))
+
+
+def test_a_report_without_stacks_says_that_there_are_some():
+    profile = profile_of([[0]], has_user_callers=True)
+    hint = "The recording has call stacks: prospect calls says who called whom."
+    assert hint in run_notes(replace(profile, stacks=None), (), asked="2", shown="2")
+    assert hint not in run_notes(profile, (), asked="2", shown="2")
+
+
+def test_many_events_that_are_no_time_are_one_note():
+    profile = profile_of([[0]])
+    events = [EventInfo(f"sched:e{number}", 0.0, 0.0, 0.0) for number in range(36)]
+    timed = EventInfo("cpu-clock", 1e-9, 0.0, 0.0)
+    (note,) = run_notes(profile, [timed, *events], asked="2", shown="2")
+    assert note.startswith(
+        "Hits of 36 events (sched:e0, sched:e1, sched:e2 and 33 more) cannot be told in seconds:"
+    )
+    (note,) = run_notes(profile, [timed, events[0]], asked="2", shown="2")
+    assert note.startswith("Hits of the event sched:e0 cannot be told in seconds:")

@@ -1,0 +1,31 @@
+"""Names that nothing in a recording has are answered with those that it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders.stacks import stacks_profile
+from prospect.errors import UsageError
+from prospect.figures.calls.calls_view import CallsChoice, calls_view
+from prospect.figures.calls.sample_choice import SampleChoice
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        ({"process": "wrok"}, "no process with samples is called 'wrok'; did you mean work?"),
+        ({"process": "12345"}, "no process with samples is called '12345'"),
+        ({"process": "swaper"}, "is called 'swaper'; did you mean swapper?"),
+        ({"thread": "12345"}, "no thread with samples is called '12345'"),
+        ({"objects": "libc"}, "no object with samples is called 'libc'; did you mean libc.so.6?"),
+        ({"routine": "jited"}, "no routine with samples is called 'jited'; did you mean jitted?"),
+        ({"routine": "syscall"}, "is called 'syscall'; did you mean do_syscall_64?"),
+        ({"through": "mian"}, "no routine with samples is called 'mian'; did you mean main?"),
+        ({"through": "zzzzz"}, "no routine with samples is called 'zzzzz'"),
+        ({"cause": "raed"}, "no cause with samples is called 'raed'; did you mean read?"),
+    ],
+)
+def test_a_name_that_nothing_has(choice, says):
+    with pytest.raises(UsageError) as refused:
+        calls_view(stacks_profile(), CallsChoice(SampleChoice("4", **choice)))
+    assert str(refused.value).endswith(says)

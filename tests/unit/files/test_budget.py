@@ -1,0 +1,130 @@
+"""One budget for all files of names: the smallest first, and what is left out says so."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders.elf import Symbol, code, elf_file
+from prospect.errors import UsageError
+from prospect.files import door
+from prospect.files.budget import DEFAULT_BYTES, Cost, ReadBudget, size_in_bytes
+from prospect.files.held_files import data_extents
+from prospect.profile.model import KIND_ANON, KIND_ELF
+from prospect.profile.naming import NameSource
+from prospect.symbols.jit.map_files import find_map_file, parse_map_file
+from prospect.symbols.objects import HitObject, ObjectKey
+from prospect.symbols.options import SymbolOptions
+from prospect.symbols.symbolizer import Symbolizer
+
+ANON = b"//anon"
+# Above every process id that Linux gives (PID_MAX_LIMIT), and not those of a test beside this one.
+PIDS = (1 << 30) + 2 * os.getpid(), (1 << 30) + 2 * os.getpid() + 1
+
+
+@pytest.fixture
+def map_files():
+    paths = [Path(f"/tmp/perf-{pid}.map") for pid in PIDS]
+    yield paths
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def named(symbolizer, key, pids, address):
+    found = symbolizer.resolve(key, pids, np.array([address], np.uint64))
+    return (*found.named.name, "")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("0", 0), ("500M", 500 << 20), ("4g", 4 << 30), (" 7 ", 7), ("1T", 1 << 40)]
+)
+def test_sizes(text, size):
+    assert size_in_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["lots", "-1", "1.5G", "5MB", "9" * 13])
+def test_what_is_no_size_is_said(text, monkeypatch):
+    monkeypatch.setenv("PROSPECT_MEMORY", text)
+    with pytest.raises(UsageError, match=r"PROSPECT_MEMORY=.*500M"):
+        ReadBudget.of_environment()
+
+
+def test_the_variable_sets_the_budget(monkeypatch):
+    assert ReadBudget.of_environment().most_bytes == DEFAULT_BYTES
+    monkeypatch.setenv("PROSPECT_MEMORY", "3G")
+    assert ReadBudget.of_environment().most_bytes == 3 << 30
+
+
+def test_the_smallest_are_read_first_and_what_they_keep_is_spent():
+    budget = ReadBudget(100)
+    left_out = budget.admit([Cost(90, 30, "big"), Cost(10, 5, "a"), Cost(20, 10, "b")])
+    assert list(left_out) == ["big"]
+    assert "PROSPECT_MEMORY" in left_out["big"]
+    assert budget.left_bytes == 85
+
+
+def test_a_sparse_map_file_costs_what_it_holds(map_files):
+    with map_files[0].open("wb") as file:
+        file.write(b"1000 10 first\n")
+        file.seek(250 << 20)
+        file.write(b"\n2000 10 last\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began_s = time.process_time()
+    found = find_map_file(PIDS[0], None)
+    table = parse_map_file(found.without_holes())
+    assert table.names(range(len(table))) == [b"first", b"last"]
+    assert found.held_bytes < 1 << 16
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+    assert time.process_time() - began_s < 5
+
+
+def test_a_sparse_file_of_another_user_reads_as_zeros_where_it_has_holes(tmp_path):
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.write(b"head")
+        file.seek(1 << 20)
+        file.write(b"tail")
+    path.chmod(0o666)  # others may change it, so that it is read, not mapped
+    found = door.open_chosen(bytes(path))
+    assert bytes(found.data) == path.read_bytes()
+    assert found.held_bytes == door.held_bytes_of(bytes(path), os.geteuid())
+    with path.open("rb") as file:
+        assert len(list(data_extents(file.fileno(), 4 + (1 << 20)))) == 2
+
+
+def test_a_map_file_of_nothing_but_a_hole_is_none(map_files):
+    map_files[0].write_bytes(b"")
+    os.truncate(map_files[0], 1 << 20)
+    assert find_map_file(PIDS[0], None).note == ""
+
+
+def test_of_two_map_files_the_big_one_is_left_out_and_named(map_files):
+    map_files[0].write_bytes(b"".join(b"%x 10 f%d\n" % (64 * row, row) for row in range(1000)))
+    map_files[1].write_bytes(b"1000 10 small\n")
+    key = ObjectKey(ANON, kind=KIND_ANON)
+    symbolizer = Symbolizer(SymbolOptions(use_cache=False, budget=ReadBudget(50_000)))
+    symbolizer.fetch([HitObject(key, [pid], 1) for pid in PIDS], None)
+    assert named(symbolizer, key, [PIDS[1]], 0x1000) == "small"
+    assert named(symbolizer, key, [PIDS[0]], 64) != "f1"
+    ((pid, note),) = symbolizer.process_notes
+    assert pid == PIDS[0]
+    assert str(map_files[0]) in note
+    assert "PROSPECT_MEMORY" in note
+
+
+def test_an_image_with_a_sparse_symbol_table_is_left_out_and_named(tmp_path):
+    path = tmp_path / "image"
+    path.write_bytes(elf_file(sections=[code()], symbols=[Symbol("f", 0x1000, 64)]))
+    key = ObjectKey(bytes(path), inode=path.stat().st_ino)
+    assert key.kind == KIND_ELF
+    symbolizer = Symbolizer(SymbolOptions(use_cache=False, budget=ReadBudget(100)))
+    symbolizer.fetch([HitObject(key, [], 1)], None)
+    found = symbolizer.resolve(key, [], np.array([0], np.uint64))
+    assert found.named.reason.tolist() == [NameSource.NO_BUDGET]
+    assert "PROSPECT_MEMORY" in found.note
+    assert str(path) in symbolizer.notes[0]

@@ -1,0 +1,134 @@
+"""The text of perf script, in the forms in which people keep it."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from prospect.errors import RecordingError
+from prospect.foreign.detection import foreign_kind
+from prospect.foreign.perf_script import perf_script_profile
+from prospect.profile.model import KIND_KERNEL, KIND_VDSO
+from prospect.render.registry import make_renderer
+
+CHAINS = b"""\
+# ========
+# captured on    : Sun Nov 22 21:40:00 2026
+# ========
+#
+work   77/78  [000]   946.229185:    3537459 cpu-clock:u:
+\tffffffff816b82eb vfs_read+0xbb ([kernel.kallsyms])
+\t    7f3b2f633518 __read+0x38 (/usr/lib/libc.so.6)
+\t          401136 main+0x10 (/tmp/my program (deleted))
+
+Web Content   90/91  [001]   947.000000:     250000 cpu-clock:u:
+\t    7ffd2a5c8a10 [unknown] ([vdso])
+\t          401136 operator()(int) (inlined)
+\t  work.c:12
+\t          401136 main+0x20 (/tmp/my program (deleted))
+
+work   77/77  [000]   947.229185:    3537459 cpu-clock:u:
+\tffffffff816b82eb vfs_read+0x17 ([kernel.kallsyms])
+\t    7f3b2f633518 __read+0x38 (/usr/lib/libc.so.6)
+\t          401136 main+0x10 (/tmp/my program (deleted))
+"""
+
+
+def read(data):
+    return perf_script_profile("script.txt", memoryview(data))
+
+
+def folded(profile):
+    out = io.BytesIO()
+    make_renderer("folded", detail="4").render(profile, out)
+    return out.getvalue().decode().splitlines()
+
+
+def test_chains_are_stacks_and_equal_ones_are_summed():
+    profile = read(CHAINS)
+    assert folded(profile) == [
+        "Web Content;main;operator()(int);[vdso] 1",
+        "work;main;__read;vfs_read_[k] 2",
+    ]
+    kinds = dict(zip(profile.objects.path, profile.objects.kind.tolist(), strict=True))
+    assert kinds["[kernel.kallsyms]"] == KIND_KERNEL
+    assert kinds["[vdso]"] == KIND_VDSO
+    assert "/tmp/my program (deleted)" in kinds
+
+
+def test_processes_times_and_cpus_are_those_of_the_text():
+    profile = read(CHAINS)
+    named = zip(profile.processes.name, profile.processes.pid.tolist(), strict=True)
+    assert sorted(named) == [("Web Content", 90), ("work", 77)]
+    assert (profile.run.cpus, profile.run.wall_seconds) == (2, 1.0)
+    (event,) = profile.run.events
+    assert (event.name, event.seconds_per_period) == ("cpu-clock:u", 1e-9)
+    assert sorted(profile.hits.period.tolist()) == [250000, 3537459, 3537459]
+
+
+FORMS = {
+    "no chains": (
+        b"   python3 14794  2947.705582:     250000 cpu-clock:  ffffffff815d2ca8 f+0x38 ([k])\n"
+        b"   python3 14794 [001] 2947.705829:     250000 cpu-clock:      7f3b2f633518 g (/lib/c)\n"
+    ),
+    "no period": (
+        b"python3 14794/14795 [001] 2947.705829: cycles:P: \n\t 7f f+0x3 (/lib/c)\n\n"
+        b"python3 14794/14795 [001] 2947.705830: cycles:P: \n\t 7f g+0x3 (/lib/c)\n\n"
+    ),
+    "names and addresses": (
+        b" python3 14794  ffffffff815d2ca8 f\n python3 14794      7f3b2f633518 g\n"
+    ),
+    "names and chains": b"my prog 12 \n\t 7f f (/lib/c)\n\nmy prog 12 \n\t 7f g (/lib/c)\n\n",
+    "tracepoints": (
+        b"a b 12 [000] 1.5: sched:sched_switch: prev_comm=x prev_pid=1 ==> next_comm=y\n"
+        b"\tffffffff815d2ca8 f+0x1 ([kernel.kallsyms])\n\n"
+        b"a b 12 [000] 1.6:          1 sched:sched_switch: prev_comm=x\n"
+        b"\tffffffff815d2ca8 g+0x1 ([kernel.kallsyms])\n\n"
+    ),
+    "other records": (
+        b"work 6385 [000] 1.0: PERF_RECORD_MMAP2 6385/6385: [0x1000(0x1000) @ 0]: r-xp /x\n"
+        b"work 6385 [000] 1.1: cycles: \n\t 7f f+0x3 (/lib/c)\n\n"
+        b"work 6385 [000] 1.2: PERF_RECORD_EXIT(6385:6385):(1:1)\n"
+        b"work 6385 [000] 1.3: cycles: \n\t 7f g+0x3 (/lib/c)\n\n"
+    ),
+    "windows' ends of lines": (
+        b"work 6385 [000] 1.1: cycles: \r\n\t 7f f+0x3 (/lib/c)\r\n\r\n"
+        b"work 6385 [000] 1.3: cycles: \r\n\t 7f g+0x3 (/lib/c)\r\n\r\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_fields_there_are_is_not_fixed(form):
+    assert foreign_kind(FORMS[form]) == "perf script"
+    profile = read(FORMS[form])
+    assert sorted(profile.functions.name) == ["f", "g"]
+    assert profile.hits.count.sum() == 2
+    assert profile.run.limits == ()
+    assert len(set(profile.comms)) == 1
+
+
+def test_odd_lines_are_counted_and_mostly_odd_ones_refused():
+    profile = read(CHAINS + b"\nWarning: something is lost\n")
+    assert profile.hits.count.sum() == 3
+    (limit,) = profile.run.limits
+    assert limit == "1 line is no sample of perf script and left out; the first is line 21."
+    with pytest.raises(RecordingError, match="line 1 is no sample of perf script"):
+        read(b"nothing\nof the kind\n")
+
+
+@pytest.mark.parametrize("data", [b"a;b 1\n", b"make 1 2 3\n", b"root 12 pts/0 ls\n", b"x" * 300])
+def test_other_text_is_something_else(data):
+    assert foreign_kind(data) != "perf script"
+
+
+@pytest.mark.parametrize(
+    "line", [b"a " * 200_000, b"a 1 " * 100_000, b" " * 400_000 + b"x", b"a 1" + b" " * 400_000]
+)
+def test_a_hostile_line_costs_no_more_than_its_length(line):
+    began_s = time.process_time()
+    foreign_kind(line[: 1 << 16])
+    read(FORMS["no chains"] + line + b"\n")
+    assert time.process_time() - began_s < 2

@@ -1,0 +1,62 @@
+"""Files that are not read say what they are."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from prospect.analysis.pipeline import PipelineOptions
+from prospect.analysis.reading import read_profile
+from prospect.errors import RecordingError
+from prospect.foreign.detection import foreign_kind
+from prospect.foreign.unread import unread_format
+
+FILES = {
+    "speedscope": (
+        b'{"exporter":"speedscope@1.0","$schema":"https://www.speedscope.app/file-format-schema.json"',
+        "a speedscope file",
+    ),
+    "firefox": (
+        b'{"meta": {"interval": 1, "product": "x", "preprocessedProfileVersion": 57}, "libs": []}',
+        "Firefox Profiler",
+    ),
+    "gecko": (b'{"meta":{"version":30,"interval":1,"product":"Firefox"},"threads":[', "Firefox"),
+    "chrome": (b'{"traceEvents":[{"pid":1,"ph":"X"', "trace of Chrome's format"),
+    "chrome array": (b'[{"name": "a", "ph": "M", "pid": 1}', "trace of Chrome's format"),
+    "v8": (b'{"nodes":[{"id":1,"callFrame":{"functionName":"(root)"', "CPU profile of V8"),
+    "json": (b'{"answer": 42}', "JSON, and no profile that is read"),
+    "callgrind": (b"# callgrind format\nversion: 1\n", "kcachegrind"),
+    "old callgrind": (b"version: 1\ncreator: callgrind-3.19\npid: 1\nevents: Ir\n", "kcachegrind"),
+    "gperftools": (struct.pack("<5Q", 0, 3, 0, 10000, 0) + bytes(100), "pprof -proto"),
+    "gperftools 32": (struct.pack(">5I", 0, 3, 0, 10000, 0) + bytes(100), "pprof -proto"),
+    "heap": (b"heap profile:    1:  2 [ 1: 2] @ heapprofile\n", "heap profile of gperftools"),
+    "elf": (b"\x7fELF\x02\x01\x01" + bytes(60), "to profile it: prospect PROGRAM"),
+    "zstd": (b"\x28\xb5\x2f\xfd" + bytes(20), "unpack it with zstd -d"),
+    "svg": (b"<svg xmlns=", "a picture"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_not_read_says_what_it_is(tmp_path, name):
+    data, words = FILES[name]
+    assert foreign_kind(data) == ""
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    with pytest.raises(RecordingError) as refusal:
+        read_profile(str(path), PipelineOptions())
+    assert str(refusal.value).startswith(f"{path} is ")
+    assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"[main];b 12\n", b"{lambda};c 3\n", b"", b"\0" * 40, b"PERFILE2", b"version;a 1\n"]
+)
+def test_what_is_read_is_not_taken_for_another_format(data):
+    assert unread_format(data) == ""
+
+
+@pytest.mark.parametrize("head", [b"{" * 65536, b'{"meta":{' * 7000, b'"nodes":[{' * 6000])
+def test_looking_costs_little(head):
+    unread_format(b"{" + head[:65535])
