@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import prospect
-from builders.waiting import wait_until_it_watches
+from builders.waiting import wait_for, wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.assembly.tables.clocks import clock_of_id, with_clock_periods
 from prospect.errors import RecordingError, UsageError
@@ -60,13 +60,26 @@ def setting(name, value):
 
 
 def as_nobody(path, *words, memlock=1 << 20):
-    """Record without privilege."""
+    """Record without privilege, once no earlier recorder of this user holds locked memory."""
+    wait_for(lambda: not recorders_of(65534))
     line = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "prospect"]
     line = ["prlimit", f"--memlock={memlock}", *line]
     # Timers: a counter that is to stop at the kernel's door may overshoot it.
     line += ["record", "--clocks", "1", "-o", str(path), "--", *words]
     subprocess.run(line, check=True, timeout=60)
     return read(path)
+
+
+def recorders_of(uid):
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (
+                directory.stat().st_uid == uid
+                and b"prospect" in (directory / "cmdline").read_bytes()
+            ):
+                found.append(directory.name)
+    return found
 
 
 @pytest.fixture

@@ -3,27 +3,23 @@
 Comes in: requests over a socket. Goes out: a descriptor and facts of a regular file, or the
 reason why there is none. The child takes on the rights of the user whose names are looked up. It
 reads a file whose pages need not ever come into memory, and hands that over. A child that is late
-is killed, as it is by the end of this process, however that comes, and left to itself: nothing ends
-a process that waits for a FUSE server which took the question.
-Source: ``fs/fuse/dev.c`` (Linux 6.18), request_wait_answer(); unix(7), SCM_RIGHTS.
+is killed and left to itself.
+Source: unix(7), SCM_RIGHTS.
 """
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import errno
-import fcntl
 import os
 import select
-import signal
 import socket
 import stat
 import struct
 import time
-import warnings
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
+from prospect.files.child import Child
 from prospect.files.held_files import is_local, is_only_ours
 from prospect.files.rights import ROOT_USER, Switch, speaks_for
 from prospect.files.walk import PATH_ONLY, walk
@@ -99,8 +95,7 @@ class Opener:
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
-        self._pid = 0
-        self._lifeline = -1
+        self._child = Child()
         self._silent: set[tuple[int, bytes]] = set()
 
     def open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
@@ -127,12 +122,8 @@ class Opener:
             return
         self._socket.close()
         self._socket = None
-        os.close(self._lifeline)
-        # One that waits for a server cannot end; init takes it when we are gone.
-        deadline_s = time.monotonic() + 0.1
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(self._pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline_s:
-                time.sleep(0.001)
+        self._child.stop()
+        self._child.kill()
 
     def _ask(self, request: Request) -> tuple[int, FileFacts] | Refusal | None:
         channel = self._socket or self._start()
@@ -158,48 +149,17 @@ class Opener:
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        lifeline, self._lifeline = os.pipe2(os.O_CLOEXEC)
-        with warnings.catch_warnings():
-            # The child only calls the kernel, whatever other threads hold.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-        if pid == 0:
-            _be_the_opener(theirs, lifeline)
-        theirs.close()
-        os.close(lifeline)
-        self._socket, self._pid = ours, pid
+        with theirs:
+            self._child.start(lambda _: _serve(theirs), (theirs.fileno(),))
+        self._socket = ours
         return ours
 
 
-def _be_the_opener(channel: socket.socket, lifeline: int) -> NoReturn:
-    """Answer until the other end is closed; never returns to the caller's program."""
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            signal.signal(number, signal.SIG_DFL)
-        # A child that cannot end must hold no pipe open that somebody waits for.
-        null = os.open(os.devnull, os.O_RDWR)
-        for standard in range(3):
-            os.dup2(null, standard)
-        low, high = sorted((channel.fileno(), lifeline))
-        os.closerange(3, low)
-        os.closerange(low + 1, high)
-        os.closerange(high + 1, os.sysconf("SC_OPEN_MAX"))
-        _die_with(lifeline)
-        switch = Switch()
-        while request := channel.recv(_LONGEST_REQUEST):
-            _answer(channel, request, switch)
-    finally:
-        os._exit(0)
-
-
-def _die_with(lifeline: int) -> None:
-    """Let the kernel kill this process when the other end of a pipe is closed.
-
-    PR_SET_PDEATHSIG would not do: taking on other rights clears it. Source: fcntl(2), F_SETSIG.
-    """
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+def _serve(channel: socket.socket) -> None:
+    """Answer until the other end is closed."""
+    switch = Switch()
+    while request := channel.recv(_LONGEST_REQUEST):
+        _answer(channel, request, switch)
 
 
 def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:

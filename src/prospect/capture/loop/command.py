@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from prospect.errors import CommandError, UsageError
+from prospect.files.child import SignalsHeld
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,13 +59,16 @@ class Command:
         go_fd, self._go_fd = os.pipe2(os.O_CLOEXEC)
         self.exec_fd, exec_fd = os.pipe2(os.O_CLOEXEC)
         try:
-            self.pid = os.fork()
+            with SignalsHeld():
+                self.pid = os.fork()
+                if self.pid == 0:
+                    signals.reset_in_child()
         except OSError as error:
             raise CommandError(
                 f"cannot start a process: {error.strerror}", _NOT_RUNNABLE
             ) from error
         if self.pid == 0:
-            self._be_the_command(words, signals, go_fd, exec_fd)
+            self._be_the_command(words, go_fd, exec_fd)
         os.close(go_fd)
         os.close(exec_fd)
         self.pidfd = _pidfd_open(self.pid)
@@ -124,12 +128,9 @@ class Command:
         self._go_fd = self.exec_fd = self.pidfd = -1
         self.reap(block=held)
 
-    def _be_the_command(
-        self, words: list[bytes], signals: SignalWatch, go_fd: int, exec_fd: int
-    ) -> NoReturn:
+    def _be_the_command(self, words: list[bytes], go_fd: int, exec_fd: int) -> NoReturn:
         """Wait for the word to go, then become the command; never returns to the recorder."""
         try:
-            signals.reset_in_child()
             # The recorder's death is to end the waiting too: hold no writing end of the pipe.
             os.close(self._go_fd)
             if os.read(go_fd, 1):

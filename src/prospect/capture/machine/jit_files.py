@@ -15,8 +15,8 @@ import time
 from typing import Any
 
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.machine.child import Child
 from prospect.capture.machine.progress import Progress
+from prospect.files.child import Child
 
 _WHOLE_S = 20.0
 _MOST_CHILDREN = 16

@@ -22,8 +22,8 @@ from prospect.abi.recording import BuildId
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring
-from prospect.capture.machine.child import Child
 from prospect.capture.machine.read_files import RING_BYTES, ReadFile, ReadFiles
+from prospect.files.child import Child
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,0 +1,166 @@
+"""A child process, which a file system may hold up as long as that likes.
+
+Comes in: what the child is to do. Goes out: how it ended, and what it cost. The parent never waits
+longer than it says, and the end of the parent, however that comes, is the child's end too. Nothing
+ends a process that waits for a FUSE server which took the question; init takes that one.
+Source: ``fs/fuse/dev.c`` (Linux 6.18), request_wait_answer(); fcntl(2), F_SETSIG.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import time
+import warnings
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+_KILLED_S = 0.1
+# What a terminal or a user sends to the whole process group, and the parent sees to.
+_OF_THE_PARENT = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+
+
+class SignalsHeld:
+    """Signals wait while this is entered, and reach parent and child of a fork at its end.
+
+    A forked child still has the handlers of its parent, and the pipe into which the interpreter
+    writes what arrived: a signal sent to both would be there twice.
+    """
+
+    def __enter__(self) -> None:
+        """Hold them."""
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let them come."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+
+class Child:
+    """A child that runs until `stop`.
+
+    Attributes:
+        pid: 0 before the start and after the end.
+        status: how it ended, as `os.waitstatus_to_exitcode` says it.
+        used_s: its user and system time, once it has ended.
+    """
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.status = 0
+        self.used_s = (0.0, 0.0)
+        self._control_fd = -1
+        self._lifeline_fd = -1
+
+    def start(self, serve: Callable[[int], None], kept_fds: Iterable[int]) -> None:
+        """Fork a child.
+
+        Args:
+            serve: runs in the child, which ends with it; given a descriptor that is at its end
+                once the child is to stop.
+            kept_fds: the descriptors that the child keeps.
+
+        Raises:
+            OSError: there can be no child.
+        """
+        self._let_go()
+        stop_fd, self._control_fd = os.pipe2(os.O_CLOEXEC)
+        lifeline_fd, self._lifeline_fd = os.pipe2(os.O_CLOEXEC)
+        try:
+            with SignalsHeld(), warnings.catch_warnings():
+                # The child takes no locks that other threads could hold.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self.pid = os.fork()
+                if not self.pid:
+                    _be_the_child(serve, stop_fd, lifeline_fd, kept_fds)
+        except OSError:
+            self._let_go()
+            raise
+        finally:
+            os.close(stop_fd)
+            os.close(lifeline_fd)
+
+    def stop(self) -> None:
+        """Tell the child to come to its end."""
+        if self._control_fd >= 0:
+            os.close(self._control_fd)
+            self._control_fd = -1
+
+    def reap(self, seconds: float) -> bool:
+        """Wait for the child's end that long; return whether it has ended."""
+        until = time.monotonic() + seconds
+        while self.pid:
+            try:
+                pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+                self.used_s = (used.ru_utime, used.ru_stime)
+                break
+            if time.monotonic() >= until:
+                return False
+            select.select((), (), (), 0.002)
+        self.pid = 0
+        self._let_go()
+        return True
+
+    def kill(self, wait_s: float = _KILLED_S) -> None:
+        """End the child; one that a file system does not let go is left to that."""
+        self.stop()
+        if self.pid and not self.reap(0.0):
+            os.kill(self.pid, signal.SIGKILL)
+            self.reap(wait_s)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.stop()
+        if self._lifeline_fd >= 0:
+            os.close(self._lifeline_fd)
+            self._lifeline_fd = -1
+
+
+def _be_the_child(
+    serve: Callable[[int], None], stop_fd: int, lifeline_fd: int, kept_fds: Iterable[int]
+) -> NoReturn:
+    """Serve, and never return to the parent's program."""
+    status = 1
+    try:
+        for number in _OF_THE_PARENT:
+            signal.signal(number, signal.SIG_IGN)
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        # Held up in a file system, it must hold nothing that others wait for to be closed.
+        null_fd = os.open(os.devnull, os.O_RDWR)
+        kept = sorted({stop_fd, lifeline_fd, *kept_fds})
+        for standard in {0, 1, 2}.difference(kept):
+            os.dup2(null_fd, standard)
+        for low, high in zip([2, *kept], [*kept, os.sysconf("SC_OPEN_MAX")], strict=True):
+            os.closerange(max(low, 2) + 1, high)
+        _die_with(lifeline_fd)
+        serve(stop_fd)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _die_with(lifeline_fd: int) -> None:
+    """Let the kernel kill this process when the other end of a pipe is closed.
+
+    PR_SET_PDEATHSIG would not do: taking on other rights clears it.
+    """
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, fcntl.fcntl(lifeline_fd, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select((lifeline_fd,), (), (), 0)[0]:
+        os._exit(1)  # the parent ended before that was set
