@@ -58,8 +58,6 @@ _TIME_WORDS = {
 _COMMON_TYPES = 128
 _TABLE_SIZE = 1 + max(_BODY_WORDS)
 _MMAP2_PROT_WORD = 8
-_PROT_WRITE = np.uint64(2)
-_PROT_EXEC = np.uint64(4)
 # `flags` stand in the other half of the word.
 _PROT_MASK = np.uint64((1 << 32) - 1)
 
@@ -232,7 +230,7 @@ def _is_data_mapping(
     is_kernel = np.isin(mode, (abi.PERF_RECORD_MISC_KERNEL, abi.PERF_RECORD_MISC_GUEST_KERNEL))
     prot = words.take(np.where(is_mmap2, start + _MMAP2_PROT_WORD, start))
     prot = prot & _PROT_MASK
-    may_hold_frames = ((prot & _PROT_EXEC) != 0) | ((prot != 0) & ((prot & _PROT_WRITE) == 0))
+    may_hold_frames = ((prot & abi.PROT_EXEC) != 0) | ((prot != 0) & ((prot & abi.PROT_WRITE) == 0))
     is_data = (misc & abi.PERF_RECORD_MISC_MMAP_DATA) != 0
     dropped: NDArray[np.bool_] = np.where(
         is_mmap2, ~is_kernel & ~may_hold_frames, is_mapping & is_data

@@ -40,7 +40,6 @@ _LOSSES = (
     abi.PERF_RECORD_UNTHROTTLE,
 )
 _MMAP2_PROT_WORD = 8
-_PROT_EXEC = 4
 _BUILD_ID_WORD = 5
 # The minor number is the high half of that word, and has 20 bits (``include/linux/kdev_t.h``).
 _MINOR_END_BIT = np.uint64(32 + 20)
@@ -177,7 +176,7 @@ def _mmaps(
     has_inode = is_mmap2 & ~has_build_id.take(rows)
     mmap2 = rows[is_mmap2]
     with_inode = rows[has_inode]
-    prot = np.full(len(rows), _PROT_EXEC, np.uint32)
+    prot = np.full(len(rows), abi.PROT_EXEC, np.uint32)
     prot[is_mmap2] = records.low(mmap2, _MMAP2_PROT_WORD)
     major, minor = np.zeros(len(rows), np.uint32), np.zeros(len(rows), np.uint32)
     inode = np.zeros(len(rows), np.uint64)

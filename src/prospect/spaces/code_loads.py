@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import Events
 
-_PROT_EXEC = 4
 # More than a JIT that toggles 64 KiB a thousand times a second for minutes comes to.
 _MOST_PIECES = 1 << 20
 
@@ -115,7 +114,7 @@ def _as_mmaps(log: CodeLoads, name: int) -> Mmaps:
         major=none,
         minor=none,
         inode=none.astype(np.uint64),
-        prot=none + np.uint32(_PROT_EXEC),
+        prot=none + np.uint32(abi.PROT_EXEC),
         mode=np.full(count, abi.PERF_RECORD_MISC_USER, np.uint8),
     )
 

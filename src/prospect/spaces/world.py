@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.abi import constants as abi
 from prospect.columns.sorting import distinct, numbered
 from prospect.columns.table_rows import taken
 from prospect.events.columns import TASK_FORK
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from prospect.spaces.mappings import Mappings
     from prospect.spaces.processes import ProcessRows
 
-_PROT_EXEC = 4
 _NAME_OF_IDLE = b"swapper"
 _NAME_OF_UNKNOWN = b"unknown"
 
@@ -144,7 +144,7 @@ def _side_records(tasks: Tasks, mmaps: Mmaps, mappings: Mappings, ids: TaskIds) 
         mmap_ns=mappings.time_ns.tolist(),
         mmap_start=mappings.start.tolist(),
         mmap_end=mappings.end.tolist(),
-        mmap_runs=((mappings.prot & _PROT_EXEC) != 0).tolist(),
+        mmap_runs=((mappings.prot & abi.PROT_EXEC) != 0).tolist(),
         mmap_content=_number_contents(mappings).tolist(),
     )
 

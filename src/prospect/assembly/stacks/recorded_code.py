@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from prospect.symbols.symbolizer import Symbolizer
 
 _NO_OBJECT = -1
-_PROT_EXEC = 4
 _ROW_BYTES = 16  # of FrameRows: u64 start, i64 rule
 
 
@@ -93,7 +92,7 @@ class RecordedCode:
             svma[rows[is_stated]] = stated[is_stated]
         # Frames in what is only read are those of interpreters; no call returns there.
         prot = np.append(self._world.mappings.prot, np.uint32(0)).take(placed.mapping_index)
-        is_code = (prot & _PROT_EXEC) != 0
+        is_code = (prot & abi.PROT_EXEC) != 0
         return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
 
     def _row(self, key: ObjectKey, pids: list[int]) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.abi import constants as abi
 from prospect.profile.memory_map import MemoryMap
 from prospect.profile.model import KIND_JIT
 from prospect.symbols.objects import classify
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.spaces.world import World
-
-_PROT_EXEC = np.uint32(4)
 
 
 class UnhitMappings:
@@ -56,7 +55,7 @@ class UnhitMappings:
         )
         # An MMAP record does not say what may be executed; without a mark for data it is code.
         prot = table.prot.take(mapping)
-        is_wanted = (prot == 0) | (prot & _PROT_EXEC != 0)
+        is_wanted = (prot == 0) | (prot & abi.PROT_EXEC != 0)
         hit = self._hit_mappings(process)
         if len(hit):
             is_wanted &= ~np.isin(mapping, hit)

@@ -12,6 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_file
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 
@@ -24,7 +25,6 @@ _PORTION_PROCESSES = 32
 _PF_KTHREAD = 0x00200000
 _PF_WQ_WORKER = 0x00000020
 
-_PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_SHARED, _MAP_PRIVATE = 1, 2
 # What the kernel's own records call memory without a file, named by prctl() or not.
 _ANONYMOUS = b"//anon"
@@ -117,7 +117,7 @@ class Snapshot:
             return []  # it has ended by now
         maps = self.wanted_maps(text)
         for one in maps:
-            if one.inode and one.prot & _PROT_EXEC:
+            if one.inode and one.prot & abi.PROT_EXEC:
                 self.files.setdefault((one.major, one.minor, one.inode), (pid, one))
         records = [user_map_record(pid, one) for one in maps]
         if stat.threads > 1:
@@ -137,9 +137,9 @@ class Snapshot:
             if length <= 0:
                 continue  # no kernel writes that
             prot = (
-                (_PROT_EXEC if execute == b"x" else 0)
-                | (_PROT_READ if read == b"r" else 0)
-                | (_PROT_WRITE if write == b"w" else 0)
+                (abi.PROT_EXEC if execute == b"x" else 0)
+                | (abi.PROT_READ if read == b"r" else 0)
+                | (abi.PROT_WRITE if write == b"w" else 0)
             )
             if not name or name.startswith(b"[anon"):
                 name = _ANONYMOUS

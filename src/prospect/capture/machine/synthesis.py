@@ -35,7 +35,6 @@ _IDENTITY_OFFSET, _IDENTITY_END = 40, 64
 # A record's size is 16 bits; PATH_MAX is far below, a damaged source may not be.
 _LONGEST_NAME = 4096 + 16
 _TASK_COMM_BYTES = 16
-_PROT_EXEC = 4
 
 
 class Map(NamedTuple):
@@ -71,7 +70,7 @@ def user_map_record(pid: int, mapping: Map) -> bytes:
     name = _padded(mapping.name)
     size = _MMAP2.size + len(name) + len(_TAIL)
     misc = abi.PERF_RECORD_MISC_USER
-    if not mapping.prot & _PROT_EXEC:
+    if not mapping.prot & abi.PROT_EXEC:
         misc |= abi.PERF_RECORD_MISC_MMAP_DATA
     start, length, pgoff, major, minor, inode, prot, flags, _ = mapping
     return (
