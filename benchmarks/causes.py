@@ -10,11 +10,12 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from builders.kernel_chains import CONTEXT_KERNEL, SIZE, TEXT, MadeUpKernel, chained

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ import numpy as np
 from prospect.analysis.pipeline import PipelineOptions
 from prospect.analysis.reading import read_profile
 from prospect.live.session import LiveState
+from prospect.records import replace
 from prospect.tui.app import TopApp
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from builders.profile import ProfileBuilder
@@ -18,6 +16,7 @@ from prospect.profile.source import (
     CodeTable,
     LineTable,
 )
+from prospect.records import replace
 
 LOOP = (
     # address, size, text, flow, target, its name

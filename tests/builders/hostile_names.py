@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import cycle
 from typing import TYPE_CHECKING
+
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from builders.sideband import samples_of
 from prospect.profile.builder import NamedAddresses
 from prospect.profile.model import KIND_KERNEL, KIND_MODULE
+from prospect.records import replace
 from prospect.symbols.resolution import Resolution
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from prospect.errors import RecordingError
 from prospect.live.session import LiveState
 from prospect.profile.model import SampleTable
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo, RunInfo
+from prospect.records import replace
 
 STILL_RUNNING = 2**64 - 1
 

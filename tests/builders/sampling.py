@@ -14,6 +14,7 @@ import numpy as np
 from builders.profile import ProfileBuilder, run_info
 from prospect.profile.model import ClockTable, HitTable, LocationTable, Profile, SampleTable
 from prospect.profile.run_info import EventInfo
+from prospect.records import contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +127,7 @@ def sampled_profile(
     empty = build.build()
     return Profile(
         **{
-            **{name: getattr(empty, name) for name in empty.__dataclass_fields__},
+            **contents(empty),
             "hits": hits,
             "locations": LocationTable(np.zeros(1, np.int32), np.full(1, 0x1000, np.uint64)),
             "samples": SampleTable(

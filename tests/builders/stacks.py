@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from builders.profile import ProfileBuilder, run_info
@@ -24,6 +22,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.source import LineTable
+from prospect.records import replace
 
 TICK_NS = 3_906_250  # of 256 Hz
 

@@ -5,7 +5,7 @@ A timer ticks at begin + phase + k periods, k from 1 on; a sample comes a micros
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from prospect.profile.model import (
     ClockTable,
     SampleTable,
 )
+from prospect.records import replace
 
 USER, KERNEL, IDLE, ASLEEP, HELD, FULL, THROTTLED = (
     "user",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 import time
 import tracemalloc
@@ -19,6 +18,7 @@ from prospect.abi.block import EventDescription, RecordBlock
 from prospect.errors import RecordingError
 from prospect.events import records
 from prospect.events.decode import decode
+from prospect.records import contents
 
 _CHAINED = perfdata.USUAL | perfdata.CALLCHAIN | perfdata.READ
 _SAMPLE_ID_ALL = 1 << 18
@@ -71,7 +71,7 @@ def assert_sound(data, events):
         assert samples.chain_start[-1] == len(samples.chain) <= len(data) // 8
         assert (np.diff(samples.chain_start) >= 0).all()
     for table in (found.mmaps, found.tasks, found.kernel_symbols, found.losses):
-        columns = [getattr(table, field.name) for field in dataclasses.fields(table)]
+        columns = list(contents(table).values())
         assert len({len(column) for column in columns}) == 1
     for table in (found.mmaps, found.tasks, found.kernel_symbols):
         assert ((table.name >= -1) & (table.name < len(found.names))).all()

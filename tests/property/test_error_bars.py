@@ -1,7 +1,5 @@
 """Whatever a recording says, estimates are finite, and intervals hold the time they are of."""
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from builders.sampling import Schedule, sampled_profile
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.profile.model import ClockTable, SampleTable
+from prospect.records import replace
 
 ROWS = 4
 NOTHING_BUT_ROW_0 = Schedule(np.zeros((1, 1)), np.zeros((1, 1), int), 0.01, ROWS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.foreign.folded import folded_profile
 from prospect.foreign.gmon import read_gmon
 from prospect.foreign.pprof import pprof_profile
+from prospect.records import replace
 from prospect.render.registry import make_renderer
 
 PROFILES = {

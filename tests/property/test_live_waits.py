@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from prospect.columns.table_rows import taken
 from prospect.figures.report.waits import without_waits
 from prospect.live.growing import GrowingProfile
 from prospect.profile.complete import complete
+from prospect.records import replace
 
 BEGIN = 1_000
 PID = 5

@@ -1,7 +1,6 @@
 """Attribution against counting one by one, for any samples and any division of the keys."""
 
 from collections import Counter
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from builders.examples import examples
 from builders.sideband import EventLog, samples_of
 from prospect.abi.constants import PERF_RECORD_MISC_USER
+from prospect.records import replace
 from prospect.spaces import groups, key_bits, keys, runs
 from prospect.spaces.attribution import attribute
 from prospect.spaces.runs import task_pid, task_tid

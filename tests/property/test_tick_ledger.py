@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -26,6 +25,7 @@ from builders.ticks import (
 from prospect.estimate.ledger.books import run_books
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.profile.model import ClockStopTable, SampleTable
+from prospect.records import replace
 from prospect.render.json.report import JsonRenderer
 from prospect.render.text.report import TextRenderer
 

@@ -2,5 +2,5 @@
 
 Defined by ``include/uapi/linux/perf_event.h`` (Linux 6.18). This room is on the way of
 ``prospect COMMAND`` to the command's start: nothing here may import more than the
-interpreter's cheap modules (no dataclasses, no numpy).
+interpreter's cheap modules (no numpy).
 """

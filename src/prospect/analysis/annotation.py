@@ -6,7 +6,6 @@ the renderer of the chosen format. The command line and the Python interface sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from prospect.analysis.pipeline import PipelineOptions, build_profile
@@ -19,6 +18,7 @@ from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice, choose_routines
 from prospect.figures.processes import DETAILS
 from prospect.perfdata.reader import open_recording
+from prospect.records import Record, field, replace
 from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json")
 
 
-@dataclass(frozen=True)
-class AnnotateOptions:
+class AnnotateOptions(Record):
     """What was asked for.
 
     Attributes:

@@ -11,7 +11,6 @@ import functools
 import mmap
 import os
 import stat
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +25,7 @@ from prospect.errors import RecordingError, UsageError
 from prospect.files.outputs import PRIVATE, ReportFile, are_same_file
 from prospect.perfdata.archive_section import check_archivable, with_archive
 from prospect.perfdata.reader import open_recording
+from prospect.records import Record, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +44,7 @@ _ALL_CODE_BYTES = 1 << 62
 _LEAST_ROUTINE_BYTES = 64
 
 
-@dataclass(frozen=True)
-class ArchiveOptions:
+class ArchiveOptions(Record):
     """What was asked for.
 
     Attributes:
@@ -57,8 +56,7 @@ class ArchiveOptions:
     naming: PipelineOptions = field(default_factory=PipelineOptions)
 
 
-@dataclass(frozen=True, eq=False)
-class Archive:
+class Archive(Record, eq=False):
     """An archive that is ready to be written.
 
     Attributes:

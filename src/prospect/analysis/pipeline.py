@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -47,6 +46,7 @@ from prospect.events.decode import decode
 from prospect.files.budget import ReadBudget
 from prospect.profile.builder import TableBuilder
 from prospect.profile.model import CAUSE_NONE, CauseTable, Profile
+from prospect.records import Record, replace
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
 from prospect.symbols.options import DEBUG_SERVERS_S, debug_servers
@@ -79,8 +79,7 @@ if TYPE_CHECKING:
     from prospect.symbols.symbolizer import Symbolizer
 
 
-@dataclass(frozen=True)
-class PipelineOptions:
+class PipelineOptions(Record):
     """What a person may choose about naming.
 
     Attributes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from prospect.files.output_tree import OutputTree
 from prospect.lines.source_files import SourcePlaces, find_source
 from prospect.perfdata.reader import open_recording
 from prospect.profile.source import SourceFile
+from prospect.records import Record, field, replace
 from prospect.render.json.annotated_source import JsonSource
 from prospect.render.text.annotated_source import MARK, TextSource
 
@@ -39,8 +39,7 @@ _FORMATS = ("text", "json")
 _MOST_LINES = 1 << 20
 
 
-@dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(Record):
     """What was asked for.
 
     Attributes:
@@ -65,8 +64,7 @@ class SourceOptions:
     naming: PipelineOptions = field(default_factory=PipelineOptions)
 
 
-@dataclass(frozen=True)
-class AnnotatedSources:
+class AnnotatedSources(Record):
     """Figures by source line, and what writes them.
 
     `kept` has the text of lines that an archive keeps, by path and number; None for a recording.

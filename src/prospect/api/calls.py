@@ -7,7 +7,6 @@ the renderer of the chosen format. The command line and the Python interface sha
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from prospect.analysis.pipeline import PipelineOptions
@@ -19,6 +18,7 @@ from prospect.figures.calls.call_shares import call_shares, has_call_shares
 from prospect.figures.calls.calls_view import SECTIONS, TOTALS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.processes import DETAILS
+from prospect.records import Record, field, replace
 from prospect.render.json.call_shares import JsonCallShares
 from prospect.render.json.calls import JsonCalls
 from prospect.render.text.call_shares import TextCallShares
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json")
 
 
-@dataclass(frozen=True)
-class CallsOptions:
+class CallsOptions(Record):
     """What was asked for.
 
     Attributes:

@@ -6,7 +6,6 @@ Every option of ``prospect diff`` is a keyword here. Documented in docs/python.m
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from prospect.estimate.compare.compare import compare
 from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.tables import as_unicode
 from prospect.profile.model import Profile
+from prospect.records import contents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +162,7 @@ def diff(
     first, second = _profiles(sides, naming, tell)
     tell("comparing")
     found = compare(first, second, options)
-    return Difference(**{field.name: getattr(found, field.name) for field in fields(found)})
+    return Difference(**contents(found))
 
 
 def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:

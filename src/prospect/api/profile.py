@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from prospect.errors import ProspectError, UsageError
 from prospect.figures import tables
 from prospect.files import outputs
 from prospect.profile import model
+from prospect.records import contents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -327,7 +327,7 @@ def open(
 def read(path: str, options: PipelineOptions) -> Profile:
     """Read a recording as `open` does, with choices that are none of its keywords."""
     profile = read_profile(path, options)
-    return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
+    return Profile(**contents(profile))
 
 
 def _check_rate(options: RecordOptions) -> None:

@@ -7,13 +7,13 @@ whatever way a name was found here, and no file is opened to make it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from prospect.lines.symcache import Frames
 from prospect.profile.model import KIND_ANON, KIND_JIT
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +57,7 @@ class Image(NamedTuple):
     pieces: tuple[tuple[int, bytes], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class ObjectLines:
+class ObjectLines(Record, eq=False):
     """Source lines of one object, by stretches of addresses.
 
     Attributes:
@@ -72,8 +71,7 @@ class ObjectLines:
     note: str
 
 
-@dataclass(frozen=True, eq=False)
-class FrameTree:
+class FrameTree(Record, eq=False):
     """Frames of all objects: each distinct function, file and line with what it is inlined into.
 
     Attributes:
@@ -114,8 +112,7 @@ class FrameTree:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
+class Answers(Record, eq=False):
     """All that an archive keeps.
 
     Attributes:

@@ -107,10 +107,9 @@ def _write_sources(
 
 def _write(what: str, recording: str, settings: Settings, target: ReportFile) -> None:
     get_ready()
-    from dataclasses import replace
-
     from prospect.analysis.annotation import AnnotateOptions, annotate
     from prospect.figures.annotate.routine_choice import RoutineChoice
+    from prospect.records import replace
 
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = AnnotateOptions(

@@ -36,9 +36,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 def _write(recording: str, settings: Settings, target: ReportFile) -> None:
     get_ready()
-    from dataclasses import replace
-
     from prospect.api.calls import examine_calls
+    from prospect.records import replace
 
     options = _options(settings, colour=takes_colour(target))
     with Progress("reading the recording") as progress:

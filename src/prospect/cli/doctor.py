@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
 from prospect.recording.doctor import examine
+from prospect.records import contents
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -43,6 +43,6 @@ def json_text(diagnosis: Diagnosis) -> str:
         "status": diagnosis.status,
         "summary": diagnosis.summary,
         "remedy": diagnosis.remedy,
-        "checks": [asdict(check) for check in diagnosis.checks],
+        "checks": [contents(check) for check in diagnosis.checks],
     }
     return json.dumps(document, indent=1) + "\n"

@@ -46,9 +46,8 @@ def write(
         ProspectError: the recording cannot be read, or the report not be written.
     """
     get_ready()
-    from dataclasses import replace
-
     from prospect.api import profile as api
+    from prospect.records import replace
     from prospect.render.registry import make_renderer
 
     # Who asks for stacks wants to see them.
@@ -84,10 +83,9 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
     """Return whose instructions the report shows, None without `-e`."""
     if not settings.disassemble:
         return None
-    from dataclasses import replace
-
     from prospect.assembly.code.code import code_of_report
     from prospect.figures.annotate.disassembly import DisassemblyChoice
+    from prospect.records import replace
 
     choice = DisassemblyChoice(
         settings.detail,  # type: ignore[arg-type]  # checked by the options' table

@@ -50,10 +50,9 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 def _prepared(recording: str, settings: Settings) -> ServedRecording:
     get_ready()
-    from dataclasses import replace
-
     from prospect.api import profile as api
     from prospect.assembly.code.code import code_of_report
+    from prospect.records import replace
     from prospect.render.html import HtmlRenderer
     from prospect.web.recording import CodeFinder, serve_profile
 

@@ -6,10 +6,11 @@ once, in ascending order, with the sums of its values. Nothing loops over rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,8 +98,7 @@ def distinct_keys(
     return np.flatnonzero(is_there), (np.cumsum(is_there) - 1).take(keys)
 
 
-@dataclass(frozen=True)
-class RowsByGroup:
+class RowsByGroup(Record):
     """Which rows belong to a group, as slices of `order`.
 
     Attributes:

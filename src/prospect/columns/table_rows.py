@@ -1,19 +1,20 @@
 """Rows of any table of columns: some of them, and some behind those of another.
 
-A table is a dataclass whose fields are columns, numpy arrays or lists, or None.
+A table is a record whose fields are columns, numpy arrays or lists, or None.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from prospect.records import Record, contents
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_Table = TypeVar("_Table")
+_Table = TypeVar("_Table", bound=Record)
 
 
 def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
@@ -24,7 +25,7 @@ def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
             return [values[row] for row in rows.tolist()]
         return None if values is None else values.take(rows)
 
-    return _with_columns(table, {name: column(values) for name, values in _columns(table)})
+    return type(table)(**{name: column(values) for name, values in contents(table).items()})
 
 
 def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
@@ -32,22 +33,12 @@ def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
 
     A column that either lacks is None.
     """
-    more = dict(_columns(taken(other, rows)))
+    more = contents(taken(other, rows))
 
     def column(values: Any, behind: Any) -> Any:
         if isinstance(values, list):
             return [*values, *behind]
         return None if values is None or behind is None else np.concatenate((values, behind))
 
-    return _with_columns(
-        table, {name: column(values, more[name]) for name, values in _columns(table)}
-    )
-
-
-def _columns(table: Any) -> list[tuple[str, Any]]:
-    return [(column.name, getattr(table, column.name)) for column in fields(table)]
-
-
-def _with_columns(table: _Table, columns: dict[str, Any]) -> _Table:
-    changed: _Table = replace(table, **columns)  # type: ignore[type-var]  # all are dataclasses
-    return changed
+    columns = {name: column(values, more[name]) for name, values in contents(table).items()}
+    return type(table)(**columns)

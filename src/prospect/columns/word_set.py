@@ -6,12 +6,12 @@ hashing them into a table that stays in the cache costs a fraction of a tenth of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.sorting import distinct
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +26,7 @@ _SMALL_BLOCK = 1 << 14
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True)
-class WordSet:
+class WordSet(Record):
     """Distinct words other than 0.
 
     `slot_word` u64 has one of the words of each hash, 0 where there is none; `slot_row` i64 is its

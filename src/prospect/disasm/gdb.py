@@ -16,12 +16,12 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prospect.disasm.code_image import apart, code_image
 from prospect.disasm.gdb_text import error_of, rows_of
 from prospect.elf import layout
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +120,7 @@ def _by_target(pieces: Sequence[Piece]) -> list[list[int]]:
     return list(rows.values())
 
 
-@dataclass
-class _Pool:
+class _Pool(Record, frozen=False):
     """The GDB processes that are open, to be ended when nobody waits for them any more."""
 
     path: str

@@ -7,13 +7,13 @@ imported with the first code that needs it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import layout
 from prospect.profile.source import NO_TARGET
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _X86_BITS = {layout.EM_386: 32, layout.EM_X86_64: 64}
 
 
-@dataclass(frozen=True)
-class Instructions:
+class Instructions(Record):
     """Instructions one after the other; what is none is a row of one or more bytes too.
 
     Attributes:

@@ -8,11 +8,11 @@ modules; /proc/kcore has all as it stands in memory.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.disasm.code_bytes import code_at
 from prospect.disasm.kcore import PATH, KernelCore
+from prospect.records import Record
 from prospect.symbols.images.image_files import open_image
 from prospect.symbols.kernel.kernel import load_kernel
 from prospect.symbols.kernel.kernel_listings import address_of
@@ -36,8 +36,7 @@ NOT_THERE = "no kernel code stands at this address now: a module or BPF program 
 NOT_IN_IMAGE = "this code is not in the vmlinux that -L gives: modules and BPF programs are not"
 
 
-@dataclass(frozen=True)
-class KernelImage:
+class KernelImage(Record):
     """A vmlinux that is the recorded kernel's.
 
     Attributes:

@@ -8,10 +8,11 @@ LSB Core 5.0, 10.5.2 "DWARF CFI Extensions", and the DWARF for the Arm 64-bit Ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,8 +106,7 @@ _LAST_BLOCK_BYTES = 1 << 16
 _FEW = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Operations:
+class Operations(Record, eq=False):
     """The operations of many programs, one program behind the other.
 
     Attributes:

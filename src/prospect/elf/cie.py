@@ -8,10 +8,10 @@ Common Information Entry Format", and DWARF 5, 6.4.1; the letters B and G by the
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.elf import eh_pointers as pointers
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.elf.eh_pointers import EhData
@@ -26,8 +26,7 @@ _ALIGNED = 0x50
 _KNOWN_LETTERS = set(b"RLP" + b"SBG")
 
 
-@dataclass(frozen=True)
-class Cie:
+class Cie(Record):
     """A common information entry.
 
     Attributes:

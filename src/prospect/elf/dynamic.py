@@ -8,7 +8,6 @@ there are but the hash tables, in which each has a place.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from prospect.elf import layout
 from prospect.elf.image import NO_ADDRESS
 from prospect.elf.symbols import MOST_SYMBOLS, NO_SECTION, ElfSymbols, symbol_columns
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,6 @@ either way they are then decoded all at once. Defined by the Linux Standard Base
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from prospect.elf import layout
 from prospect.elf.cie import WIDE_LENGTH, parse_cie
 from prospect.elf.eh_pointers import EhData
 from prospect.elf.image import NO_ADDRESS
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,8 +37,7 @@ MOST_ENTRIES = 1 << 22
 _MOST_CIES = 1 << 14
 
 
-@dataclass(frozen=True, eq=False)
-class FrameTable:
+class FrameTable(Record, eq=False):
     """The FDEs of an image by rising address; those of no bytes, or that are damaged, are left out.
 
     Attributes:

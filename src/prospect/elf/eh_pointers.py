@@ -7,11 +7,12 @@ Defined by the Linux Standard Base Core 5.0, "DWARF Exception Header Encoding", 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +50,7 @@ def _fixed_form(encoding: int, pointer_bytes: int) -> np.dtype[Any] | None:
     return _FIXED.get(encoding & _FORMAT)
 
 
-@dataclass(frozen=True, eq=False)
-class EhData:
+class EhData(Record, eq=False):
     """A section that holds encoded numbers.
 
     Attributes:

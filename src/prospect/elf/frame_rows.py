@@ -7,7 +7,6 @@ trampolines without either are known by their instructions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from prospect.elf.eh_pointers import DW_EH_PE_ABSPTR, EhData
 from prospect.elf.frame_landmarks import find_landmarks
 from prospect.elf.frame_states import Functions, RuleRows, rows_of_steps
 from prospect.elf.frame_steps import FrameSteps, translate
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,7 @@ _LAST_ADDRESS = 1 << 62
 _LONGEST_INITIAL_BYTES = 128
 
 
-@dataclass(frozen=True, eq=False)
-class FrameRows:
+class FrameRows(Record, eq=False):
     """The rules of an image.
 
     Attributes:

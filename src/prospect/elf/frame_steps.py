@@ -7,13 +7,13 @@ Instructions".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import cfa_expressions as expressions
 from prospect.elf import cfi_operations as op
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,8 +56,7 @@ _LONGEST_EXPRESSION_BYTES = 32
 _LONGEST_FUNCTION_BYTES = 1 << 40
 
 
-@dataclass(frozen=True, eq=False)
-class FrameSteps:
+class FrameSteps(Record, eq=False):
     """Steps of programs, one program behind the other.
 
     Attributes:

@@ -8,7 +8,6 @@ apart: an offset in the file, an SVMA (the address that the image states for its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ import numpy as np
 from prospect.elf import layout
 from prospect.elf.notes import DebugLink, find_build_id, parse_debug_link
 from prospect.errors import ElfError
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,7 @@ NO_ADDRESS = 2**64 - 1
 _MOST_NOTE_SEGMENTS = 64
 
 
-@dataclass(frozen=True, eq=False)
-class ElfImage:
+class ElfImage(Record, eq=False):
     """The headers of one ELF file; use `ElfImage.parse`.
 
     Attributes:

@@ -12,12 +12,12 @@ forms that are in use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import layout
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,8 +41,7 @@ _SLOT_TYPES = {
 _AARCH64_BTI_C = 0xD503245F
 
 
-@dataclass(frozen=True, eq=False)
-class PltStubs:
+class PltStubs(Record, eq=False):
     """Stubs whose slot has a relocation.
 
     Attributes:

@@ -6,12 +6,12 @@ class is 64 bits; nothing is copied but the section indexes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import layout
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +25,7 @@ NO_SECTION = -1
 """Section of symbols that have none: SHN_ABS, SHN_COMMON and the other reserved indexes."""
 
 
-@dataclass(frozen=True, eq=False)
-class ElfSymbols:
+class ElfSymbols(Record, eq=False):
     """The rows of .symtab or .dynsym, the empty first one included.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The columns that records become: one frozen dataclass a kind of record.
+"""The columns that records become: one class a kind of record.
 
 Field names are the kernel's (``include/uapi/linux/perf_event.h``); strings are rows of
 `Events.names`. Sample columns stand in the order of the recording; every table of side records is
@@ -8,8 +8,9 @@ row's place among the side records of all tables, so that tables can be merged a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,8 +22,7 @@ TASK_COMM = 2
 TASK_EXEC = 3
 
 
-@dataclass(frozen=True)
-class UserStates:
+class UserStates(Record):
     """What samples hold of user space: registers and the top of the stack, as they were then.
 
     Only samples with registers have a row; of kernel threads there are none. A sample in the kernel
@@ -59,8 +59,7 @@ class UserStates:
         return self.registers[:, self.register_numbers.index(number)]
 
 
-@dataclass(frozen=True)
-class CallBranches:
+class CallBranches(Record):
     """Calls that had not returned when samples were taken, as the processor's branch stack says.
 
     Attributes:
@@ -79,8 +78,7 @@ class CallBranches:
         return len(self.sample)
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(Record):
     """PERF_RECORD_SAMPLE.
 
     Attributes:
@@ -115,8 +113,7 @@ class Samples:
         return len(self.ip)
 
 
-@dataclass(frozen=True)
-class Mmaps:
+class Mmaps(Record):
     """PERF_RECORD_MMAP and MMAP2, without those of data, which may be written and not executed.
 
     `build_id` holds rows of `Events.build_ids`, -1 where the record has none; `inode`, `major`
@@ -139,8 +136,7 @@ class Mmaps:
     mode: NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class Tasks:
+class Tasks(Record):
     """PERF_RECORD_FORK, EXIT and COMM; `kind` is one of TASK_*.
 
     `name` is -1 for FORK and EXIT; `parent_pid` and `parent_tid` are -1 for COMM.
@@ -156,8 +152,7 @@ class Tasks:
     name: NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Losses:
+class Losses(Record):
     """What the kernel says it did not deliver: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE.
 
     `kind` is the record's type; `count` is 0 for the throttle records; `cpu` -1 if unknown.
@@ -170,8 +165,7 @@ class Losses:
     cpu: NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Switches:
+class Switches(Record):
     """PERF_RECORD_SWITCH and SWITCH_CPU_WIDE: a task leaves its CPU, or gets one.
 
     Attributes:
@@ -194,8 +188,7 @@ class Switches:
         return len(self.time_ns)
 
 
-@dataclass(frozen=True)
-class KernelSymbols:
+class KernelSymbols(Record):
     """PERF_RECORD_KSYMBOL: BPF programs and trampolines as they come and go."""
 
     order: NDArray[np.int64]
@@ -207,8 +200,7 @@ class KernelSymbols:
     name: NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(Record):
     """Everything that a recording's records say.
 
     Attributes:

@@ -9,13 +9,13 @@ nothing has no sample.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.events.selection import chosen_samples
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,6 @@ same place (``evlist__valid_sample_type`` in ``tools/perf/util/evlist.c``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.abi.layout import SampleLayout, layout_of
 from prospect.errors import RecordingError
 from prospect.events.group_layout import GroupLayout, group_layout
 from prospect.events.trailing import Trailing, trailing_of
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +38,7 @@ _CLOCK_LIMIT = 1 << 8
 _EVENT_LIMIT = 1 << 16
 
 
-@dataclass(frozen=True)
-class IdTable:
+class IdTable(Record):
     """The ids of a recording's events, and which event and clock each belongs to.
 
     Attributes:
@@ -125,8 +124,7 @@ def _dense_rows(ids: NDArray[np.uint64]) -> NDArray[np.int64] | None:
     return rows
 
 
-@dataclass(frozen=True)
-class Schema:
+class Schema(Record):
     """Offsets of a recording's fields, in u64 words; 0 means that the field is absent.
 
     Every `PerEvent` is an int where all events agree, else i64[events].

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.columns.table_rows import taken
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,6 @@ padded to 8 bytes, the tail follows, zeroed in records that perf synthesised, or
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.buffers import segments
 from prospect.events.schema import at_rows
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,8 +76,7 @@ _MASK_TYPE = np.uint64(0xFFFFFFFF)
 _SHIFT_HIGH = np.uint64(32)
 
 
-@dataclass(frozen=True)
-class Records:
+class Records(Record):
     """Side records in time order, one row each.
 
     Attributes:

@@ -9,13 +9,13 @@ goes through the hits once more.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys
 from prospect.columns.table_rows import taken
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile

@@ -6,7 +6,6 @@ kernel hits, interrupts included. docs/report.md says what the causes mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from prospect.figures.portions import (
     is_kernel_portion,
 )
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_SYSCALL, CAUSE_UNRECORDED
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +46,6 @@ CAUSE_KIND_NAMES = (
 )
 
 
-@dataclass(frozen=True)
 class CauseRows(CutRows):
     """A row a cause.
 
@@ -59,8 +58,7 @@ class CauseRows(CutRows):
     name: list[str]
 
 
-@dataclass(frozen=True)
-class CauseFigures:
+class CauseFigures(Record):
     """Kernel time by cause of one event.
 
     Attributes:

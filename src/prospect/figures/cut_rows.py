@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class CutRows:
+class CutRows(Record):
     """Rows by descending weight (see `EventHits.weight`), of which the first are shown.
 
     Attributes:

@@ -7,13 +7,13 @@ periods.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ, MODE_KERNEL, MODE_USER, Profile
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +33,7 @@ ROUNDING_S = 1e-12
 _KSOFTIRQD = "ksoftirqd/"
 
 
-@dataclass(frozen=True)
-class EventHits:
+class EventHits(Record):
     """The hits of one event, added up by process, function and portion.
 
     Attributes:

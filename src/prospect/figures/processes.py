@@ -6,7 +6,6 @@ time, the ones that pass the thresholds, and the ones whose details `-V` asks fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER, ROUNDING_S
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +33,7 @@ BIRTH_NAMES = {BIRTH_PREEXISTING: "preexisting", BIRTH_FORK: "fork", BIRTH_EXEC:
 STILL_RUNNING_NS = 2**64 - 1
 
 
-@dataclass(frozen=True)
-class ProcessTotals:
+class ProcessTotals(Record):
     """Hits and seconds of each process row.
 
     Attributes:

@@ -6,13 +6,13 @@ nothing refers to, but in the same order.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from prospect.columns.table_rows import taken
 from prospect.profile.source import LineTable
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

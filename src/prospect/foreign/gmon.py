@@ -8,12 +8,12 @@ and byte orders are tried in turn, and the one is taken in which records fill th
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from prospect.errors import RecordingError
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,7 @@ _ARCS_AT_ONCE = 1 << 12
 _MOST_CALLS = np.uint64(1 << 40)  # of one arc; sums stay below 2**63
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(Record):
     """How often the program was seen in each part of its code.
 
     Attributes:
@@ -49,8 +48,7 @@ class Histogram:
     dimension: str
 
 
-@dataclass(frozen=True)
-class GmonData:
+class GmonData(Record):
     """What a gmon.out says, in the addresses of the program's own image.
 
     Attributes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from prospect.foreign.stacks import NamedFrames, WeightedStacks, stack_profile
 from prospect.foreign.tables import run_info
 from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
 from prospect.profile.run_info import EventInfo
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile
@@ -134,8 +134,7 @@ def _header(line: bytes) -> _Sample | None:
     )
 
 
-@dataclass
-class _Sums:
+class _Sums(Record, frozen=False):
     """Samples by thread name, process, event and stack."""
 
     frames: Numbers = field(default_factory=Numbers)

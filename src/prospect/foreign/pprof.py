@@ -8,7 +8,6 @@ understood, as Prospect writes them; a profile without them is of one process.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +27,7 @@ from prospect.foreign.protobuf import (
 from prospect.foreign.stacks import WeightedStacks, check_frames, stack_profile
 from prospect.foreign.tables import run_info
 from prospect.profile.model import CAUSE_NONE, CAUSE_UNCLASSIFIED, CauseTable
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,7 @@ _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 
 _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD = 9, 10, 11, 12
 
 
-@dataclass
-class _Message:
+class _Message(Record, frozen=False):
     """The fields of the outer message."""
 
     parts: dict[int, list[bytes]] = field(
@@ -151,8 +150,7 @@ def _read_message(data: bytes) -> _Message:
     return whole
 
 
-@dataclass(frozen=True)
-class _Samples:
+class _Samples(Record):
     """i64[n + 1] where the locations of each sample begin, u64[m] their ids, i64[n, v] values."""
 
     location_start: NDArray[np.int64]
@@ -218,8 +216,7 @@ def _period_unit(whole: _Message) -> str:
     return _value_type(parts[-1], whole)[1] if parts else ""
 
 
-@dataclass(frozen=True)
-class _Places:
+class _Places(Record):
     """Columns i64[n] of samples: rows of processes, names of threads and causes."""
 
     process: NDArray[np.int64]

@@ -6,13 +6,13 @@ other value is an event of its own, whose unit is counted one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.errors import RecordingError
 from prospect.profile.run_info import EventInfo
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,7 @@ _MOST = 2.0**62
 _MOST_EVENTS = 1 << 10
 
 
-@dataclass(frozen=True)
-class EventColumns:
+class EventColumns(Record):
     """Events, and a row for each sample and event that it has a weight of; columns i64[w]."""
 
     events: tuple[EventInfo, ...]

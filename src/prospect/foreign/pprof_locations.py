@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from prospect.foreign.object_kinds import NO_OBJECT, object_kind
 from prospect.foreign.protobuf import LENGTH, VARINT, fields, signed
 from prospect.foreign.stacks import NamedFrames
 from prospect.profile.source import LineTable
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

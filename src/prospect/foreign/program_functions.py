@@ -9,13 +9,13 @@ Source: ``gprof/corefile.c`` core_sym_class(), ``gprof/symtab.c`` symtab_finaliz
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf.symbols import read_symbols
 from prospect.errors import RecordingError
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +33,7 @@ _LOCAL_NAME = re.compile(rb"[^$.]+(?:(?:\.clone|\.constprop)?\.[0-9]+)*")
 _MARKERS = (b"__gnu_compiled", b"___gnu_compiled")
 
 
-@dataclass(frozen=True)
-class ProgramFunctions:
+class ProgramFunctions(Record):
     """Functions by address.
 
     Attributes:

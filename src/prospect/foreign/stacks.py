@@ -6,7 +6,6 @@ profile whose hits have stacks and no samples: such files are sums, without time
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +33,7 @@ from prospect.profile.model import (
     StackTable,
 )
 from prospect.profile.naming import NameSource
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,8 +48,7 @@ MOST_FRAMES = 1 << 24
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 
 
-@dataclass(frozen=True)
-class NamedFrames:
+class NamedFrames(Record):
     """Distinct frames.
 
     Attributes:
@@ -65,8 +64,7 @@ class NamedFrames:
     address: NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class WeightedStacks:
+class WeightedStacks(Record):
     """Stacks and their weights, columns [n].
 
     Attributes:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from prospect.lines import dwarf
 from prospect.lines.debug_info import is_shared
 from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
 from prospect.lines.sections import section
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +49,7 @@ _CHUNK_BYTES = 1 << 22
 _LONGEST_NAME_BYTES = 4096
 
 
-@dataclass
-class SearchBudget:
+class SearchBudget(Record, frozen=False):
     """What the search may still read in one report.
 
     Attributes:

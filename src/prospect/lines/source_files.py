@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.lines.source_text import open_source
 from prospect.profile.source import SourceFile
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _EVERYONE_READS = 0o004
 
 
-@dataclass(frozen=True)
-class SourcePlaces:
+class SourcePlaces(Record):
     """Where sources lie.
 
     Attributes:

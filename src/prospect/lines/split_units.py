@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from prospect.lines import dwarf
 from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
 from prospect.lines.sections import section
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,7 @@ _DW_RLE_OPERANDS = {1: "x", 2: "xx", 3: "xn", _DW_RLE_OFFSET_PAIR: "nn", 5: "a",
 _ADDRESS_END = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
-class SplitUnit:
+class SplitUnit(Record):
     """What the image says of one unit.
 
     Attributes:
@@ -61,8 +60,7 @@ class SplitUnit:
     ranges: NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class Skeletons:
+class Skeletons(Record):
     """The sections of an image that its split units need, and the units themselves."""
 
     lines: memoryview

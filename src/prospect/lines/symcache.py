@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import posixpath
 import struct
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,8 +41,7 @@ _MANGLED = b"_Z"
 _Text = TypeVar("_Text", bytes, str)
 
 
-@dataclass(frozen=True, eq=False)
-class Frames:
+class Frames(Record, eq=False):
     """The frames at addresses; those of address i from `start[i]` to `start[i + 1]`.
 
     Attributes:
@@ -116,8 +116,7 @@ def _renumbered(
     return new.take(index)
 
 
-@dataclass(frozen=True, eq=False)
-class SymCache:
+class SymCache(Record, eq=False):
     """The tables of a symcache; use `SymCache.parse`.
 
     Attributes:

@@ -10,7 +10,6 @@ its thread went on elsewhere, or ended, comes too late to say anything, and is l
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from prospect.columns.table_rows import appended, taken
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Switches
 from prospect.events.selection import kept_samples
+from prospect.records import replace
 from prospect.spaces.runs import task_tid
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ say of itself. Goes out: the part's profile, and that of all parts.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from prospect.live.joined import JoinedProfile
 from prospect.live.programs import LoadedPrograms
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.profile.model import BIRTH_PREEXISTING
+from prospect.records import replace
 from prospect.symbols.kept_names import KeptNames
 
 if TYPE_CHECKING:

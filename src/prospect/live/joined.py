@@ -9,7 +9,6 @@ for a part takes a Python step for each of its rows, and a copy of what is there
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.figures.selection import only_used
 from prospect.live.joined_runs import join_clocks, join_losses, join_runs, lost_in_parts
 from prospect.live.joined_threads import JoinedThreads, part_of_threads
 from prospect.live.open_waits import OpenWaits, with_merged_waits
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from prospect.columns.table_rows import appended
 from prospect.profile.model import LossTable
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

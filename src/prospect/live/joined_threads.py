@@ -7,12 +7,12 @@ and name are the last. A wait that lasts from part to part is `longest_ns` long 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from prospect.columns.table_rows import appended, taken
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,8 +78,7 @@ def part_of_threads(
     )
 
 
-@dataclass
-class JoinedThreads:
+class JoinedThreads(Record, frozen=False):
     """What was added so far; the rows are in the order in which threads were met."""
 
     whole: PartOfThreads | None = None

@@ -8,12 +8,12 @@ whose own sample was lost, that is the stack of the thread's wait before.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.columns.table_rows import appended, taken
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

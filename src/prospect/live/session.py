@@ -20,7 +20,6 @@ import threading
 import time
 from collections import deque
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
@@ -40,6 +39,7 @@ from prospect.perfdata.writer import RecordingWriter
 from prospect.recording.document import Interval, describe_interval, recording_info
 from prospect.recording.events import open_events, with_rate
 from prospect.recording.sampling_cost import sample_cost
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,8 +69,7 @@ _NS = 1e-9
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 
 
-@dataclass(frozen=True)
-class LiveState:
+class LiveState(Record):
     """What is known at one moment.
 
     Attributes:

@@ -10,7 +10,6 @@ perf_event_mmap_event(); there is no record of an unmapping.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from prospect.capture.machine.synthesis import (
 from prospect.columns.table_rows import appended
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
+from prospect.records import Record, field, replace
 from prospect.spaces.mappings import is_of_kernel
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class _Map(NamedTuple):
     mode: int
 
 
-@dataclass
-class _Process:
+class _Process(Record, frozen=False):
     """A process as it is now; `maps` may be those of the process that forked it, until it changes.
 
     They are in the order of time, and looked through for covered ones at `most_maps`.

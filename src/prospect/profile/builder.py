@@ -6,13 +6,13 @@ they are in. Goes out: the three tables, and for every address its row among the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from prospect.profile.model import KIND_MODULE, FunctionTable, LocationTable, ObjectTable
 from prospect.profile.naming import NameSource
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-@dataclass(frozen=True)
-class NamedAddresses:
+class NamedAddresses(Record):
     """The distinct addresses hit in one object, and their functions.
 
     Attributes:

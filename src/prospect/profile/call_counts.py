@@ -6,19 +6,18 @@ in them is for `estimate.counts.call_counts` to say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.grouping import exact_sums
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class CountedFunctions:
+class CountedFunctions(Record):
     """The functions that were to be counted, those that were never called included.
 
     Attributes:
@@ -41,8 +40,7 @@ class CountedFunctions:
         return len(self.name)
 
 
-@dataclass(frozen=True)
-class CallWindows:
+class CallWindows(Record):
     """The windows in which calls were counted.
 
     Attributes:
@@ -66,8 +64,7 @@ class CallWindows:
         return len(self.own_s)
 
 
-@dataclass(frozen=True)
-class CallCounts:
+class CallCounts(Record):
     """What was counted: a row a function, process and caller.
 
     Attributes:

@@ -7,7 +7,6 @@ the process, object, function and location tables, so that whatever groups by ro
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

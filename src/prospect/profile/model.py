@@ -1,14 +1,15 @@
 """The leaf model: what a recording amounts to, after decoding and naming.
 
 Everything that renders, estimates or stores a profile works on this and on nothing else.
-Tables are frozen dataclasses of columns (numpy arrays or lists of str, equally long); a `_index`
+Tables are records of columns (numpy arrays or lists of str, equally long); a `_index`
 is a row of another table, -1 where there is none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +57,7 @@ NO_CPU = 0xFFFF
 KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown")
 
 
-@dataclass(frozen=True)
-class ProcessTable:
+class ProcessTable(Record):
     """One row for each program image that a process ran: a new row at fork and at exec.
 
     Attributes:
@@ -88,8 +88,7 @@ class ProcessTable:
         return len(self.name)
 
 
-@dataclass(frozen=True)
-class ObjectTable:
+class ObjectTable(Record):
     """What code was mapped from: files, the kernel, modules, the vdso, JIT and anonymous memory.
 
     `kind` u8[o] is KIND_*; `build_id` is lower-case hex, empty where unknown; `source` u8[o] is the
@@ -106,8 +105,7 @@ class ObjectTable:
         return len(self.path)
 
 
-@dataclass(frozen=True)
-class FunctionTable:
+class FunctionTable(Record):
     """Functions with a hit. An object's hits without a name share rows with an empty `name`.
 
     Attributes:
@@ -134,8 +132,7 @@ class FunctionTable:
         return len(self.name)
 
 
-@dataclass(frozen=True)
-class LocationTable:
+class LocationTable(Record):
     """Distinct instructions hit: `function_index` i32[l], `address` u64[l] (as in functions)."""
 
     function_index: NDArray[np.int32]
@@ -145,8 +142,7 @@ class LocationTable:
         return len(self.address)
 
 
-@dataclass(frozen=True)
-class MappingTable:
+class MappingTable(Record):
     """Executable mappings of processes: i32, i32, u64, u64, u64 columns, equally long."""
 
     process_index: NDArray[np.int32]
@@ -157,8 +153,7 @@ class MappingTable:
     hits: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class CauseTable:
+class CauseTable(Record):
     """Why the CPU was in the kernel. Row 0 is CAUSE_NONE, of hits outside the kernel.
 
     `kind` u8[c] is CAUSE_*; `name` tells causes of a kind apart: the system call ("read"), the
@@ -172,8 +167,7 @@ class CauseTable:
         return len(self.name)
 
 
-@dataclass(frozen=True)
-class HitTable:
+class HitTable(Record):
     """Every sample of the recording, in exactly one row.
 
     Attributes:
@@ -203,8 +197,7 @@ class HitTable:
         return len(self.count)
 
 
-@dataclass(frozen=True)
-class SampleTable:
+class SampleTable(Record):
     """When, where and by which clock each sample was taken, in the order of the recording.
 
     What it hit is its row of hits. Estimates of error, the ledger and anything by time need this;
@@ -234,8 +227,7 @@ class SampleTable:
         return len(self.hit_index)
 
 
-@dataclass(frozen=True)
-class StackTable:
+class StackTable(Record):
     """Distinct call stacks, as a forest: a row is a frame and, with its callers, a stack.
 
     Callers stand before what they call, so that one pass from the last row to the first adds every
@@ -258,8 +250,7 @@ class StackTable:
         return len(self.caller_index)
 
 
-@dataclass(frozen=True)
-class ClockTable:
+class ClockTable(Record):
     """The timers that took the samples: one row for each stretch of time that a CPU was on line.
 
     Only clocks with a fixed grid: no hardware counters, no per-task events, which stop at each
@@ -287,8 +278,7 @@ class ClockTable:
         return len(self.cpu)
 
 
-@dataclass(frozen=True)
-class ClockStopTable:
+class ClockStopTable(Record):
     """When a clock delivered nothing, as the kernel says, or left its grid.
 
     Attributes:
@@ -307,8 +297,7 @@ class ClockStopTable:
         return len(self.kind)
 
 
-@dataclass(frozen=True)
-class SyscallTable:
+class SyscallTable(Record):
     """System calls that began in the interval, exactly: a row a process, call and interface.
 
     Attributes:
@@ -338,8 +327,7 @@ class SyscallTable:
         return len(self.calls)
 
 
-@dataclass(frozen=True)
-class LossTable:
+class LossTable(Record):
     """Samples the kernel dropped and throttle marks, by CPU: i32, i64, i64 columns."""
 
     cpu: NDArray[np.int32]
@@ -347,8 +335,7 @@ class LossTable:
     throttled: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Record):
     """A whole profile. See docs/design.md for the picture of its tables.
 
     `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from prospect.records import Record, field
 
 # A process id, and a sentence about that process alone.
 ProcessNote = tuple[int, str]
 
 
-@dataclass(frozen=True)
-class EventInfo:
+class EventInfo(Record):
     """An event of the run and how its periods become time.
 
     `clocks` is how many clocks of its bank count the same time: each sample is worth its period
@@ -34,8 +34,7 @@ class EventInfo:
     relative_error: float = 0.0
 
 
-@dataclass(frozen=True)
-class RunInfo:
+class RunInfo(Record):
     """The header of a report: who recorded what, where, when and how.
 
     Attributes:

@@ -1,14 +1,15 @@
 """The tables of a profile that lead to source and instructions; made only where they are asked for.
 
-Tables are frozen dataclasses of columns, as in `model`.
+Tables are records of columns, as in `model`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +28,7 @@ FLOW_UNKNOWN = 6  # bytes that are no instruction
 FLOW_NAMES = ("next", "call", "jump", "branch", "return", "stop", "unknown")
 
 
-@dataclass(frozen=True)
-class LineTable:
+class LineTable(Record):
     """Where in the source instructions are, through the functions that were inlined there.
 
     A row has the frames from `frame_start[row]` to `frame_start[row + 1]`: first the function that
@@ -118,8 +118,7 @@ def function_chains(lines: LineTable) -> NDArray[np.int64]:
     return chain
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Record):
     """A source file that was found here.
 
     Attributes:
@@ -138,8 +137,7 @@ class SourceFile:
     is_public: bool
 
 
-@dataclass(frozen=True)
-class CodeTable:
+class CodeTable(Record):
     """The instructions of chosen routines; those of `function_index[c]` from `start[c]` on.
 
     Attributes:

@@ -5,14 +5,13 @@ The figures are of samples whose user stack was unwound from a copy; kernel thre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from prospect.records import Record
 
 END_WHOLE = "complete"
 END_CUT = "cut"
 
 
-@dataclass(frozen=True)
-class StackEnds:
+class StackEnds(Record):
     """Where stacks ended before their outermost function: an object, the reason, how many."""
 
     object_path: str
@@ -20,8 +19,7 @@ class StackEnds:
     samples: int
 
 
-@dataclass(frozen=True)
-class StackQuality:
+class StackQuality(Record):
     """What became of the copies of user stacks.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,8 +14,7 @@ BLOCKED = "blocked"
 RUNNABLE = "runnable"
 
 
-@dataclass(frozen=True)
-class ThreadTimes:
+class ThreadTimes(Record):
     """The life of every thread in the interval, by the scheduler's switches; exact.
 
     The times of a row add up to its life, from `begin_ns` to `end_ns`. Process zero, the idle one,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
@@ -21,6 +20,7 @@ from prospect.capture.kernel.procfs import read_if_there, read_setting
 from prospect.capture.machine.machine import counters_are_nmis
 from prospect.errors import CaptureError, UsageError
 from prospect.recording.events import RecordOptions
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
@@ -45,8 +45,7 @@ _SETTINGS = "sudo sysctl kernel.perf_event_paranoid=0 kernel.kptr_restrict=0"
 _CONTAINER = "start the container with: --cap-add PERFMON --cap-add SYSLOG --cap-add SYS_PTRACE"
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Record):
     """What the machine says; None where it does not.
 
     Attributes:
@@ -81,8 +80,7 @@ class Facts:
     has_nmis: bool = True
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Record):
     """One line of the table: `state` is OK, NOTE, LIMITED or FAILS; `finding` is a sentence."""
 
     name: str
@@ -90,8 +88,7 @@ class Check:
     finding: str
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Record):
     """The table, what it amounts to (`status`, STATUS_*), and what would change it ("" nothing)."""
 
     facts: Facts

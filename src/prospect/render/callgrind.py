@@ -9,7 +9,6 @@ itself; ``calls=`` has these samples too, since nobody counted calls. Source: th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -54,7 +53,6 @@ class _Costs(NamedTuple):
     call_ns: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
 class CallgrindRenderer(StackRenderer):
     """Callgrind's profile format."""
 

@@ -8,7 +8,6 @@ by their periods.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 _PART = 1 << 14
 
 
-@dataclass(frozen=True)
 class ChromeTraceRenderer(StackRenderer):
     """Chrome's Trace Event Format, with sampled stacks."""
 

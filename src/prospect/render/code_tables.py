@@ -6,13 +6,13 @@ strings. Rows of locations, functions and mappings count from 0; a format adds w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.figures.stacks.frames import KERNEL_KINDS, frame_labels
 from prospect.figures.stacks.stack_weights import paths
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,7 @@ _PAGE = 0x1000
 _KERNEL_PATH = "[kernel.kallsyms]"
 
 
-@dataclass(frozen=True)
-class CodeTables:
+class CodeTables(Record):
     """What stacks refer to.
 
     Attributes:

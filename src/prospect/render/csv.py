@@ -13,7 +13,6 @@ import io
 import itertools
 import math
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -63,7 +62,6 @@ _ROWS_AT_ONCE = 512
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
-@dataclass(frozen=True)
 class CsvRenderer(FiguresRenderer):
     """The routine tables of all processes in one, for spreadsheets and data frames.
 

@@ -5,10 +5,10 @@ To add a format: write its module beside the others, and list its class here.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from prospect.errors import UsageError
+from prospect.records import field_names
 from prospect.render.html.diff import HtmlDiff
 from prospect.render.json.diff import JsonDiff
 from prospect.render.text.diff import TextDiff
@@ -48,5 +48,5 @@ def make_diff_renderer(name: str, **options: Any) -> ComparisonRenderer:
     if name not in DIFF_RENDERERS:
         raise UsageError(f"there is no format '{name}'; there are {', '.join(DIFF_RENDERERS)}")
     chosen = DIFF_RENDERERS[name]
-    known = {field.name for field in fields(chosen)}
+    known = field_names(chosen)
     return chosen(**{key: value for key, value in options.items() if key in known})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
@@ -11,6 +10,7 @@ from prospect.estimate.errors.report import estimate_report
 from prospect.estimate.ledger.late_routines import lateness_of_view
 from prospect.figures.annotate.disassembly import event_code
 from prospect.figures.annotate.source_lines import event_lines
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.estimate.errors.report import EventEstimates
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from prospect.figures.report.view import EventView, ReportView
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventReport:
+class EventReport(Record):
     """One event of a report.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.figures.report.view import report_view
+from prospect.records import Record
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 
-@dataclass(frozen=True)
-class FiguresRenderer(ABC):
+class FiguresRenderer(Record, ABC):
     """A format that writes the figures of the report.
 
     Attributes:

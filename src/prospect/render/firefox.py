@@ -7,7 +7,6 @@ are functions; the first event with samples is written. Times are since the inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -54,7 +53,6 @@ _CATEGORIES = [
 _MARKER_INTERVAL = 1
 
 
-@dataclass(frozen=True)
 class FirefoxRenderer(StackRenderer):
     """The Firefox Profiler's own format, processed."""
 

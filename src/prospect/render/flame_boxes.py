@@ -6,7 +6,6 @@ Comes in: samples with stacks. Goes out: boxes in shares of the whole, with what
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from prospect.figures.stacks.frames import (
     named_forest,
 )
 from prospect.figures.stacks.stack_weights import main_weights, nanoseconds, paths, stack_weights
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +54,7 @@ class Box(NamedTuple):
         return hue, 70 + (seed >> 8) % 25, 62 + (seed >> 16) % 12
 
 
-@dataclass(frozen=True)
-class FlameGraph:
+class FlameGraph(Record):
     """Stacks added up by name, of the first event; of all time where waits were recorded.
 
     Attributes:

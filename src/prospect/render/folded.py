@@ -9,7 +9,6 @@ written; where waits were recorded, the time on and off the CPU, in microseconds
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -36,7 +35,6 @@ _PART = 1 << 14
 _NS_PER_US = 1000
 
 
-@dataclass(frozen=True)
 class FoldedRenderer(StackRenderer):
     """Folded stacks, for FlameGraph and what reads its input."""
 

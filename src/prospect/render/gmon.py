@@ -10,7 +10,6 @@ calls of which every one was counted (--count-calls): samples and estimates are 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from prospect.figures.processes import DETAILS, Detail, chosen_by_detail, shown_
 from prospect.profile.call_counts import in_processes
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_ELF
+from prospect.records import Record
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ _MOST_TICKS = 0xFFFF
 _RATE_HZ = 1000  # of the file's ticks, whatever the samples' own rate was
 
 
-@dataclass(frozen=True)
-class GmonRenderer:
+class GmonRenderer(Record):
     """gmon.out, for gprof.
 
     Attributes:

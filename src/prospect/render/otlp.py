@@ -8,7 +8,6 @@ layout. Each value of an event is a profile of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from prospect.figures.stacks.frames import frame_table
 from prospect.figures.stacks.stack_weights import nanoseconds, stack_weights
 from prospect.profile.model import NO_CPU
+from prospect.records import Record
 from prospect.render.code_tables import (
     CodeTables,
     code_tables,
@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 _NONE = b""
 
 
-@dataclass
-class _Attributes:
+class _Attributes(Record, frozen=False):
     """The attribute table: (key, value) by number; row 0 is none."""
 
     rows: dict[tuple[str, str], int]
@@ -64,7 +63,6 @@ class _Attributes:
         )
 
 
-@dataclass(frozen=True)
 class OtlpRenderer(StackRenderer):
     """OpenTelemetry's ProfilesData (v1development), for collectors and their backends."""
 

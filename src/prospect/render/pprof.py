@@ -7,7 +7,6 @@ compressed as it asks. Labels tell the samples of processes, threads, CPUs and c
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -49,7 +48,6 @@ _PART = 1 << 14  # samples at a time
 _GZIP_LEVEL = 1  # six times as fast as 6, and a fifth larger
 
 
-@dataclass(frozen=True)
 class PprofRenderer(StackRenderer):
     """pprof's profile.proto, for pprof and what reads its files."""
 

@@ -6,11 +6,11 @@ format that is asked for is imported.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import UsageError
+from prospect.records import field_names
 
 if TYPE_CHECKING:
     from prospect.render.renderer import Renderer
@@ -33,7 +33,7 @@ RENDERERS: dict[str, tuple[str, str]] = {
 
 
 def renderer_class(name: str) -> Any:
-    """Return the dataclass of the renderer called `name`.
+    """Return the class of the renderer called `name`.
 
     Raises:
         UsageError: there is no such format.
@@ -51,6 +51,6 @@ def make_renderer(name: str, **options: Any) -> Renderer:
         UsageError: there is no such format.
     """
     chosen = renderer_class(name)
-    known = {field.name for field in fields(chosen)}
+    known = field_names(chosen)
     renderer: Renderer = chosen(**{key: value for key, value in options.items() if key in known})
     return renderer

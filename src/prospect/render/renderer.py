@@ -1,6 +1,6 @@
 """The one protocol of output: a Profile goes in, bytes come out.
 
-A renderer is a frozen dataclass. Its fields are its options, with their defaults: the command line,
+A renderer is a `Record`. Its fields are its options, with their defaults: the command line,
 the Python interface and the documentation derive from them. `registry` knows all renderers by name.
 """
 

@@ -8,7 +8,6 @@ by samples where the event has none; the one with the most samples first.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-@dataclass(frozen=True)
 class SpeedscopeRenderer(StackRenderer):
     """speedscope's own file format."""
 

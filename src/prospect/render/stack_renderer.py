@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.figures.selection import only_exported
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.records import Record
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 
-@dataclass(frozen=True)
-class StackRenderer(ABC):
+class StackRenderer(Record, ABC):
     """A format that writes call stacks, for other tools.
 
     Attributes:

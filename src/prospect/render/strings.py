@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass
-class Strings:
+class Strings(Record, frozen=False):
     """A table of strings by number, the empty one first; grows as it is asked."""
 
     rows: dict[str, int] = field(default_factory=lambda: {"": 0})

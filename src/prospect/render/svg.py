@@ -9,7 +9,6 @@ the file would pass 2 MB; the picture says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 from xml.sax.saxutils import escape as xml_escaped
 
@@ -31,7 +30,6 @@ _CHAR = 7.0  # width of a character at this size, about
 _LONGEST_NAME = 240
 
 
-@dataclass(frozen=True)
 class SvgRenderer(StackRenderer):
     """A flame graph as a picture."""
 

@@ -14,12 +14,12 @@ of one size are asked and dropped before the next, so memory is in proportion to
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.sorting import distinct, run_starts
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,7 @@ _PAGE_BITS = np.uint64(12)
 _IN_PAGE = np.uint64(4095)
 
 
-@dataclass(frozen=True)
-class MadeMappings:
+class MadeMappings(Record):
     """Mappings as they were made.
 
     Attributes:
@@ -49,8 +48,7 @@ class MadeMappings:
     end: NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class AddressSpaces:
+class AddressSpaces(Record):
     """Every address space of a recording at every time.
 
     Attributes:
@@ -222,8 +220,7 @@ def _last_over(first: NDArray[np.int64], end: NDArray[np.int64], cells: int) -> 
     return last[:cells]
 
 
-@dataclass(frozen=True)
-class _Changes:
+class _Changes(Record):
     """Where answers change: u64[k] ascending (block << 32 | version entered), i64[k]."""
 
     keys: NDArray[np.uint64]

@@ -7,12 +7,12 @@ group and address make one u64 key a sample (`keys`), which is sorted and counte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.sorting import run_starts
+from prospect.records import Record
 from prospect.spaces.groups import group_samples
 from prospect.spaces.keys import key_parts
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from prospect.spaces.timeline import Timeline
 
 
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(Record):
     """Distinct hits.
 
     Attributes:
@@ -96,8 +95,7 @@ def attribute(
     )
 
 
-@dataclass(frozen=True)
-class _Distinct:
+class _Distinct(Record):
     """Distinct hits of one part of the samples; addresses are folded."""
 
     group: NDArray[np.int64]

@@ -9,7 +9,6 @@ anonymous mapping of all of it. That memory holds the code still: such records a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.table_rows import taken
 from prospect.events.columns import Mmaps
+from prospect.records import Record, field_names, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _MOST_PIECES = 1 << 20
 
 
-@dataclass(frozen=True)
-class CodeLoads:
+class CodeLoads(Record):
     """Code of one process; columns as in `events.columns.Mmaps`.
 
     Attributes:
@@ -71,8 +70,8 @@ def insert_code_loads(
         added.append(_as_mmaps(log, len(names) - 1))
     added[0] = mmaps
     joined = {
-        column.name: np.concatenate([getattr(table, column.name) for table in added])
-        for column in fields(mmaps)
+        name: np.concatenate([getattr(table, name) for table in added])
+        for name in field_names(mmaps)
     }
     # Between two records there is room for everything that is added.
     room = len(joined["order"]) + 1

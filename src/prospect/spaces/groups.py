@@ -6,13 +6,13 @@ each sample's group block by block without ever holding a group a sample.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.columns.sorting import distinct, run_starts
+from prospect.records import Record, replace
 from prospect.spaces.key_bits import folded, group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
 
@@ -33,8 +33,7 @@ _MOST_KINDS = 1 << 22
 _MOST_GROUPS = 1 << 25
 
 
-@dataclass(frozen=True)
-class TaskStates:
+class TaskStates(Record):
     """What the tasks of runs were.
 
     Attributes:
@@ -94,8 +93,7 @@ def _look_up_each(
     )
 
 
-@dataclass(frozen=True)
-class _Kinds:
+class _Kinds(Record):
     """The kinds of all samples.
 
     Attributes:
@@ -121,8 +119,7 @@ class _Kinds:
         return is_user
 
 
-@dataclass(frozen=True)
-class SampleGroups:
+class SampleGroups(Record):
     """The group of every sample. Group numbers are below `limit`, but not all of them occur.
 
     Attributes:
@@ -189,8 +186,7 @@ class SampleGroups:
         )
 
 
-@dataclass(frozen=True)
-class GroupColumns:
+class GroupColumns(Record):
     """What groups are; columns as in `attribution.Attribution`.
 
     `is_negative` bool[h] tells which groups' addresses have their top bit set.

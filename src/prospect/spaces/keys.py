@@ -6,11 +6,11 @@ about an address or the number of groups is assumed: what does not fit 64 bits i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.records import Record
 from prospect.spaces.key_bits import KEY_BITS, folded, group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _CHUNKS = 16
 
 
-@dataclass(frozen=True)
-class KeyPart:
+class KeyPart(Record):
     """Samples as keys: group above, folded address below.
 
     Attributes:

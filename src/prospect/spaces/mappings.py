@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
 
 
-@dataclass(frozen=True)
-class Mappings:
+class Mappings(Record):
     """Mappings in the order of time; none is ever edited, what covers it later is another row.
 
     Attributes:

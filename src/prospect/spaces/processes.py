@@ -5,12 +5,12 @@ Goes out to `profile.model.ProcessTable`, which adds what no record carries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.model import BIRTH_PREEXISTING
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from prospect.spaces.replay import ProcessColumns
 
 
-@dataclass(frozen=True)
-class ProcessRows:
+class ProcessRows(Record):
     """A row for each program image that a process ran: a new one at fork and at exec.
 
     Rows stand in the order in which they were learnt of: behind the row that forked them or that

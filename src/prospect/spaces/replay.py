@@ -11,17 +11,15 @@ writes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
+from prospect.records import Record
 from prospect.spaces.lineage import SpaceColumns
 
 RUNNING_NS = (1 << 64) - 1
 KIND_MMAP = 4
 
 
-@dataclass(frozen=True)
-class SideRecords:
+class SideRecords(Record):
     """Records to replay: plain lists, because they are looked at one by one.
 
     Attributes:

@@ -6,10 +6,11 @@ so a question about (task, time) need be asked once a run instead of once a samp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +25,7 @@ _LOW_WORD = np.uint64(0xFFFFFFFF)
 _HIGH_WORD = np.uint64(32)
 
 
-@dataclass(frozen=True)
-class TaskRuns:
+class TaskRuns(Record):
     """Runs of one block of samples.
 
     Attributes:

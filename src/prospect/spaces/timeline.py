@@ -7,12 +7,12 @@ above, the time relative to the first change below.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.sorting import distinct, run_starts
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,7 @@ _PID_MAX_LIMIT = 1 << 22
 _WORD_BITS = 64
 
 
-@dataclass(frozen=True)
-class TaskIds:
+class TaskIds(Record):
     """Dense ranks for pids and tids, which share one number space.
 
     Attributes:
@@ -79,8 +78,7 @@ def with_ranks(ids: NDArray[np.int32], rank: NDArray[np.int32]) -> TaskIds:
     return TaskIds(ids, rank, table)
 
 
-@dataclass(frozen=True)
-class RelativeTime:
+class RelativeTime(Record):
     """u64 nanoseconds → few bits in the same order, as far as a track's changes tell times apart.
 
     Attributes:
@@ -123,8 +121,7 @@ def relative_time(time_ns: NDArray[np.uint64], available_bits: int) -> RelativeT
     return RelativeTime(base_ns, last_ns, ticks_ns, len(ticks_ns).bit_length())
 
 
-@dataclass(frozen=True)
-class Track:
+class Track(Record):
     """What an id stood for, by time. A time before an id's first change counts as after it.
 
     Attributes:
@@ -196,8 +193,7 @@ def build_track(
     return Track(ids, packing, keys), order - 1
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Record):
     """What each process and thread was at each time.
 
     Attributes:

@@ -8,17 +8,17 @@ exec to a version, the last mapping that covers an address is the one that stand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class VersionTree:
+class VersionTree(Record):
     """The versions, numbered in the order in which they were made.
 
     Attributes:

@@ -6,7 +6,6 @@ later stages the address spaces. Records win over the snapshot that raced with t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from prospect.abi import constants as abi
 from prospect.columns.sorting import distinct, numbered
 from prospect.columns.table_rows import taken
 from prospect.events.columns import TASK_FORK
+from prospect.records import Record, replace
 from prospect.spaces.address_spaces import MadeMappings, build_address_spaces
 from prospect.spaces.mappings import describe_mappings, is_of_kernel
 from prospect.spaces.processes import freeze_processes
@@ -35,8 +35,7 @@ _NAME_OF_IDLE = b"swapper"
 _NAME_OF_UNKNOWN = b"unknown"
 
 
-@dataclass(frozen=True)
-class World:
+class World(Record):
     """All that stood while the samples were taken.
 
     Attributes:

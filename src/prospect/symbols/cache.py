@@ -12,11 +12,11 @@ import hashlib
 import os
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from prospect.records import Record
 from prospect.symbols.cache_directory import CacheDirectory
 from prospect.symbols.table import SymbolTable
 
@@ -83,8 +83,7 @@ def cache_key(file: FileIdentity, image: ElfImage, debug_image: ElfImage | None)
     return f"{key}+{debug_image.build_id.hex()}-{len(debug_image.data):x}"
 
 
-@dataclass(frozen=True)
-class SymbolCache:
+class SymbolCache(Record):
     """A directory of entries.
 
     Attributes:

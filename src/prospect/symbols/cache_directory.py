@@ -13,11 +13,11 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.files.user_cache import cache_path, is_own
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -44,8 +44,7 @@ class KeptFile(NamedTuple):
         return os.path.splitext(self.name)[1]  # noqa: PTH122 - a bare name
 
 
-@dataclass(frozen=True)
-class CacheDirectory:
+class CacheDirectory(Record):
     """A directory of kept files; it is made when the first of them is stored."""
 
     path: Path

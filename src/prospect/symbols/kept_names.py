@@ -9,12 +9,12 @@ image has to wait.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.records import Record, field, replace
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, loaded_modules
 from prospect.symbols.objects import Missing
@@ -41,8 +41,7 @@ _MOST_SYMBOLS = 1 << 22
 _MOST_IMAGES = 1 << 12
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Record):
     """What was resolved of an object: `asked` u64[n] ascending, `row` i64[n] of the answer."""
 
     asked: NDArray[np.uint64]
@@ -50,8 +49,7 @@ class _Known:
     answer: Resolution
 
 
-@dataclass
-class KeptNames:
+class KeptNames(Record, frozen=False):
     """The names that were needed so far.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prospect.files.budget import ReadBudget
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +25,7 @@ _PROMPT_S = 10.0
 _LARGEST_FILE_BYTES = 512 << 20
 
 
-@dataclass(frozen=True)
-class DebugServers:
+class DebugServers(Record):
     """Debug-file servers, and what asking them may cost.
 
     Attributes:
@@ -85,8 +84,7 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
     return float(text) if text.isascii() and text.isdigit() and int(text) else default
 
 
-@dataclass(frozen=True)
-class SymbolOptions:
+class SymbolOptions(Record):
     """Facts of the recording (empty or 0 where it does not say) and choices.
 
     Attributes:

@@ -6,12 +6,12 @@ what was hit, each function once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.builder import NamedAddresses
+from prospect.records import Record, field
 from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from prospect.symbols.table import SymbolTable
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(Record):
     """What is known of the addresses of one object.
 
     Attributes:

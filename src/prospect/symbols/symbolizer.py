@@ -8,7 +8,6 @@ for objects with hits.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from prospect.profile.model import (
     KIND_VDSO,
 )
 from prospect.profile.naming import NameSource
+from prospect.records import Record, replace
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
 from prospect.symbols.images.image_files import same_build_id
 from prospect.symbols.images.images import image_costs, read_symbol_table
@@ -63,8 +63,7 @@ _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
 
 
-@dataclass
-class KeptKernel:
+class KeptKernel(Record, frozen=False):
     """The running kernel's names, kept in memory from one part of a live session to the next.
 
     Names of images are not: as long as an image is mapped, who writes to its file has to wait.

@@ -8,13 +8,13 @@ those of brackets and of procedure-linkage stubs completed as they are cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.naming import NameSource
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,8 +36,7 @@ _FULL_SOURCES = np.array(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class SymbolTable:
+class SymbolTable(Record, eq=False):
     """Symbols sorted by address; `build_symbol_table` makes one from rows in any order.
 
     Attributes:

@@ -7,7 +7,6 @@ and error bars are those of ``prospect calls`` on the same profile.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from prospect.figures.calls.call_graph import call_graph
 from prospect.figures.calls.call_tree import callees_of_tree, self_callers_tree
 from prospect.figures.stacks.frames import is_kernel_frame
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.records import replace
 from prospect.tui.groups import functions_of, in_scope, place_label, routine_of
 from prospect.tui.places import CALLERS, Place
 from prospect.tui.rows import KERNEL, USER, Page, Row

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from prospect.tui.rows import Key, Row
 
 
-@dataclass(frozen=True)
-class Cursor:
+class Cursor(Record):
     """Which row is chosen.
 
     Attributes:

@@ -6,7 +6,6 @@ portions and error bars are those of the report on the same profile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from prospect.figures.portions import (
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
 from prospect.profile.model import CAUSE_IDLE
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,8 +37,7 @@ BUCKETS = 30
 """How many stretches of `BUCKET_S` a row's history has: the last minute."""
 
 
-@dataclass(frozen=True)
-class LiveFigures:
+class LiveFigures(Record):
     """One state, completed; columns are of its hits [h].
 
     Attributes:

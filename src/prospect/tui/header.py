@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -12,6 +11,7 @@ from prospect.figures.portions import (
     PORTION_KERNEL,
     PORTION_USER,
 )
+from prospect.records import Record
 from prospect.tui.lines import Span, ends_apart, fitted
 from prospect.tui.places import (
     CALLEES,
@@ -56,8 +56,7 @@ _GAUGE = 20
 _WIDE = 100
 
 
-@dataclass(frozen=True)
-class Mode:
+class Mode(Record):
     """What a person has set.
 
     Attributes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.records import Record, field, replace
 from prospect.render.text.arrows import BOXES
 from prospect.render.text.listing import Form, Listing
 from prospect.render.text.numbers import Figures
@@ -81,8 +81,7 @@ def _pids(profile: Profile, function: int) -> list[int]:
     return found
 
 
-@dataclass
-class CodeMemory:
+class CodeMemory(Record, frozen=False):
     """The code of routines that were looked at; code does not change from refresh to refresh."""
 
     use_cache: bool = True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from prospect.records import Record, field, replace
 from prospect.tui.calls import calls_page
 from prospect.tui.cursor import Cursor
 from prospect.tui.places import INSTRUCTIONS, WAIT_STACKS, WAITING, Place
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from prospect.tui.rows import Key, Page
 
 
-@dataclass(frozen=True)
-class Stand:
+class Stand(Record):
     """A place, and how it is looked at.
 
     Attributes:
@@ -50,8 +49,7 @@ class Stand:
         return Stand(place, order=self.order if self.order in orders else orders[0])
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Record):
     """Figures and the page that was made of them, for one view.
 
     Attributes:

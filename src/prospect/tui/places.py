@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from prospect.records import Record, replace
 
 ROUTINES = "routines"
 PROCESSES = "processes"
@@ -41,8 +42,7 @@ class Routine(NamedTuple):
     label: str
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Record):
     """A page.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +55,7 @@ class Row(NamedTuple):
     target: object = None
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Record):
     """The rows of a page.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from prospect.records import Record, field, replace
 from prospect.tui.cursor import Cursor
 from prospect.tui.pictures import Stand
 from prospect.tui.places import Place
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from prospect.tui.rows import Row
 
 
-@dataclass(frozen=True)
-class Trail:
+class Trail(Record):
     """Where a person is, and where Esc leads.
 
     Attributes:

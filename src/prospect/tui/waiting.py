@@ -6,12 +6,12 @@ the report's section on waiting, added up over threads of one name.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.figures.report.waiting import blocked_stacks
+from prospect.records import replace
 from prospect.tui.groups import of_pid
 from prospect.tui.places import WAIT_STACKS, Place
 from prospect.tui.rows import KERNEL, USER, Page, Row

@@ -7,8 +7,9 @@ which image stands at an address, and the call-frame rows of that image, is for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,8 +41,7 @@ DWARF_OF_PERF_X86_64: tuple[int, ...] = (
 DWARF_OF_PERF_ARM64: tuple[int, ...] = (*range(32), -1)  # x0 … x30, sp, and pc
 
 
-@dataclass(frozen=True, eq=False)
-class UnwindInput:
+class UnwindInput(Record, eq=False):
     """The samples to unwind, all of one machine.
 
     Attributes:
@@ -94,8 +94,7 @@ class CodeFinder(Protocol):
         """Return the call-frame rows of an object, None if it has none. Asked once each."""
 
 
-@dataclass(frozen=True, eq=False)
-class SiteTable:
+class SiteTable(Record, eq=False):
     """Where frames are: each place at least once, in no order.
 
     Attributes:
@@ -116,8 +115,7 @@ class SiteTable:
         return len(self.address)
 
 
-@dataclass(frozen=True, eq=False)
-class Unwound:
+class Unwound(Record, eq=False):
     """The call chains.
 
     Attributes:

@@ -6,7 +6,6 @@ page's script reads them. The profile stays in memory; nothing is asked of the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.figures.portions import event_has_time
 from prospect.figures.report.view import report_view
+from prospect.records import Record, replace
 from prospect.render.encoding import encoded
 from prospect.render.html.cells import stack_names
 from prospect.render.html.code import NO_CODE, code_fields, source_block
@@ -42,8 +42,7 @@ _NO_ROUTINE = "no routine is known at these addresses"
 _NO_CODE = "this is another tool's profile, which does not say where its code is"
 
 
-@dataclass(frozen=True)
-class CodeFinder:
+class CodeFinder(Record):
     """Finds the instructions of a profile's routines.
 
     Attributes:
@@ -66,8 +65,7 @@ class CodeFinder:
             return str(error)
 
 
-@dataclass(frozen=True)
-class ServedRecording:
+class ServedRecording(Record):
     """A recording that is looked at.
 
     Attributes:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hmac
 import re
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prospect.records import Record
 from prospect.web.queries import QueryError, code_query, hits_query, part_query
 from prospect.web.recording import page
 
@@ -41,8 +41,7 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Record):
     """A status, and where it is 200 a body."""
 
     status: int

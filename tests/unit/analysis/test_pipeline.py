@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -14,6 +13,7 @@ from prospect.analysis.pipeline import PipelineOptions, build_profile
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.view import report_view
 from prospect.figures.tables import hits_table
+from prospect.records import replace
 
 RECORDS = build.RecordBuilder()
 KERNEL_TEXT = 0xFFFFFFFF81000000

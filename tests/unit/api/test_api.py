@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import fields
 
 import pytest
 
@@ -20,12 +19,13 @@ from builders.profile import (
 from prospect import Profile
 from prospect.errors import RecordingError, UsageError
 from prospect.figures.tables import TABLES
+from prospect.records import contents
 
 CASES = [empty_profile, qsort_profile, hostile_profile, perf_profile, rowless_profile]
 
 
 def as_public(profile) -> Profile:
-    return Profile(**{field.name: getattr(profile, field.name) for field in fields(profile)})
+    return Profile(**contents(profile))
 
 
 @pytest.mark.parametrize("case", CASES)

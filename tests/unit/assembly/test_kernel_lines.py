@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.lines.debug_info import NO_DEBUG_INFO
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
+from prospect.records import replace
 from prospect.symbols.images.image_files import open_image
 from prospect.symbols.images.images import read_symbol_table
 from prospect.symbols.kernel.kernel_listings import address_of

@@ -1,11 +1,10 @@
 """Counters of the kernel's records, told from what the recorder wrote of earlier times."""
 
-from dataclasses import replace
-
 from builders.sideband import EventLog
 from prospect.abi import constants as abi
 from prospect.abi.recording import RecordingInfo
 from prospect.assembly.tables.run import describe_run
+from prospect.records import replace
 
 
 def statistics(log, counts, **extras):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from builders.ticks import ASLEEP, FULL, IDLE, KERNEL, USER, Ticking
 from prospect.estimate.ledger.agreement import agreements
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.figures.report.view import report_view
+from prospect.records import replace
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.style import Style

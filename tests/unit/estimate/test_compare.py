@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from prospect.estimate.compare.comparison import CompareOptions
 from prospect.profile.model import LossTable
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
+from prospect.records import replace
 
 
 def rows(table):

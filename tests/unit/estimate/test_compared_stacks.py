@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.figures.stacks.call_forest import subtree_sums
 from prospect.figures.stacks.thread_forest import ALL, THREADS
+from prospect.records import replace
 
 
 def compared(before, after, **options):

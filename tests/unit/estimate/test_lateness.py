@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from prospect.estimate.ledger.late_routines import lateness_of_view
 from prospect.estimate.ledger.lateness import USUAL_SHARE, late_shares, sample_lateness
 from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
 from prospect.figures.report.view import report_view
+from prospect.records import replace
 
 USER_ROW, KERNEL_ROW, IDLE_ROW = 0, 1, 2
 

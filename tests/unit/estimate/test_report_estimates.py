@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -26,6 +24,7 @@ from prospect.profile.model import (
     MODE_USER,
     CauseTable,
 )
+from prospect.records import replace
 
 # (process, function, mode, cause) of each state of the program.
 STATES = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from prospect.estimate.compare.compared import compared_run
 from prospect.estimate.compare.matching import label_runs, matched_rows
 from prospect.estimate.compare.row_times import row_times, seconds_per_hit
 from prospect.profile.model import SampleTable
+from prospect.records import replace
 
 BLOCK_NS = 10_000_000
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ from builders.ticks import (
     Ticking,
 )
 from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.records import replace
 
 PERIODS_NS = (4_742_358, 4_225_681, 3_706_485, 3_537_459)
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.sequence import MISSING, OUTSIDE, tick_sequence
 from prospect.estimate.errors.ticks import event_ticks
+from prospect.records import replace
 
 PERIODS_NS = clock_periods_ns(1000, 4)
 

@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -7,6 +6,7 @@ from builders.profile import interrupted_profile, qsort_profile
 from prospect.figures.portions import event_hits
 from prospect.figures.processes import process_totals
 from prospect.figures.report.accounting import accounted_times
+from prospect.records import replace
 
 
 def _times(profile):

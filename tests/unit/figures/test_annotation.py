@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -8,6 +6,7 @@ from builders.profile import clock_event
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.profile.run_info import EventInfo
+from prospect.records import replace
 
 
 @pytest.fixture

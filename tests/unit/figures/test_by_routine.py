@@ -1,7 +1,5 @@
 """Hits added up by routine: nothing that a flat report says may change by it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,6 +17,7 @@ from prospect.estimate.errors.report import estimate_report
 from prospect.figures.by_routine import by_routine
 from prospect.figures.report.view import report_view
 from prospect.profile.complete import complete
+from prospect.records import replace
 
 PROFILES = (qsort_profile, interrupted_profile, perf_profile, empty_profile)
 

@@ -1,7 +1,5 @@
 """What reports say of callers that are not known, and of those that were not asked for."""
 
-from dataclasses import replace
-
 import pytest
 
 from builders.profile import ProfileBuilder, run_info
@@ -11,6 +9,7 @@ from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.remarks import run_notes
 from prospect.profile.run_info import EventInfo
 from prospect.profile.stack_quality import StackQuality
+from prospect.records import replace
 
 QUALITY = StackQuality(
     samples=3,

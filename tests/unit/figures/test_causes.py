@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from prospect.figures.causes import CAUSE_KIND_NAMES, cause_figures
 from prospect.figures.portions import event_hits
 from prospect.figures.processes import process_totals
 from prospect.profile.complete import complete
+from prospect.records import replace
 
 
 def figures_of(profile, threshold_s=0.0, event=0):

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
+from prospect.records import replace
 
 
 def test_the_counters_of_the_talk():

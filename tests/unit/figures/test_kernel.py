@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from builders.profile import qsort_profile, rowless_profile
@@ -7,6 +5,7 @@ from prospect.errors import RenderError
 from prospect.figures.portions import event_hits
 from prospect.figures.report.kernel import check_sum, kernel_profiles
 from prospect.profile.complete import complete
+from prospect.records import replace
 
 
 def _kernel(profile):

@@ -1,7 +1,6 @@
 """Stacks of samples, their sums, and their forests by name."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from prospect.figures.stacks.stack_weights import (
     stack_weights,
 )
 from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
+from prospect.records import replace
 
 WITHOUT_STACKS = {
     "qsort": qsort_profile,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from prospect.profile.model import (
     CauseTable,
     SyscallTable,
 )
+from prospect.records import replace
 
 CAUSES = ((CAUSE_NONE, ""), (CAUSE_SYSCALL, "read"), (CAUSE_SYSCALL, "write"))
 FAULT = (CAUSE_EXCEPTION, "page fault")

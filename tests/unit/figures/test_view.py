@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from builders.profile import (
@@ -15,6 +13,7 @@ from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
 from prospect.figures.remarks import limits_of
 from prospect.figures.report.view import report_view
 from prospect.profile.model import BIRTH_FORK, MODE_KERNEL
+from prospect.records import replace
 
 
 def _names(view):

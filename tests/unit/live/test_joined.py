@@ -1,7 +1,6 @@
 """Parts of a profile, joined again, are the profile."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from builders.stacks import TICK_NS, random_stacks_profile
 from prospect.figures.selection import only_used
 from prospect.live.joined import JoinedProfile
 from prospect.profile.model import STOP_THROTTLED, ClockStopTable, ClockTable, LossTable
+from prospect.records import replace
 
 CUTS_NS = (0, 90_000_000, 90_000_001, 410_000_000, 10**9)
 

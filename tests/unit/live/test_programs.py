@@ -1,13 +1,12 @@
 """BPF programs that were loaded in one part of a session have their names in those after it."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from builders.sideband import EventLog
 from prospect.events.columns import KernelSymbols
 from prospect.live import programs as module
 from prospect.live.programs import LoadedPrograms
+from prospect.records import replace
 from prospect.symbols.kernel.kernel_functions import kernel_symbol_table
 
 BASE = 0xFFFF_FFFF_C000_0000

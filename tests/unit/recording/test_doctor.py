@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -18,6 +17,7 @@ from prospect.capture.events.event_choice import (
 )
 from prospect.cli.doctor import json_text, table_text
 from prospect.recording.doctor import STATUS_FINE, STATUS_LIMITED, STATUS_NOTHING, Facts, diagnose
+from prospect.records import replace
 
 ROOT = Facts(
     user_id=0,

@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from builders.annotated import line_table
 from builders.profile import ProfileBuilder
 from prospect.figures.annotate.annotated_source import source_view
 from prospect.profile.source import SourceFile
+from prospect.records import replace
 from prospect.render.json.annotated_source import JsonSource
 from prospect.render.text.annotated_source import TextSource
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from builders.profile import ProfileBuilder
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.profile.source import FLOW_NEXT, NO_TARGET
+from prospect.records import replace
 from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 

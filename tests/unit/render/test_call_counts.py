@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.foreign.gmon import read_gmon
 from prospect.profile.call_counts import CallCounts, CallWindows, CountedFunctions
 from prospect.profile.complete import complete
+from prospect.records import replace
 from prospect.render.json.calls import JsonCalls
 from prospect.render.json.report import JsonRenderer
 from prospect.render.registry import make_renderer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.runs import run_of
 from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.comparison import CompareOptions
+from prospect.records import replace
 from prospect.render.diff_registry import DIFF_RENDERERS, make_diff_renderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "diff.schema.json").read_text())

@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from prospect.errors import UsageError
 from prospect.figures.annotate.disassembly import DisassemblyChoice, disassembled_functions
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
 from prospect.profile.source import FLOW_NEXT, NO_TARGET
+from prospect.records import replace
 from prospect.render.registry import make_renderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())

@@ -1,7 +1,6 @@
 """The cells of a page: every sample in exactly one, under the stack that it was taken in."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from prospect.figures.calls.call_graph import call_graph, frame_totals
 from prospect.figures.stacks.call_forest import subtree_sums
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.thread_forest import LEFT_OUT, THREADS
+from prospect.records import replace
 from prospect.render.html import cells as cells_module
 from prospect.render.html.cells import sample_cells, stack_names
 from prospect.render.html.parts import Selection, event_parts

@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from builders.profile import interrupted_profile, qsort_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
+from prospect.records import replace
 from prospect.render.registry import make_renderer
 
 pytest.importorskip("selenium")

@@ -6,7 +6,6 @@ Needs Chromium with its driver (Debian: chromium, chromium-driver) and selenium.
 import contextlib
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from builders.annotated import LOOP, annotated_loop, hostile_code, sampled_loop
 from builders.profile import empty_profile, hostile_profile, qsort_profile
 from builders.stacks import random_stacks_profile, stacks_profile
+from prospect.records import replace
 from prospect.render.html import instructions as instructions_module
 from prospect.render.registry import make_renderer
 from prospect.render.text.numbers import percent, percent_digits

@@ -2,13 +2,13 @@
 
 import io
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from builders.annotated import annotated_loop, sampled_loop
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.records import replace
 from prospect.render.html import cells as cells_module
 from prospect.render.html import instructions as instructions_module
 from prospect.render.html.cells import sample_cells, stack_names

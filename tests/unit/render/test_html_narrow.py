@@ -1,7 +1,6 @@
 """Pages on a phone: nothing scrolls sideways, rows say what they are and how long, fingers do."""
 
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from builders.stacks import random_stacks_profile, stacks_profile
 from builders.switches import SWITCH, switched_profile
 from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.comparison import CompareOptions
+from prospect.records import replace
 from prospect.render.diff_registry import make_diff_renderer
 from prospect.render.registry import make_renderer
 

@@ -6,7 +6,6 @@ import io
 import json
 import re
 from base64 import b64decode, b64encode
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from builders.annotated import annotated_loop
 from builders.profile import empty_profile, hostile_profile, perf_profile, qsort_profile
 from builders.stacks import lined_stacks_profile, random_stacks_profile, stacks_profile
+from prospect.records import replace
 from prospect.render.html.columns import ColumnBlock
 from prospect.render.registry import make_renderer
 

@@ -1,7 +1,6 @@
 """Parts of a page: a selection has the samples that it says; what is told apart first."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.figures.stacks.call_forest import subtree_sums
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.thread_forest import LEFT_OUT, THREADS
+from prospect.records import replace
 from prospect.render.html import parts as parts_module
 from prospect.render.html.cells import sample_cells, stack_names
 from prospect.render.html.parts import Selection, event_parts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from builders.ticks import ASLEEP, FULL, HELD, IDLE, KERNEL, THROTTLED, USER, Ti
 from prospect.estimate.ledger.agreement import agreements
 from prospect.estimate.ledger.books import run_books
 from prospect.figures.report.view import report_view
+from prospect.records import replace
 from prospect.render.json.report import JsonRenderer
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.ledger import ledger_lines

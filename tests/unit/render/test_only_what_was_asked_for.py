@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from builders.profile import ProfileBuilder, run_info
 from builders.stacks import with_stacks
 from prospect.profile.model import CAUSE_SYSCALL, CauseTable
 from prospect.profile.source import LineTable
+from prospect.records import replace
 from prospect.render.registry import RENDERERS, make_renderer
 
 # The pictures of a page have all processes, and a reader chooses among them (docs/html.md).

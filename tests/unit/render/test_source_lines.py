@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from builders.annotated import line_table
 from builders.json_schema import schema_errors
 from builders.profile import ProfileBuilder
 from prospect.errors import UsageError
+from prospect.records import replace
 from prospect.render.registry import make_renderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())

@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 import pytest
 
 from builders.pprof_schema import pprof_profile
 from builders.profile import empty_profile, hostile_profile, perf_profile, qsort_profile
 from builders.stacks import TICK_NS, lined_stacks_profile, random_stacks_profile, stacks_profile
+from prospect.records import replace
 from prospect.render.registry import make_renderer
 
 PROFILES = {

@@ -1,6 +1,5 @@
 import io
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -17,6 +16,7 @@ from builders.profile import (
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
+from prospect.records import replace
 from prospect.render.escape import display_width
 from prospect.render.text.report import TextRenderer
 

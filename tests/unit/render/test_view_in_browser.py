@@ -5,7 +5,6 @@ Needs Chromium with its driver (Debian: chromium, chromium-driver) and selenium.
 
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from builders.profile import hostile_profile
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.assembly.code.code import code_of_report
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.records import replace
 from prospect.render.html import HtmlRenderer
 from prospect.render.html import parts as parts_module
 from prospect.render.html.cells import stack_names

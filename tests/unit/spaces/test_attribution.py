@@ -1,11 +1,10 @@
 """Counting samples: runs, kinds, periods, and keys that do and do not fit 64 bits."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from builders.sideband import KERNEL, USER, EventLog, samples_of
+from prospect.records import replace
 from prospect.spaces import keys, runs
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces

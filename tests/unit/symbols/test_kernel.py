@@ -1,7 +1,6 @@
 """Which listing names a recorded kernel, on machines made of files."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from builders.eh_frame import frame_sections
 from builders.elf import Symbol, build_id_note, code, elf_file
 from prospect.profile.model import KIND_KERNEL
 from prospect.profile.naming import NameSource
+from prospect.records import replace
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images import image_files
 from prospect.symbols.kept_names import KeepingSymbolizer, KeptNames

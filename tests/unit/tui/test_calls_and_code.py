@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from prospect.estimate.errors.calls import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.profile.source import NO_TARGET, CodeTable
+from prospect.records import replace
 from prospect.tui import instructions
 from prospect.tui.calls import NO_STACKS, calls_page
 from prospect.tui.figures import live_figures

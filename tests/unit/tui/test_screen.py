@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +13,7 @@ from builders.live import MadeUpSession, state_of, with_times
 from builders.profile import empty_profile, hostile_profile, interrupted_profile
 from builders.stacks import stacks_profile
 from prospect.errors import CaptureError
+from prospect.records import replace
 from prospect.tui import screen
 from prospect.tui.app import TopApp
 from prospect.tui.places import CALLEES, CALLERS, CAUSES, PROCESSES, ROUTINES

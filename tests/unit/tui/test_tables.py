@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -21,6 +19,7 @@ from prospect.estimate.errors.report import estimate_report
 from prospect.figures.portions import PORTION_INTERRUPT, PORTION_KERNEL, PORTION_USER
 from prospect.figures.report.view import report_view
 from prospect.profile.model import CAUSE_IDLE
+from prospect.records import replace
 from prospect.tui.figures import BUCKET_S, BUCKETS, live_figures
 from prospect.tui.groups import INTERRUPTS
 from prospect.tui.places import CAUSES, PROCESSES, ROUTINES, TABLES, THREADS, Place

@@ -8,7 +8,6 @@ was hit may.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +33,7 @@ from prospect.profile.model import (
     MODE_KERNEL,
     CauseTable,
 )
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,6 @@ once; all else is whole columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +23,7 @@ from prospect.assembly.causes.entry_points import (
 )
 from prospect.assembly.stacks.chain_frames import LOWEST_CONTEXT, frame_blocks
 from prospect.columns.word_set import WordSet, collect_words, word_set
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -44,8 +44,7 @@ _MOST_ADDRESSES = 1 << 19
 _MOST_LABELS = 1 << 16
 
 
-@dataclass(frozen=True)
-class SampleCauses:
+class SampleCauses(Record):
     """What the chains tell.
 
     Attributes:
@@ -57,8 +56,7 @@ class SampleCauses:
     causes: list[Cause]
 
 
-@dataclass(frozen=True)
-class _Names:
+class _Names(Record):
     """What the names of the chains' addresses tell.
 
     A sample's *state* is NO_CHAIN, SILENT, the entry point that its chain has innermost, or a pair:

@@ -8,7 +8,6 @@ memory; where there are none, the table says why.
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from prospect.profile.model import (
     KIND_ELF,
 )
 from prospect.profile.source import NO_TARGET, CodeTable
+from prospect.records import Record
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-@dataclass(frozen=True)
-class CodeChoice:
+class CodeChoice(Record):
     """Whose instructions are wanted.
 
     Attributes:

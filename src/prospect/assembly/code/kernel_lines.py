@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prospect.disasm.kernel_code import KernelImage, open_kernel
+from prospect.records import replace
 from prospect.symbols.images.debug_files import DEBUG_INFO, downloaded_paths, has_debug_info
 from prospect.symbols.images.image_files import debug_paths_by_build_id, open_image, same_build_id
 

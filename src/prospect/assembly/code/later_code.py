@@ -7,13 +7,13 @@ stays open or mapped between two requests: whoever wants to write to a program w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.assembly.code.code import describe_code
 from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.assembly.placing.naming import make_symbolizer
 from prospect.lines.finder import LineFinder
+from prospect.records import Record
 from prospect.symbols.cache import SymbolCache
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from prospect.symbols.options import SymbolOptions
 
 
-@dataclass(frozen=True)
-class LaterCode:
+class LaterCode(Record):
     """What is needed to find the objects behind a profile again.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from prospect.archived.answers import Owner, owner_of
 from prospect.lines.finder import LineFinder
 from prospect.lines.source_text import read_source
 from prospect.profile.model import KIND_UNKNOWN
+from prospect.records import Record, field
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.objects import ObjectKey
 
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from prospect.symbols.symbolizer import Symbolizer
 
 
-@dataclass(frozen=True)
-class RecordedObjects:
+class RecordedObjects(Record):
     """Which recorded object each object row of a profile is, and where its image is found.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prospect.assembly.code.code import describe_code
 from prospect.assembly.code.lines import describe_lines
 from prospect.assembly.code.recorded_objects import recorded_objects
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice

@@ -8,7 +8,6 @@ addresses which are used again and code that is moved are told apart (`spaces.co
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.placing.jit_copies import recorded_copies
 from prospect.events.columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
+from prospect.records import Record, field
 from prospect.spaces.code_loads import CodeLoads, insert_code_loads
 from prospect.symbols.jit.jit_files import dump_bytes, dump_cost, dump_pid, find_dump
 from prospect.symbols.live_process import live_process
@@ -39,8 +39,7 @@ _NEVER_NS = (1 << 64) - 1
 _MOST_DUMPS = 256
 
 
-@dataclass(frozen=True)
-class JitRecords:
+class JitRecords(Record):
     """What a recording and the files beside it say of JIT code.
 
     Attributes:
@@ -60,8 +59,7 @@ class JitRecords:
     notes: tuple[ProcessNote, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Marker:
+class _Marker(Record):
     """A mapping of a jitdump file: from when to when which process logs to it."""
 
     row: int

@@ -9,18 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from dataclasses import dataclass, field
 from typing import Any
 
 from prospect.assembly.extras import is_i32, mapping_of
+from prospect.records import Record, field
 
 LARGEST_COPY_BYTES = 1 << 26
 _MOST_COPIES = 1024
 _MOST_BYTES = 1 << 28
 
 
-@dataclass(frozen=True)
-class JitCopies:
+class JitCopies(Record):
     """Files by process id; of several map files of one process, one behind the other."""
 
     maps: dict[int, bytes] = field(default_factory=dict)

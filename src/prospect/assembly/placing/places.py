@@ -6,7 +6,6 @@ identified as `symbols` wants them and addresses are file offsets for images, AV
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from prospect.profile.model import (
     KIND_UNKNOWN,
     KIND_VDSO,
 )
+from prospect.records import Record
 from prospect.symbols.objects import VSYSCALL, ObjectKey
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ _MOST_PIDS = 8
 _VSYSCALL_PAGE = np.uint64(0xFFFFFFFFFF600000 >> 12)
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(Record):
     """Where each distinct hit is.
 
     Attributes:
@@ -114,8 +113,7 @@ def _sign_extended(low: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return (low.view(np.int64) << shift >> shift).view(np.uint64)
 
 
-@dataclass(frozen=True)
-class Addresses:
+class Addresses(Record):
     """Addresses in processes, to be placed; columns as those of `Attribution`."""
 
     process_row: NDArray[np.int32]
@@ -181,8 +179,7 @@ def _places_by_mode(
     return [*_FIXED_KEYS, *modules.keys], object_index
 
 
-@dataclass(frozen=True)
-class _MappedObjects:
+class _MappedObjects(Record):
     """The objects of the mappings that were hit.
 
     `object_of_mapping` i32[m] and `shift_of_mapping` u64[m], which turns an AVMA into an address of

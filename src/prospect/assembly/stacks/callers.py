@@ -7,13 +7,13 @@ named together with hits: `SampleCallers`, whose addresses are to be placed and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.announcing import silent
 from prospect.assembly.stacks.chains import distinct_callers
 from prospect.assembly.stacks.stacks import build_stacks, caller_addresses, without_strays
 from prospect.assembly.stacks.user_contexts import find_user_contexts
+from prospect.records import Record
 from prospect.symbols.cache import SymbolCache
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from prospect.symbols.symbolizer import Symbolizer
 
 
-@dataclass(frozen=True)
-class SampleCallers:
+class SampleCallers(Record):
     """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's.
 
     `quality` tells what became of copies of stacks, where there are any.

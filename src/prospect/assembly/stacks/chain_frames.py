@@ -9,12 +9,12 @@ interrupted instruction, return addresses from the inside out, then other contex
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +37,7 @@ USER_CONTEXT = context_word(abi.PERF_CONTEXT_USER)
 LOWEST_CONTEXT = context_word(abi.PERF_CONTEXT_MAX)
 
 
-@dataclass(frozen=True)
-class ChainFrames:
+class ChainFrames(Record):
     """The chains of one block of samples.
 
     Attributes:

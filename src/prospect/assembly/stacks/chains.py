@@ -10,7 +10,6 @@ interrupted instruction, return addresses from the inside out; then the next con
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from prospect.assembly.stacks.chain_frames import (
 from prospect.columns.buffers import segments
 from prospect.columns.hashing import mixed, mixed_at, random_seed
 from prospect.columns.sorting import numbered
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,8 +50,7 @@ for _context, _mode in _MODE_OF_CONTEXT.items():
     _CONTEXT_OF_MODE[_mode] = context_word(_context)
 
 
-@dataclass(frozen=True)
-class Callers:
+class Callers(Record):
     """Distinct lists of callers; the callers of row c are `start[c]` to `start[c + 1]`.
 
     Attributes:
@@ -69,8 +68,7 @@ class Callers:
     context: NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class _Tails:
+class _Tails(Record):
     """What of the samples' chains is callers: words `begin` to `begin + length` of `words`.
 
     `mode` u8[n] is that of the first words, before any context word. `context` i32[n] is the

@@ -9,7 +9,6 @@ compared.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.columns.buffers import segments
 from prospect.columns.hashing import mixed, mixed_at, random_seed
 from prospect.columns.sorting import numbered
 from prospect.profile.model import StackTable
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,6 @@ Chains of frame pointers that come with the link register (arm64) get the caller
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from prospect.announcing import silent
 from prospect.assembly.stacks.chain_frames import USER_CONTEXT
 from prospect.assembly.stacks.stack_ends import describe_stack_quality
 from prospect.columns.buffers import segments
+from prospect.records import replace
 from prospect.unwind import model
 from prospect.unwind.leaves import leaf_callers
 from prospect.unwind.unwinder import unwind

@@ -6,12 +6,12 @@ Hits know theirs only in user mode; call chains lead from the kernel back into i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.sorting import numbered
+from prospect.records import Record
 from prospect.spaces.groups import look_up_tasks
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from prospect.spaces.timeline import Timeline
 
 
-@dataclass(frozen=True)
-class UserContexts:
+class UserContexts(Record):
     """Distinct address spaces in the states that samples met them in.
 
     Attributes:

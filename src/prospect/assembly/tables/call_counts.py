@@ -8,7 +8,6 @@ counted, or where what stands there is not what a recorder writes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import counts_of, is_i32, mapping_of, number_of, texts_of
 from prospect.assembly.placing.places import Addresses
 from prospect.profile.call_counts import CallCounts, CallWindows, CountedFunctions
+from prospect.records import Record
 from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ _MOST = 1 << 62
 _ONE_BYTE = np.uint64(1)
 
 
-@dataclass(frozen=True)
-class CountedCalls:
+class CountedCalls(Record):
     """The document, checked.
 
     Attributes:

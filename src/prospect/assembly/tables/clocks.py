@@ -7,7 +7,6 @@ finds out when they stood still.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of
 from prospect.profile.model import NO_CPU, ClockTable
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

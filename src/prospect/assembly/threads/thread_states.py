@@ -11,10 +11,11 @@ preempted and not TASK_RUNNING, try_to_wake_up() puts it back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +94,7 @@ def joined_marks(parts: Sequence[Marks]) -> Marks:
     )
 
 
-@dataclass(frozen=True)
-class ThreadStates:
+class ThreadStates(Record):
     """Lives of threads, and the intervals that they consist of.
 
     Attributes:

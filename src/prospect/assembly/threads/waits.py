@@ -8,7 +8,6 @@ without a wait, such as those of process zero, are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.assembly.threads import thread_states as states
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples
 from prospect.events.selection import kept_samples
 from prospect.profile.thread_times import BLOCKED, RUNNABLE, ThreadTimes
+from prospect.records import Record, replace
 from prospect.spaces.attribution import attribute
 from prospect.spaces.runs import task_pid, task_tid
 
@@ -38,8 +38,7 @@ _MOST_NS = 1 << 53
 _TID_SHIFT = np.uint64(32)
 
 
-@dataclass(frozen=True)
-class Waits:
+class Waits(Record):
     """What the switches of a recording say.
 
     Attributes:

@@ -12,8 +12,9 @@ and lie apart by a random distance, so that no period of the program can be in s
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +35,7 @@ _LEAST_CPU_NS = 1_000_000
 GRANTED_NS = 5_000_000_000
 
 
-@dataclass
-class Windows:
+class Windows(Record, frozen=False):
     """The windows of a run so far, and the rules for the next.
 
     Attributes:

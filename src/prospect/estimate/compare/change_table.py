@@ -5,10 +5,11 @@ docs/diff.md says what the figures mean and what they claim.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.matching import Kind
 
 
-@dataclass(frozen=True)
-class ChangeTable:
+class ChangeTable(Record):
     """The rows of one kind: significant ones first, by the size of their change, then by time.
 
     Rows with too few hits to be tested come last.

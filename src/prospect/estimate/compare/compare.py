@@ -8,7 +8,6 @@ compare, and control how many of the rows that are called different are not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from prospect.estimate.compare.verdict import judge
 from prospect.estimate.compare.work import chosen_work, divisors, parse_work
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.figures.processes import DETAIL_WORDS, DETAILS
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +59,7 @@ _LOAD_EFFECT = 0.4
 _TESTED_KINDS: tuple[Kind, ...] = ("process", "object", "routine")
 
 
-@dataclass(frozen=True)
-class _Recordings:
+class _Recordings(Record):
     """All recordings in one row: the first `before` are A's; `divisor` f64[n] is work.divisors."""
 
     runs: tuple[ComparedRun, ...]

@@ -7,7 +7,6 @@ those of idle CPUs and of Prospect itself, and what else the machine was doing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from prospect.estimate.errors.design import sampling_design
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
 from prospect.figures.processes import chosen_by_detail
 from prospect.profile.complete import complete
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 
-@dataclass(frozen=True)
-class ComparedRun:
+class ComparedRun(Record):
     """A recording as one side, or one of several of a side, of a comparison.
 
     Attributes:

@@ -7,7 +7,6 @@ that has frames, so the pairs are sorted into groups that no stack has two of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from prospect.estimate.compare.stack_tests import DEEPEST_TESTED, SubtreeGroup, tested_parts
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.figures.stacks.call_forest import levels, outermost, subtree_ranges
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 _MOST_GROUPS = 512
 
 
-@dataclass(frozen=True)
-class ComparedCalls:
+class ComparedCalls(Record):
     """The calls that are tested, ascending by caller and callee.
 
     Attributes:

@@ -8,7 +8,6 @@ compared as they are. Rows are tested together, but apart from those of the tabl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.estimate.compare.stack_tests import DEEPEST_TESTED, SubtreeGroup, 
 from prospect.estimate.compare.variation import side_means
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.figures.stacks.call_forest import levels, subtree_ranges, subtree_sums
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from prospect.figures.stacks.frames import NamedForest
 
 
-@dataclass(frozen=True)
-class ComparedStacks:
+class ComparedStacks(Record):
     """The tree; times are seconds per unit of work, NaN stands for what does not exist.
 
     Attributes:

@@ -5,8 +5,9 @@ docs/diff.md says what they mean and what they claim. `compare` makes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.estimate.compare.change_table import ChangeTable
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import RunInfo
 
 
-@dataclass(frozen=True)
-class CompareOptions:
+class CompareOptions(Record):
     """What a person may choose about a comparison.
 
     Attributes:
@@ -40,8 +40,7 @@ class CompareOptions:
     stacks: bool = False
 
 
-@dataclass(frozen=True)
-class ComparedRecording:
+class ComparedRecording(Record):
     """One recording of a side: its facts, and of what is compared the hits, seconds and work."""
 
     run: RunInfo
@@ -51,8 +50,7 @@ class ComparedRecording:
     other_load: float
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Record):
     """Every figure of a comparison.
 
     Attributes:

@@ -7,10 +7,10 @@ defines the text. The command line checks it before numpy is there, so nothing h
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from prospect.errors import UsageError
+from prospect.records import Record
 
 Direction = Literal["slower", "faster", "different"]
 Kind = Literal["", "process", "object", "routine"]
@@ -25,8 +25,7 @@ _HOW = "give 'slower by 3%', 'faster by 5% at 99%' or 'different by 2% at 95% in
 _DEFAULT_CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Record):
     """`--fail-if`, understood.
 
     Attributes:

@@ -6,7 +6,6 @@ Goes out: the tree, and each recording with the tree's row of each of its hits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
 from prospect.profile.model import StackTable
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,7 @@ _Name = TypeVar("_Name")
 _MOST_ROWS = 50_000
 
 
-@dataclass(frozen=True)
-class StackRun:
+class StackRun(Record):
     """A recording whose hits are told apart by stack; `row_of_hit` i64[h] of the tree, or -1."""
 
     run: ComparedRun
@@ -55,8 +54,7 @@ class _Joined(NamedTuple):
     frames: int
 
 
-@dataclass(frozen=True)
-class MatchedStacks:
+class MatchedStacks(Record):
     """The stacks of all recordings.
 
     Attributes:

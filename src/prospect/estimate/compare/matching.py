@@ -7,7 +7,6 @@ hit of each recording. Process ids never matter; `identity` says what makes name
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from prospect.estimate.compare.identity import (
 )
 from prospect.figures.portions import PORTION_COUNT
 from prospect.profile.model import KIND_ELF
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 Kind = Literal["total", "portion", "process", "object", "routine"]
 
 
-@dataclass(frozen=True)
-class MatchedRows:
+class MatchedRows(Record):
     """The rows of one table over all recordings.
 
     Attributes:

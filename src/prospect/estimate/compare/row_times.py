@@ -6,13 +6,13 @@ variances: of sampling alone, and of sampling with the run's own unsteadiness.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars
 from prospect.estimate.statistics.beta import student_quantile
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +25,7 @@ _FEWEST_BLOCKS = 8
 _MOST_BLOCKS = 4096
 
 
-@dataclass(frozen=True)
-class RowTimes:
+class RowTimes(Record):
     """The rows of a table in one recording.
 
     Attributes:

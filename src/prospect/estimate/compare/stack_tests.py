@@ -7,7 +7,6 @@ common, so that one pass over all hits sums a whole group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from prospect.estimate.compare.change import changes
 from prospect.estimate.compare.row_times import row_times
 from prospect.estimate.compare.spread import spread_of
 from prospect.estimate.compare.variation import Rows, side_means
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 DEEPEST_TESTED = 512
 
 
-@dataclass(frozen=True)
-class StackTest:
+class StackTest(Record):
     """How parts of the tree are compared: as the rows of the tables.
 
     Attributes:

@@ -13,12 +13,12 @@ mean, which is here the sampling error and a share of the row's time.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from prospect.estimate.compare.moderation import lent_freedom
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,8 +43,7 @@ class Rows(NamedTuple):
     own: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Variation:
+class Variation(Record):
     """How runs differ; standard deviations as parts of a row's time.
 
     Attributes:

@@ -7,11 +7,11 @@ the change is more than the limit, not met where we are as sure that it is less,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 from prospect.estimate.compare.change import one_sided, ratio_bounds
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.estimate.compare.condition import Condition
@@ -22,8 +22,7 @@ Outcome = Literal["met", "not met", "undecided"]
 _MOST_RECORDINGS = 100
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """What became of a condition.
 
     Attributes:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from prospect.errors import UsageError
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,7 @@ _LEAST, _MOST = 1e-9, 1e18
 _COUNTS = re.compile(r"(?:A=)?([\d.e+:]+)(?:,\s*B=([\d.e+:]+))?(?:\s+(\S.*))?", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Record):
     """The unit that times are per.
 
     Attributes:

@@ -12,7 +12,6 @@ Source: the variance from successive differences: Wolter, "Introduction to Varia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from prospect.figures.processes import chosen_by_detail
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.call_counts import callers_of, calls_by_function, in_processes
 from prospect.profile.model import CAUSE_EXCEPTION, CAUSE_SYSCALL, MODE_USER
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,8 +51,7 @@ _PROBE_CAUSES = {
 _DF_OF_A_DIFFERENCE = 2.0 / 3.0
 
 
-@dataclass(frozen=True)
-class CallFigures:
+class CallFigures(Record):
     """What is known of the counted functions; a row a function.
 
     Those called most come first. Those whose calls are not known come last, by name: how many of
@@ -124,8 +123,7 @@ def call_figures(
     )
 
 
-@dataclass(frozen=True)
-class CallNumbers:
+class CallNumbers(Record):
     """How often routines were called, for tables whose rows are the profile's functions.
 
     Attributes:

@@ -7,7 +7,6 @@ sets that have no hit in common, and are estimated at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.figures.calls.call_graph import hits_within
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from prospect.figures.calls.calls_view import CallsView, EventCalls
 
 
-@dataclass(frozen=True)
-class CallEstimates:
+class CallEstimates(Record):
     """Half widths in seconds, f64; NaN where nothing is known.
 
     Attributes:

@@ -12,10 +12,11 @@ and went in between, without bias at any length of block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +30,7 @@ _MOST_SUMS = 1 << 23
 _LARGEST_TABLE = 1 << 26
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(Record):
     """Stretches cut into 4^levels equal blocks, and each again into one block in fours.
 
     Attributes:
@@ -50,8 +50,7 @@ class Blocks:
     after: NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Disagreement:
+class Disagreement(Record):
     """The variance of each row's time, as the clocks disagree in blocks of one length.
 
     `variance` f64[r] in ns²; `freedom` f64[r], its degrees of freedom.
@@ -62,8 +61,7 @@ class Disagreement:
     freedom: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class ClockSums:
+class ClockSums(Record):
     """What the clocks counted for each row.
 
     Attributes:

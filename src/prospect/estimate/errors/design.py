@@ -6,7 +6,6 @@ tell (no grid, no times, one clock) is said in it, and estimates say what they a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from prospect.estimate.errors.local_error import reach
 from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
 from prospect.estimate.errors.ticks import event_ticks
 from prospect.figures.portions import event_seconds
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 
-@dataclass(frozen=True)
-class Design:
+class Design(Record):
     """How the samples of an event were taken.
 
     Attributes:

@@ -15,7 +15,6 @@ wrong choice costs width and not truth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from prospect.estimate.errors.alias import homogeneity
 from prospect.estimate.errors.clock_sums import clock_sums
 from prospect.estimate.errors.local_error import LocalError, local_error
 from prospect.estimate.statistics.limits import effective_limits, student_quantile
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,8 +44,7 @@ _BOUNDED = 1.0
 _PHASE_ERROR = 0.02
 
 
-@dataclass(frozen=True)
-class ErrorBars:
+class ErrorBars(Record):
     """How far each row's time may be off; all columns are of rows [r].
 
     Attributes:
@@ -70,8 +69,7 @@ class ErrorBars:
         return len(self.seconds)
 
 
-@dataclass(frozen=True)
-class _Spread:
+class _Spread(Record):
     """Of each row: the variance of its time in s², the quantile that makes a bar of its root.
 
     `bias_s` is the known part of the error, `of_ticks` how many ticks there were on its CPUs.

@@ -7,7 +7,6 @@ routine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from prospect.figures.processes import shown_detail
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
 from prospect.profile.model import CAUSE_IDLE
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 
-@dataclass(frozen=True)
-class HottestRoutines:
+class HottestRoutines(Record):
     """Routines by descending time, or hits where the event has no time.
 
     Attributes:

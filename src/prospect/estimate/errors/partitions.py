@@ -6,7 +6,6 @@ in the table's order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.figures.portions import (
 )
 from prospect.figures.report.kernel import PART_NAMES, kernel_part
 from prospect.profile.model import CAUSE_SYSCALL
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,8 +43,7 @@ class Partition(NamedTuple):
     is_shown: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class EventPartitions:
+class EventPartitions(Record):
     """All tables of an event by name; `kernel_parts` and `causes` name those in order.
 
     `cause_place` says where a cause is in all tables of `causes`, one behind the other; see

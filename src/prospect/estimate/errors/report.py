@@ -6,7 +6,6 @@ Renderers format this and compute nothing themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.estimate.errors.sentences import estimate_sentences
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.portions import PORTION_COUNT
 from prospect.profile.model import CAUSE_SYSCALL
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _LARGEST_IDLE = 0.05
 
 
-@dataclass(frozen=True)
-class CauseEstimates:
+class CauseEstimates(Record):
     """Estimates of kernel time by cause; `place` is where each cause is in `table`.
 
     Keys are (process row, CAUSE_* kind, name), with -1 for the whole system, and for a process
@@ -69,8 +68,7 @@ class CauseEstimates:
         return np.append(self.table.half_width_s, np.nan).take(np.array(places, np.int64))
 
 
-@dataclass(frozen=True)
-class EventEstimates:
+class EventEstimates(Record):
     """The estimates of one event's tables.
 
     Attributes:
@@ -109,8 +107,7 @@ class EventEstimates:
         return self.routines.rows(slice(int(start[group]), int(start[group + 1])))
 
 
-@dataclass(frozen=True)
-class ReportEstimates:
+class ReportEstimates(Record):
     """The estimates of a report: one `EventEstimates` for each of the view's events."""
 
     events: tuple[EventEstimates, ...]

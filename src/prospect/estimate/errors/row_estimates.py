@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record, contents, field_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class RowEstimates:
+class RowEstimates(Record):
     """What is known about the error of each row of a table; all columns are [r].
 
     Attributes:
@@ -41,14 +41,14 @@ class RowEstimates:
 
     def rows(self, chosen: slice | NDArray[np.int64]) -> RowEstimates:
         """Return some of the rows, as a table of their own."""
-        return RowEstimates(*(column[chosen] for column in vars(self).values()))
+        return RowEstimates(*(column[chosen] for column in contents(self).values()))
 
 
 def joined(tables: Sequence[RowEstimates]) -> RowEstimates:
     """Return the rows of several tables, one behind the other."""
     return RowEstimates(
         *(
-            np.concatenate([getattr(table, field.name) for table in tables])
-            for field in fields(RowEstimates)
+            np.concatenate([getattr(table, name) for table in tables])
+            for name in field_names(RowEstimates)
         )
     )

@@ -14,12 +14,12 @@ hrtimer_forward() (Linux 6.18): expiry times stay on the grid however late the h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.profile.model import NO_CPU
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,8 +36,7 @@ _NEVER_AT_ONCE = 0.25
 _LEAST_KNOWN = 0.99
 
 
-@dataclass(frozen=True)
-class Ticks:
+class Ticks(Record):
     """Samples on the grids of their clocks, by stretch, in the order in which they were due.
 
     Attributes:
@@ -66,8 +65,7 @@ class Ticks:
         return np.repeat(np.arange(len(self.length_ns)), np.diff(self.start))
 
 
-@dataclass(frozen=True)
-class _Stretches:
+class _Stretches(Record):
     """One row a stretch, by CPU and time: `cpu` i64[s], `begin_ns` and `end_ns` i64[s]."""
 
     cpu: NDArray[np.int64]

@@ -16,10 +16,11 @@ get_idle_time() in ``fs/proc/stat.c`` (Linux 6.18).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from prospect.estimate.ledger.ledger import TickLedger
@@ -36,8 +37,7 @@ _IDLE = "Idle"
 _FAMILY = "COMMAND and descendants, together"
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(Record):
     """One kind of time, sampled and accounted.
 
     Attributes:

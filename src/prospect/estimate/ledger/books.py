@@ -5,13 +5,13 @@ Comes in: a completed Profile. Goes out: `RunBooks`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.estimate.ledger.grid import tick_grid
 from prospect.estimate.ledger.lateness import sample_lateness
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.figures.report.own_cost import OwnCost, own_cost
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.estimate.ledger.lateness import Lateness
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 
-@dataclass(frozen=True)
-class RunBooks:
+class RunBooks(Record):
     """What became of the clocks' ticks, which samples came late, and what profiling cost.
 
     `ledger` and `lateness` are None where no clock keeps a grid: hardware counters, and the clocks

@@ -6,12 +6,12 @@ many ticks it holds, and how many ticks passed while the kernel had stopped a ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.model import STOP_FULL
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,7 @@ GAP_KINDS = 3
 _MOST_TICKS = 2.0**52
 
 
-@dataclass(frozen=True)
-class Gaps:
+class Gaps(Record):
     """Runs of missing ticks, each within one stretch.
 
     Attributes:
@@ -51,8 +50,7 @@ class Gaps:
         return len(self.stretch)
 
 
-@dataclass(frozen=True)
-class _Ends:
+class _Ends(Record):
     """The grid at both ends of each stretch; where there is no sample, the phase counts as 0.
 
     Attributes:

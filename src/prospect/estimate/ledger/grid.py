@@ -15,7 +15,6 @@ Source: ``perf_swevent_hrtimer()``, ``perf_swevent_cancel_hrtimer()`` in ``kerne
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import numpy as np
 from prospect.estimate.ledger.phases import earliest_ns, grid_phases
 from prospect.estimate.ledger.stretches import clock_stretches
 from prospect.profile.model import NO_CPU
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _CPU_BITS = 16  # of a CPU's number in a sample
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Record):
     """The samples of all stretches, stretch by stretch in time order.
 
     Attributes:

@@ -6,7 +6,6 @@ the view's routine tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.figures.portions import (
     is_kernel_portion,
 )
 from prospect.figures.report.kernel import kernel_part
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _WHOLE = -1
 
 
-@dataclass(frozen=True)
-class _Groups:
+class _Groups(Record):
     """Late shares by group and function: i64[k] keys in ascending order, f64[k] shares."""
 
     function_count: int
@@ -51,8 +50,7 @@ class _Groups:
         return np.where(self.key.take(place) == wanted, self.share.take(place), np.nan)
 
 
-@dataclass(frozen=True)
-class LateRoutines:
+class LateRoutines(Record):
     """Late shares of one event's kernel routines."""
 
     _by_process: _Groups

@@ -13,13 +13,13 @@ interrupts: one in twenty of them counts as late. A row with a far larger share 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.estimate.ledger.grid import tick_grid
 from prospect.profile.model import MODE_USER
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +35,7 @@ _MOST_USUAL = 1 << 15  # more would be slower, and tell no more
 _LEAST_OF_ROW = 10
 
 
-@dataclass(frozen=True)
-class Lateness:
+class Lateness(Record):
     """Which samples of a recording came late.
 
     Attributes:

@@ -11,7 +11,6 @@ missing beyond that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from prospect.estimate.ledger.grid import tick_grid
 from prospect.estimate.ledger.stretches import usable_periods_ns
 from prospect.estimate.ledger.tick_counts import TickCounts, count_ticks
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class TickLedger:
+class TickLedger(Record):
     """The books of one recording.
 
     Attributes:

@@ -5,12 +5,12 @@ Comes in: the clocks of a Profile, and when the kernel throttled them. Goes out:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.model import STOP_THROTTLED
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +22,7 @@ _LATEST_NS = np.uint64(2**62)
 _SHORTEST_PERIOD_NS = 1.0
 
 
-@dataclass(frozen=True)
-class Stretches:
+class Stretches(Record):
     """Times in which a timer ran, in order of clock row and time.
 
     Attributes:

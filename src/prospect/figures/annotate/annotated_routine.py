@@ -7,11 +7,11 @@ Comes in: a routine of a code table, what it and each of its instructions have. 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.figures.annotate.blocks import find_blocks
 from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT
+from prospect.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +36,7 @@ _UNMASKS = re.compile(r"(sti|popf[qlwd]?|iretq?|msr\s+daifclr\b.*)\s*", re.IGNOR
 _SHADOW = "sti"
 
 
-@dataclass(frozen=True)
-class AnnotatedRoutine:
+class AnnotatedRoutine(Record):
     """One routine and one event's hits in it.
 
     Attributes:

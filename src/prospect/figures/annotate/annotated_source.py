@@ -7,7 +7,6 @@ code that was inlined counts where it is written, not where it was called.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.figures.processes import shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from prospect.profile.source import LineTable
 
 
-@dataclass(frozen=True)
-class FileHits:
+class FileHits(Record):
     """One event's hits in one file.
 
     Attributes:
@@ -53,8 +52,7 @@ class FileHits:
     functions: Amounts
 
 
-@dataclass(frozen=True)
-class SourceEvent:
+class SourceEvent(Record):
     """One event's hits in all files.
 
     Attributes:
@@ -73,8 +71,7 @@ class SourceEvent:
     files: dict[int, FileHits]
 
 
-@dataclass(frozen=True)
-class SourceView:
+class SourceView(Record):
     """Every figure of annotated sources.
 
     Attributes:

@@ -7,7 +7,6 @@ format. docs/annotate.md says what its figures mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from prospect.figures.processes import shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     row's 95 % interval in seconds; None where the event has no time."""
 
 
-@dataclass(frozen=True)
-class EventAnnotation:
+class EventAnnotation(Record):
     """The routines of one event.
 
     Attributes:
@@ -62,8 +61,7 @@ class EventAnnotation:
     routines: list[AnnotatedRoutine]
 
 
-@dataclass(frozen=True)
-class AnnotationView:
+class AnnotationView(Record):
     """Every figure of an annotation.
 
     Attributes:

@@ -5,12 +5,12 @@ A block is entered at its first instruction only and left at its last; calls ret
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from prospect.profile.source import FLOW_BRANCH, FLOW_JUMP, FLOW_NAMES, FLOW_RETURN, FLOW_STOP
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,8 +24,7 @@ _IS_END = _IS_JUMP.copy()
 _IS_END[[FLOW_RETURN, FLOW_STOP]] = True
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(Record):
     """The basic blocks of a routine; rows count from its first instruction.
 
     Attributes:

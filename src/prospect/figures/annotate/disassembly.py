@@ -7,7 +7,6 @@ which this room does not import). Goes out: an `EventCode` that gives each table
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from prospect.figures.portions import (
     is_kernel_portion,
 )
 from prospect.figures.report.view import report_view
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +45,7 @@ SHOWN_ROUTINES = 1
 EVERY_ROUTINE = 2
 
 
-@dataclass(frozen=True)
-class DisassemblyChoice:
+class DisassemblyChoice(Record):
     """Which routines of a report are disassembled.
 
     Attributes:
@@ -100,8 +99,7 @@ class _Cells(NamedTuple):
     half_width_s: NDArray[np.float64] | None
 
 
-@dataclass(frozen=True)
-class EventCode:
+class EventCode(Record):
     """One event's hits at the instructions of its routines.
 
     Attributes:
@@ -115,8 +113,8 @@ class EventCode:
     event: EventInfo
     extent: int
     routine_of: dict[int, int]
-    _by_process: _Cells = field(repr=False)
-    _of_kernel: _Cells = field(repr=False)
+    _by_process: _Cells
+    _of_kernel: _Cells
 
     def of_process(
         self, process: int, portion: int, table: RoutineTable, half_width_s: NDArray[np.float64]

@@ -5,7 +5,6 @@ Comes in: a Profile and what was asked for. Goes out: rows of its functions, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +22,7 @@ from prospect.figures.processes import chosen_by_detail, shown_detail
 from prospect.figures.routine_names import routine_names
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
+from prospect.records import Record
 from prospect.spelling import suggestion
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 
 
-@dataclass(frozen=True)
-class RoutineChoice:
+class RoutineChoice(Record):
     """What was asked for.
 
     Attributes:

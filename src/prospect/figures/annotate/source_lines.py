@@ -7,7 +7,6 @@ own instruction, wherever that was inlined. docs/report.md says what the figures
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.portions import EventHits
 from prospect.figures.report.routines import routine_tables
 from prospect.profile.source import function_chains, innermost
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,8 +50,7 @@ class SourceLine(NamedTuple):
     half_width_s: float
 
 
-@dataclass(frozen=True)
-class LinesOfGroup:
+class LinesOfGroup(Record):
     """The lines of one group of hits; `table` has a line where others have a routine."""
 
     table: RoutineTable
@@ -76,15 +75,14 @@ class _Tables(NamedTuple):
     half_width_s: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class EventLines:
+class EventLines(Record):
     """One event's hits by source line."""
 
-    _profile: Profile = field(repr=False)
-    _lines: LineTable = field(repr=False)
-    _rows: _Rows = field(repr=False)
-    _by_process: _Tables = field(repr=False)
-    _of_all: _Tables = field(repr=False)
+    _profile: Profile
+    _lines: LineTable
+    _rows: _Rows
+    _by_process: _Tables
+    _of_all: _Tables
     _threshold_s: float
 
     def of_process(self, process: int) -> LinesOfGroup:
@@ -178,8 +176,7 @@ def _source_rows(profile: Profile, lines: LineTable) -> _Rows:
     )
 
 
-@dataclass(frozen=True)
-class _Sums:
+class _Sums(Record):
     """What hits are added up from."""
 
     profile: Profile

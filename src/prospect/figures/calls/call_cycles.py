@@ -6,8 +6,9 @@ Source: R. Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Com
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +38,7 @@ def find_cycles(
     return cycles, search.order
 
 
-@dataclass
-class _Search:
+class _Search(Record, frozen=False):
     """Tarjan's depth-first search; `order` gets the components, those that are called first."""
 
     callees: Sequence[Sequence[int]]

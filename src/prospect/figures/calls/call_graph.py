@@ -6,7 +6,6 @@ forest of calls by routine with the time of each row, and sums of it by routine 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.figures.stacks.call_forest import (
     subtree_sums,
 )
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _NS_PER_US = 1000
 
 
-@dataclass(frozen=True)
-class CallGraph:
+class CallGraph(Record):
     """The calls of one event.
 
     Attributes:
@@ -82,8 +81,7 @@ class CallGraph:
         return self.profile.objects.path[int(self.frames.object_index[frame])]
 
 
-@dataclass(frozen=True)
-class FrameTotals:
+class FrameTotals(Record):
     """What each frame took; columns [f] of `FrameTable`'s rows.
 
     A routine that calls itself, directly or through others, is counted once for each sample.
@@ -101,8 +99,7 @@ class FrameTotals:
         return order[hits.take(order) > 0][:most]
 
 
-@dataclass(frozen=True)
-class Arcs:
+class Arcs(Record):
     """Who called whom, as samples saw it; a row for each pair of frames, columns [a].
 
     Attributes:

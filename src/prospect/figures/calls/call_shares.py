@@ -10,7 +10,6 @@ Source: S. Graham, P. Kessler, M. McKusick, "gprof: a Call Graph Execution Profi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.errors import UsageError
 from prospect.figures.calls.call_cycles import find_cycles
 from prospect.figures.portions import event_seconds
 from prospect.profile.complete import complete
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 
-@dataclass(frozen=True)
-class CallShares:
+class CallShares(Record):
     """The call graph; a node is a routine or, behind all routines, a cycle of routines.
 
     Attributes:
@@ -192,8 +191,7 @@ def _arcs(profile: Profile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
     return (pairs // room).take(order), (pairs % room).take(order), calls
 
 
-@dataclass(frozen=True)
-class _Arcs:
+class _Arcs(Record):
     """Arcs, the node that stands for each routine, and which arcs are within a cycle."""
 
     caller: NDArray[np.int64]

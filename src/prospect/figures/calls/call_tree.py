@@ -7,7 +7,6 @@ rows of a depth are a partition, as estimates of error want them.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from prospect.columns.grouping import distinct_keys
 from prospect.figures.portions import event_seconds
 from prospect.figures.stacks.call_forest import levels
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 _DEEPEST = 128  # of recursion through several routines more would be printed than is read
 
 
-@dataclass(frozen=True)
-class CallTree:
+class CallTree(Record):
     """A tree to be printed: rows in the order of printing, children by falling time.
 
     Attributes:
@@ -169,8 +168,7 @@ def _outermost_row_of(graph: CallGraph, frames: NDArray[np.int64]) -> NDArray[np
     return found.take(graph.row_of_hit)
 
 
-@dataclass(frozen=True)
-class _Level:
+class _Level(Record):
     """The rows of one depth; `first` is the number of its first row in the whole tree.
 
     `of_hit` i64[h] is the row, counted from `first`, that each hit is in; -1 for none.

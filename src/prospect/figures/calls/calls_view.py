@@ -5,7 +5,6 @@ Comes in: a Profile with call stacks and a `CallsChoice`. Goes out: `CallsView`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.model import MODE_USER
+from prospect.records import Record, field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +38,7 @@ GRAPH = "graph"
 SECTIONS = (TOTALS, CALLEES, CALLERS, GRAPH)
 
 
-@dataclass(frozen=True)
-class CallsChoice:
+class CallsChoice(Record):
     """What was asked for.
 
     Attributes:
@@ -57,8 +56,7 @@ class CallsChoice:
     share: float = 0.01
 
 
-@dataclass(frozen=True)
-class EventCalls:
+class EventCalls(Record):
     """The calls of one event.
 
     Attributes:
@@ -89,8 +87,7 @@ class EventCalls:
         return self.graph.event
 
 
-@dataclass(frozen=True)
-class CallsView:
+class CallsView(Record):
     """Every figure about calls.
 
     Attributes:

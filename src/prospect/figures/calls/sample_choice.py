@@ -5,7 +5,6 @@ Comes in: samples with their stacks, and a `SampleChoice`. Goes out: bool by sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.routine_names import routine_names
 from prospect.figures.stacks.call_forest import levels
 from prospect.profile.model import NO_CPU
+from prospect.records import Record
 from prospect.spelling import suggestion
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 
-@dataclass(frozen=True)
-class SampleChoice:
+class SampleChoice(Record):
     """What was asked for; "" and None ask for everything. Names may be patterns, as ``cc1*``.
 
     Attributes:

@@ -14,7 +14,6 @@ irqtime_account_irq(), irqtime_account_process_tick(), account_process_tick() (L
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prospect.figures.portions import (
@@ -26,6 +25,7 @@ from prospect.figures.portions import (
 )
 from prospect.figures.processes import chosen_by_detail
 from prospect.figures.report.kernel import PART_PROCESS_ZERO, kernel_part
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,8 +41,7 @@ _STAT = "/proc/stat"
 _RUSAGE = "getrusage"
 
 
-@dataclass(frozen=True)
-class AccountedTime:
+class AccountedTime(Record):
     """One kind of time: what sampling says and what the kernel says.
 
     Attributes:

@@ -6,7 +6,6 @@ its parts (kernel threads, user processes, process zero), which are checked to s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from prospect.errors import RenderError
 from prospect.figures.portions import is_kernel_portion
 from prospect.figures.report.routines import RoutineTable, routine_tables
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,7 @@ PART_NAMES = ("kernel threads", "user processes", "process zero", "no process")
 _PART_COUNT = len(PART_NAMES)
 
 
-@dataclass(frozen=True)
-class KernelProfiles:
+class KernelProfiles(Record):
     """Every kernel hit, and the same hits by part.
 
     Attributes:

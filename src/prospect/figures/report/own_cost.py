@@ -6,11 +6,11 @@ Comes in: a completed Profile. Goes out: seconds, and their shares of all CPUs' 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.figures.portions import event_seconds
 from prospect.profile.model import MODE_KERNEL
+from prospect.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 _NS = 1e-9
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Record):
     """Something that cost time: seconds, and the share of all CPUs' time, None where unknown."""
 
     seconds: float
     share: float | None
 
 
-@dataclass(frozen=True)
-class OwnCost:
+class OwnCost(Record):
     """What the recorder cost; None where the recording does not tell.
 
     Attributes:

@@ -6,7 +6,6 @@ source that can be mended the objects with the most hits of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.profile.model import KIND_ANON
 from prospect.profile.naming import REMEDIES, NameSource
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.figures.portions import EventHits
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _OBJECTS_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class ObjectHits:
+class ObjectHits(Record):
     """Hits of one name source in one object (`object_index` is a row of the objects).
 
     Anonymous memory is many processes' own under one name: there `process_index` is the row of the
@@ -35,8 +34,7 @@ class ObjectHits:
     process_index: int = -1
 
 
-@dataclass(frozen=True)
-class SourceHits:
+class SourceHits(Record):
     """Hits whose names came from one source, or have none for one reason.
 
     Attributes:
@@ -55,8 +53,7 @@ class SourceHits:
     objects_left_out: int
 
 
-@dataclass(frozen=True)
-class SymbolQuality:
+class SymbolQuality(Record):
     """Hits with and without a name; `sources` has named ones first, each part by falling hits."""
 
     hits: int

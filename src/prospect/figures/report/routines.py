@@ -6,7 +6,6 @@ first, and how far a threshold lets it be shown. docs/report.md says what the co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.figures.cut_rows import CutRows
 from prospect.figures.portions import ROUNDING_S
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from prospect.figures.portions import EventHits
 
 
-@dataclass(frozen=True)
 class RoutineTable(CutRows):
     """The routines of one group of hits.
 
@@ -34,8 +33,7 @@ class RoutineTable(CutRows):
     accumulated: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class RoutineTables:
+class RoutineTables(Record):
     """The routine tables of all groups, as slices of common columns (see `RoutineTable`).
 
     `start` is i64[g + 1]: where each group's rows begin. `hits_sum` i64[g] and `seconds_sum`

@@ -6,7 +6,6 @@ counts differs, so rows are ordered by shares of an event, never by sums over ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.figures.processes import chosen_by_detail
 from prospect.profile.model import MODE_KERNEL
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
 
-@dataclass(frozen=True)
-class SideBySide:
+class SideBySide(Record):
     """Routines and their hits by event.
 
     Attributes:

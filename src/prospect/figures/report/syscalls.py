@@ -8,7 +8,6 @@ the other exact; neither can be had from the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from prospect.columns.grouping import RowsByGroup, group_sums, rows_by_group
 from prospect.figures.portions import PORTION_KERNEL, event_seconds, hit_portions
 from prospect.profile.model import CAUSE_SYSCALL
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _NS = 1e-9
 
 
-@dataclass(frozen=True)
-class SyscallRows:
+class SyscallRows(Record):
     """A row a system call: those with the most CPU time first, then with the most time inside.
 
     Attributes:
@@ -64,8 +63,7 @@ class SyscallRows:
         return mean_s
 
 
-@dataclass(frozen=True)
-class SyscallFigures:
+class SyscallFigures(Record):
     """The system calls of a run.
 
     Attributes:
@@ -105,8 +103,7 @@ class SyscallFigures:
         return is_calling
 
 
-@dataclass(frozen=True)
-class _CallSums:
+class _CallSums(Record):
     """Sums by process and call, i64[n] each."""
 
     names: list[str]

@@ -7,7 +7,6 @@ section. docs/report.md says what they mean.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +37,7 @@ from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscal
 from prospect.figures.report.waiting import Waiting, waiting
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 _SMALL_PART = 0.1
 
 
-@dataclass(frozen=True)
-class EventView:
+class EventView(Record):
     """The figures of one event's hits.
 
     Attributes:
@@ -112,8 +111,7 @@ class EventView:
         return self.routines.table(process * PORTION_COUNT + portion, threshold_s)
 
 
-@dataclass(frozen=True)
-class ReportView:
+class ReportView(Record):
     """Every figure of a report.
 
     Attributes:

@@ -6,7 +6,6 @@ exact; user and system divide the former as the samples that hit the thread do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.figures.stacks.frames import frame_labels, frame_table, named_fore
 from prospect.figures.stacks.stack_weights import paths, stack_samples
 from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
 from prospect.profile.thread_times import BLOCKED
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +54,7 @@ class BlockedStack(NamedTuple):
     user: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Record):
     """The figures of waiting.
 
     Attributes:
@@ -165,8 +164,7 @@ def _seconds_by_hit(profile: Profile) -> NDArray[np.float64]:
     return np.zeros(len(hits))
 
 
-@dataclass(frozen=True)
-class _Blocked:
+class _Blocked(Record):
     """Samples of waits: `stack_index` and `cause` i64[n], `ns` i64[n], `tid` i32[n]."""
 
     samples: StackSamples

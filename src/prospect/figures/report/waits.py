@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,12 +6,12 @@ forest where stacks that read alike are one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
 
 
-@dataclass(frozen=True)
-class FrameTable:
+class FrameTable(Record):
     """Distinct frames by name, and those of each location.
 
     Attributes:
@@ -51,8 +50,7 @@ class FrameTable:
         return len(self.name)
 
 
-@dataclass(frozen=True)
-class NamedForest:
+class NamedForest(Record):
     """Stacks by name, as `StackTable` has them by address.
 
     Attributes:

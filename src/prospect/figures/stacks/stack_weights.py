@@ -7,7 +7,6 @@ stacks of one frame, its hits; one without samples has a row for each hit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from prospect.figures.portions import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, Detail, chosen_by_detail, shown_detail
 from prospect.profile.complete import complete
 from prospect.profile.model import MODE_KERNEL, NO_CPU, StackTable
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _MOST_THREADS = 1 << 22  # PID_MAX_LIMIT, include/linux/threads.h
 
 
-@dataclass(frozen=True)
-class StackSamples:
+class StackSamples(Record):
     """Samples and their stacks, in the order of the recording.
 
     Attributes:
@@ -64,8 +63,7 @@ class StackSamples:
         return column.take(self.hit_index).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class StackWeights:
+class StackWeights(Record):
     """Sums over samples: each distinct (process, comm, event, cause, CPU, thread, stack) once.
 
     Rows ascend by these keys. All columns are i64[w]; `cpu` is NO_CPU and `tid` -1 where it was not
@@ -168,8 +166,7 @@ def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeig
     )
 
 
-@dataclass(frozen=True)
-class SampleThreads:
+class SampleThreads(Record):
     """The threads of samples: a row for each thread of a program image.
 
     Attributes:

@@ -7,7 +7,6 @@ cells, stretches become longer, and small stacks and threads are put together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.figures.stacks.frames import frame_labels, frame_table, named_fore
 from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
 from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,7 @@ _THREADS = 4_096
 _LONGEST_NS = 1 << 53
 
 
-@dataclass(frozen=True)
-class StackNames:
+class StackNames(Record):
     """What all events of a page share.
 
     Attributes:
@@ -62,8 +61,7 @@ class StackNames:
     end_ns: int
 
 
-@dataclass(frozen=True)
-class SampleCells:
+class SampleCells(Record):
     """Sums over the samples of one event.
 
     Attributes:

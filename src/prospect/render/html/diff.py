@@ -6,7 +6,6 @@ tables are those of the JSON of the comparison, which is one of its data blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from prospect.figures.stacks.frames import object_label
 from prospect.figures.stacks.thread_forest import THREADS
+from prospect.records import Record
 from prospect.render.comparison_words import compared_line, per, unit_of
 from prospect.render.encoding import encoded
 from prospect.render.html.columns import ColumnBlock
@@ -49,8 +49,7 @@ _SCRIPTS = (
 )
 
 
-@dataclass(frozen=True)
-class HtmlDiff:
+class HtmlDiff(Record):
     """What changed, as a page for a browser.
 
     Attributes:

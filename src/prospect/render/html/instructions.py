@@ -8,7 +8,6 @@ hits come first; those that there is no room for are left out whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.figures.annotate.annotation import instruction_of_hits
 from prospect.figures.stacks.stack_weights import nanoseconds
+from prospect.records import Record
 from prospect.render.html.cells import STRETCHES, rows_of, sample_contexts, sample_stretches
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 300_000
 
 
-@dataclass(frozen=True)
-class InstructionSlots:
+class InstructionSlots(Record):
     """Where samples are in the routines of a code table.
 
     Attributes:
@@ -48,8 +47,7 @@ class InstructionSlots:
         return len(self.routine)
 
 
-@dataclass(frozen=True)
-class CodeCells:
+class CodeCells(Record):
     """Sums over the samples of one event in routines with code.
 
     Attributes:

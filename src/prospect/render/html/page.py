@@ -6,7 +6,6 @@ of the JSON report, which is one of its data blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.figures.report.view import report_view
@@ -53,7 +52,6 @@ SCRIPTS = (
 )
 
 
-@dataclass(frozen=True)
 class HtmlRenderer(FiguresRenderer):
     """The report as a page for a browser.
 

@@ -8,7 +8,6 @@ million samples takes a fraction of a second.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from prospect.figures.stacks.call_forest import subtree_ranges
 from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import nanoseconds
 from prospect.figures.stacks.thread_forest import LEFT_OUT, in_preorder
+from prospect.records import Record
 from prospect.render.html.cells import (
     STRETCHES,
     SampleCells,
@@ -43,8 +43,7 @@ _STEPS = ((0, 0), (1, 0), (2, 0), (2, 2), (3, 2), (4, 2), (4, 4), (4, 6), (4, 8)
 SCOPES = ("all", "command", "descendants", "process")
 
 
-@dataclass(frozen=True)
-class AddressSums:
+class AddressSums(Record):
     """What a routine has by address: u64[a] ascending, i64[a] samples and their time, 0 if none."""
 
     address: NDArray[np.uint64]
@@ -52,8 +51,7 @@ class AddressSums:
     time_ns: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Record):
     """What is looked at.
 
     Attributes:
@@ -86,8 +84,7 @@ class _Pairs(NamedTuple):
     of_sample: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(Record):
     """Samples, or sums of them, by pair and stretch of time; all i64[r]."""
 
     pair: NDArray[np.int64]
@@ -96,8 +93,7 @@ class _Rows:
     period: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class EventParts:
+class EventParts(Record):
     """One event's samples, ready to be asked for.
 
     Attributes:

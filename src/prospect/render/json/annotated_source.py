@@ -6,9 +6,9 @@ UTF-8, a line for each line of source; docs/annotate.md describes its fields.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from prospect.records import Record
 from prospect.render.encoding import encoded, rounded
 from prospect.render.json.fields import event_fields
 from prospect.render.renderer import write_pieces
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 SCHEMA = "prospect-source/1"
 
 
-@dataclass(frozen=True)
-class JsonSource:
+class JsonSource(Record):
     """Annotated sources, for programs."""
 
     name: ClassVar[str] = "json"

@@ -7,11 +7,11 @@ the report.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.profile.naming import NameSource
 from prospect.profile.source import FLOW_NAMES, NO_TARGET
+from prospect.records import Record
 from prospect.render.encoding import encoded, listed, rounded
 from prospect.render.json.fields import event_fields
 from prospect.render.renderer import write_pieces
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 SCHEMA = "prospect-annotate/1"
 
 
-@dataclass(frozen=True)
-class JsonAnnotation:
+class JsonAnnotation(Record):
     """Annotated instructions, for programs: always all of a routine's."""
 
     name: ClassVar[str] = "json"

@@ -6,9 +6,9 @@ its fields.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prospect.records import Record
 from prospect.render.encoding import encoded
 from prospect.render.json.fields import event_fields
 from prospect.render.renderer import write_pieces
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 SCHEMA = "prospect-call-shares/1"
 
 
-@dataclass(frozen=True)
-class JsonCallShares:
+class JsonCallShares(Record):
     """Who called whom how often, for programs."""
 
     def render(self, shares: CallShares, out: BinaryIO) -> None:

@@ -6,10 +6,10 @@ docs/calls.md describes its fields.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
+from prospect.records import Record, nested_contents
 from prospect.render.encoding import encoded
 from prospect.render.json.fields import event_fields, stack_quality_fields
 from prospect.render.renderer import write_pieces
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 SCHEMA = "prospect-calls/1"
 
 
-@dataclass(frozen=True)
-class JsonCalls:
+class JsonCalls(Record):
     """Who called whom, for programs."""
 
     name: ClassVar[str] = "json"
@@ -44,7 +43,7 @@ class JsonCalls:
 
 
 def _document(view: CallsView, estimates: tuple[CallEstimates, ...]) -> Iterator[bytes]:
-    choice = asdict(view.choice)
+    choice = nested_contents(view.choice)
     choice["samples"]["detail"] = view.detail
     yield encoded(
         {

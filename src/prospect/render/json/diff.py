@@ -6,12 +6,12 @@ docs/diff.md describes its fields and docs/diff.schema.json checks them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from prospect.figures.portions import PORTION_NAMES
+from prospect.records import Record
 from prospect.render.encoding import encoded, significant
 from prospect.render.renderer import write_pieces
 from prospect.version import __version__
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = "prospect-diff/1"
 
 
-@dataclass(frozen=True)
-class JsonDiff:
+class JsonDiff(Record):
     """What changed, for programs.
 
     Attributes:

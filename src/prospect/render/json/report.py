@@ -7,7 +7,6 @@ name that are no UTF-8 stand as the escapes U+DC80 to U+DCFF, as Python's `os.fs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.estimate.errors.calls import estimate_calls
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 SCHEMA = "prospect-report/1"
 
 
-@dataclass(frozen=True)
 class JsonRenderer(FiguresRenderer):
     """Every figure of the report, for programs.
 

@@ -6,10 +6,10 @@ describes them. Files are read one at a time, when they are written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import counted
+from prospect.records import Record
 from prospect.render.escape import escaped, shortened
 from prospect.render.renderer import write_pieces
 from prospect.render.text.numbers import Figures, percent, percent_digits
@@ -38,8 +38,7 @@ _TITLES = ("Hits", "Secs", "±", "Pcnt")
 _HOT_SHARE = 0.1
 
 
-@dataclass(frozen=True)
-class TextSource:
+class TextSource(Record):
     """Annotated sources, for people.
 
     Attributes:
@@ -189,21 +188,13 @@ def _shown(margins: list[_Margin], lines: int, *, whole: bool) -> Iterable[int]:
     return sorted(near)
 
 
-@dataclass(frozen=True)
 class _Margin:
     """One event's figures beside the lines of one file."""
 
-    event: SourceEvent
-    file: int
-    title: str = field(init=False)
-    share: dict[int, float] = field(init=False)
-    functions: dict[int, list[str]] = field(init=False)
-    _cells: dict[int, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        found = self.event.files[self.file]
-        figures = _figures(self.event)
-        digits = percent_digits(self.event.hits)
+    def __init__(self, event: SourceEvent, file: int) -> None:
+        found = event.files[file]
+        figures = _figures(event)
+        digits = percent_digits(event.hits)
         half = found.lines.half_width_s
         timed = figures.has_time
         columns = [
@@ -225,13 +216,12 @@ class _Margin:
         named = zip(found.function, found.first_line.tolist(), strict=True)
         for row, (name, first) in enumerate(named):
             shown = shortened(escaped(name), _NAME_WIDTH)
-            sentence = f"{shown}: {_amount(self.event, found.functions, row)}"
+            sentence = f"{shown}: {_amount(event, found.functions, row)}"
             functions.setdefault(first, []).append(sentence)
-        set_once = object.__setattr__
-        set_once(self, "title", _GAP.join(titles))
-        set_once(self, "share", dict(zip(numbers, found.lines.share.tolist(), strict=True)))
-        set_once(self, "functions", functions)
-        set_once(self, "_cells", dict(zip(numbers, cells, strict=True)))
+        self.title = _GAP.join(titles)
+        self.share: dict[int, float] = dict(zip(numbers, found.lines.share.tolist(), strict=True))
+        self.functions = functions
+        self._cells: dict[int, str] = dict(zip(numbers, cells, strict=True))
 
     def cell(self, number: int) -> str:
         """Return the figures of a line, blanks where it has no hit."""

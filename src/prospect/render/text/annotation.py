@@ -5,12 +5,12 @@ Comes in: an `AnnotationView`. Goes out: UTF-8 lines as docs/annotate.md describ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.announcing import counted
 from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.routine_names import shown_name
+from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.arrows import ASCII, BOXES
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from prospect.figures.annotate.annotation import AnnotationView, EventAnnotation
 
 
-@dataclass(frozen=True)
-class TextAnnotation:
+class TextAnnotation(Record):
     """Annotated instructions, for people.
 
     Attributes:

@@ -6,10 +6,10 @@ Comes in: `CallShares`. Goes out: UTF-8 lines; docs/formats.md describes them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
@@ -25,8 +25,7 @@ _RULE = "-" * 20
 _MICROSECONDS = 1e6
 
 
-@dataclass(frozen=True)
-class TextCallShares:
+class TextCallShares(Record):
     """Who called whom how often, for people.
 
     Attributes:
@@ -127,8 +126,7 @@ class TextCallShares:
         yield from _table(("Index", "Pcnt", "Self", "Children", "Calls"), cells)
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(Record):
     """Rows of the graph around one node.
 
     Attributes:

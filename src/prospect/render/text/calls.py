@@ -7,7 +7,6 @@ describes them.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from prospect.announcing import counted
 from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
 from prospect.figures.calls.calls_view import TOTALS
 from prospect.figures.processes import DETAIL_WORDS
+from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
 from prospect.render.text.columns import Column, table_lines
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from prospect.figures.calls.calls_view import CallsView, EventCalls
 
 
-@dataclass(frozen=True)
-class TextCalls:
+class TextCalls(Record):
     """Who called whom, for people.
 
     Attributes:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from prospect.announcing import counted
 from prospect.figures.portions import PORTION_NAMES
+from prospect.records import Record
 from prospect.render.comparison_words import compared_line, unit_of
 from prospect.render.encoding import significant
 from prospect.render.escape import escaped, shortened
@@ -50,8 +50,7 @@ _NO_NAME = "[no name]"
 _MOST_DIGITS = 6
 
 
-@dataclass(frozen=True)
-class TextDiff:
+class TextDiff(Record):
     """What changed, for people.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prospect.render.event_report import EventReport
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from prospect.render.text.style import Style
 
 
-@dataclass(frozen=True, kw_only=True)
 class Page(EventReport):
     """The figures of one event, and how they are written.
 

@@ -7,7 +7,6 @@ of Prospect 0.9's report (Tsariounov, OLS 2002).
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.estimate.errors.calls import estimate_calls
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from prospect.render.event_report import EventReport
 
 
-@dataclass(frozen=True)
 class TextRenderer(FiguresRenderer):
     """Prospect's report, for people.
 

@@ -5,7 +5,7 @@ Source: ECMA-48, 8.3.117 (SGR).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from prospect.records import Record
 
 _BOLD = "\x1b[1m"
 _FAINT = "\x1b[2m"
@@ -14,8 +14,7 @@ _PLAIN = "\x1b[0m"
 RULE = "-" * 79
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(Record):
     """Marks up lines where `colour` is set, and leaves them alone otherwise."""
 
     colour: bool

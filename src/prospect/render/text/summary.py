@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
@@ -13,6 +12,7 @@ from prospect.figures.portions import (
     PORTION_OTHER,
     PORTION_USER,
 )
+from prospect.records import replace
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import percent, percent_digits, rank_column

@@ -7,11 +7,11 @@ bounds cut it into `bsearch->qsort [fn 1 of 3]` and so on: not a name either, bu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.records import Record
 from prospect.symbols.images.function_bounds import code_regions
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _MOST_BETWEEN = 500
 
 
-@dataclass(frozen=True, eq=False)
-class Brackets:
+class Brackets(Record, eq=False):
     """Stretches of code that no symbol of a table covers.
 
     Attributes:

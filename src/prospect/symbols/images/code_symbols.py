@@ -8,12 +8,12 @@ wins over a label is of Linux 6.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import layout
+from prospect.records import Record, field_names
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ _MOST_UNDERSCORES = 15
 _LONGEST_COMPARED_BYTES = (1 << 16) - 1
 
 
-@dataclass(frozen=True, eq=False)
-class CodeSymbols:
+class CodeSymbols(Record, eq=False):
     """Symbols that name code; the columns of `build_symbol_table`.
 
     Attributes:
@@ -106,8 +105,8 @@ def build_code_table(strings: bytes, parts: list[CodeSymbols]) -> SymbolTable:
     parts = [_NONE, *parts]
     symbols = CodeSymbols(
         **{
-            field.name: np.concatenate([getattr(part, field.name) for part in parts])
-            for field in fields(CodeSymbols)
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in field_names(CodeSymbols)
         }
     )
 

@@ -7,7 +7,6 @@ for each function, which strip(1) does not remove. A function of which a part wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from prospect.elf import layout
 from prospect.elf.eh_frame import read_frames
 from prospect.elf.plt import PLT_SECTIONS
+from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
 
 
-@dataclass(frozen=True, eq=False)
-class FunctionBounds:
+class FunctionBounds(Record, eq=False):
     """Functions by rising address, disjoint.
 
     Attributes:

@@ -8,7 +8,6 @@ of the procedure linkage table, which no symbol table names, are added to each.
 from __future__ import annotations
 
 import lzma
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from prospect.elf.plt import read_plt
 from prospect.elf.symbols import ElfSymbols, read_symbols
 from prospect.errors import ElfError
 from prospect.profile.naming import NameSource
+from prospect.records import Record, replace
 from prospect.symbols.images.brackets import cut_brackets, find_brackets
 from prospect.symbols.images.code_symbols import CodeSymbols, build_code_table, select_code
 from prospect.symbols.images.function_bounds import find_function_bounds
@@ -34,8 +34,7 @@ _LZMA_MEMORY_LIMIT_BYTES = 128 << 20
 _READ_SECTIONS = (b".symtab", b".strtab", b".dynsym", b".dynstr", b".eh_frame")
 
 
-@dataclass(frozen=True, eq=False)
-class _ExtraRows:
+class _ExtraRows(Record, eq=False):
     """Rows that no symbol table has; columns of `SymbolTable`."""
 
     source: NDArray[np.uint8]

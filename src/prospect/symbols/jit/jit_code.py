@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import struct
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from prospect.files.rights import EVERYBODY
 from prospect.profile.naming import NameSource
+from prospect.records import Record
 from prospect.symbols.table import SymbolTable, build_symbol_table
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ _ENTRY_BYTES = 16
 _MOST_ENTRIES = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class JitCode:
+class JitCode(Record, eq=False):
     """A jitdump file ready to be asked.
 
     Attributes:
@@ -157,8 +156,7 @@ def number_generations(path: bytes, dump: JitDump, speaks_for: int = EVERYBODY) 
     return JitCode(path, dump, svma, speaks_for)
 
 
-@dataclass(frozen=True)
-class _LineEntries:
+class _LineEntries(Record):
     """The line entries of one load by rising address."""
 
     address: list[int]

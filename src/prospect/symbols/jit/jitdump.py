@@ -9,11 +9,11 @@ Linux 6.18.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.records import Record
 from prospect.symbols.table import LONGEST_NAME_BYTES
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ _DEBUG_BYTES = struct.calcsize("=" + _DEBUG)
 MOST_RECORDS = 1 << 22
 
 
-@dataclass(frozen=True, eq=False)
-class JitDump:
+class JitDump(Record, eq=False):
     """What a jitdump file says, in the order of its records.
 
     Attributes:

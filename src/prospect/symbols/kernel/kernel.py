@@ -8,12 +8,12 @@ The running kernel's own listing is best; it serves only if the recorded kernel 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from prospect.profile.naming import NameSource
+from prospect.records import replace
 from prospect.symbols.images.image_files import same_build_id
 from prospect.symbols.kernel.kernel_listings import (
     address_of,

@@ -6,13 +6,13 @@ were unloaded before the report. Goes out: names, each with the object that the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.naming import NameSource
+from prospect.records import replace
 from prospect.symbols.kernel.kallsyms import module_of
 from prospect.symbols.objects import Missing
 from prospect.symbols.overlap import latest_pieces

@@ -15,10 +15,10 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
+from prospect.records import Record
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class KeepingError(Exception):
     """What arrives cannot be written; the text says why."""
 
 
-@dataclass(frozen=True)
-class Patience:
+class Patience(Record):
     """What one file may cost.
 
     Attributes:

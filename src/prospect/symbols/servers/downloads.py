@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -20,6 +19,7 @@ from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
 from prospect.files.door import OpenFile
 from prospect.files.opening import open_file
+from prospect.records import Record
 from prospect.symbols.cache_directory import new_file, part_name
 from prospect.symbols.images.debug_files import (
     ABSENT_SUFFIX,
@@ -63,8 +63,7 @@ class Outcome(Enum):
     LATE = "its debug file did not arrive in time"
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(Record):
     """What became of each build id, and sentences about servers that failed."""
 
     outcomes: dict[bytes, Outcome]

@@ -6,11 +6,11 @@ in the cache, where `image_files` finds it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prospect.profile.model import KIND_ELF
 from prospect.profile.naming import NameSource
+from prospect.records import Record, field
 from prospect.symbols.cache_directory import CacheDirectory
 from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.images.image_files import whole_build_id
@@ -39,8 +39,7 @@ _NO_PLACE_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(Record):
     """What came of it.
 
     Attributes:

@@ -1,0 +1,149 @@
+"""Records: classes whose fields are declared by annotations, cheap to define.
+
+A record is what a frozen dataclass is, for the type checker too. `dataclasses` writes the methods
+of each class as source and compiles them, half a millisecond a class, which a short report would
+pay for some two hundred of them; here all records share the methods of one class.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Record", "contents", "field", "field_names", "nested_contents", "replace"]
+
+# Without typing: modules on the way to COMMAND's exec define records.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from dataclasses import replace
+    from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+    _Value = TypeVar("_Value")
+else:
+
+    def dataclass_transform(**_: object) -> Callable[[type], type]:
+        """Stand in for what only a type checker looks at."""
+        return lambda record: record
+
+    def replace(record: Record, **changes: Any) -> Record:
+        """Return a record like this one but for some fields.
+
+        Raises:
+            TypeError: it has no field of such a name.
+        """
+        return type(record)(**{**contents(record), **changes})
+
+
+class _MadeAnew:
+    def __init__(self, factory: Callable[[], Any]) -> None:
+        self.factory = factory
+
+
+_REQUIRED = object()
+
+
+def field(*, default_factory: Callable[[], _Value]) -> _Value:
+    """Declare a field whose default is made anew for each record."""
+    return _MadeAnew(default_factory)  # type: ignore[return-value]  # as the class's attribute
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Record:
+    """A class whose annotated names are its fields and the arguments that make it.
+
+    Records are equal if they are of one class and their fields are equal. With ``frozen=False`` in
+    a class's bases its fields can be set, and it has no hash; with ``eq=False`` each record is
+    equal to itself only: wanted where fields are arrays, which are not true or false.
+    """
+
+    __record_fields__: ClassVar[dict[str, Any]] = {}  # name: default, a _MadeAnew, or _REQUIRED
+
+    def __init_subclass__(cls, *, frozen: bool = True, eq: bool = True) -> None:
+        fields = dict(cls.__record_fields__)
+        own = cls.__dict__
+        for name, annotation in cls.__annotations__.items():
+            if "ClassVar[" not in str(annotation):
+                fields[name] = own.get(name, _REQUIRED)
+        cls.__record_fields__ = fields
+        methods: dict[str, Any] = {}
+        if not frozen:
+            methods = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+        if not eq:
+            methods |= {"__eq__": object.__eq__, "__hash__": object.__hash__}
+        elif not frozen:
+            methods["__hash__"] = None
+        for name, method in methods.items():
+            setattr(cls, name, method)
+
+    def __init__(self, /, *values: Any, **named: Any) -> None:
+        fields = self.__record_fields__
+        state = self.__dict__
+        state.update(zip(fields, values, strict=False), **named)
+        if len(values) + len(named) != len(fields) or state.keys() != fields.keys():
+            _complete(self, len(values), named)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: '{name}' cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: '{name}' cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return _values(self) == _values(other)
+
+    def __hash__(self) -> int:
+        return hash(_values(self))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in contents(self).items())
+        return f"{type(self).__qualname__}({fields})"
+
+
+def _values(record: Any) -> tuple[Any, ...]:
+    state = record.__dict__
+    return tuple([state[name] for name in record.__record_fields__])
+
+
+def _complete(record: Record, given: int, named: dict[str, Any]) -> None:
+    """Give a new record the defaults of the fields that it lacks.
+
+    Args:
+        record: with what it was given.
+        given: how many values without a name it was given.
+        named: those with one.
+
+    Raises:
+        TypeError: it was given too many, one twice, one that is no field's, or too few.
+    """
+    fields, state, kind = record.__record_fields__, record.__dict__, type(record).__name__
+    if given > len(fields):
+        raise TypeError(f"{kind} has {len(fields)} fields, and was given {given} values")
+    for name in named:
+        if name not in fields:
+            raise TypeError(f"{kind} has no field '{name}'")
+        if name in tuple(fields)[:given]:
+            raise TypeError(f"{kind} was given '{name}' twice")
+    for name, default in fields.items():
+        if name not in state:
+            if default is _REQUIRED:
+                raise TypeError(f"{kind} needs '{name}'")
+            state[name] = default.factory() if isinstance(default, _MadeAnew) else default
+
+
+def field_names(record: Record | type[Record]) -> tuple[str, ...]:
+    """Return the names of a record's fields, in the order of their declaration."""
+    return tuple(record.__record_fields__)
+
+
+def contents(record: Record) -> dict[str, Any]:
+    """Return a record's fields by name, in the order of their declaration."""
+    state = record.__dict__
+    return {name: state[name] for name in record.__record_fields__}
+
+
+def nested_contents(record: Record) -> dict[str, Any]:
+    """Return a record's fields by name, those that are records themselves likewise."""
+    return {
+        name: nested_contents(value) if isinstance(value, Record) else value
+        for name, value in contents(record).items()
+    }

@@ -1,0 +1,108 @@
+"""Records: as frozen dataclasses are, and cheaper to define."""
+
+import copy
+import pickle
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from prospect.records import Record, contents, field, field_names, nested_contents, replace
+
+
+class Point(Record):
+    kind: ClassVar[str] = "point"
+
+    x: int
+    y: int = 2
+    notes: list[str] = field(default_factory=list)
+
+
+class Named(Point):
+    name: str = ""
+
+
+class Counter(Record, frozen=False):
+    count: int = 0
+
+
+class Column(Record, eq=False):
+    values: np.ndarray
+
+
+class Pair(Record):
+    first: Point
+    second: int
+
+
+def test_fields_are_given_by_place_or_by_name_or_have_a_default():
+    assert contents(Point(1)) == {"x": 1, "y": 2, "notes": []}
+    assert contents(Point(1, notes=["a"], y=3)) == {"x": 1, "y": 3, "notes": ["a"]}
+    assert Point(1, 2, ["a"]).notes == ["a"]
+    assert Named(5, name="n") == Named(5, 2, [], "n")
+    assert field_names(Named) == ("x", "y", "notes", "name")
+
+
+def test_a_default_that_is_made_is_made_for_each():
+    assert Point(1).notes is not Point(1).notes
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "says"),
+    [
+        ((), {}, "Point needs 'x'"),
+        ((), {"y": 1}, "Point needs 'x'"),
+        ((1, 2, [], 4), {}, "Point has 3 fields, and was given 4 values"),
+        ((1, 2), {"z": 4}, "Point has no field 'z'"),
+        ((1,), {"z": 4, "y": 2}, "Point has no field 'z'"),
+        ((1, 2), {"x": 4}, "Point was given 'x' twice"),
+        ((1,), {"x": 4, "y": 2, "notes": []}, "Point was given 'x' twice"),
+    ],
+)
+def test_what_does_not_fit_is_refused(values, named, says):
+    with pytest.raises(TypeError, match=says):
+        Point(*values, **named)
+
+
+def test_records_are_frozen_unless_said():
+    point = Point(1)
+    with pytest.raises(AttributeError, match="Point is frozen: 'x' cannot be set"):
+        point.x = 2
+    with pytest.raises(AttributeError, match="Point is frozen: 'x' cannot be deleted"):
+        del point.x
+    counter = Counter()
+    counter.count += 1
+    assert counter == Counter(1)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counter)
+
+
+def test_records_of_one_class_are_equal_by_their_fields():
+    assert Point(1) == Point(1)
+    assert Point(1) != Point(2)
+    assert Point(1) != Named(1)
+    assert hash(Pair(1, 2)) == hash(Pair(1, 2))
+    assert Pair(1, 2) != (1, 2)
+
+
+def test_where_fields_are_arrays_a_record_can_be_equal_to_itself_only():
+    column = Column(np.arange(2))
+    assert column == column  # noqa: PLR0124 - the very thing asked
+    assert column != Column(column.values)
+    assert len({column, Column(column.values)}) == 2
+
+
+def test_replacing_makes_another_record():
+    point = Point(1, notes=["a"])
+    assert replace(point, y=7) == Point(1, 7, ["a"])
+    assert point.y == 2
+    assert type(replace(Named(1), name="b")) is Named
+    with pytest.raises(TypeError, match="no field 'z'"):
+        replace(point, z=1)
+
+
+def test_records_are_copied_pickled_and_shown():
+    point = Point(1)
+    assert pickle.loads(pickle.dumps(point)) == copy.copy(point) == point
+    assert repr(point) == "Point(x=1, y=2, notes=[])"
+    assert nested_contents(Pair(point, 3)) == {"first": contents(point), "second": 3}
