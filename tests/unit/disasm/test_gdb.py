@@ -4,6 +4,7 @@ import shutil
 import stat
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -187,11 +188,11 @@ def fake_gdb(tmp_path, monkeypatch, script):
 
 def children_of_this():
     """Return the processes, ended or not, that this one has started and not waited for."""
-    return {
-        child
-        for thread in Path("/proc/self/task").iterdir()
-        for child in (thread / "children").read_text().split()
-    }
+    children = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that ends meanwhile
+            children.update((thread / "children").read_text().split())
+    return children
 
 
 @pytest.mark.parametrize(
