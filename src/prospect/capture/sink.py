@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+_HEADER = struct.Struct("=IHH")
 # What is given up at the end of a full disk so that the feature sections find room there.
 _RESERVE_BYTES = 64 * 1024
 # IOV_MAX of Linux, include/uapi/linux/uio.h (UIO_MAXIOV).
@@ -75,11 +77,12 @@ class RecordSink:
                 f"the recording has reached its bound of {self._bound_bytes / (1 << 20):,.0f} MiB;"
                 " allow more (--max-size), or record less: fewer samples (-H), no copies of stacks",
             )
+        begin = self.bytes_written
         try:
             for first in range(0, len(buffers), _MOST_BUFFERS):
                 self._write(buffers[first : first + _MOST_BUFFERS])
         except OSError:
-            self._cut_back()
+            self._cut_back([begin + end for end in _record_ends(b"".join(buffers))])
             raise
         self._ends.append(self.bytes_written)
         while len(self._ends) > 1 and self._ends[1] <= self.bytes_written - _RESERVE_BYTES:
@@ -97,9 +100,24 @@ class RecordSink:
                 self.bytes_written += written
                 rest = rest[written:]
 
-    def _cut_back(self) -> None:
-        """Give up what the features may need, but of little never more than half."""
+    def _cut_back(self, ends: list[int]) -> None:
+        """Give up what the features may need, but of little never more than half.
+
+        Args:
+            ends: of the records that were being written.
+        """
         most = max(self.bytes_written - _RESERVE_BYTES, self.bytes_written // 2)
-        self.bytes_written = max(end for end in (0, *self._ends) if end <= most)
+        self.bytes_written = max(end for end in (0, *self._ends, *ends) if end <= most)
         os.ftruncate(self._fd, self._begin + self.bytes_written)
         os.lseek(self._fd, 0, os.SEEK_END)
+
+
+def _record_ends(records: bytes) -> Iterator[int]:
+    """Give where each record ends; defined by struct perf_event_header."""
+    end = 0
+    while end + _HEADER.size <= len(records):
+        size = _HEADER.unpack_from(records, end)[2]
+        if size < _HEADER.size:
+            return
+        end += size
+        yield end

@@ -127,10 +127,11 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce) -> Recording
         started_at = time.time()
         for counter in counters.values():
             counter.start()
+        mapped_files.wait()
         loop.start(options.flush_centiseconds)
         jit_files.start()
         background = describe_surroundings(loop, events.plan, command.pid)
-        mapped_files.start(background.snapshot.files)
+        mapped_files.look_at(background.snapshot.files)
         recorder_pids = [os.getpid(), *jit_files.pids, *filter(None, [mapped_files.reader.pid])]
         early = early_document(options, events, background, loop.begin_ns)
         early |= {"command_pid": command.pid, "started_at": started_at}

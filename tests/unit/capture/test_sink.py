@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,8 @@ from prospect.capture import sink as sink_module
 from prospect.capture.sink import RecordSink, default_bound_bytes
 
 PORTION = 40_000
+RECORD = 1000
+HEADER = struct.Struct("=IHH")
 
 
 @pytest.fixture
@@ -57,14 +60,19 @@ class Disk:
         return self.write(fd, b"".join(buffers))
 
 
+def portion(number):
+    record = HEADER.pack(number, 0, RECORD) + bytes([number]) * (RECORD - HEADER.size)
+    return record * (PORTION // RECORD)
+
+
 def append_portions(sink, count):
     for number in range(count):
-        half = bytes([number]) * (PORTION // 2)
-        sink.append([half, memoryview(half)])
+        whole = portion(number)
+        sink.append([whole[:1234], memoryview(whole)[1234:]])
 
 
 @pytest.mark.parametrize("room", [0, 1, PORTION - 1, 7 * PORTION, 7 * PORTION + 5])
-def test_full_disk_leaves_whole_portions_and_room_to_finish(monkeypatch, file, room):
+def test_full_disk_leaves_whole_records_and_room_to_finish(monkeypatch, file, room):
     disk = Disk(room)
     monkeypatch.setattr(sink_module.os, "writev", disk.writev)
     monkeypatch.setattr(sink_module.os, "write", disk.write)
@@ -74,12 +82,24 @@ def test_full_disk_leaves_whole_portions_and_room_to_finish(monkeypatch, file, r
     monkeypatch.undo()
     kept = content(file)[6:]
     assert len(kept) == sink.bytes_written
-    assert len(kept) % PORTION == 0
-    assert kept == b"".join(bytes([n]) * PORTION for n in range(len(kept) // PORTION))
-    assert room - len(kept) >= min(room, 64 * 1024)
-    assert room - len(kept) < 6 * PORTION
+    assert len(kept) % RECORD == 0
+    assert b"".join(map(portion, range(20))).startswith(kept)
+    assert room - len(kept) >= min(room // 2, 64 * 1024)
+    assert room - len(kept) < 64 * 1024 + PORTION
     os.write(file, b"tail")
     assert content(file).endswith(b"tail")
+
+
+def test_of_one_big_portion_the_records_that_found_room_are_kept(monkeypatch, file):
+    disk = Disk(7 * PORTION + 5)
+    monkeypatch.setattr(sink_module.os, "writev", disk.writev)
+    monkeypatch.setattr(sink_module.os, "write", disk.write)
+    with pytest.raises(OSError, match="No space left"):
+        RecordSink(file).append(list(map(portion, range(20))))
+    monkeypatch.undo()
+    kept = content(file)[6:]
+    assert b"".join(map(portion, range(20))).startswith(kept)
+    assert (len(kept) % RECORD, len(kept) > 4 * PORTION) == (0, True)
 
 
 def test_short_write_is_completed(monkeypatch, file):
@@ -96,7 +116,7 @@ def test_at_its_bound_it_takes_no_more_and_keeps_what_it_has(file):
         append_portions(sink, 20)
     assert raised.value.errno == errno.EFBIG
     assert sink.bytes_written == 7 * PORTION
-    assert content(file)[6:] == b"".join(bytes([n]) * PORTION for n in range(7))
+    assert content(file)[6:] == b"".join(map(portion, range(7)))
     os.write(file, b"tail")
     assert content(file).endswith(b"tail")
 

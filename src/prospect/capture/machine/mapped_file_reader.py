@@ -12,6 +12,7 @@ Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI,
 
 from __future__ import annotations
 
+import marshal
 import os
 import select
 import stat
@@ -21,15 +22,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_if_there
-from prospect.capture.kernel.rings import Ring
 from prospect.capture.machine.kernel_maps import gnu_build_id
-from prospect.capture.machine.read_files import RING_BYTES, ReadFile
+from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
+from prospect.capture.machine.synthesis import Map
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
+    from prospect.capture.kernel.rings import Ring
     from prospect.capture.machine.read_files import ReadFiles
-    from prospect.capture.machine.synthesis import Map
 
     File = tuple[int, int, int]
 
@@ -78,35 +79,49 @@ class _Version(NamedTuple):
 
 
 def serve(
-    fds: Sequence[int],
-    stop_fd: int,
-    found: ReadFiles,
-    mapped_before: Mapping[File, tuple[int, Map]],
+    rings: Mapping[int, Ring], stop_fd: int, found: ReadFiles, before_fds: tuple[int, int]
 ) -> None:
-    """Read until `stop_fd` is at its end."""
+    """Read until `stop_fd` is at its end.
+
+    Args:
+        rings: by the descriptor of their event.
+        stop_fd: a pipe's end.
+        found: takes what is read.
+        before_fds: a pipe that tells how long a list of files that were mapped before is, and
+            where that list is.
+    """
     reader = FileReader(found)
-    rings = [Ring(fd, RING_BYTES) for fd in fds]
-    reader.look(
-        _Mapping(file, pid, one.start, one.start + one.length, one.name, 0)
-        for file, (pid, one) in mapped_before.items()
-    )
+    before_fd, before = before_fds
     poll = select.poll()
-    for fd in (stop_fd, *fds):
+    for fd in (stop_fd, before_fd, *rings):
         poll.register(fd, select.POLLIN)
     is_over = False
     while not is_over:
         for fd, what in poll.poll():
             if fd == stop_fd:
                 is_over = True
+            elif fd == before_fd:
+                reader.look(_mapped_before(before_fd, before))
+                poll.unregister(fd)
             elif what & ~select.POLLIN:
                 poll.unregister(fd)  # its CPU or its process is gone
-        reader.look(_drained(rings, found))
+        reader.look(_drained(rings.values(), found))
         if not is_over:
             is_over = bool(select.select((stop_fd,), (), (), _GATHER_S)[0])
-    reader.look(_drained(rings, found))
+    reader.look(_drained(rings.values(), found))
 
 
-def _drained(rings: Sequence[Ring], found: ReadFiles) -> Iterator[_Mapping]:
+def _mapped_before(before_fd: int, before: int) -> Iterator[_Mapping]:
+    """Give the mappings that the recorder found; none if it ended before it told them."""
+    size = int.from_bytes(os.read(before_fd, NUMBER_BYTES), "little")
+    # The recorder's own words, in memory that nobody else has.
+    rows = marshal.loads(os.pread(before, size, 0)) if size else ()  # noqa: S302 - as said
+    for major, minor, inode, pid, *fields in rows:
+        one = Map(*fields)
+        yield _Mapping((major, minor, inode), pid, one.start, one.start + one.length, one.name, 0)
+
+
+def _drained(rings: Collection[Ring], found: ReadFiles) -> Iterator[_Mapping]:
     """Give the mappings of files that the rings hold, and count the records that they lost."""
     for ring in rings:
         slices: list[memoryview | bytes] = []

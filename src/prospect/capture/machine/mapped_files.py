@@ -8,12 +8,18 @@ then on the records that it writes for others have the bit that announces a buil
 (``perf_event_mmap_output`` in ``kernel/events/core.c``, 6.18), at which `perf record` aborts.
 
 Files are touched by the reader alone (`mapped_file_reader`), a child that may be held up by any
-file system. The recorder waits for it at the end, for a second at most, and never before.
+file system. The recorder waits for it at the end, for a second at most, and before COMMAND runs
+until it has mapped its rings. Only the reader maps them: what a ring that is mapped a second time
+adds to the user's locked memory stays there for ever (``perf_mmap_rb`` in
+``kernel/events/core.c``, 6.18).
 """
 
 from __future__ import annotations
 
+import errno
+import marshal
 import os
+import select
 from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as abi
@@ -22,7 +28,7 @@ from prospect.abi.recording import BuildId
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring
-from prospect.capture.machine.read_files import RING_BYTES, ReadFile, ReadFiles
+from prospect.capture.machine.read_files import NUMBER_BYTES, RING_BYTES, ReadFile, ReadFiles
 from prospect.files.child import Child
 
 if TYPE_CHECKING:
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from prospect.capture.machine.synthesis import Map
 
 _LAST_WORD_S = 1.0
+_MAPPED_MS = 500
 _CLOCK_MONOTONIC = 1
 _LARGEST_INODE = (1 << 63) - 1
 
@@ -44,51 +51,55 @@ class MappedFiles:
     """
 
     def __init__(self, scope: str, command_pid: int, cpus: Iterable[int]) -> None:
-        """Open the events; where the kernel has no room for their rings, nothing is read."""
+        """Open the events and start the reader; where that cannot be, nothing is read."""
         self.reader = Child()
         self.limits: list[str] = []
         self._found = ReadFiles()
-        self._fds: list[int] = []
-        self._rings: list[Ring] = []
-        flags = abi.FLAG_MMAP2 | abi.FLAG_SAMPLE_ID_ALL | abi.FLAG_USE_CLOCKID | abi.FLAG_WATERMARK
-        flags |= abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
-        flags |= 0 if scope == SCOPE_SYSTEM else abi.FLAG_INHERIT
-        attr = EventAttr(
-            config=abi.PERF_COUNT_SW_DUMMY,
-            sample_type=abi.PERF_SAMPLE_TIME,
-            flags=flags,
-            wakeup=1,
-            clockid=_CLOCK_MONOTONIC,
-        ).pack()
+        self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
+        before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._before = os.memfd_create("mapped-before", os.MFD_CLOEXEC)
+        fds: list[int] = []
         try:
-            for cpu in cpus:
-                target = -1 if scope == SCOPE_SYSTEM else command_pid
-                self._fds.append(syscalls.perf_event_open(attr, target, cpu))
-                self._rings.append(Ring(self._fds[-1], RING_BYTES))
-        except OSError as error:
-            self._let_go()
-            self._not_read(os.strerror(error.errno or 0))
+            _open_events(fds, scope, command_pid, cpus)
 
-    def start(self, mapped_before: Mapping[tuple[int, int, int], tuple[int, Map]]) -> None:
-        """Start the reader.
+            def serve(stop_fd: int) -> None:
+                rings = _mapped_rings(fds, mapped_fd)
+                # Here, not in the recorder: it costs the command nothing.
+                from prospect.capture.machine.mapped_file_reader import serve  # noqa: PLC0415 - see above
+
+                serve(rings, stop_fd, self._found, (before_fd, self._before))
+
+            self.reader.start(serve, (*fds, mapped_fd, before_fd, self._before))
+        except OSError as error:
+            self._not_read(os.strerror(error.errno or 0))
+        finally:
+            for fd in (*fds, mapped_fd, before_fd):
+                os.close(fd)
+
+    def wait(self) -> None:
+        """Wait until the rings are mapped: from then on no mapping is missed."""
+        poll = select.poll()
+        poll.register(self._mapped_fd, select.POLLIN)
+        if self.reader.pid and poll.poll(_MAPPED_MS):
+            code = int.from_bytes(os.read(self._mapped_fd, NUMBER_BYTES), "little")
+            if code:
+                self._not_read(os.strerror(code))
+                self.reader.kill()
+
+    def look_at(self, mapped_before: Mapping[tuple[int, int, int], tuple[int, Map]]) -> None:
+        """Let the reader look at files that were mapped before.
 
         Args:
             mapped_before: (major, minor, inode) → a process that has it mapped, and where.
         """
-        if not self._fds:
+        rows = [(*file, pid, *one) for file, (pid, one) in mapped_before.items()]
+        if not self.reader.pid or not rows:
             return
-
-        def serve(stop_fd: int) -> None:
-            # Here, not in the recorder: it costs the command nothing.
-            from prospect.capture.machine.mapped_file_reader import serve  # noqa: PLC0415 - see above
-
-            serve(self._fds, stop_fd, self._found, mapped_before)
-
-        # The rings stay mapped here: the last to unmap one throws away what it holds.
         try:
-            self.reader.start(serve, self._fds)
-        except OSError as error:
-            self._not_read(os.strerror(error.errno or 0))
+            size = os.pwrite(self._before, marshal.dumps(rows), 0)
+            os.write(self._before_fd, size.to_bytes(NUMBER_BYTES, "little"))
+        except OSError as error:  # no memory, or the reader has ended
+            self._not_read(os.strerror(error.errno or 0), "some")
 
     def finish(self) -> list[ReadFile]:
         """Let the reader come to its end, or leave it where it is held up; return what it read."""
@@ -127,11 +138,48 @@ class MappedFiles:
         )
 
     def _let_go(self) -> None:
-        for ring in self._rings:
-            ring.close()
-        for fd in self._fds:
-            os.close(fd)
-        self._rings, self._fds = [], []
+        for fd in (self._mapped_fd, self._before_fd, self._before):
+            if fd >= 0:
+                os.close(fd)
+        self._mapped_fd = self._before_fd = self._before = -1
+
+
+def _open_events(fds: list[int], scope: str, command_pid: int, cpus: Iterable[int]) -> None:
+    """Append an event of each CPU that tells executable mappings, with the time of each.
+
+    Raises:
+        OSError: the kernel refuses one.
+    """
+    flags = abi.FLAG_MMAP2 | abi.FLAG_SAMPLE_ID_ALL | abi.FLAG_USE_CLOCKID | abi.FLAG_WATERMARK
+    flags |= abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
+    flags |= 0 if scope == SCOPE_SYSTEM else abi.FLAG_INHERIT
+    attr = EventAttr(
+        config=abi.PERF_COUNT_SW_DUMMY,
+        sample_type=abi.PERF_SAMPLE_TIME,
+        flags=flags,
+        wakeup=1,
+        clockid=_CLOCK_MONOTONIC,
+    ).pack()
+    target = -1 if scope == SCOPE_SYSTEM else command_pid
+    for cpu in cpus:
+        # One by one: the caller closes those that were opened before one failed.
+        fds.append(syscalls.perf_event_open(attr, target, cpu))  # noqa: PERF401 - as said
+
+
+def _mapped_rings(fds: Iterable[int], told_fd: int) -> dict[int, Ring]:
+    """Map each event's ring, in the reader; tell the recorder 0, or why that cannot be.
+
+    Raises:
+        OSError: there is no room for them.
+    """
+    code = 0
+    try:
+        return {fd: Ring(fd, RING_BYTES) for fd in fds}
+    except OSError as error:
+        code = error.errno or errno.EIO
+        raise
+    finally:
+        os.write(told_fd, code.to_bytes(NUMBER_BYTES, "little"))
 
 
 def describe_files(rows: Iterable[ReadFile]) -> dict[str, list[Any]]:

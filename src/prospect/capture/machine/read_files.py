@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 RING_BYTES = 1 << 16
 MOST_FILES = 1 << 14
+# Of a number that one of the two tells the other in a pipe.
+NUMBER_BYTES = 8
 _MOST_PATH_BYTES = 1 << 21
 # the fields of `Counts`
 _HEAD = struct.Struct("=QQQQQ")
