@@ -2,7 +2,7 @@
 
 Comes in: sample columns in the order of the recording, and `Timeline`. Goes out: `Attribution`.
 Every sample is in exactly one row. Times and tasks are looked up once a run of samples (`groups`);
-group and address make one u64 key a sample (`keys`), which is sorted and counted here.
+group and address make one u64 key a sample (`keys`), which is counted here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.counting import counted
+from prospect.columns.grouping import exact_sums
 from prospect.columns.sorting import run_starts
 from prospect.records import Record
 from prospect.spaces.groups import group_samples
@@ -110,18 +112,14 @@ def _count(
     sample_row: NDArray[np.int32],
     first_row: int,
 ) -> _Distinct:
-    """Sort a part's keys and add up what is equal; number the samples' rows from `first_row`."""
+    """Count a part's keys and add up the periods; number the samples' rows from `first_row`."""
     is_constant = period.strides == (0,) or not np.count_nonzero(period != period[:1])
-    samples = np.argsort(part.keys)
-    keys = part.keys.take(samples)
-    if part.rows is not None:
-        samples = part.rows.take(samples)
-    starts = run_starts(keys)
-    count = np.diff(starts, append=len(keys))
+    keys = counted(part.keys)
     if is_constant:
-        summed = count * period[:1].view(np.int64)
+        summed = keys.rows * period[:1].view(np.int64)
     else:
-        summed = np.add.reduceat(period.take(samples).view(np.int64), starts)
-    numbers = np.arange(first_row, first_row + len(starts), dtype=np.int32)
-    sample_row[samples] = np.repeat(numbers, count)
-    return _Distinct(*part.unpack(keys.take(starts)), count, summed)
+        chosen = period if part.rows is None else period.take(part.rows)
+        summed = exact_sums(keys.place, chosen.view(np.int64), len(keys.value))
+    place = slice(None) if part.rows is None else part.rows
+    sample_row[place] = keys.place + np.int32(first_row)
+    return _Distinct(*part.unpack(keys.value), keys.rows, summed)

@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.placing.jit_copies import recorded_copies
+from prospect.columns.counting import counted
 from prospect.events.columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
 from prospect.records import Record, field
@@ -186,7 +187,7 @@ def _touched_addresses(samples: Samples) -> NDArray[np.uint64] | None:
     parts = [samples.ip[user]]
     if samples.chain is not None:
         parts.append(samples.chain)
-    return np.unique(np.concatenate(parts))
+    return counted(np.concatenate(parts)).value
 
 
 def _loads(

