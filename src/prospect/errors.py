@@ -9,6 +9,9 @@
     ├── SymbolError             a symbol source (System.map, map file, cache) is unusable
     └── RenderError             a report cannot be written
 
+Beside them stands UnreadRecordsWarning, a warning of Python's: of a profile that lacks something
+which its recording has.
+
 The message is complete: the command line prints it behind ``prospect:`` and exits
 with `exit_status`; no traceback reaches a user.
 """
@@ -54,3 +57,7 @@ class SymbolError(ProspectError):
 
 class RenderError(ProspectError):
     """A report cannot be written."""
+
+
+class UnreadRecordsWarning(UserWarning):
+    """A recording has records that were not understood; the profile is of the others."""

@@ -28,6 +28,7 @@ class BuiltSource:
     records: list[bytes]
     info: RecordingInfo = field(default_factory=lambda: RecordingInfo(events=(CLOCK,)))
     damage: list[str] = field(default_factory=list)
+    unread_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:

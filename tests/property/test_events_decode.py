@@ -284,7 +284,7 @@ def test_long_runs_with_look_alikes_between(count, others, data):
     for _ in range(others):
         row = data.draw(st.integers(0, count - 1))
         parts[row] += make.fork(row, 1, time=like, id=7)
-        parts[row] += perfdata.record(99, struct.pack("<3Q", like, 7, like))
+        parts[row] += perfdata.record(84, struct.pack("<3Q", like, 7, like))
     found = assert_as_defined([b"".join(parts)], events)
     assert np.array_equal(found.samples.ip, np.arange(count))
     assert found.damage == ()

@@ -24,16 +24,18 @@ class EventDescription(NamedTuple):
 
 
 class RecordBlock(NamedTuple):
-    """Records back to back, little-endian, none of them cut.
+    """Records back to back, little-endian, none of them cut but the last one of a cut recording.
 
     Attributes:
-        data: bytes-like buffer; its length is a multiple of 8, and of the last record's end.
+        data: bytes-like buffer; it ends where the last record does, unless that is damaged or cut.
         origin: where it came from, for messages: a path, ``"<pipe>"``, ``"cpu 3"``.
         file_offset: where `data` begins in that file, -1 where there is none.
         cpu: CPU of the ring that it came from, -1 where rings are mixed.
+        may_end_cut: whether the recording was cut at its end, within a record maybe.
     """
 
     data: memoryview
     origin: str = ""
     file_offset: int = -1
     cpu: int = -1
+    may_end_cut: bool = False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from prospect.analysis.unread import tell_unread
 from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.sample_causes import label_samples
@@ -97,6 +98,7 @@ class PipelineOptions(Record):
         debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
         announce: told what is being done, and how far it is; None to say nothing.
         collector: keeps what this machine says, for an archive; None to keep nothing.
+        on_unread: told what of the recording could not be read; None for a warning of Python's.
     """
 
     system_map: str = ""
@@ -112,6 +114,7 @@ class PipelineOptions(Record):
     debuginfod_s: float = DEBUG_SERVERS_S
     announce: Announce | None = None
     collector: Collector | None = None
+    on_unread: Callable[[str], None] | None = None
 
 
 class RecordSource(Protocol):
@@ -129,6 +132,11 @@ class RecordSource(Protocol):
     @property
     def damage(self) -> list[str]:
         """Sentences about unreadable parts; grows while blocks are read."""
+        ...
+
+    @property
+    def unread_bytes(self) -> int:
+        """Of records that are there and are in no block; complete when all blocks were read."""
         ...
 
     @property
@@ -163,6 +171,9 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         raise RecordingError(
             f"{source.info.origin}: no sample could be read: {'; '.join(events.damage)}"
         )
+    if unread_bytes := events.unread_bytes + source.unread_bytes:
+        events = replace(events, unread_bytes=unread_bytes)
+        tell_unread(source.info.origin, events, options.on_unread if options else None)
     return profile_of_events(events, source.info, options)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.analysis.pipeline import PipelineOptions
 from prospect.announcing import silent
 from prospect.api import profile as api
 from prospect.api.returned import as_text, returned_report
@@ -20,7 +21,7 @@ from prospect.estimate.compare.compare import compare
 from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.tables import as_unicode
 from prospect.profile.model import Profile
-from prospect.records import contents
+from prospect.records import contents, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,13 +143,13 @@ def diff(
         UsageError: a keyword has no meaning, or does not fit the recordings.
         RecordingError: a recording cannot be read, or holds no time.
     """
-    naming: dict[str, Any] = {
-        "stacks": stacks,
-        "system_map": system_map,
-        "kernel_image": kernel_image,
-        "use_cache": use_cache,
-        "debuginfod_s": debuginfod_s,
-    }
+    naming = PipelineOptions(
+        system_map=system_map,
+        kernel_image=kernel_image,
+        use_cache=use_cache,
+        debuginfod_s=debuginfod_s,
+        announce=announce,
+    )
     options = model.CompareOptions(
         scope=str(scope),  # type: ignore[arg-type] # checked by compare
         per=per,
@@ -157,9 +158,16 @@ def diff(
         fail_if=fail_if,
         stacks=stacks,
     )
+    return diff_by(before, after, options, naming)
+
+
+def diff_by(
+    before: Recordings, after: Recordings, options: model.CompareOptions, naming: PipelineOptions
+) -> Difference:
+    """Compare as `diff` does, with choices of naming that are none of its keywords."""
     sides = _listed(before), _listed(after)
-    tell = announce or silent
-    first, second = _profiles(sides, naming, tell)
+    tell = naming.announce or silent
+    first, second = _profiles(sides, replace(naming, stacks=options.stacks), tell)
     tell("comparing")
     found = compare(first, second, options)
     return Difference(**contents(found))
@@ -171,7 +179,7 @@ def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:
 
 def _profiles(
     sides: Sequence[Sequence[str | os.PathLike[str] | Profile]],
-    naming: dict[str, Any],
+    naming: PipelineOptions,
     tell: Announce,
 ) -> list[list[Profile]]:
     """Read the recordings of each side, and tell which one of how many."""
@@ -184,7 +192,8 @@ def _profiles(
             number += 1
             if not isinstance(item, Profile):
                 which = f"recording {number} of {count}"
-                item = api.open(item, **naming, announce=_of_recording(which, tell))  # noqa: PLW2901 - opened in place
+                choices = replace(naming, announce=_of_recording(which, tell))
+                item = api.read(os.fsdecode(item), choices)  # noqa: PLW2901 - opened in place
             profiles[-1].append(item)
     return profiles
 

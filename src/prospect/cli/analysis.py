@@ -10,7 +10,7 @@ import io
 import os
 from typing import TYPE_CHECKING
 
-from prospect.cli.terminal import fit_for, takes_escapes
+from prospect.cli.terminal import fit_for, say, takes_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,24 @@ def get_ready() -> None:
     keep_freed_memory()
 
 
-def naming(settings: Settings, progress: Progress) -> PipelineOptions:
+class Unread:
+    """Takes what of recordings could not be read, which is said when all else is written."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+
+    def add(self, sentence: str) -> None:
+        """Take a sentence in."""
+        self._sentences.append(sentence)
+
+    def exit_status(self) -> int:
+        """Say it, and return 1; 0 where there is nothing."""
+        for sentence in self._sentences:
+            say(sentence)
+        return 1 if self._sentences else 0
+
+
+def naming(settings: Settings, progress: Progress, unread: Unread) -> PipelineOptions:
     """Return how addresses are named, as the options say."""
     from prospect.analysis.pipeline import PipelineOptions
 
@@ -45,6 +62,7 @@ def naming(settings: Settings, progress: Progress) -> PipelineOptions:
         use_cache=settings.use_cache,
         debuginfod_s=settings.debuginfod_s,
         announce=progress.tell,
+        on_unread=unread.add,
     )
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import get_ready, naming, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import STDIN, looks_like_recording, readable
 from prospect.cli.terminal import say, takes_escapes
@@ -31,18 +31,19 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
             annotation cannot be written.
     """
     what, recording = _operands(words)
+    unread = Unread()
     _check_source_options(settings)
     recording = readable(recording, "annotate", output=settings.output)
     if settings.output_dir:
-        _write_sources(what, recording, settings, None)
-        return 0
+        _write_sources(what, recording, settings, None, unread)
+        return unread.exit_status()
     target = ReportFile(settings.output)
     try:
         write = _write_sources if settings.source_files else _write
-        write(what, recording, settings, target)
+        write(what, recording, settings, target, unread)
     finally:
         target.close()
-    return 0
+    return unread.exit_status()
 
 
 def _operands(words: list[str]) -> tuple[str, str]:
@@ -77,7 +78,7 @@ def _check_source_options(settings: Settings) -> None:
 
 
 def _write_sources(
-    what: str, recording: str, settings: Settings, target: ReportFile | None
+    what: str, recording: str, settings: Settings, target: ReportFile | None, unread: Unread
 ) -> None:
     """Write annotated sources to a file, or below the chosen directory where that is None."""
     get_ready()
@@ -94,7 +95,7 @@ def _write_sources(
             whole=settings.whole,
             format=settings.format,
             colour=target is not None and takes_colour(target),
-            naming=naming(settings, progress),
+            naming=naming(settings, progress, unread),
         )
         sources = annotate_sources(recording, options)
         if target:
@@ -105,7 +106,9 @@ def _write_sources(
     say(said)
 
 
-def _write(what: str, recording: str, settings: Settings, target: ReportFile) -> None:
+def _write(
+    what: str, recording: str, settings: Settings, target: ReportFile, unread: Unread
+) -> None:
     get_ready()
     from prospect.analysis.annotation import AnnotateOptions, annotate
     from prospect.figures.annotate.routine_choice import RoutineChoice
@@ -130,6 +133,6 @@ def _write(what: str, recording: str, settings: Settings, target: ReportFile) ->
         boxes=has_boxes,
     )
     with Progress("reading the recording") as progress:
-        options = replace(options, naming=naming(settings, progress))
+        options = replace(options, naming=naming(settings, progress, unread))
         view, renderer = annotate(recording, options)
         put(target, lambda out: renderer.render(view, out), progress, settings.format)

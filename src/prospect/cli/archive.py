@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import get_ready, naming
+from prospect.cli.analysis import Unread, get_ready, naming
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import STDIN, readable
 from prospect.cli.terminal import say
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Archive the recording that is named.
+    """Archive the recording that is named, whole; return 1 if records in it were not understood.
 
     Raises:
         ProspectError: the recording cannot be archived, or the archive not be written.
@@ -29,12 +29,13 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if recording != STDIN:  # which is refused by what archives, whoever asks
         recording = readable(recording, "archive")
     output = settings.save or recording + SUFFIX
+    unread = Unread()
     with Progress("reading the recording") as progress:
-        options = ArchiveOptions(settings.whole_images, naming(settings, progress))
+        options = ArchiveOptions(settings.whole_images, naming(settings, progress, unread))
         made = write_archive(recording, output, options)
     if output != "-":
         say(
             f"{output}: the recording's {made.recording_bytes} bytes and {made.added_bytes} more; "
             f"prospect report {output} shows it on any machine"
         )
-    return 0
+    return unread.exit_status()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import get_ready, naming, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.files.outputs import ReportFile
@@ -23,31 +23,34 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     Raises:
         ProspectError: the recording cannot be read, has no call chains, or nothing in it is called
             what was asked for; or the answer cannot be written.
+
+    Returns 1 if records in it were not understood, else 0.
     """
     maker = "prospect record --call-graph auto COMMAND"
     recording = readable(words[0] if words else "", "calls", maker=maker, output=settings.output)
     target = ReportFile(settings.output)
     try:
-        _write(recording, settings, target)
+        return _write(recording, settings, target)
     finally:
         target.close()
-    return 0
 
 
-def _write(recording: str, settings: Settings, target: ReportFile) -> None:
+def _write(recording: str, settings: Settings, target: ReportFile) -> int:
     get_ready()
     from prospect.api.calls import examine_calls
     from prospect.records import replace
 
     options = _options(settings, colour=takes_colour(target))
+    unread = Unread()
     with Progress("reading the recording") as progress:
-        choices = replace(naming(settings, progress), lines=settings.inline)
+        choices = replace(naming(settings, progress, unread), lines=settings.inline)
         put(
             target,
             examine_calls(recording, replace(options, naming=choices)),
             progress,
             settings.format,
         )
+    return unread.exit_status()
 
 
 def _options(settings: Settings, *, colour: bool) -> CallsOptions:

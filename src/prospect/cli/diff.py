@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import get_ready, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import refuse_missing
 from prospect.cli.terminal import say
@@ -22,7 +22,9 @@ _AGAINST = "--against"
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Compare the recordings that `words` name, and return 3 if `--fail-if` is met, else 0.
+    """Compare the recordings that `words` name, and return the exit status.
+
+    It is 1 if records in them were not understood, else 3 if `--fail-if` is met, else 0.
 
     Raises:
         ProspectError: a recording cannot be read, they cannot be compared, or the report not be
@@ -68,7 +70,8 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _write(before: list[str], after: list[str], settings: Settings, target: ReportFile) -> int:
     get_ready()
-    from prospect.api.diff import diff
+    from prospect.api.diff import diff_by
+    from prospect.estimate.compare.comparison import CompareOptions
     from prospect.render.diff_registry import make_diff_renderer
     from prospect.render.verdict import verdict_line
 
@@ -77,26 +80,20 @@ def _write(before: list[str], after: list[str], settings: Settings, target: Repo
         rows=settings.rows,
         colour=takes_colour(target),
     )
+    options = CompareOptions(
+        scope=settings.scope,  # type: ignore[arg-type]  # checked by the options' table
+        per=settings.per,
+        fdr=settings.fdr,
+        run_variation=settings.run_variation,
+        fail_if=settings.fail_if,
+        stacks=settings.format == "html",
+    )
+    unread = Unread()
     with Progress("reading the recordings") as progress:
-        difference = diff(
-            before,
-            after,
-            scope=settings.scope,
-            per=settings.per,
-            fdr=settings.fdr,
-            run_variation=settings.run_variation,
-            fail_if=settings.fail_if,
-            stacks=settings.format == "html",
-            system_map=settings.system_map,
-            kernel_image=settings.kernel_image,
-            use_cache=settings.use_cache,
-            debuginfod_s=settings.debuginfod_s,
-            announce=progress.tell,
-        )
+        difference = diff_by(before, after, options, naming(settings, progress, unread))
         put(target, lambda out: renderer.render(difference, out), progress, settings.format)
     verdict = difference.verdict
-    if verdict is None:
-        return 0
-    if not target.is_stdout or verdict.outcome == "met":
+    is_met = verdict is not None and verdict.outcome == "met"
+    if verdict is not None and (is_met or not target.is_stdout):
         say(verdict_line(verdict))
-    return CONDITION_MET if verdict.outcome == "met" else 0
+    return unread.exit_status() or (CONDITION_MET if is_met else 0)

@@ -69,6 +69,7 @@ EXAMPLES = (
 EXIT_STATUS = (
     ("COMMAND's", "COMMAND ran; 128 + N if signal N ended it"),
     ("1", "the profile failed: no privilege, an unreadable recording, a full disk or --max-size"),
+    ("1", "records of the recording were not understood; all else is reported in full"),
     ("2", "the command line is wrong; nothing was started"),
     ("126, 127", "COMMAND cannot be run, or is not found"),
     ("0, 3", "diff: --fail-if is not met, or cannot be told; is met"),

@@ -37,7 +37,8 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
             try:
                 # What is said already is not said again where the recording has no room for it.
                 limits = tuple(limit for limit in result.limits if limit != result.cut)
-                report.write(f"/proc/self/fd/{file.descriptor}", settings, target, limits)
+                path = f"/proc/self/fd/{file.descriptor}"
+                status = report.write(path, settings, target, limits)
             except Exception as error:
                 if not isinstance(error.__cause__, BrokenPipeError):
                     _keep(file)
@@ -46,7 +47,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
             file.close()
     finally:
         target.close()
-    return result.status
+    return result.status or status
 
 
 def _keep(file: RecordingFile) -> None:

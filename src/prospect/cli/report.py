@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import get_ready, naming, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.terminal import refuse_binary, say
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
     """Report on the recording that is named, a file or "-" for a pipe on stdin.
 
+    Returns 1 if records in it were not understood, else 0.
+
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
     """
@@ -29,16 +31,15 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)
-        write(recording, settings, target)
+        return write(recording, settings, target)
     finally:
         target.close()
-    return 0
 
 
 def write(
     recording: str, settings: Settings, target: ReportFile, limits: tuple[str, ...] = ()
-) -> None:
-    """Write the report on `recording` to `target` and put it in its place.
+) -> int:
+    """Write the report on `recording` to `target`, put it in its place, and return the exit status.
 
     Those of the recorder's `limits` that a full disk kept out of the recording are said on stderr.
 
@@ -63,9 +64,10 @@ def write(
         calls=calls,
         colour=takes_colour(target),
     )
+    unread = Unread()
     with Progress("reading the recording") as progress:
         choices = replace(
-            naming(settings, progress),
+            naming(settings, progress, unread),
             lines=settings.lines
             or (settings.inline and settings.format in ("html", *STACK_FORMATS)),
             stacks=bool(calls) or settings.format in ("html", *STACK_FORMATS),
@@ -77,6 +79,7 @@ def write(
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
+    return unread.exit_status()
 
 
 def _code_choice(settings: Settings) -> CodeChoice | None:

@@ -11,7 +11,7 @@ import signal
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import get_ready, naming
+from prospect.cli.analysis import Unread, get_ready, naming
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.terminal import say
@@ -38,17 +38,19 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     recording = readable(words[0] if words else "", "view")
     if settings.opens_browser and os.geteuid() == 0:
         raise UsageError("--open: not as root; open the address in your own browser")
-    served = _prepared(recording, settings)
+    unread = Unread()
+    served = _prepared(recording, settings, unread)
+    status = unread.exit_status()
     gc.enable()
     # Garbage goes first, lest it keep files mapped that others want to write to. What was read
     # stays until the end: nothing of it has to be looked through again.
     gc.collect()
     gc.freeze()
     _serve(served, settings)
-    return 0
+    return status
 
 
-def _prepared(recording: str, settings: Settings) -> ServedRecording:
+def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecording:
     get_ready()
     from prospect.api import profile as api
     from prospect.assembly.code.code import code_of_report
@@ -60,7 +62,7 @@ def _prepared(recording: str, settings: Settings) -> ServedRecording:
     found: list[LaterCode] = []
     with Progress("reading the recording") as progress:
         choices = replace(
-            naming(settings, progress),
+            naming(settings, progress, unread),
             lines=settings.inline,
             stacks=True,
             waits=True,

@@ -209,6 +209,8 @@ class Events(Record):
         build_ids: byte strings that `Mmaps.build_id` refers to.
         counts: number of records by type, of all types met.
         damage: sentences about what could not be read, empty for a whole recording.
+        unread_bytes: of records that are there and were not understood; a record that is not
+            whole because the recording was cut there does not count.
     """
 
     samples: Samples
@@ -220,4 +222,5 @@ class Events(Record):
     build_ids: list[bytes]
     counts: dict[int, int] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
+    unread_bytes: int = 0
     switches: Switches | None = None

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from prospect.events.side import Records
 
 
+_HEADER_BYTES = 8
+
+
 def decode(
     blocks: Iterable[RecordBlock],
     events: Sequence[EventDescription],
@@ -54,22 +57,27 @@ def decode(
     samples = SampleColumns(schema)
     side = SideRecords(schema)
     sentences = [] if damage is None else damage
-    bytes_before = 0
+    bytes_before = unread_bytes = 0
     for block in blocks:
         samples.begin_block(block.cpu)
         words = _words(block)
         tell = _of_recording(told, bytes_before) if told is not None else None
         fault = find_records(words, looks, samples, side, tell)
         bytes_before += len(block.data)
+        if fault is None and len(block.data) % 8:
+            fault = Fault(len(words), len(block.data) % 8)
         if fault is not None:
-            sentences.append(_sentence(block, fault))
-        elif len(block.data) % 8:
-            sentences.append(_sentence(block, Fault(len(words), len(block.data) % 8)))
+            left = len(block.data) - 8 * fault.word
+            sentences.append(_sentence(block, fault, left))
+            unread_bytes += 0 if block.may_end_cut and _is_cut(fault, left) else left
     records = side.finish()
     tables = side_tables(records, _asks_for_build_ids(records, events, schema))
     sentences.extend(samples.damage())
     if side.short:
         sentences.append(f"records left out, shorter than their type's fields: {side.short}")
+    if side.unknown:
+        sentences.append(f"records left out, of types that nobody knows here: {side.unknown}")
+    unread_bytes += samples.left_out_bytes + 8 * side.left_out_words
     counts = dict(side.counts)
     if samples.met:
         counts[abi.PERF_RECORD_SAMPLE] = samples.met
@@ -83,6 +91,7 @@ def decode(
         build_ids=tables.build_ids,
         counts=dict(sorted(counts.items())),
         damage=tuple(sentences),
+        unread_bytes=unread_bytes,
         switches=tables.switches,
     )
 
@@ -121,9 +130,13 @@ def _words(block: RecordBlock) -> NDArray[np.uint64]:
     return words if words.flags.aligned else words.copy()
 
 
-def _sentence(block: RecordBlock, fault: Fault) -> str:
+def _is_cut(fault: Fault, left: int) -> bool:
+    """Whether a record is only not whole: its size is possible, and larger than what is left."""
+    return left < _HEADER_BYTES or (fault.size_bytes > left and not fault.size_bytes % 8)
+
+
+def _sentence(block: RecordBlock, fault: Fault, left: int) -> str:
     offset = 8 * fault.word
-    left = len(block.data) - offset
     if block.file_offset >= 0:
         offset += block.file_offset
     where = f"{block.origin or 'recording'}: the record at offset {offset}"

@@ -44,6 +44,7 @@ class _Done(NamedTuple):
     chain_words: int = 0
     short: int = 0
     unknown: int = 0
+    left_out_words: int = 0
     cut_chains: int = 0
     states: Mark = Mark()
     groups: tuple[int, int] = (0, 0)
@@ -114,6 +115,11 @@ class SampleColumns:
     def met(self) -> int:
         """Number of samples met, those left out included."""
         return self._done.samples + self._done.short + self._done.unknown
+
+    @property
+    def left_out_bytes(self) -> int:
+        """Size of the samples left out."""
+        return 8 * self._done.left_out_words
 
     def begin_batch(self, words: int, words_left: int) -> None:
         """Make room for the samples of `words`, the next of `words_left` of this block.
@@ -227,7 +233,7 @@ class SampleColumns:
         """Tell the samples' events and clocks; leave out what cannot be read."""
         schema = self._schema
         chosen = _Chosen(positions, _gather(words, positions, 0))
-        met = len(positions)
+        met, all_met = len(positions), chosen
         chosen = chosen.keep(chosen.size_words >= schema.least_fixed_words)
         short, unknown = met - len(chosen.positions), 0
         if self._ids is not None and schema.id_word and len(chosen.positions):
@@ -243,7 +249,12 @@ class SampleColumns:
                 short += met - len(chosen.positions)
         if short or unknown:
             done = self._done
-            self._done = done._replace(short=done.short + short, unknown=done.unknown + unknown)
+            left_out = int(all_met.size_words.sum()) - int(chosen.size_words.sum())
+            self._done = done._replace(
+                short=done.short + short,
+                unknown=done.unknown + unknown,
+                left_out_words=done.left_out_words + left_out,
+            )
         return chosen
 
     def _field(

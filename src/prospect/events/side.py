@@ -56,6 +56,7 @@ _TIME_WORDS = {
 }
 # The kernel's and perf's own types are below this.
 _COMMON_TYPES = 128
+_KNOWN_TYPES = (*abi.KERNEL_RECORD_TYPES, *abi.PERF_RECORD_TYPES)
 _TABLE_SIZE = 1 + max(_BODY_WORDS)
 _MMAP2_PROT_WORD = 8
 # `flags` stand in the other half of the word.
@@ -70,6 +71,7 @@ def _by_type(values: dict[int, int]) -> Rows:
 
 _BODY_WORDS_OF = _by_type(_BODY_WORDS)
 _TIME_WORD_OF = _by_type(_TIME_WORDS)
+_IS_KNOWN = np.isin(np.arange(_COMMON_TYPES + 1), _KNOWN_TYPES)
 _IS_NAMED = _by_type(dict.fromkeys(_NAMED, 1)).astype(np.bool_)
 
 _MASK_TYPE = np.uint64(0xFFFFFFFF)
@@ -126,6 +128,11 @@ class SideRecords:
 
     They are copied because a block's memory may be gone when the next one is asked for, and
     decoded together because most blocks hold few of each type.
+
+    Attributes:
+        short: how many were left out because they are shorter than their type's fields.
+        unknown: how many were left out because nobody knows their type.
+        left_out_words: the size of both.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -135,6 +142,8 @@ class SideRecords:
         self._common_counts = np.zeros(_COMMON_TYPES + 1, np.int64)
         self._other_counts: Counter[int] = Counter()
         self.short = 0
+        self.unknown = 0
+        self.left_out_words = 0
 
     @property
     def counts(self) -> dict[int, int]:
@@ -150,7 +159,11 @@ class SideRecords:
         body = np.where(type_ < _TABLE_SIZE, _BODY_WORDS_OF.take(type_, mode="clip"), 0)
         size = (header >> np.uint64(51)).view(np.int64)
         whole = (body > 0) & (size >= body)
-        self.short += int(np.count_nonzero(body > size))
+        is_short = body > size
+        is_unknown = ~_IS_KNOWN.take(type_, mode="clip")
+        self.short += int(np.count_nonzero(is_short))
+        self.unknown += int(np.count_nonzero(is_unknown))
+        self.left_out_words += int(size[is_short | is_unknown].sum())
         if not whole.all():
             positions, size = positions[whole], size[whole]
         if len(size):

@@ -45,11 +45,13 @@ class RecordChain:
 
     Attributes:
         damage: what broke the chain, empty while it is whole. Nothing is read behind it.
+        unread_bytes: of records from where it broke on, as far as they were fed.
         tracing_data: what stood behind a HEADER_TRACING_DATA record, its first megabytes at most.
     """
 
     def __init__(self, order: str, place: str, offset: int = 0) -> None:
         self.damage = ""
+        self.unread_bytes = 0
         self._order = order
         self._place = place
         self._offset = offset
@@ -64,6 +66,7 @@ class RecordChain:
         What is yielded lies in `data` itself where possible and is to be used at once.
         """
         if self.damage:
+            self.unread_bytes += len(data)
             return
         buffer = memoryview(self._rest + data) if self._rest else memoryview(data)
         self._rest = b""
@@ -86,6 +89,7 @@ class RecordChain:
                     f"the record at byte {self._offset + at} of {self._place} has size {size}: "
                     "nothing behind it is read"
                 )
+                self.unread_bytes = len(buffer) - at
                 return
             if is_of_simpleperf:
                 # These may have gigabytes, and nothing of them is needed: never collect one.
@@ -101,6 +105,11 @@ class RecordChain:
             at = self._pass_payload(buffer, at + size)
         self._rest = bytes(buffer[at:])
         self._offset += at
+
+    @property
+    def cut_bytes(self) -> int:
+        """Of the last record, as long as it is not whole."""
+        return len(self._rest)
 
     def finish(self) -> str:
         """Return a sentence on what is wrong with the stream as a whole, empty if nothing is."""

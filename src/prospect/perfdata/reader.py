@@ -25,7 +25,7 @@ from prospect.perfdata.header import (
     read_file_header,
 )
 from prospect.perfdata.metadata import Metadata
-from prospect.perfdata.stream import RecordStream
+from prospect.perfdata.stream import RecordStream, StreamPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,19 @@ _CUT_LATE = (
 )
 
 
+class _OneBlock:
+    """The records of a plain file, which only what decodes them looks at."""
+
+    unread_bytes = 0
+
+    def __init__(self, block: RecordBlock) -> None:
+        self._block = block
+
+    def blocks(self) -> Iterator[RecordBlock]:
+        if len(self._block.data):
+            yield self._block
+
+
 class Recording:
     """A recording that is open for reading, once.
 
@@ -59,7 +72,7 @@ class Recording:
     def __init__(
         self,
         metadata: Metadata,
-        blocks: Iterator[RecordBlock],
+        records: RecordStream | _OneBlock,
         damage: list[str],
         recorded_at: float,
         size_bytes: int = 0,
@@ -68,7 +81,7 @@ class Recording:
         self.damage = damage
         self.size_bytes = size_bytes
         self._metadata = metadata
-        self._blocks = blocks
+        self._records = records
         self._recorded_at = recorded_at
 
     def __enter__(self) -> Self:
@@ -86,6 +99,11 @@ class Recording:
         """
         return self._metadata.info(self._recorded_at, self.named_by)
 
+    @property
+    def unread_bytes(self) -> int:
+        """Of records that are there and are in no block; complete once `blocks` is exhausted."""
+        return self._records.unread_bytes
+
     def blocks(self) -> Iterator[RecordBlock]:
         """Yield the records in the recording's order.
 
@@ -95,11 +113,11 @@ class Recording:
         Raises:
             RecordingError: the stream cannot be read.
         """
-        yield from self._blocks
+        yield from self._records.blocks()
 
     def close(self) -> None:
         """Let go of the file; blocks that are still held keep its bytes."""
-        self._blocks = iter(())
+        self._records = _OneBlock(RecordBlock(memoryview(b"")))
 
 
 def open_recording(path: str) -> Recording:
@@ -198,14 +216,15 @@ def _open_sections(
     for bit, content in find:
         metadata.add_feature(bit, content)
     data = _data_section(file, header, damage, is_described=bool(metadata.info().extras))
+    may_end_cut = not is_finished or len(data) < header.data.size
     if header.order != "<" or _must_be_walked(header, data):
-        stream = RecordStream(
-            _slices(data), metadata, damage, origin=path, offset=header.data.offset
-        )
-        return Recording(metadata, stream.blocks(), damage, recorded_at)
-    words = data[: len(data) // 8 * 8]
-    blocks = iter((RecordBlock(words, path, header.data.offset),) if words else ())
-    return Recording(metadata, blocks, damage, recorded_at, len(words))
+        place = StreamPlace(path, header.data.offset, may_end_cut)
+        stream = RecordStream(_slices(data), metadata, damage, place)
+        return Recording(metadata, stream, damage, recorded_at)
+    if may_end_cut:
+        data = data[: len(data) // 8 * 8]
+    block = RecordBlock(data, path, header.data.offset, may_end_cut=may_end_cut)
+    return Recording(metadata, _OneBlock(block), damage, recorded_at, len(data))
 
 
 def _must_be_walked(header: FileHeader, data: memoryview) -> bool:
@@ -252,17 +271,13 @@ def _open_stream(
         raise RecordingError("a perf.data file cannot be read from a pipe; give its path")
     damage: list[str] = []
     metadata = Metadata(path, order, damage)
-    stream = RecordStream(
-        _with_first(first[fmt.PIPE_HEADER_BYTES :], pieces),
-        metadata,
-        damage,
-        origin=path,
-        offset=fmt.PIPE_HEADER_BYTES,
-    )
+    rest = _with_first(first[fmt.PIPE_HEADER_BYTES :], pieces)
+    place = StreamPlace(path, fmt.PIPE_HEADER_BYTES, may_end_cut=True)
+    stream = RecordStream(rest, metadata, damage, place)
     stream.read_head()
     if not metadata.events:
         raise RecordingError("the stream is damaged: it describes no event")
-    return Recording(metadata, stream.blocks(), damage, recorded_at)
+    return Recording(metadata, stream, damage, recorded_at)
 
 
 def _with_first(

@@ -6,7 +6,7 @@ the metadata that stood between them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.abi.block import RecordBlock
 from prospect.errors import RecordingError
@@ -27,6 +27,20 @@ _COMPRESSED = frozenset({fmt.PERF_RECORD_COMPRESSED, fmt.PERF_RECORD_COMPRESSED2
 _WITH_PAYLOAD = frozenset({fmt.PERF_RECORD_AUXTRACE, fmt.PERF_RECORD_HEADER_TRACING_DATA})
 
 
+class StreamPlace(NamedTuple):
+    """Where a stream of records stands.
+
+    Attributes:
+        origin: goes into the blocks.
+        offset: where the stream begins in its file.
+        may_end_cut: whether the recording was cut at its end, within a record maybe.
+    """
+
+    origin: str
+    offset: int
+    may_end_cut: bool
+
+
 class RecordStream:
     """Reads a stream of records piece by piece.
 
@@ -34,8 +48,7 @@ class RecordStream:
         pieces: the stream's bytes, in pieces of any size.
         metadata: gets the metadata records.
         damage: gets a sentence for what breaks the stream.
-        origin: goes into the blocks.
-        offset: where the stream begins in its file.
+        place: where the stream stands.
     """
 
     def __init__(
@@ -43,19 +56,25 @@ class RecordStream:
         pieces: Iterable[bytes | memoryview],
         metadata: Metadata,
         damage: list[str],
-        *,
-        origin: str,
-        offset: int,
+        place: StreamPlace,
     ) -> None:
         self._metadata = metadata
         self._damage = damage
-        self._origin = origin
-        self._chain = RecordChain(metadata.order, "the recording", offset)
+        self._place = place
+        self._packed_unread_bytes = 0
+        self._chain = RecordChain(metadata.order, "the recording", place.offset)
         self._unpacked = RecordChain(metadata.order, "the unpacked records")
         self._unpacker: Unpacker | None = Unpacker()
         self._collected: list[bytes] = []
         self._collected_bytes = 0
         self._steps = self._read(pieces)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Of records that are there and could not be read; complete at the end of `blocks`."""
+        broken = self._chain.unread_bytes + self._unpacked.unread_bytes + self._packed_unread_bytes
+        cut = self._chain.cut_bytes + self._unpacked.cut_bytes
+        return broken if self._place.may_end_cut else broken + cut
 
     def read_head(self) -> None:
         """Read on until the first of the kernel's records: the events stand before it."""
@@ -86,12 +105,11 @@ class RecordStream:
                 ):
                     self._collect(piece)
                 yield
-            if self._chain.damage:
-                return
 
     def _unpack(self, piece: Piece) -> Iterator[None]:
         """Take in the records packed in one, coming to a halt after every piece of them."""
         if self._unpacker is None or self._unpacked.damage:
+            self._packed_unread_bytes += len(piece.data)
             return
         try:
             payload = compressed_payload(piece.data, piece.type, self._metadata.order)
@@ -101,6 +119,7 @@ class RecordStream:
                 yield
         except RecordingError as error:
             self._damage.append(f"{error}: compressed records from byte {piece.offset} on are lost")
+            self._packed_unread_bytes += len(piece.data)
             self._unpacker = None
 
     def _collect(self, piece: Piece) -> None:
@@ -115,4 +134,4 @@ class RecordStream:
         self._collected_bytes = 0
         if self._metadata.order == ">":
             data = to_little_endian(data, self._metadata.events)
-        return RecordBlock(memoryview(data), self._origin)
+        return RecordBlock(memoryview(data), self._place.origin)

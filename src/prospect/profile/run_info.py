@@ -48,6 +48,7 @@ class RunInfo(Record):
         process_notes: the same of single processes; a report shows those of its own processes.
         statistics: Prospect's counters by name (docs/report.md), as far as they exist.
         accounting: the kernel's own books of the interval, in seconds, under flat names.
+        unread_bytes: of records that are there and were not understood; `damage` says why.
         is_cut: whether the file had no room for the records of the interval's end, or was not to
             grow for them (`--max-size`).
         cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
@@ -76,6 +77,7 @@ class RunInfo(Record):
     limits: tuple[str, ...] = ()
     process_notes: tuple[ProcessNote, ...] = ()
     damage: tuple[str, ...] = ()
+    unread_bytes: int = 0
     statistics: dict[str, int] = field(default_factory=dict)
     accounting: dict[str, Any] = field(default_factory=dict)
     cpu_accounting: dict[int, dict[str, float]] = field(default_factory=dict)

@@ -29,23 +29,23 @@ PROFILES = {
 def recordings(monkeypatch, tmp_path):
     """Let a few names stand for recordings, in an empty directory."""
 
-    def read(path, **_naming):
+    def read(path, _options):
         if path not in PROFILES:
             raise RecordingError(f"{path}: No such file or directory")
         return run_of(PROFILES[path], origin=path)
 
     for name in PROFILES:
         (tmp_path / name).touch()
-    monkeypatch.setattr(differences.api, "open", read)
+    monkeypatch.setattr(differences.api, "read", read)
     monkeypatch.chdir(tmp_path)
 
 
 def test_it_is_told_which_recording_is_read(recordings, monkeypatch):
-    def read(path, *, announce, **_naming):
-        announce(f"naming objects of {path}")
+    def read(path, options):
+        options.announce(f"naming objects of {path}")
         return run_of(PROFILES[path], origin=path)
 
-    monkeypatch.setattr(differences.api, "open", read)
+    monkeypatch.setattr(differences.api, "read", read)
     news = []
     differences.diff(["before", "odd,name"], run_of({"f": 1, "g": 2}), announce=news.append)
     assert news == [

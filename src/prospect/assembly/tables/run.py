@@ -102,6 +102,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         events=_events(info, events, wall_seconds * cpu_count, by_cpu=is_system_wide),
         limits=(*_recorded_limits(first, extras), *left_out(info.events, events), *limits),
         damage=events.damage,
+        unread_bytes=events.unread_bytes,
         statistics=_statistics(events, extras),
         accounting=_accounting(extras),
         cpu_accounting=_cpu_accounting(extras),
