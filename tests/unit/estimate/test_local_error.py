@@ -1,16 +1,21 @@
 import numpy as np
 import pytest
 
-from prospect.estimate.errors.local_error import lag_weights, local_error, reach
+from prospect.estimate.errors.local_error import compared_lags, lag_weights, local_error
 from prospect.estimate.errors.sequence import MISSING, OUTSIDE
+from prospect.estimate.errors.successions import successions
 
 ROWS = np.arange(3, dtype=np.int32)
 ALONE = np.full(3, -1, np.int64)
 
 
 def variance(hits, clocks=4, other=ALONE):
-    sequence = np.array(hits, np.int32)
-    return local_error(sequence, ROWS, other, clocks)
+    return of_rows(hits, ROWS, other, clocks)
+
+
+def of_rows(hits, rows, other=ALONE, clocks=4):
+    changes = successions(np.array(hits, np.int32), compared_lags(clocks))
+    return local_error(changes, np.array(rows, np.int32), other, clocks)
 
 
 @pytest.mark.parametrize("clocks", range(1, 17))
@@ -65,7 +70,7 @@ def test_a_single_hit_counts_as_one_of_poisson():
 def test_missing_ticks_are_nobodys_and_ends_of_a_cpu_are_no_change():
     inside = [0] * 50 + [MISSING] * 50 + [0] * 50
     assert variance(inside).variance[0] == pytest.approx(2 / 3)
-    apart = [0] * 50 + [OUTSIDE] * reach(4) + [1] * 50
+    apart = [0] * 50 + [OUTSIDE] * compared_lags(4)[-1] + [1] * 50
     assert variance(apart).variance.tolist() == [0, 0, 0]
 
 
@@ -84,6 +89,29 @@ def test_rows_that_never_meet_have_independent_errors():
 
 def test_hits_of_no_row_are_the_same_as_missing_ones():
     hits = np.random.default_rng(3).integers(0, 3, 1000).astype(np.int32)
-    without = local_error(hits, np.array([0, 1, -1], np.int32), ALONE[:2], 4)
-    missing = local_error(np.where(hits == 2, MISSING, hits), ROWS, ALONE, 4)
+    without = of_rows(hits, [0, 1, -1], ALONE[:2])
+    missing = of_rows(np.where(hits == 2, MISSING, hits), ROWS)
     assert np.array_equal(without.variance, missing.variance[:2])
+
+
+@pytest.mark.parametrize("different", [3, 2000])
+def test_changes_are_told_by_every_pair_of_ticks(different):
+    # Few pairs of hits are counted, many are listed; either way the sums are those of a loop.
+    random = np.random.default_rng(7)
+    hits = random.integers(MISSING, different, 3000)
+    hits[1000:1003] = OUTSIDE
+    row_of_hit = random.integers(-1, 3, different)
+    other = np.array([1, 2, -1])
+    row = np.append(row_of_hit, [OUTSIDE, -1]).take(hits)
+    expected, between = np.zeros(3), np.zeros(3)
+    for lag, weight in lag_weights(4):
+        for first, second in zip(row[:-lag].tolist(), row[lag:].tolist(), strict=True):
+            if first == second or OUTSIDE in {first, second}:
+                continue
+            for one, two in ((first, second), (second, first)):
+                if one >= 0:
+                    expected[one] += weight / 2
+                    between[one] += weight * (other[one] == two)
+    result = of_rows(hits, row_of_hit, other)
+    assert result.variance == pytest.approx(expected)
+    assert result.between == pytest.approx(between)

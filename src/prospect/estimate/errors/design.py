@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.clock_sums import cut_in_blocks
-from prospect.estimate.errors.local_error import reach
+from prospect.estimate.errors.local_error import compared_lags
 from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
+from prospect.estimate.errors.successions import successions
 from prospect.estimate.errors.ticks import event_ticks
 from prospect.figures.portions import event_seconds
 from prospect.records import Record
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.clock_sums import Blocks
+    from prospect.estimate.errors.successions import Succession
     from prospect.estimate.errors.ticks import Ticks
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
@@ -35,7 +37,7 @@ class Design(Record):
         has_time: whether hits can be told in seconds, and so have error bars.
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
-        sequence: i32[s] what each tick hit, see `tick_sequence`; empty where samples have no times.
+        changes: the pairs of different hits some ticks apart; None where samples have no times.
         ticks: the samples on their grids; None where there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
         squares: f64[h] sum of the squared times of each hit's samples, in s²; None where samples
@@ -47,7 +49,7 @@ class Design(Record):
     has_time: bool
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
-    sequence: NDArray[np.int32]
+    changes: tuple[Succession, ...] | None
     ticks: Ticks | None
     blocks: Blocks | None
     squares: NDArray[np.float64] | None = None
@@ -66,6 +68,12 @@ def sampling_design(profile: Profile, event_index: int) -> Design:
     count = np.where(of_event, hits.count, 0)
     ticks = event_ticks(profile, event_index)
     clocks = len(ticks.period_ns) if ticks else 1
+    lags = compared_lags(clocks)
+    sequence = (
+        tick_sequence(ticks, lags[-1])
+        if ticks
+        else _without_grid(profile, of_event, int(count.sum()), lags[-1])
+    )
     seconds = np.where(of_event, event_seconds(event, hits.count, hits.period), 0.0)
     return Design(
         event=event,
@@ -73,11 +81,7 @@ def sampling_design(profile: Profile, event_index: int) -> Design:
         has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
         hits=count,
         seconds=seconds,
-        sequence=(
-            tick_sequence(ticks, reach(clocks))
-            if ticks
-            else _without_grid(profile, of_event, int(count.sum()))
-        ),
+        changes=successions(sequence, lags) if len(sequence) else None,
         ticks=ticks,
         blocks=cut_in_blocks(ticks) if ticks and clocks > 1 else None,
         squares=_squares(profile, of_event, seconds) if event.weighs_periods else None,
@@ -98,7 +102,7 @@ def _squares(
 
 
 def _without_grid(
-    profile: Profile, of_event: NDArray[np.bool_], expected: int
+    profile: Profile, of_event: NDArray[np.bool_], expected: int, reach: int
 ) -> NDArray[np.int32]:
     """Return the sequence of samples that are on no grid; empty unless it is of all samples."""
     samples = profile.samples
@@ -106,5 +110,5 @@ def _without_grid(
     if len(chosen) != expected or not samples.time_ns[chosen].any():
         return np.empty(0, np.int32)
     return plain_sequence(
-        samples.hit_index[chosen], samples.cpu[chosen], samples.time_ns[chosen], reach(1)
+        samples.hit_index[chosen], samples.cpu[chosen], samples.time_ns[chosen], reach
     )

@@ -142,8 +142,8 @@ def _local_error(
     hits: NDArray[np.float64],
 ) -> LocalError:
     """Return the error of a program without a rhythm; of a random one, where samples lack times."""
-    if len(design.sequence):
-        return local_error(design.sequence, row_of_hit, other, design.clocks)
+    if design.changes is not None:
+        return local_error(design.changes, row_of_hit, other, design.clocks)
     total = max(float(design.hits.sum()), 1.0)
     return LocalError(
         variance=hits * (1.0 - hits / total),

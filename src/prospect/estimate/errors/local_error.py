@@ -1,6 +1,6 @@
 """The sampling variance of each row, from how its hits come and go: for programs without a rhythm.
 
-Comes in: the sequence of what each tick hit, and rows. Goes out: each row's variance, in squared
+Comes in: how often which hit followed which, and rows. Goes out: each row's variance, in squared
 ticks.
 
 A systematic sample with period T errs, for a program whose presence x(t) has the autocovariance
@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prospect.estimate.errors.sequence import MISSING, OUTSIDE
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.estimate.errors.successions import Succession
+
 _SPEEDS = np.geomspace(0.05, 300.0, 60)  # changes a period, from hardly any to many
 _NODES = 400
+_NOBODY = -2
 
 
 class LocalError(NamedTuple):
@@ -48,7 +49,7 @@ class LocalError(NamedTuple):
 
 
 def local_error(
-    sequence: NDArray[np.int32],
+    changes: tuple[Succession, ...],
     row_of_hit: NDArray[np.int32],
     other: NDArray[np.int64],
     clocks: int,
@@ -56,40 +57,44 @@ def local_error(
     """Estimate the variance of each row's number of ticks.
 
     Args:
-        sequence: i32[s] of `tick_sequence`.
+        changes: the pairs of hits that differ, at the lags of `lag_weights`.
         row_of_hit: i32[h] the row of each hit, -1 for none.
         other: i64[r] the row that each is compared with, -1 for none.
         clocks: how many clocks took the samples.
     """
     rows = len(other)
-    # MISSING and OUTSIDE index the table from its end.
-    table = np.append(row_of_hit, np.array([OUTSIDE, MISSING], np.int32))
-    row = table.take(sequence, mode="wrap")
-    partner = np.append(other, np.array([OUTSIDE, OUTSIDE]))
+    # MISSING is the last entry of the table, and a row of -1 compares with no other.
+    table = np.append(row_of_hit, np.int32(-1))
+    partner = np.append(other, _NOBODY)
     is_compared = bool((other >= 0).any())
     variance, between, nearest = np.zeros(rows), np.zeros(rows), np.zeros(rows)
-    for turn, (lag, weight) in enumerate(lag_weights(clocks)):
-        earlier, later = row[:-lag], row[lag:]
-        differs = np.flatnonzero(earlier != later)
-        pair = earlier.take(differs), later.take(differs)
-        inside = (pair[0] != OUTSIDE) & (pair[1] != OUTSIDE)
-        first, second = pair[0][inside], pair[1][inside]
-        half = 0.5 * (_counts(first, rows) + _counts(second, rows))
+    for turn, (pairs, (lag, weight)) in enumerate(zip(changes, lag_weights(clocks), strict=True)):
+        first, second, times = table.take(pairs.earlier), table.take(pairs.later), pairs.times
+        differs = np.flatnonzero(first != second)
+        if len(differs) < len(first):
+            first, second = first.take(differs), second.take(differs)
+            times = None if times is None else times.take(differs)
+        half = 0.5 * (_counts(first, times, rows) + _counts(second, times, rows))
         variance += weight * half
         nearest = half / lag if not turn else nearest
         if not is_compared:
             continue
-        forth = first[partner.take(first, mode="wrap") == second]
-        back = second[partner.take(second, mode="wrap") == first]
-        between += weight * (_counts(forth, rows) + _counts(back, rows))
+        forth = partner.take(first) == second
+        back = partner.take(second) == first
+        between += weight * (
+            _counts(first[forth], None if times is None else times[forth], rows)
+            + _counts(second[back], None if times is None else times[back], rows)
+        )
     # Weights can be negative; less than what long stays make for each change is never meant.
     variance = np.maximum(variance, nearest * clocks / 12.0)
     return LocalError(variance, (2.0 * nearest).astype(np.int64), between)
 
 
-def _counts(row: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
+def _counts(
+    row: NDArray[np.int32], times: NDArray[np.int64] | None, rows: int
+) -> NDArray[np.integer] | NDArray[np.float64]:
     # Shifted by one, so that rows of -1 need no pass of their own.
-    return np.bincount(row + 1, minlength=rows + 1)[1:]
+    return np.bincount(row + 1, times, rows + 1)[1:]
 
 
 @cache
@@ -114,9 +119,9 @@ def lag_weights(clocks: int) -> tuple[tuple[int, float], ...]:
     return tuple(zip(lags, weights.tolist(), strict=True))
 
 
-def reach(clocks: int) -> int:
-    """Return how far apart ticks are compared."""
-    return lag_weights(clocks)[-1][0]
+def compared_lags(clocks: int) -> tuple[int, ...]:
+    """Return how far apart ticks are compared, in ticks, the longest last."""
+    return tuple(lag for lag, _ in lag_weights(clocks))
 
 
 def _variogram(lag: int, clocks: int) -> NDArray[np.float64]:
