@@ -117,33 +117,89 @@ def test_a_strangers_recording_names_no_image_that_the_stranger_may_not_read(ope
     assert SECRET not in annotated(recording)
 
 
+def names_source(directory):
+    """Make a recording whose program names a source file on the mount; return both."""
+    return strangers_recording(directory, directory / "silent" / "source.c"), "silent", 65534
+
+
+def names_debug_file(directory):
+    """Make one whose program has a debug link, which leads to the mount."""
+    recording = strangers_recording(directory, directory / "source.c")
+    program = directory / "burns"
+    for words in (
+        ("--only-keep-debug", program, directory / "burns.debug"),
+        ("--strip-all", "--add-gnu-debuglink", directory / "burns.debug", program),
+    ):
+        subprocess.run(["objcopy", *words], check=True)
+    (directory / "burns.debug").unlink()
+    os.utime(program, (0, 0))  # it is the recorded one, by its build id
+    return recording, ".debug", 65534
+
+
+def lies_on_it(directory):
+    """Make one whose program is on a mount that root has made."""
+    (directory / "silent").mkdir()
+    recording = strangers_recording(directory / "silent", directory / "source.c", owner=0)
+    recording.rename(directory / "r")
+    (directory / "silent" / "burns").unlink()
+    return directory / "r", "silent", 0
+
+
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_report_that_waits_for_a_mount(open_path, number):
-    tmp_path = open_path
-    (tmp_path / "silent").mkdir()
-    recording = strangers_recording(tmp_path, tmp_path / "silent" / "source.c")
-    with silent_mount(tmp_path / "silent"):
-        line = [*PROSPECT, "annotate", "--no-cache", "main", str(recording)]
+@pytest.mark.parametrize(
+    ("names", "words", "number", "takes"),
+    [
+        (names_source, ("annotate", "main"), signal.SIGINT, False),
+        (names_source, ("annotate", "main"), signal.SIGTERM, True),
+        (names_source, ("annotate", "main"), signal.SIGHUP, False),
+        (names_debug_file, ("report",), signal.SIGINT, True),
+        (names_debug_file, ("report",), signal.SIGTERM, False),
+        (names_debug_file, ("annotate", "--source"), signal.SIGINT, False),
+        (names_debug_file, ("annotate", "--source"), signal.SIGTERM, True),
+        (lies_on_it, ("report",), signal.SIGINT, True),
+        (lies_on_it, ("report",), signal.SIGTERM, False),
+        (lies_on_it, ("annotate", "--source"), signal.SIGTERM, True),
+    ],
+)
+def test_a_signal_ends_what_waits_for_a_mount(open_path, names, words, number, takes):
+    recording, mount, user = names(open_path)
+    (open_path / mount).mkdir(exist_ok=True)
+    with silent_mount(open_path / mount, user, takes=takes):
+        before = sorted(open_path.iterdir())
+        options = ("--no-cache", "-f", open_path / "out")
+        line = [*PROSPECT, words[0], *options, *words[1:], recording]
         report = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        children = Path(f"/proc/{report.pid}/task/{report.pid}/children")
-        until = time.monotonic() + 100
-        blocked = ""
-        while not blocked and report.poll() is None and time.monotonic() < until:
-            for child in children.read_text().split():
-                if "fuse" in Path(f"/proc/{child}/wchan").read_text() + _stack(child):
-                    blocked = child
-            time.sleep(0.01)
-        assert blocked
+        blocked = _blocked_child(report)
         report.send_signal(number)
         began = time.monotonic()
-        report.wait(timeout=60)
+        assert report.wait(timeout=60) in (-number, 128 + number)
         assert time.monotonic() - began < 2
-        assert b"Traceback" not in report.stderr.read()
+        said = report.stderr.read()
         report.stderr.close()
-        while Path(f"/proc/{blocked}").exists() and time.monotonic() < began + 20:
-            time.sleep(0.01)
-        assert not Path(f"/proc/{blocked}").exists() or _is_dead(blocked)
+        assert b"Traceback" not in said
+        assert sorted(open_path.iterdir()) == before
+        if not takes:
+            _wait_for_end(blocked)
+    _wait_for_end(blocked)
+
+
+def _blocked_child(report):
+    """Wait until a child of a report waits for the mount, as its process does not; return it."""
+    children = Path(f"/proc/{report.pid}/task/{report.pid}/children")
+    until = time.monotonic() + 100
+    while report.poll() is None and time.monotonic() < until:
+        for child in children.read_text().split():
+            if "fuse" in Path(f"/proc/{child}/wchan").read_text() + _stack(child):
+                return child
+        time.sleep(0.01)
+    raise AssertionError(report.stderr.read())
+
+
+def _wait_for_end(pid):
+    until = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and not _is_dead(pid):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def _stack(pid):
