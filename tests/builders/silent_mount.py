@@ -1,6 +1,7 @@
 """A FUSE file system whose server never answers, as any user may have one."""
 
 import ctypes
+import errno
 import os
 import select
 import struct
@@ -12,12 +13,19 @@ import pytest
 
 MNT_DETACH = 2
 FUSE_PATH = "/dev/fuse"
-# include/uapi/linux/fuse.h: fuse_in_header's length, operation and number; fuse_out_header, and
-# fuse_init_out of protocol 7.31.
-_IN_HEADER = struct.Struct("=IIQ")
+# include/uapi/linux/fuse.h: fuse_in_header's length, operation, number and node; fuse_out_header;
+# fuse_init_out of protocol 7.31, fuse_attr_out of a directory, fuse_statfs_out; empty: not known.
+_IN_HEADER = struct.Struct("=IIQQ")
 _OUT_HEADER = struct.Struct("=IiQ")
 _INIT_OUT = struct.Struct("=IIIIHHIIHH32x")
-_FUSE_INIT = 26
+_FUSE_GETATTR, _FUSE_STATFS, _FUSE_GETXATTR, _FUSE_INIT, _FUSE_OPENDIR = 3, 17, 22, 26, 27
+_ANSWERS = {
+    _FUSE_INIT: _INIT_OUT.pack(7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0),
+    _FUSE_GETATTR: struct.pack("=16x6Q3I7I", 1, *[0] * 8, 0o40755, 2, 0, 0, 0, 512, 0),
+    _FUSE_STATFS: bytes(80),
+    _FUSE_GETXATTR: b"",
+    _FUSE_OPENDIR: b"",
+}
 
 
 @contextmanager
@@ -55,12 +63,28 @@ def silent_mount(point: Path, user: int = 65534, *, takes: bool = False):
 
 
 def _take(server, ended):
-    """Greet the kernel, take its questions, and answer none."""
+    """Greet the kernel, tell it of the root directory, and take all other questions unanswered."""
     while not ended.is_set():
         if not select.select((server,), (), (), 0.02)[0]:
             continue
-        _, operation, number = _IN_HEADER.unpack_from(os.read(server, 1 << 20))
-        if operation == _FUSE_INIT:
-            answer = _INIT_OUT.pack(7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0)
-            header = _OUT_HEADER.pack(_OUT_HEADER.size + len(answer), 0, number)
-            os.write(server, header + answer)
+        _, operation, number, node = _IN_HEADER.unpack_from(os.read(server, 1 << 20))
+        is_of_root = operation == _FUSE_GETATTR and node == 1
+        answer = _ANSWERS.get(operation) if operation != _FUSE_GETATTR or is_of_root else None
+        if answer is not None:
+            error = 0 if answer else -errno.ENOSYS
+            os.write(
+                server, _OUT_HEADER.pack(_OUT_HEADER.size + len(answer), error, number) + answer
+            )
+
+
+@contextmanager
+def overlay_mount(point: Path, *layers: Path):
+    """Mount an overlay of directories, which nobody can write to."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    options = "lowerdir=" + ":".join(map(str, layers))
+    if libc.mount(b"overlay", os.fsencode(point), b"overlay", 0, options.encode()):
+        pytest.skip(f"no overlay can be mounted here: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield point
+    finally:
+        libc.umount2(os.fsencode(point), MNT_DETACH)

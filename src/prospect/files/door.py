@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.files.held_files import data_extents, hold_contents
-from prospect.files.mounts import own_mounts
+from prospect.files.mounts import OwnMounts
 from prospect.files.opener import (
     FAILURES,
     OWN_RIGHTS,
@@ -34,6 +34,7 @@ LARGEST_READ_BYTES = 1 << 31
 OWN_ROOT = b"/"
 
 _opener = Opener()
+_mounts = OwnMounts()
 
 
 class OpenFile(NamedTuple):
@@ -156,7 +157,7 @@ def _find(request: Request) -> _Found | Refusal:
     """Open what another names: here where that cannot keep us waiting, else by the child."""
     if request.uid == OWN_RIGHTS and request.root == OWN_ROOT:
         try:
-            return _open_here(request, lambda: walk_to(request, OWN_ROOT, own_mounts().waiting))
+            return _open_here(request, lambda: walk_to(request, OWN_ROOT, _mounts.may_wait))
         except MayBlockError:
             pass
     return _ask(request)

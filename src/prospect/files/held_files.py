@@ -19,12 +19,12 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+from prospect.files.mounts import is_local
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAPPED_FROM_BYTES = 1 << 16
-# File systems without a block device whose pages come from this kernel, not from a server.
-_LOCAL_WITHOUT_DEVICE = frozenset({b"tmpfs", b"overlay", b"btrfs", b"zfs", b"bcachefs", b"ramfs"})
 _OTHERS_MAY_WRITE = 0o022
 
 
@@ -100,31 +100,3 @@ def _lease(descriptor: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def is_local(device: int) -> bool:
-    """Tell whether a file system's pages come from this machine, and so always come."""
-    kinds = [kind for number, kind in _mounted_kinds() if number == device]
-    return bool(kinds or os.major(device)) and all(is_local_kind(kind, device) for kind in kinds)
-
-
-def is_local_kind(kind: bytes, device: int) -> bool:
-    """Tell whether a file system of this type and device is this kernel's alone."""
-    if os.major(device):
-        return not kind.startswith(b"fuse")
-    return kind in _LOCAL_WITHOUT_DEVICE
-
-
-def _mounted_kinds() -> Iterator[tuple[int, bytes]]:
-    """Yield device and type of every mount of this process. Source: proc_pid_mountinfo(5)."""
-    try:
-        with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - pathlib is slow to import
-            lines = file.read().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        fields, _, rest = line.partition(b" - ")
-        words = fields.split()
-        if len(words) > 2 and rest:
-            major, _, minor = words[2].partition(b":")
-            yield os.makedev(int(major), int(minor)), rest.split(None, 1)[0]

@@ -1,65 +1,154 @@
 """Which file systems answer at once, because this kernel alone is behind them.
 
-Comes in: /proc/self/mountinfo. Goes out: whether something can be looked up without waiting for a
-server, which need not ever answer: FUSE, NFS, 9p, autofs. What is not known to be local is not
-taken for it. Source: proc_pid_mountinfo(5).
+Comes in: /proc/self/mountinfo. Goes out: whether something can be looked up, and read, without
+waiting for a server, which need not ever answer: FUSE, NFS, 9p, autofs, an overlay over those. What
+is not known to be local is not taken for it. Source: proc_pid_mountinfo(5).
 """
 
 from __future__ import annotations
 
 import os
 import re
-import time
-from typing import NamedTuple
+import select
+from typing import TYPE_CHECKING, NamedTuple
 
-from prospect.files.held_files import is_local_kind
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-_KEPT_S = 2.0
+_TABLE = "/proc/self/mountinfo"
 _OCTAL = re.compile(rb"\\([0-7]{3})")
+_MOUNT_ID = re.compile(rb"^mnt_id:\s*([0-9]+)$", re.MULTILINE)
+_LONGEST_FDINFO = 1 << 12
 # Their files are made by the kernel as they are read.
 _OF_THE_KERNEL = frozenset(
     b"proc sysfs devtmpfs devpts cgroup cgroup2 tracefs debugfs securityfs pstore bpf mqueue"
     b" hugetlbfs configfs rootfs".split()
 )
+# File systems without a block device whose pages come from this kernel, not from a server.
+_LOCAL_WITHOUT_DEVICE = frozenset({b"tmpfs", b"overlay", b"btrfs", b"zfs", b"bcachefs", b"ramfs"})
+# Options of an overlay that name its layers. Source: Documentation/filesystems/overlayfs.rst.
+_LAYERS = re.compile(rb"(?:^|,)(?:lowerdir|upperdir|datadir)\+?=((?:[^,\\]|\\.)*)", re.DOTALL)
 
 
-class Mounts(NamedTuple):
-    """The mounts of this process.
+class Mount(NamedTuple):
+    """A mount.
 
     Attributes:
-        waiting: where file systems are mounted that may keep whoever looks waiting.
-        read_at_s: when they were read, by `time.monotonic`.
+        number: of the mount, as fdinfo has it.
+        device: as in `os.stat_result`.
+        point: where it is mounted.
+        kind: of file system.
+        is_local: whether its pages come from this kernel, and so always come.
     """
 
-    waiting: frozenset[bytes]
-    read_at_s: float
+    number: bytes
+    device: int
+    point: bytes
+    kind: bytes
+    is_local: bool
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether looking something up there may keep whoever looks waiting."""
+        return not self.is_local and self.kind not in _OF_THE_KERNEL
 
 
-_known: list[Mounts] = []
+class OwnMounts:
+    """The mounts of this process, as they are at each question.
 
+    They are told apart by their numbers: a path means another mount as soon as somebody renames a
+    directory on it, and a mount made after a look at all of them has a number that was not there.
+    Source: proc_pid_mountinfo(5), poll(); proc_pid_fdinfo(5), mnt_id. Neither asks a file system.
+    """
 
-def own_mounts() -> Mounts:
-    """Return the mounts of this process, at most two seconds old."""
-    now_s = time.monotonic()
-    if not _known or now_s - _known[0].read_at_s > _KEPT_S:
+    def __init__(self) -> None:
+        self._fd = -1
+        self._prompt: frozenset[bytes] = frozenset()
+        self._changes = select.poll()
+
+    def may_wait(self, descriptor: int) -> bool:
+        """Tell whether what is looked up through a descriptor may keep whoever looks waiting."""
         try:
-            with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - as in held_files
-                _known[:] = [Mounts(waiting_points(file.read()), now_s)]
+            number = _mount_of(descriptor)
+            if self._fd < 0:
+                self._fd = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)
+                self._changes.register(self._fd, select.POLLPRI)
+                self._read()
+            elif self._changes.poll(0):
+                self._read()
         except OSError:
-            _known[:] = [Mounts(frozenset({b"/"}), now_s)]
-    return _known[0]
+            return True
+        return number not in self._prompt
+
+    def _read(self) -> None:
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        with open(self._fd, "rb", closefd=False) as file:
+            self._prompt = frozenset(one.number for one in mounts(file.read()) if not one.may_wait)
+
+
+def is_local(device: int) -> bool:
+    """Tell whether a file system's pages come from this machine, and so always come."""
+    try:
+        with open(_TABLE, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+            answers = [one.is_local for one in mounts(file.read()) if one.device == device]
+    except OSError:
+        answers = []
+    return bool(answers or os.major(device)) and all(answers)
 
 
 def waiting_points(mountinfo: bytes) -> frozenset[bytes]:
     """Return where file systems are mounted that may keep whoever looks waiting."""
-    points = set()
+    return frozenset(one.point for one in mounts(mountinfo) if one.may_wait)
+
+
+def mounts(mountinfo: bytes) -> Iterator[Mount]:
+    """Yield the mounts of a table, those that are overlays last."""
+    points: dict[bytes, bool] = {}
+    overlays = []
     for line in mountinfo.splitlines():
         fields, _, rest = line.partition(b" - ")
-        words, source = fields.split(), rest.split(None, 1)
-        if len(words) < 5 or not source:
+        words, source = fields.split(), rest.split(b" ")
+        if len(words) < 5 or not source[0]:
             continue
         major, _, minor = words[2].partition(b":")
-        device = os.makedev(int(major), int(minor))
-        if source[0] not in _OF_THE_KERNEL and not is_local_kind(source[0], device):
-            points.add(_OCTAL.sub(lambda octal: bytes([int(octal[1], 8) & 255]), words[4]))
-    return frozenset(points)
+        device, kind = os.makedev(int(major), int(minor)), source[0]
+        found = Mount(words[0], device, _plain(words[4]), kind, _is_local_kind(kind, device))
+        points[found.point] = found.may_wait
+        if kind == b"overlay":
+            overlays.append((found, source[-1]))
+        else:
+            yield found
+    for found, options in overlays:
+        yield found._replace(is_local=not _is_laid_over_waiting(options, points))
+
+
+def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
+    """Tell whether a layer of an overlay lies where one may have to wait, as far as it is seen."""
+    for layers in _LAYERS.findall(options):
+        for layer in re.split(rb"(?<!\\):", _plain(layers)):
+            above = layer.rstrip(b"/")
+            while above and above not in points:
+                above = above.rpartition(b"/")[0]
+            if points.get(above or b"/", False):
+                return True
+    return False
+
+
+def _plain(escaped: bytes) -> bytes:
+    return _OCTAL.sub(lambda octal: bytes([int(octal[1], 8) & 255]), escaped)
+
+
+def _is_local_kind(kind: bytes, device: int) -> bool:
+    if os.major(device):
+        return not kind.startswith(b"fuse")
+    return kind in _LOCAL_WITHOUT_DEVICE
+
+
+def _mount_of(descriptor: int) -> bytes:
+    """Return the number of the mount that a descriptor is on."""
+    info_fd = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = _MOUNT_ID.search(os.read(info_fd, _LONGEST_FDINFO))
+    finally:
+        os.close(info_fd)
+    return found[1] if found else b""

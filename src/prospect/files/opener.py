@@ -20,12 +20,13 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from prospect.files.child import Child
-from prospect.files.held_files import is_local, is_only_ours
+from prospect.files.held_files import is_only_ours
+from prospect.files.mounts import is_local
 from prospect.files.rights import ROOT_USER, Switch, speaks_for
 from prospect.files.walk import PATH_ONLY, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable
 
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 OWN_RIGHTS = -1
@@ -200,14 +201,14 @@ def _followed(wanted: Request, _: bytes) -> int:
     return os.open(wanted.path, PATH_ONLY)
 
 
-def walk_to(wanted: Request, root: bytes, waiting: AbstractSet[bytes] = frozenset()) -> int:
+def walk_to(wanted: Request, root: bytes, may_wait: Callable[[int], bool] | None = None) -> int:
     """Walk to what is wanted; see `walk`."""
     owner = os.geteuid() if wanted.uid == OWN_RIGHTS else wanted.uid
     return walk(
         wanted.path,
         {ROOT_USER, owner},
         root=root,
-        waiting=waiting,
+        may_wait=may_wait,
         follow_last=wanted.follow_last,
         as_everybody=wanted.as_everybody,
     )

@@ -14,6 +14,7 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
 PATH_ONLY = os.O_PATH | os.O_CLOEXEC
@@ -32,7 +33,7 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
     owners: AbstractSet[int],
     *,
     root: bytes = b"/",
-    waiting: AbstractSet[bytes] = frozenset(),
+    may_wait: Callable[[int], bool] | None = None,
     follow_last: bool = True,
     as_everybody: bool = False,
 ) -> int:
@@ -43,15 +44,16 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
         owners: whose links are followed, in directories that only they can change; below another
             root none is.
         root: a directory. What is below one of our own is walked without links.
-        waiting: where the walk ends, because a file system may keep it waiting.
+        may_wait: tells of a descriptor whether its file system may keep the walk waiting, which
+            then ends there; None where that is no matter.
         follow_last: whether the last name may be a link.
         as_everybody: whether only what every user may reach is reached.
 
     Raises:
-        MayBlockError: the walk came to a mount of `waiting`.
+        MayBlockError: the walk came to where it may have to wait.
         OSError: there is nothing, or it may not be reached.
     """
-    steps = _Steps(root, waiting)
+    steps = _Steps(root, may_wait)
     todo = path.split(b"/")[::-1]
     links = 0
     try:
@@ -75,7 +77,7 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
                     steps.restart()
                 todo += text.split(b"/")[::-1]
                 continue
-            steps.take(at, part)
+            steps.take(at)
             if as_everybody and not _everybody_may(status):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return steps.last()
@@ -86,20 +88,26 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
 class _Steps:
     """The directories that the walk has come through, each held open."""
 
-    def __init__(self, root: bytes, waiting: AbstractSet[bytes]) -> None:
-        self._waiting = waiting
-        self._names: list[bytes] = []
+    def __init__(self, root: bytes, may_wait: Callable[[int], bool] | None) -> None:
+        self._may_wait = may_wait
         self._open: list[int] = []
-        self._stop_at(b"/")
-        self._open.append(os.open(root, PATH_ONLY | os.O_DIRECTORY))
+        self._open.append(self._checked(os.open(root, PATH_ONLY | os.O_DIRECTORY)))
 
     def look(self, part: bytes) -> int:
         """Open a name in the directory that was reached."""
-        if self._waiting:
-            self._stop_at(b"/" + b"/".join((*self._names, part)))
         if len(self._open) > _MOST_PARTS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        return os.open(part, _STEP, dir_fd=self._open[-1])
+        return self._checked(os.open(part, _STEP, dir_fd=self._open[-1]))
+
+    def _checked(self, at: int) -> int:
+        """Return a descriptor that can be asked; opening a mount's root has not asked its server.
+
+        Source: ``fs/namei.c`` (Linux 6.18), step_into() and do_o_path().
+        """
+        if self._may_wait is not None and self._may_wait(at):
+            os.close(at)
+            raise MayBlockError
+        return at
 
     def trusts(self, link: os.stat_result, owners: AbstractSet[int]) -> bool:
         """Tell whether nobody but `owners` could have put a link into this directory."""
@@ -108,17 +116,15 @@ class _Steps:
         is_closed = not directory.st_mode & _OTHERS_WRITE or directory.st_mode & stat.S_ISVTX
         return bool(link.st_uid in owners and directory.st_uid in owners and is_closed)
 
-    def take(self, at: int, part: bytes) -> None:
+    def take(self, at: int) -> None:
         self._open.append(at)
-        self._names.append(part)
 
     def back(self) -> None:
-        if self._names:
+        if len(self._open) > 1:
             os.close(self._open.pop())
-            self._names.pop()
 
     def restart(self) -> None:
-        while self._names:
+        while len(self._open) > 1:
             self.back()
 
     def last(self) -> int:
@@ -127,10 +133,6 @@ class _Steps:
     def close(self) -> None:
         for descriptor in self._open:
             os.close(descriptor)
-
-    def _stop_at(self, path: bytes) -> None:
-        if path in self._waiting:
-            raise MayBlockError(os.fsdecode(path))
 
 
 def _everybody_may(status: os.stat_result) -> bool:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from builders.silent_mount import silent_mount
+from builders.silent_mount import overlay_mount, silent_mount
 from prospect.files import door
 from prospect.files.door import OpenFile, open_named
+from prospect.files.mounts import is_local
 from prospect.files.opener import Opener, Refusal
 from prospect.files.rights import EVERYBODY, speaks_for
 
@@ -141,6 +142,45 @@ def test_a_file_system_that_does_not_answer_costs_two_seconds_once(
             assert content(Path("/etc/passwd"), 0)
             assert content(Path("/etc/passwd"), ANOTHER)
             door._opener.close()
+
+
+@AS_ROOT
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_mount_made_or_moved_a_moment_ago_holds_up_nobody_either(
+    open_path: Path, monkeypatch: pytest.MonkeyPatch, *, takes: bool
+) -> None:
+    (open_path / "b" / "silent").mkdir(parents=True)
+    monkeypatch.setattr(door, "_opener", Opener())
+    assert content(Path("/etc/passwd"), 0)
+    with silent_mount(open_path / "b" / "silent", takes=takes):
+        assert content(Path("/etc/passwd"), 0)
+        # Nothing tells of a mount that it goes by another name now.
+        (open_path / "b").rename(open_path / "a")
+        found = content(open_path / "a" / "silent" / "x", 0)
+        (open_path / "a").rename(open_path / "b")
+        door._opener.close()
+        assert found == Refusal.SILENT
+
+
+@AS_ROOT
+@pytest.mark.timeout(60)
+def test_an_overlay_over_what_does_not_answer_holds_up_nobody(
+    open_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("below", "beside", "point", "other")
+    below, beside, point, other = (open_path / name for name in names)
+    for directory in (below, beside, point, other):
+        directory.mkdir()
+    (beside / "x").write_text("x")
+    monkeypatch.setattr(door, "_opener", Opener())
+    with overlay_mount(point, beside, other):
+        assert content(point / "x", 0) == b"x"
+        assert is_local(point.stat().st_dev)
+    with silent_mount(below, takes=True), overlay_mount(point, below, beside):
+        assert not is_local(point.stat().st_dev)
+        assert content(point / "x", 0) == Refusal.SILENT
+        door._opener.close()
 
 
 @AS_ROOT
