@@ -418,7 +418,7 @@ mount -t tmpfs -o size=256k none disk
 @pytest.mark.parametrize("words", [("record", "-o", "disk/r"), ("--save", "disk/r", "-f", "out")])
 def test_a_full_disk_is_status_1_and_its_ticks_are_lost_and_not_idle(here, words):
     (here / "disk").mkdir()
-    busy = f"echo $$ >pid; for i in 1 2 3; do {BURN}; done"
+    busy = f"echo $$ >pid; for n in $(seq 20); do {BURN}; done"
     tool = [*PROSPECT, *words, "-H4000", "-M10", "sh", "-c", busy]
     keep = f"status=0; {shlex.join(tool)} || status=$?; cp disk/r r; exit $status"
     line = ["unshare", "--mount", "sh", "-c", FULL_DISK, "sh", "sh", "-c", keep]

@@ -101,13 +101,15 @@ class RecordSink:
                 rest = rest[written:]
 
     def _cut_back(self, ends: list[int]) -> None:
-        """Give up what the features may need, but of little never more than half.
+        """Give up what the features may need, but of whole portions never more than half.
 
         Args:
             ends: of the records that were being written.
         """
-        most = max(self.bytes_written - _RESERVE_BYTES, self.bytes_written // 2)
-        self.bytes_written = max(end for end in (0, *self._ends, *ends) if end <= most)
+        most = self.bytes_written - _RESERVE_BYTES
+        kept = [end for end in ends if end <= most]
+        kept += [end for end in self._ends if end <= max(most, self.bytes_written // 2)]
+        self.bytes_written = max(kept, default=0)
         os.ftruncate(self._fd, self._begin + self.bytes_written)
         os.lseek(self._fd, 0, os.SEEK_END)
 
