@@ -1,4 +1,4 @@
-"""Bytes of DWARF → unit headers, abbreviations and attributes: as much as split units need.
+"""Bytes of DWARF 2 to 5 → unit headers, abbreviations and attributes: as much as is read here.
 
 In: bytes that anyone may have written. Out: numbers and strings, or a `DwarfError`, never another
 exception; every loop moves on by at least a byte. Source: DWARF 5 standard, sections 7.4 to 7.6
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DW_UT_COMPILE, DW_UT_PARTIAL, DW_UT_SKELETON, DW_UT_SPLIT_COMPILE = 0x01, 0x03, 0x04, 0x05
 DW_TAG_COMPILE_UNIT = 0x11
 
+DW_AT_LANGUAGE = 0x13
 DW_AT_STMT_LIST, DW_AT_LOW_PC, DW_AT_HIGH_PC, DW_AT_COMP_DIR = 0x10, 0x11, 0x12, 0x1B
 DW_AT_RANGES = 0x55
 DW_AT_STR_OFFSETS_BASE, DW_AT_ADDR_BASE, DW_AT_RNGLISTS_BASE, DW_AT_DWO_NAME = (
@@ -75,8 +76,8 @@ class Unit(NamedTuple):
     Attributes:
         offset, end: its bytes in the section.
         dies: where its first entry begins.
-        version: 4 or 5.
-        kind: DW_UT_*; units of version 4 are DW_UT_COMPILE.
+        version: 2 to 5.
+        kind: DW_UT_*; units of versions before 5 are DW_UT_COMPILE.
         abbreviations: offset of its table.
         address_bytes: 4 or 8.
         dwo_id: of a skeleton or split unit of version 5, else 0.
@@ -155,9 +156,9 @@ def units(section: Bytes) -> Iterator[Unit]:
 
 def _unit(section: Bytes, position: int, end: int) -> Unit | None:
     version = unsigned(section, position + 4, 2)
-    if version == 4:
+    if 2 <= version <= 4:
         abbreviations, size = struct.unpack_from("<IB", section, position + 6)
-        unit = Unit(position, end, position + 11, 4, DW_UT_COMPILE, abbreviations, size, 0)
+        unit = Unit(position, end, position + 11, version, DW_UT_COMPILE, abbreviations, size, 0)
     elif version == 5 and position + 12 <= end:
         kind, size, abbreviations = struct.unpack_from("<BBI", section, position + 6)
         dies, dwo_id = position + 12, 0

@@ -158,7 +158,7 @@ class LineFinder:
         frames = _look_up(source, svma)
         if source.split is None:
             return frames, source.note
-        return _with_split(frames, source.split, svma, source.note)
+        return _with_split(frames, source.split, svma, source.note, self._name_budget)
 
     def named_by(self, found: FoundImage) -> int:
         """Return the user whose word the paths in an image's frames are, once they were found."""
@@ -229,14 +229,18 @@ def _look_up(source: _Source, svma: NDArray[np.uint64]) -> Frames:
 
 
 def _with_split(
-    frames: Frames, split: SplitLines, svma: NDArray[np.uint64], note: str
+    frames: Frames,
+    split: SplitLines,
+    svma: NDArray[np.uint64],
+    note: str,
+    name_budget: SearchBudget,
 ) -> tuple[Frames, str]:
     """Put frames from split units where the image itself knows no line."""
     has_file = np.zeros(len(svma), np.bool_)
     frame_of = np.repeat(np.arange(len(svma)), np.diff(frames.start))
     has_file[frame_of[frames.file_index >= 0]] = True
     bare = np.flatnonzero(~has_file)
-    found, is_known, missing = split.frames(svma.take(bare))
+    found, is_known, missing = split.frames(svma.take(bare), name_budget)
     answered = np.zeros(len(svma), np.bool_)
     answered[bare] = is_known
     kept, added = np.flatnonzero(~answered), np.flatnonzero(is_known)

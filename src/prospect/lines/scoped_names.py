@@ -1,13 +1,15 @@
 """Names of inlined C++ functions → the same names with the namespaces and classes around them.
 
-Comes in: an image with DWARF 4 or 5, and names as its symcache has them. Functions of internal
+Comes in: an image with DWARF 2 to 5, and names as its symcache has them. Functions of internal
 linkage (in an anonymous namespace, static in a namespace) have no linkage name, and the symcache
 keeps DW_AT_name alone. Goes out: by name the qualified one, where the whole image has exactly one
 that fits; the symcache does not say which entry a function came from. Units that cannot contain
 a name are not walked, bodies of functions are stepped over where the compiler wrote
 DW_AT_sibling, and what is walked is limited: where the limit is reached, or DWARF is damaged,
-nothing is qualified. Not read: split units, and files that ``dwz -m`` made for several programs.
-Source: DWARF 5 standard, sections 2.3, 3.3, 3.5 and 7.5.
+nothing is qualified. A split unit is an image of its own, made whole (`lines.split_conversion`):
+what is inlined there is described there. Not read: files that ``dwz -m`` made for several programs.
+Source: DWARF 5 standard, sections 2.3, 3.3, 3.5 and 7.5; DWARF 2 standard, section 7.5.4, where
+references to other units have the size of an address.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _DW_TAG_SUBPROGRAM, _DW_TAG_NAMESPACE = 0x2E, 0x39
 _CLASSES = frozenset({_DW_TAG_CLASS, _DW_TAG_STRUCTURE, _DW_TAG_UNION})
 _DW_TAG_LEXICAL_BLOCK = 0x0B
 _ENTERED = frozenset({*_CLASSES, _DW_TAG_NAMESPACE, _DW_TAG_SUBPROGRAM, _DW_TAG_LEXICAL_BLOCK})
-_DW_AT_SIBLING, _DW_AT_NAME, _DW_AT_LANGUAGE = 0x01, 0x03, 0x13
+_DW_AT_SIBLING, _DW_AT_NAME = 0x01, 0x03
 _DW_AT_ABSTRACT_ORIGIN = 0x31
 _LINKAGE_NAMES = frozenset({0x6E, 0x2007})  # DW_AT_linkage_name, DW_AT_MIPS_linkage_name
 _C_LANGUAGES = frozenset({0x01, 0x02, 0x0C, 0x1D})  # DW_LANG_C89, C, C99, C11
@@ -89,10 +91,13 @@ class ScopedNames:
     Args:
         image: the one that has the DWARF.
         budget: shared by the images of a report.
+        are_indexed: whether names that are told by an index are looked at: in a split unit. In
+            others only clang writes them, which gives all functions linkage names.
     """
 
-    def __init__(self, image: ElfImage, budget: SearchBudget) -> None:
+    def __init__(self, image: ElfImage, budget: SearchBudget, *, are_indexed: bool = False) -> None:
         self._image = image
+        self._are_indexed = are_indexed
         self._budget = budget
         self._known: dict[bytes, bytes] = {}
 
@@ -108,7 +113,7 @@ class ScopedNames:
         if is_shared(self._image):
             return {}
         try:
-            search = _Search(self._image, names, self._budget)
+            search = _Search(self._image, names, self._budget, are_indexed=self._are_indexed)
             return search.unique()
         except DwarfError:
             return {}
@@ -117,10 +122,15 @@ class ScopedNames:
 class _Search:
     """One search of an image's units for names."""
 
-    def __init__(self, image: ElfImage, names: set[bytes], budget: SearchBudget) -> None:
+    def __init__(
+        self, image: ElfImage, names: set[bytes], budget: SearchBudget, *, are_indexed: bool
+    ) -> None:
         self._info = section(image, b".debug_info")
         self._strings = section(image, b".debug_str")
         self._abbreviations = section(image, b".debug_abbrev")
+        offsets = section(image, b".debug_str_offsets")
+        self._string_offsets = offsets if are_indexed else offsets[:0]
+        self._string_base = 0
         self._budget = budget
         self._short = [re.escape(name + b"\0") for name in names if len(name) < _SHORTEST_INDIRECT]
         size = len(self._info) * (1 + len(self._short)) + len(self._strings) * len(names)
@@ -128,11 +138,12 @@ class _Search:
             raise DwarfError("too much debug information")
         budget.section_bytes -= size
         self._tables: dict[int, dict[int, dwarf.Abbreviation]] = {}
-        self._plans: dict[tuple[int, int], dict[int, _Plan]] = {}
+        self._plans: dict[tuple[int, int, int], dict[int, _Plan]] = {}
         self._found: dict[bytes, set[bytes | None]] = {name: set() for name in names}
         self._name_at = self._places(names)
         self._is_place = np.zeros(len(self._strings) + 1, np.bool_)
         self._is_place[list(self._name_at)] = True
+        self._is_indexed = self._refers(self._string_offsets)
 
     def _places(self, names: set[bytes]) -> dict[int, bytes]:
         """Find where names stand in .debug_str; linkers put one into the end of another, too."""
@@ -157,7 +168,7 @@ class _Search:
     def _may_hold(self, unit: dwarf.Unit) -> bool:
         """Whether a unit's bytes hold a short name, or the place of a longer one, anywhere."""
         content = self._info[unit.dies : unit.end]
-        if any(re.search(name, content) for name in self._short):
+        if self._is_indexed or any(re.search(name, content) for name in self._short):
             return True
         starts = itertools.product(range(0, len(content), _CHUNK_BYTES), range(4))
         return any(
@@ -185,13 +196,16 @@ class _Search:
             self._tables[start] = table
         table = self._tables[start]
         _, values, _ = dwarf.first_entry(self._info, unit, table)
-        form, position = values.get(_DW_AT_LANGUAGE, (0, 0))
+        form, position = values.get(dwarf.DW_AT_LANGUAGE, (0, 0))
         size = dwarf.FIXED_FORMS.get(form, 0)
         if 0 < size <= 2 and unsigned(self._info, position, size) in _C_LANGUAGES:
             return {}
-        key = start, unit.address_bytes
+        form, position = values.get(dwarf.DW_AT_STR_OFFSETS_BASE, (0, 0))
+        self._string_base = self._number(form, position)
+        sizes = unit.address_bytes, unit.address_bytes if unit.version == 2 else 4
+        key = start, *sizes
         if key not in self._plans:
-            self._plans[key] = {code: _plan(one, unit.address_bytes) for code, one in table.items()}
+            self._plans[key] = {code: _plan(one, *sizes) for code, one in table.items()}
         return self._plans[key]
 
     def _walk(self, unit: dwarf.Unit, plans: dict[int, _Plan]) -> None:
@@ -251,22 +265,29 @@ class _Search:
     def _name(self, form: int, position: int) -> bytes:
         if form == dwarf.DW_FORM_STRING:
             return string(self._info, position)
-        if form != dwarf.DW_FORM_STRP:  # DWARF by clang, which has all linkage names
-            return b""
-        place = self._number(form, position)
         try:
+            place = self._number(form, position)
+            if form != dwarf.DW_FORM_STRP:
+                if not self._is_indexed:
+                    return b""
+                place = unsigned(self._string_offsets, self._string_base + 4 * place, 4)
             return self._name_at.get(place) or string(self._strings, place)
-        except DwarfError:  # names of templates may be longer than what is read
+        except DwarfError:  # as names of templates that are longer than what is read
             return b""
 
 
-def _plan(entry: dwarf.Abbreviation, address_bytes: int) -> _Plan:
+def _plan(entry: dwarf.Abbreviation, address_bytes: int, reference_bytes: int) -> _Plan:
+    """Return how to read an entry; `reference_bytes` has a reference to another unit."""
+    sizes = dwarf.FIXED_FORMS | {
+        dwarf.DW_FORM_ADDR: address_bytes,
+        dwarf.DW_FORM_REF_ADDR: reference_bytes,
+    }
     steps = []
     skip = 0
     is_entered = entry.tag in _ENTERED
     for attribute, form in entry.attributes:
         matters = attribute == _DW_AT_SIBLING or (attribute == _DW_AT_NAME and is_entered)
-        size = address_bytes if form == dwarf.DW_FORM_ADDR else dwarf.FIXED_FORMS.get(form)
+        size = sizes.get(form)
         if matters or size is None:
             steps.append((skip, attribute if matters else 0, form))
             skip = 0

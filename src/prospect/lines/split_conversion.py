@@ -74,9 +74,9 @@ def _joined(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
     if header.version != unit.version or header.address_bytes != 8:
         raise DwarfError("the two halves of a unit are of different kinds")
     table, table_end = dwarf.abbreviations(rest.abbreviations, header.abbreviations)
-    own, _, children = dwarf.first_entry(rest.info, header, table)
+    own, told, children = dwarf.first_entry(rest.info, header, table)
     code = as_leb128(max(table) + 1)
-    attributes, values = _own_entry(unit, rest)
+    attributes, values = _own_entry(unit, rest, told.get(dwarf.DW_AT_LANGUAGE))
     entry = code + values
     start = 12 if unit.version == 5 else 11
     body = bytearray(rest.info[children : header.end])
@@ -91,8 +91,13 @@ def _joined(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
     return head + entry + bytes(body), declared + attributes + b"\0\0" + old
 
 
-def _own_entry(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
-    """Return the attributes of the unit's entry, as an abbreviation has them, and their values."""
+def _own_entry(
+    unit: SplitUnit, rest: UnitSections, language: tuple[int, int] | None
+) -> tuple[bytes, bytes]:
+    """Return the attributes of the unit's entry, as an abbreviation has them, and their values.
+
+    `language` is the form of DW_AT_language in the unit's own file, and where it stands there.
+    """
     is_5 = unit.version == 5
     offset = dwarf.DW_FORM_SEC_OFFSET
     address_base = dwarf.DW_AT_ADDR_BASE if is_5 else dwarf.DW_AT_GNU_ADDR_BASE
@@ -111,6 +116,10 @@ def _own_entry(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
     if is_5:
         base = rest.range_lists_base.to_bytes(4, "little")
         fields.append((dwarf.DW_AT_RNGLISTS_BASE, offset, base))
+    if language:
+        form, place = language
+        code = unsigned(rest.info, place, min(dwarf.FIXED_FORMS.get(form, 0), 2))
+        fields.append((dwarf.DW_AT_LANGUAGE, dwarf.DW_FORM_DATA2, code.to_bytes(2, "little")))
     names = b"".join(as_leb128(name) + as_leb128(form) for name, form, _ in fields)
     return names, b"".join(value for _, _, value in fields)
 

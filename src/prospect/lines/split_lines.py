@@ -7,13 +7,16 @@ each once; what was made of a unit is kept on disk under its id.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.elf.image import ElfImage
 from prospect.files.rights import is_trusted
 from prospect.lines.conversion import convert, convert_in_child
 from prospect.lines.debug_info import load_address
+from prospect.lines.scoped_names import ScopedNames
 from prospect.lines.split_conversion import whole_unit
 from prospect.lines.split_files import SplitFiles
 from prospect.lines.split_units import read_skeletons, unit_of_addresses
@@ -22,9 +25,12 @@ from prospect.lines.symcache import VERSION, Frames, SymCache, join_frames, look
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.elf.image import ElfImage
     from prospect.files.door import OpenFile
+    from prospect.lines.scoped_names import SearchBudget
     from prospect.symbols.cache import SymbolCache
+
+# Version of what is made of a unit and kept: another one is made anew.
+_MADE_WHOLE = 2
 
 
 class SplitLines:
@@ -63,11 +69,14 @@ class SplitLines:
         """Whether anything was split off."""
         return bool(self._skeletons.units)
 
-    def frames(self, svma: NDArray[np.uint64]) -> tuple[Frames, NDArray[np.bool_], set[bytes]]:
+    def frames(
+        self, svma: NDArray[np.uint64], name_budget: SearchBudget
+    ) -> tuple[Frames, NDArray[np.bool_], set[bytes]]:
         """Find the frames of addresses.
 
         Args:
             svma: u64[n].
+            name_budget: what the search for qualified names may still read.
 
         Returns:
             Frames; bool[n] which addresses are in a unit that could be read; and the names of the
@@ -86,7 +95,12 @@ class SplitLines:
             is_known[rows] = True
             address = svma.take(rows) - np.uint64(self._load_address)
             symcache = SymCache.parse(content)
-            found = symcache.lookup(address) if symcache else lookup_each(content, address)
+            if symcache:
+                found = symcache.lookup(
+                    address, functools.partial(self._qualified, unit, name_budget)
+                )
+            else:
+                found = lookup_each(content, address)
             pieces.append((rows, found))
         return join_frames(len(svma), pieces), is_known, missing
 
@@ -95,6 +109,16 @@ class SplitLines:
             self._contents[unit] = self._read(unit)
         return self._contents[unit]
 
+    def _qualified(self, row: int, budget: SearchBudget, names: set[bytes]) -> dict[bytes, bytes]:
+        """Find the qualified names of functions of a unit; few units have any without."""
+        unit = self._skeletons.units[row]
+        rest = self._files.find(unit)
+        whole = whole_unit(self._skeletons, unit, rest, self._load_address) if rest else None
+        if whole is None:
+            return {}
+        image = ElfImage.parse(memoryview(whole))
+        return ScopedNames(image, budget, are_indexed=True).qualified(names)
+
     def _read(self, row: int) -> bytes | memoryview | None:
         """Take a unit's symcache from the cache on disk, else make it and keep it there."""
         unit = self._skeletons.units[row]
@@ -102,7 +126,8 @@ class SplitLines:
         if rest is None:
             return None
         self.speakers.add(rest.speaks_for)
-        key = f"{self._key}+dwo{unit.dwo_id:x}-{rest.size:x}-{rest.owner}+symcache{VERSION}"
+        of_unit = f"dwo{_MADE_WHOLE}-{unit.dwo_id:x}-{rest.size:x}-{rest.owner}"
+        key = f"{self._key}+{of_unit}+symcache{VERSION}"
         kept = self._cache.load_lines(key) if self._cache else None
         if kept is not None:
             return kept

@@ -129,7 +129,7 @@ class _Reader:
             self._abbreviations, unit.abbreviations, code, _MOST_OF_TABLE
         )
         _, values, _ = dwarf.first_entry(self._info, unit, table)
-        if unit.version == 4 and dwarf.DW_AT_GNU_DWO_ID not in values:
+        if unit.version < 5 and dwarf.DW_AT_GNU_DWO_ID not in values:
             return None
         is_5 = unit.version == 5
         numbers = {name: self._number(*value) for name, value in values.items()}

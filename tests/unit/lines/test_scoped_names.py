@@ -7,9 +7,11 @@ import subprocess
 import numpy as np
 import pytest
 
+from builders.dwarf_package import package
 from prospect.elf.image import ElfImage
 from prospect.lines.finder import LineFinder
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
+from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.image_files import open_image
 from prospect.symbols.images.images import read_symbol_table
 
@@ -61,13 +63,13 @@ EXPECTED = {
 }
 
 
-def build(directory, *flags):
+def build(directory, *flags, compilers=("g++", "gcc")):
     (directory / "main.cc").write_text(SOURCE)
     (directory / "c.c").write_text(C_SOURCE)
-    for compiler, source in (("g++", "main.cc"), ("gcc", "c.c")):
+    for compiler, source in zip(compilers, ("main.cc", "c.c"), strict=True):
         command = [compiler, "-g", "-O2", *flags, "-c", source]
         subprocess.run(command, check=True, cwd=directory)
-    command = ["g++", *flags, "-o", "program", "main.o", "c.o"]
+    command = [compilers[0], *flags, "-o", "program", "main.o", "c.o"]
     subprocess.run(command, check=True, cwd=directory)
     return open_image(os.fsencode(directory / "program"))
 
@@ -86,11 +88,52 @@ def program(tmp_path_factory):
     return build(tmp_path_factory.mktemp("scoped"))
 
 
-@pytest.mark.parametrize("flags", [("-gdwarf-4",), ("-gdwarf-5",), ("-gz",)], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *[(f"-gdwarf-{version}",) for version in (2, 3, 4, 5)],
+        *[(f"-gdwarf-{version}", "-gsplit-dwarf") for version in (4, 5)],
+        ("-gz",),
+    ],
+    ids=str,
+)
 def test_inlined_functions_without_a_linkage_name_have_their_namespaces(tmp_path, flags):
     found = build(tmp_path, *flags)
     assert names_in(found, b"work") == EXPECTED
     assert names_in(found, b"in_c") == {"in_c", "anon_spin"}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_those_of_split_units_in_a_package_have_them_too(tmp_path, version):
+    found = build(tmp_path, f"-gdwarf-{version}", "-gsplit-dwarf")
+    objects = [tmp_path / "main.dwo", tmp_path / "c.dwo"]
+    if version == 5:  # llvm-dwp 14 does not come to an end with those of g++
+        (tmp_path / "program.dwp").write_bytes(package(objects))
+    elif shutil.which("llvm-dwp"):
+        command = ["llvm-dwp", *objects, "-o", tmp_path / "program.dwp"]
+        subprocess.run(command, check=True, timeout=20)
+    else:
+        pytest.skip("needs llvm-dwp")
+    for path in objects:
+        path.unlink()
+    assert names_in(found, b"work") == EXPECTED
+    assert names_in(found, b"in_c") == {"in_c", "anon_spin"}
+
+
+def test_names_of_split_units_are_found_when_their_lines_are_kept_on_disk(tmp_path):
+    found = build(tmp_path, "-gsplit-dwarf", "-Wl,--build-id")
+    cache = SymbolCache(tmp_path / "cache")
+    for _ in range(2):
+        assert names_in(found, b"work", LineFinder(cache)) == EXPECTED
+
+
+@pytest.mark.skipif(not shutil.which("clang++"), reason="needs clang")
+@pytest.mark.parametrize("flags", [(), ("-gsplit-dwarf",), ("-gdwarf-4",), ("-gdwarf-3",)], ids=str)
+def test_clang_gives_them_linkage_names(tmp_path, flags):
+    found = build(tmp_path, *flags, compilers=("clang++", "clang"))
+    names = names_in(found, b"work")
+    assert "_ZN12_GLOBAL__N_19anon_spinEm" in names
+    assert names.isdisjoint({"anon_spin", "stat_spin", "ab", "deep"})
 
 
 def test_a_c_function_keeps_the_name_that_a_c_plus_plus_function_has_too(program):
