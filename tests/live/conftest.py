@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.command_line import names
+
 _MAX_SAMPLE_RATE = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 _CPU_TIME_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
 
@@ -25,3 +27,16 @@ def high_rates():
     if int(percent) not in (0, 100):
         _CPU_TIME_PERCENT.write_text(percent)
         _MAX_SAMPLE_RATE.write_text(rate)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Work in an empty directory; recordings without a name go to another."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    directory = tmp_path / "here"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    yield directory
+    assert names(scratch) == []

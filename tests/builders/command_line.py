@@ -1,0 +1,31 @@
+"""The command line as a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROSPECT = (sys.executable, "-m", "prospect")
+BURN = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+"""A shell's loop that takes some tenths of a second of a CPU."""
+
+
+def run(*arguments: str, **keywords: Any) -> subprocess.CompletedProcess[str]:
+    """Run `prospect ARGUMENTS` to its end."""
+    return subprocess.run(
+        [*PROSPECT, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **keywords,
+    )
+
+
+def names(directory: Path) -> list[str]:
+    """Return the names of what is in a directory."""
+    return sorted(path.name for path in directory.iterdir())

@@ -1,0 +1,160 @@
+"""COMMAND as under time(1): its status, its signals, its input and output, and what ends it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from builders.command_line import BURN, PROSPECT, names, run
+from builders.waiting import wait_for
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_the_exit_status_is_the_commands(here, status):
+    assert run("-f", "out", "sh", "-c", f"exit {status}").returncode == status
+    assert names(here) == ["out"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE])
+def test_a_command_that_a_signal_ended_is_told_as_a_shell_does(here, number):
+    ran = run("-f", "out", "sh", "-c", f"kill -{int(number)} $$")
+    assert ran.returncode == 128 + number
+    assert "Statistics of Run" in (here / "out").read_text()
+
+
+def test_a_file_that_is_not_executable_is_126(here):
+    (here / "script").write_text("true\n")
+    assert run("./script").returncode == 126
+    (here / "script").chmod(0o755)
+    assert run("-f", "out", "./script").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "missing"),
+    [("#!/no/such/interp -x", "/no/such/interp"), ("#! /bin/sh\r", "/bin/sh\\r")],
+)
+def test_a_script_without_its_interpreter_says_which_is_missing(here, first, missing):
+    script = here / "script"
+    script.write_bytes(f"{first}\necho\n".encode())
+    script.chmod(0o755)
+    ran = run("./script")
+    assert ran.returncode == 126
+    assert ran.stderr == (
+        f"prospect: ./script: cannot run it: its first line asks for {missing}, which does not"
+        " exist\n"
+    )
+
+
+@pytest.mark.parametrize("kilobytes", [30_000, 60_000, 120_000])
+def test_little_address_space_is_one_line(here, kilobytes):
+    limited = f"ulimit -v {kilobytes}; exec {sys.executable} -m prospect -f out true"
+    ran = subprocess.run(["sh", "-c", limited], capture_output=True, check=False, timeout=120)
+    assert b"Traceback" not in ran.stderr
+    if ran.returncode:
+        assert ran.stderr.startswith((b"prospect: ", b"OpenBLAS"))
+    for path in re.findall(rb"the recording is kept: prospect report (.+)", ran.stderr):
+        Path(os.fsdecode(path)).unlink()
+
+
+@pytest.mark.parametrize("inside", ["prospect.cli.main", "prospect.cli.commands", "enum"])
+def test_control_c_while_the_command_line_is_imported_is_no_traceback(here, inside):
+    """SIGINT as soon as a module of the command line begins to be imported."""
+    at_import = (
+        "import os, runpy, signal, sys\n"
+        f"sys.modules.pop({inside!r}, None)\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {inside!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['prospect', 'report', '--help']\n"
+        "runpy.run_module('prospect', run_name='__main__', alter_sys=True)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", at_import], capture_output=True, check=False, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (130, b"")
+
+
+def test_input_output_and_errors_are_the_commands_own(here):
+    ran = run("-f", "out", "sh", "-c", "cat; echo wrong >&2", input="some\ninput")
+    assert (ran.stdout, ran.stderr) == ("some\ninput", "wrong\n")
+
+
+def test_the_report_follows_the_commands_output(here):
+    ran = run("echo", "first")
+    assert ran.stdout.startswith("first\nTime: echo first\n")
+    assert ran.stderr == ""
+    assert names(here) == []
+
+
+def test_a_closed_standard_output_is_not_taken_for_the_recording(here):
+    ran = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m prospect -f out --save run.data echo lost >&-"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode != 0
+    assert "Time: echo lost" in (here / "out").read_text()
+    assert run("report", "run.data").returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_interval_and_the_report_is_there(here, number):
+    process = subprocess.Popen(
+        [*PROSPECT, "-f", "out", "sh", "-c", "touch started; sleep 60"], start_new_session=True
+    )
+    wait_for((here / "started").exists)
+    process.send_signal(number)
+    assert process.wait(30) == 128 + number
+    assert "Statistics of Run" in (here / "out").read_text()
+    assert names(here) == ["out", "started"]
+
+
+def test_control_c_on_a_terminal_ends_the_command_and_gives_the_report(here):
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(PROSPECT[0], [*PROSPECT, "-f", "out", "sh", "-c", "touch started; sleep 60"])
+    wait_for((here / "started").exists)
+    os.write(terminal, b"\x03")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    os.close(terminal)
+    assert "Statistics of Run" in (here / "out").read_text()
+
+
+def test_a_command_that_cannot_start_leaves_files_as_they_were(here):
+    (here / "perf.data").write_text("earlier recording")
+    (here / "out").write_text("earlier report")
+    assert run("record", "nonsense").returncode == 127
+    assert run("-f", "out", "--save", "perf.data", "nonsense").returncode == 127
+    assert names(here) == ["out", "perf.data"]
+    assert (here / "perf.data").read_text() == "earlier recording"
+    assert (here / "out").read_text() == "earlier report"
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(here):
+    process = subprocess.Popen(
+        [*PROSPECT, "sh", "-c", BURN], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait(60) == 128 + signal.SIGPIPE
+
+
+def test_a_program_named_like_a_subcommand_is_profiled_behind_two_dashes(here, monkeypatch):
+    (here / "report").write_text("#!/bin/sh\necho this one\n")
+    (here / "report").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here}:{os.environ['PATH']}")
+    ran = run("--", "report")
+    assert ran.stdout.startswith("this one\nTime: report\n")
