@@ -1,23 +1,25 @@
-"""Records: classes whose fields are declared by annotations, cheap to define.
+"""Classes whose fields are declared by annotations, cheap to define: `Record` and `NamedTuple`.
 
-A record is what a frozen dataclass is, for the type checker too. `dataclasses` writes the methods
-of each class as source and compiles them, half a millisecond a class, which a short report would
-pay for some two hundred of them; here all records share the methods of one class.
+A record is what a frozen dataclass is, for the type checker too, and `NamedTuple` what `typing` has
+under that name: for what is unpacked, sorted, or a key. Those of the standard library write methods
+of each class as source and compile them, 0.5 and 0.1 ms a class, which a short report would pay for
+some three hundred; here all classes share the methods of one. Importing `dataclasses` and `typing`
+would take as long as all the rest that `prospect COMMAND` does before COMMAND starts.
 """
 
 from __future__ import annotations
 
-__all__ = ["Record", "contents", "field", "field_names", "nested_contents", "replace"]
+__all__ = ["NamedTuple", "Record", "contents", "field", "field_names", "nested_contents", "replace"]
 
-# Without typing: modules on the way to COMMAND's exec define records.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from dataclasses import replace
-    from typing import Any, ClassVar, TypeVar, dataclass_transform
+    from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
     _Value = TypeVar("_Value")
 else:
+    from _collections import _tuplegetter  # what named tuples of `collections` are made of
 
     def dataclass_transform(**_: object) -> Callable[[type], type]:
         """Stand in for what only a type checker looks at."""
@@ -31,13 +33,53 @@ else:
         """
         return type(record)(**{**contents(record), **changes})
 
+    class _NamedTupleType(type):
+        def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+            fields = dict(getattr(bases[0], "__record_fields__", ()))
+            for one in body.get("__annotations__", ()):
+                fields[one] = body.get(one, _REQUIRED)
+                body[one] = _tuplegetter(len(fields) - 1, "")
+            body |= {"__record_fields__": fields, "_fields": tuple(fields)}
+            return type.__new__(mcs, name, bases, {"__slots__": (), **body})
+
+    class NamedTuple(tuple, metaclass=_NamedTupleType):
+        """A tuple whose places have names, as `typing.NamedTuple`."""
+
+        __slots__ = ()
+
+        def __new__(cls, /, *values: Any, **named: Any) -> Self:
+            """Make one of values by place, by name, or both; the others have defaults."""
+            if len(values) != len(cls._fields):
+                state = dict(zip(cls._fields, values, strict=False), **named)
+                _complete(cls, len(values), state, named)
+                values = [state[name] for name in cls._fields]
+            elif named:
+                _complete(cls, len(values), dict(zip(cls._fields, values, strict=True)), named)
+            return tuple.__new__(cls, values)
+
+        @classmethod
+        def _make(cls, values: Iterable[Any]) -> Self:
+            return cls(*values)
+
+        def _replace(self, /, **changes: Any) -> Self:
+            return type(self)(**{**self._asdict(), **changes})
+
+        def _asdict(self) -> dict[str, Any]:
+            return dict(zip(self._fields, self, strict=True))
+
+        def __getnewargs__(self) -> tuple[Any, ...]:
+            return tuple(self)
+
+        def __repr__(self) -> str:
+            return _shown(self, self._asdict())
+
+
+_REQUIRED = object()
+
 
 class _MadeAnew:
     def __init__(self, factory: Callable[[], Any]) -> None:
         self.factory = factory
-
-
-_REQUIRED = object()
 
 
 def field(*, default_factory: Callable[[], _Value]) -> _Value:
@@ -78,7 +120,7 @@ class Record:
         state = self.__dict__
         state.update(zip(fields, values, strict=False), **named)
         if len(values) + len(named) != len(fields) or state.keys() != fields.keys():
-            _complete(self, len(values), named)
+            _complete(type(self), len(values), state, named)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: '{name}' cannot be set")
@@ -95,8 +137,7 @@ class Record:
         return hash(_values(self))
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in contents(self).items())
-        return f"{type(self).__qualname__}({fields})"
+        return _shown(self, contents(self))
 
 
 def _values(record: Any) -> tuple[Any, ...]:
@@ -104,18 +145,24 @@ def _values(record: Any) -> tuple[Any, ...]:
     return tuple([state[name] for name in record.__record_fields__])
 
 
-def _complete(record: Record, given: int, named: dict[str, Any]) -> None:
-    """Give a new record the defaults of the fields that it lacks.
+def _shown(one: object, fields: dict[str, Any]) -> str:
+    shown = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+    return f"{type(one).__qualname__}({shown})"
+
+
+def _complete(made: Any, given: int, state: dict[str, Any], named: dict[str, Any]) -> None:
+    """Add the defaults of the fields for which nothing was given.
 
     Args:
-        record: with what it was given.
-        given: how many values without a name it was given.
-        named: those with one.
+        made: the class of which an instance is made.
+        given: how many values without a name were given.
+        state: what was given, by the fields' names.
+        named: what was given with a name.
 
     Raises:
-        TypeError: it was given too many, one twice, one that is no field's, or too few.
+        TypeError: too many were given, one twice, one that is no field's, or too few.
     """
-    fields, state, kind = record.__record_fields__, record.__dict__, type(record).__name__
+    fields, kind = made.__record_fields__, made.__name__
     if given > len(fields):
         raise TypeError(f"{kind} has {len(fields)} fields, and was given {given} values")
     for name in named:

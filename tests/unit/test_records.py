@@ -2,12 +2,20 @@
 
 import copy
 import pickle
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import pytest
 
-from prospect.records import Record, contents, field, field_names, nested_contents, replace
+from prospect.records import (
+    NamedTuple,
+    Record,
+    contents,
+    field,
+    field_names,
+    nested_contents,
+    replace,
+)
 
 
 class Point(Record):
@@ -106,3 +114,63 @@ def test_records_are_copied_pickled_and_shown():
     assert pickle.loads(pickle.dumps(point)) == copy.copy(point) == point
     assert repr(point) == "Point(x=1, y=2, notes=[])"
     assert nested_contents(Pair(point, 3)) == {"first": contents(point), "second": 3}
+
+
+class Span(NamedTuple):
+    begin: int
+    end: int = 9
+
+    @property
+    def length(self) -> int:
+        return self.end - self.begin
+
+
+class Wide(Span):
+    pass
+
+
+Key = TypeVar("Key")
+
+
+class Cost(NamedTuple, Generic[Key]):
+    key: Key
+    count: int
+
+
+def test_a_named_tuple_is_a_tuple():
+    span = Span(1, end=3)
+    begin, end = span
+    assert (begin, end) == span == (1, 3)
+    assert (span.begin, span.end, span.length) == (1, 3, 2)
+    assert Span(1) < Span(1, 10)
+    assert {span: "a"}[(1, 3)] == "a"
+    assert Cost("a", 2).count == 2
+
+
+def test_a_named_tuple_has_what_those_of_the_standard_library_have():
+    span = Span(1)
+    assert span._replace(begin=2) == Span(2, 9)
+    assert span._asdict() == {"begin": 1, "end": 9}
+    assert Span._fields == Wide._fields == ("begin", "end")
+    assert type(Wide._make((1, 2))) is Wide
+    assert pickle.loads(pickle.dumps(span)) == copy.copy(span) == span
+    assert repr(span) == "Span(begin=1, end=9)"
+    with pytest.raises(AttributeError):
+        span.begin = 2
+    with pytest.raises(AttributeError):
+        span.other = 2
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "says"),
+    [
+        ((), {}, "Span needs 'begin'"),
+        ((1, 2, 3), {}, "Span has 2 fields, and was given 3 values"),
+        ((1,), {"other": 3}, "Span has no field 'other'"),
+        ((1, 2), {"end": 3}, "Span was given 'end' twice"),
+        ((1,), {"begin": 3}, "Span was given 'begin' twice"),
+    ],
+)
+def test_what_does_not_fit_a_named_tuple_is_refused(values, named, says):
+    with pytest.raises(TypeError, match=says):
+        Span(*values, **named)

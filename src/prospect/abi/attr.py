@@ -6,10 +6,10 @@ Source: ``include/uapi/linux/perf_event.h``, Linux 6.18.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 from prospect.abi import constants as abi
 from prospect.errors import RecordingError
+from prospect.records import NamedTuple
 
 # type size config sample_period sample_type read_format flags wakeup bp_type config1 config2
 # branch_sample_type sample_regs_user sample_stack_user clockid sample_regs_intr aux_watermark

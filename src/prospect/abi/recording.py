@@ -6,7 +6,9 @@ machine, and read by `pipeline`: the stages between see only RecordBlocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.abi.block import EventDescription

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from prospect.events.decode import decode
 from prospect.files.budget import ReadBudget
 from prospect.profile.builder import TableBuilder
 from prospect.profile.model import CAUSE_NONE, CauseTable, Profile
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
 from prospect.symbols.options import DEBUG_SERVERS_S, debug_servers

@@ -7,13 +7,13 @@ whatever way a name was found here, and no file is opened to make it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.lines.symcache import Frames
 from prospect.profile.model import KIND_ANON, KIND_JIT
-from prospect.records import Record, field
+from prospect.records import NamedTuple, Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.archived.answers import DEEPEST, Asked, Code, FrameTree, Image, ObjectLines, owner_of
 from prospect.archived.images import kept_pieces
+from prospect.records import NamedTuple
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.objects import Missing
 from prospect.symbols.symbolizer import Symbolizer

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
 from prospect.errors import SymbolError
 from prospect.files.user_cache import OFF_VARIABLE
 from prospect.recording.sampling_cost import COST_SUFFIX
+from prospect.records import NamedTuple
 from prospect.symbols import cache as tables
 from prospect.symbols.cache_directory import PART_SUFFIX, CacheDirectory
 from prospect.symbols.images import debug_files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from prospect.records import NamedTuple
 
 DEFAULT_RECORDING = "perf.data"
 

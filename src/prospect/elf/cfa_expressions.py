@@ -8,7 +8,7 @@ trampoline, and hand-written assembly some that read the CFA from the stack. Def
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from prospect.records import NamedTuple
 
 _BREG0, _BREG31, _BREGX, _DEREF, _PLUS_UCONST = 0x70, 0x8F, 0x92, 0x06, 0x23
 _RIP_BREG = b"\x80\x00"  # DW_OP_breg16 (rip) 0

@@ -6,13 +6,14 @@ In: an image. Out: `Landmark`s: its entry point, and what signal handlers return
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
 from prospect.elf.frame_states import signal_rule
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

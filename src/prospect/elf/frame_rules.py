@@ -17,9 +17,10 @@ right below it; on arm64 it is what the link register was at the call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.elf import layout
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

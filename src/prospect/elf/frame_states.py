@@ -9,13 +9,14 @@ J. JáJá, An Introduction to Parallel Algorithms, 1992, 2.2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import cfa_expressions as expressions
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,9 +7,10 @@ by the GDB manual, "Debugging Information in Separate Files".
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.elf.layout import NT_GNU_BUILD_ID
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,11 +6,12 @@ Source: the comment of PERF_RECORD_SAMPLE and ``struct read_format`` in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.events.schema import at_rows
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

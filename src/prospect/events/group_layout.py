@@ -6,9 +6,10 @@ Source: ``struct read_format`` in ``include/uapi/linux/perf_event.h`` (Linux 6.1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr

@@ -9,13 +9,13 @@ nothing has no sample.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.events.selection import chosen_samples
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,11 +15,12 @@ next (``struct perf_event_header`` in ``include/uapi/linux/perf_event.h``); the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,7 +7,7 @@ What follows the call chain in a sample is read by `user_states`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from prospect.events.group_reads import GroupReads, GroupSamples
 from prospect.events.records import LARGEST_RECORD_WORDS
 from prospect.events.schema import at_rows
 from prospect.events.user_states import Mark, UserStateColumns
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (L
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from prospect.events.columns import (
     Switches,
     Tasks,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,13 +10,14 @@ Source: perf_output_sample_regs(), perf_output_sample_ustack() in ``kernel/event
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.columns.buffers import segments
 from prospect.events.columns import CallBranches, UserStates
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,13 +6,13 @@ nothing refers to, but in the same order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from prospect.columns.table_rows import taken
 from prospect.profile.source import LineTable
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from prospect.errors import UsageError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

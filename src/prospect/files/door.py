@@ -9,7 +9,7 @@ than ours, a child opens (`opener`).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.files.held_files import data_extents, hold_contents
 from prospect.files.mounts import OwnMounts
@@ -26,6 +26,7 @@ from prospect.files.opener import (
 )
 from prospect.files.rights import EVERYBODY, is_trusted
 from prospect.files.walk import PATH_ONLY, MayBlockError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

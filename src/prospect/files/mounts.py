@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import re
 import select
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

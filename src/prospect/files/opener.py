@@ -17,13 +17,14 @@ import socket
 import stat
 import struct
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.files.child import Child
 from prospect.files.held_files import is_only_ours
 from prospect.files.mounts import is_local
 from prospect.files.rights import ROOT_USER, Switch, speaks_for
 from prospect.files.walk import PATH_ONLY, walk
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,12 @@ and byte orders are tried in turn, and the one is taken in which records fill th
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.errors import RecordingError
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

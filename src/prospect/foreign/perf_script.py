@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from prospect.foreign.stacks import NamedFrames, WeightedStacks, stack_profile
 from prospect.foreign.tables import run_info
 from prospect.foreign.text_lines import Numbers, OddLines, StackColumns, text_lines
 from prospect.profile.run_info import EventInfo
-from prospect.records import Record, field
+from prospect.records import NamedTuple, Record, field
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile

@@ -8,7 +8,9 @@ and 7.28; of DWARF 4 with GNU extensions, https://gcc.gnu.org/wiki/DebugFission.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from prospect.lines.symcache import (
     no_frames,
     select_frames,
 )
+from prospect.records import NamedTuple
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
 from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.images.recorded_images import identity_of

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from prospect.lines import dwarf
 from prospect.lines.debug_info import is_shared
 from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
 from prospect.lines.sections import section
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,11 +9,12 @@ size or an offset claims is believed. Source: DWARF 5 standard, sections 3.1, 7.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.elf import layout
 from prospect.lines import dwarf
 from prospect.lines.dwarf import DwarfError, as_leb128, unsigned
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.lines.split_files import UnitSections

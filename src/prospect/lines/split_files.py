@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.opening import open_named
 from prospect.lines import dwarf
 from prospect.lines.sections import section
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,12 +7,12 @@ and name are the last. A wait that lasts from part to part is `longest_ns` long 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.table_rows import appended, taken
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,13 +7,13 @@ kernel's listing, which is read once, has only those that were there before the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.table_rows import appended
 from prospect.events.columns import KernelSymbols
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from prospect.events.columns import Events

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.capture.sink import RecordSink
 from prospect.errors import RecordingError
 from prospect.files.outputs import RecordingFile
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ perf_event_mmap_event(); there is no record of an unmapping.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from prospect.capture.machine.synthesis import (
 from prospect.columns.table_rows import appended
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
-from prospect.records import Record, field, replace
+from prospect.records import NamedTuple, Record, field, replace
 from prospect.spaces.mappings import is_of_kernel
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ record headers, pairs of 32-bit fields, names.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi.layout import layout_of
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,10 @@ Source: ``reader__read_event()`` and ``perf_session__process_user_event()`` in
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.perfdata import format as fmt
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

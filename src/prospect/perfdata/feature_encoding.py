@@ -7,9 +7,10 @@ Defined by ``write_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.perfdata import format as fmt
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,8 @@ and ``tools/lib/perf/include/perf/event.h``, Linux 6.18.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from prospect.records import NamedTuple
 
 MAGIC = b"PERFILE2"
 MAGIC_SWAPPED = MAGIC[::-1]

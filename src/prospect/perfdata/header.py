@@ -8,7 +8,7 @@ Source: ``perf_file_header__read()`` and ``perf_session__read_header()`` in
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
@@ -17,6 +17,7 @@ from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.feature_decoding import feature_name
 from prospect.perfdata.fields import FieldReader
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

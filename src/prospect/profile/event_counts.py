@@ -6,7 +6,7 @@ a command that is only counted does not wait for it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from prospect.records import NamedTuple
 
 NS_PER_S = 1_000_000_000
 

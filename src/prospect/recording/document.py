@@ -7,12 +7,13 @@ in docs/recording.md, and `RecordingInfo`, from which the writer of `perfdata` m
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prospect.abi.recording import RecordingInfo
 from prospect.capture.kernel.procfs import read_setting
 from prospect.capture.machine.kernel_maps import KERNEL_NAME
 from prospect.capture.machine.machine import accounting
+from prospect.records import NamedTuple
 from prospect.version import __version__
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ On the way to the command's start every import is paid by whoever waits: heavy o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.capture.events.call_graph import parse_call_graph, sample_bytes
 from prospect.capture.events.clock_bank import (
@@ -23,6 +23,7 @@ from prospect.capture.events.event_choice import CLOCK_HARDWARE, choose_events
 from prospect.capture.events.switches import switch_bytes_a_second, with_switches
 from prospect.capture.kernel.rings import ring_size_bytes
 from prospect.errors import CaptureError, UsageError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as abi
 from prospect.announcing import silent
@@ -35,6 +35,7 @@ from prospect.recording.document import (
 )
 from prospect.recording.events import LEAST_MAX_BYTES, open_events, tracing_data, with_rate
 from prospect.recording.exact_counters import CountChoice, exact_counters
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.abi.recording import BuildId, RecordingInfo

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.capture.counting.count_loop import CountLoop
 from prospect.capture.counting.counters import CounterSet, CountTarget, threads_of
@@ -26,6 +26,7 @@ from prospect.profile.event_counts import (
     CountInterval,
     EventCounts,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

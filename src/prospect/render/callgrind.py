@@ -9,7 +9,7 @@ itself; ``calls=`` has these samples too, since nobody counted calls. Source: th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from prospect.figures.stacks.stack_weights import (
     stack_weights,
     weights_by_event,
 )
+from prospect.records import NamedTuple
 from prospect.render.escape import escaped
 from prospect.render.stack_renderer import StackRenderer
 from prospect.version import __version__

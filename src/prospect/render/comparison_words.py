@@ -5,8 +5,9 @@ Comes in: a Comparison. Goes out: text that is safe for a terminal.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from prospect.records import NamedTuple
 from prospect.render.escape import escaped
 
 if TYPE_CHECKING:

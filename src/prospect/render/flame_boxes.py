@@ -6,7 +6,7 @@ Comes in: samples with stacks. Goes out: boxes in shares of the whole, with what
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from prospect.figures.stacks.frames import (
     named_forest,
 )
 from prospect.figures.stacks.stack_weights import main_weights, nanoseconds, paths, stack_weights
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

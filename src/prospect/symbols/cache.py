@@ -12,11 +12,11 @@ import hashlib
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 from prospect.symbols.cache_directory import CacheDirectory
 from prospect.symbols.table import SymbolTable
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.files.opening import read_system_file
+from prospect.records import NamedTuple
 from prospect.symbols.objects import DELETED
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ and ``fs/proc/task_mmu.c:get_vma_name`` (Linux 6.12).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.profile.model import (
     KIND_ANON,
@@ -17,6 +17,7 @@ from prospect.profile.model import (
     KIND_UNKNOWN,
     KIND_VDSO,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

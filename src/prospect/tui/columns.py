@@ -7,11 +7,12 @@ stays longest.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.estimate.statistics.digits import decimals
+from prospect.records import NamedTuple
 from prospect.tui.lines import Span, fitted, name_fitted
 from prospect.tui.places import (
     CALLEES,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from prospect.records import NamedTuple
 from prospect.render.escape import escaped
 from prospect.tui.columns import Scale, layout, row_lines, text_lines, title_line
 from prospect.tui.header import busy_line, foot_line, run_line, tab_line

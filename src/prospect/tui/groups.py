@@ -5,7 +5,7 @@ Comes in: `LiveFigures`. Goes out: `Group`, for `tables` to add up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import is_kernel_portion
 from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
 from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ
+from prospect.records import NamedTuple
 from prospect.tui.places import (
     CALLERS,
     CAUSES,

@@ -5,12 +5,13 @@ Nothing here is markup: a name such as ``[red]`` is eight columns of text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
 
+from prospect.records import NamedTuple
 from prospect.render.escape import escaped, shortened
 from prospect.tui.styles import PLAIN
 

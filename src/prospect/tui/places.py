@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 
 ROUTINES = "routines"
 PROCESSES = "processes"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input
 
+from prospect.records import NamedTuple
 from prospect.tui.lines import Span, fitted
 from prospect.tui.styles import BOLD
 from prospect.tui.widgets import Lines

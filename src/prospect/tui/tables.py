@@ -7,12 +7,13 @@ not its doing: interrupts are a row of their own beside the processes, as in the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.grouping import distinct_keys
 from prospect.estimate.statistics.ranks import alike
+from prospect.records import NamedTuple
 from prospect.tui.figures import BUCKET_S
 from prospect.tui.groups import GROUPS, fitting, in_scope
 from prospect.tui.order import steady_order

@@ -7,11 +7,12 @@ x86-64, 3.2.2 "The Stack Frame", and the AAPCS64, "The Frame Pointer".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import frame_rules as rules
+from prospect.records import NamedTuple
 from prospect.unwind import model
 from prospect.unwind.memo import ADDRESS_BITS
 

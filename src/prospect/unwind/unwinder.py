@@ -7,13 +7,14 @@ some ten thousand at a time, so that the columns stay in the processor's cache.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
 from prospect.errors import ProspectError
+from prospect.records import NamedTuple
 from prospect.unwind import model
 from prospect.unwind.lanes import Lanes
 from prospect.unwind.memo import ADDRESS_BITS, CONTEXT_BITS, SiteMemo

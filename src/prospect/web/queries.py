@@ -6,10 +6,9 @@ Comes in: text that anybody who has the token may have written. Goes out: number
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 from prospect.render.html.parts import SCOPES, Selection
 
 _MOST_FIELDS = 16

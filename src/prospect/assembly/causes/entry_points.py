@@ -8,7 +8,7 @@ are those of x86-64 and arm64 and stand in `entry_names`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.assembly.causes import entry_names as names
 from prospect.profile.model import (
@@ -22,6 +22,7 @@ from prospect.profile.model import (
     CAUSE_UNCLASSIFIED,
     CAUSE_UNRECORDED,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -7,7 +7,7 @@ at bytes that are none to them, GDB is asked if it is installed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from prospect.disasm.instructions import (
 )
 from prospect.errors import UsageError
 from prospect.profile.source import FLOW_UNKNOWN
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from prospect.assembly.code.kernel_lines import kernel_with_lines
 from prospect.lines.symcache import no_frames, select_frames
 from prospect.lines.table import LineTableBuilder
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
+from prospect.records import NamedTuple
 from prospect.symbols.images.recorded_images import identity_of
 from prospect.symbols.objects import Missing
 

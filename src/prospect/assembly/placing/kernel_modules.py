@@ -9,12 +9,13 @@ module's file, or its name in brackets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.profile.model import KIND_MODULE
+from prospect.records import NamedTuple
 from prospect.symbols.objects import ObjectKey
 from prospect.symbols.overlap import latest_pieces
 

@@ -9,12 +9,13 @@ concluded from words of a command line.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.model import KIND_ELF, KIND_JIT
 from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -6,12 +6,13 @@ same thread were unwound to the outermost function, the stack's far end is known
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.sorting import numbered
 from prospect.profile.stack_quality import StackEnds, StackQuality
+from prospect.records import NamedTuple
 from prospect.unwind import model
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ compared.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from prospect.columns.buffers import segments
 from prospect.columns.hashing import mixed, mixed_at, random_seed
 from prospect.columns.sorting import numbered
 from prospect.profile.model import StackTable
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ Chains of frame pointers that come with the link register (arm64) get the caller
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from prospect.announcing import silent
 from prospect.assembly.stacks.chain_frames import USER_CONTEXT
 from prospect.assembly.stacks.stack_ends import describe_stack_quality
 from prospect.columns.buffers import segments
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 from prospect.unwind import model
 from prospect.unwind.leaves import leaf_callers
 from prospect.unwind.unwinder import unwind

@@ -6,12 +6,13 @@ out: the `ClockStopTable` of a profile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.profile.model import STOP_FULL, STOP_THROTTLED, ClockStopTable
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

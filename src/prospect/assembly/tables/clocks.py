@@ -7,14 +7,14 @@ finds out when they stood still.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of
 from prospect.profile.model import NO_CPU, ClockTable
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

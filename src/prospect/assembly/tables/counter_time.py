@@ -14,11 +14,12 @@ Source: ``kernel/events/core.c`` perf_adjust_period(), __perf_event_account_inte
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

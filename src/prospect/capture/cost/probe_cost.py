@@ -16,9 +16,10 @@ import ctypes
 import mmap
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.capture.cost.sample_cost import median_and_spread
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

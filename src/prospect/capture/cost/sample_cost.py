@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.events.call_graph import sample_bytes
@@ -22,6 +22,7 @@ from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes, ring_size_bytes
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

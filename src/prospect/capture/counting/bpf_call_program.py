@@ -11,7 +11,7 @@ Source: uprobe_multi_link_handler() in ``kernel/trace/bpf_trace.c``, Linux 6.18;
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_DW, BPF_W
@@ -32,6 +32,7 @@ from prospect.capture.kernel.bpf_assembler import (
     move,
     store,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ Source: ``include/trace/events/syscalls.h``; syscall_trace_enter() and syscall_e
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
 from prospect.abi.bpf import BPF_B, BPF_DW, BPF_W
@@ -37,6 +37,7 @@ from prospect.capture.kernel.bpf_assembler import (
     move,
     store,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

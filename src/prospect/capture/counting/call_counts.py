@@ -13,7 +13,7 @@ import threading
 import time
 from collections import defaultdict
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as perf
 from prospect.abi.attr import EventAttr
@@ -22,6 +22,7 @@ from prospect.capture.counting.call_probes import CallProbes
 from prospect.capture.counting.call_windows import GRANTED_NS, LONGEST_S, WINDOW_S, Windows
 from prospect.capture.kernel import syscalls
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

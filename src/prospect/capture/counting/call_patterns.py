@@ -7,9 +7,9 @@ behind the image; two of them belong to a name of C++ or Rust.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from prospect.errors import UsageError
+from prospect.records import NamedTuple
 
 _COLON = re.compile(r"(?<!:):(?!:)")
 

@@ -12,13 +12,14 @@ import errno
 import mmap
 import os
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
 from prospect.capture.cost.probe_cost import ProbeCost, measure_probe_cost
 from prospect.capture.counting import bpf_call_program as program
 from prospect.capture.counting.syscall_counts import pid_namespace
 from prospect.capture.kernel import bpf
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

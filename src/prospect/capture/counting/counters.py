@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.events.chosen_event import ALONE
@@ -18,6 +18,7 @@ from prospect.capture.events.event_opening import open_chosen, refusal_message
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from prospect.abi import bpf as abi
 from prospect.capture.counting import bpf_syscall_programs as programs
@@ -21,6 +21,7 @@ from prospect.capture.kernel import bpf
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.capture.kernel.procfs import read_file
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 _POSSIBLE_CPUS = "/sys/devices/system/cpu/possible"
 # PROC_PID_INIT_INO, include/linux/proc_ns.h

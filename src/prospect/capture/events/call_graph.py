@@ -10,10 +10,11 @@ registers and sizes are taken.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.errors import UsageError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr

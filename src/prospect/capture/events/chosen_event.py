@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr

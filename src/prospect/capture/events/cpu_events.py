@@ -11,7 +11,7 @@ import errno
 import os
 import struct
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.abi.block import EventDescription
@@ -21,6 +21,7 @@ from prospect.capture.events.event_opening import open_chosen
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
@@ -21,6 +21,7 @@ from prospect.capture.events.older_kernels import fit_to_kernel
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent

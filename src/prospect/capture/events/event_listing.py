@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.events import pmus
@@ -22,6 +22,7 @@ from prospect.capture.events.tracepoints import TracepointField, tracepoint_fiel
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.errors import CaptureError, ProspectError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,10 @@ that `perf list` shows, so that a recording is called the same by both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel import syscalls
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr

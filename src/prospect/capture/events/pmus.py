@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 DEVICES = "/sys/bus/event_source/devices"
 _MOST_BYTES = 4096

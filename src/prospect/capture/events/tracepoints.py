@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.errors import CaptureError
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,10 @@ import errno
 import functools
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,11 +23,12 @@ import stat
 import struct
 import time
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prospect.capture.kernel.inotify import DirectoryWatch
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.files.mounts import waiting_points
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

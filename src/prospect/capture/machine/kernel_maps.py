@@ -10,12 +10,12 @@ proc(5); the ELF gABI (note sections).
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from prospect.abi import constants as abi
 from prospect.abi.recording import BuildId
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.synthesis import kernel_map_record
+from prospect.records import NamedTuple
 
 KERNEL_NAME = b"[kernel.kallsyms]"
 _REFERENCE_SYMBOLS = (b"_text", b"_stext")

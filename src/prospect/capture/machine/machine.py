@@ -8,9 +8,10 @@ Defined by: proc(5); ``tools/perf/util/header.c`` for how perf words the CPU's i
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from prospect.capture.kernel.procfs import read_file, read_if_there
+from prospect.records import NamedTuple
 
 # One CPU's paragraph of /proc/cpuinfo is enough; making up all of them is slow on large machines.
 _CPUINFO_BYTES = 2048

@@ -18,13 +18,14 @@ import select
 import stat
 import struct
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.synthesis import Map
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

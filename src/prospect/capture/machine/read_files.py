@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import struct
-from typing import NamedTuple
+
+from prospect.records import NamedTuple
 
 RING_BYTES = 1 << 16
 MOST_FILES = 1 << 14

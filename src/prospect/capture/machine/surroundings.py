@@ -7,7 +7,7 @@ sink between one look at the rings and the next, and what is known of the machin
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prospect.abi import constants as abi
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
@@ -16,6 +16,7 @@ from prospect.capture.machine.kernel_maps import KernelMaps, read_kernel_maps
 from prospect.capture.machine.machine import Machine, describe_machine
 from prospect.capture.machine.processes import Snapshot
 from prospect.capture.machine.synthesis import comm_record, fork_record
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan

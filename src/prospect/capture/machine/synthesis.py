@@ -9,11 +9,11 @@ type 64 and above belong to the perf tool (``tools/lib/perf/include/perf/event.h
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 from prospect.abi import constants as abi
 from prospect.abi.layout import sample_layout
 from prospect.capture.events.event_choice import SAMPLE_TYPE
+from prospect.records import NamedTuple
 
 _HEADER = struct.Struct("<IHH")
 # pid ppid tid ptid time

@@ -5,7 +5,7 @@ Comes in: means of both sides with the variances of `variation.Spread`. Goes out
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from prospect.estimate.statistics.beta import (
     student_quantile,
     student_two_sided,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

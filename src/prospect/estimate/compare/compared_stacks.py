@@ -8,7 +8,7 @@ compared as they are. Rows are tested together, but apart from those of the tabl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from prospect.estimate.compare.stack_tests import DEEPEST_TESTED, SubtreeGroup, 
 from prospect.estimate.compare.variation import side_means
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.figures.stacks.call_forest import levels, subtree_ranges, subtree_sums
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ from build to build: process and CPU numbers, a compiler's clones, versions of l
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.profile.model import (
     KIND_ANON,
@@ -16,6 +16,7 @@ from prospect.profile.model import (
     KIND_MODULE,
     KIND_VDSO,
 )
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

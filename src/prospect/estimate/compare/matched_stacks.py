@@ -6,7 +6,7 @@ Goes out: the tree, and each recording with the tree's row of each of its hits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
 from prospect.profile.model import StackTable
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

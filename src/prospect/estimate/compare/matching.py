@@ -7,7 +7,7 @@ hit of each recording. Process ids never matter; `identity` says what makes name
 from __future__ import annotations
 
 import os.path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from prospect.estimate.compare.identity import (
 )
 from prospect.figures.portions import PORTION_COUNT
 from prospect.profile.model import KIND_ELF
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

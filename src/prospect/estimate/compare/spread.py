@@ -9,11 +9,12 @@ Welch, Biometrika 34 (1947), for two sides of unequal variance.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.estimate.compare.variation import side_means, spread_over
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ common, so that one pass over all hits sums a whole group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from prospect.estimate.compare.change import changes
 from prospect.estimate.compare.row_times import row_times
 from prospect.estimate.compare.spread import spread_of
 from prospect.estimate.compare.variation import Rows, side_means
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

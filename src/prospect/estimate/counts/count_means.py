@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ in the table's order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from prospect.figures.portions import (
 )
 from prospect.figures.report.kernel import PART_NAMES, kernel_part
 from prospect.profile.model import CAUSE_SYSCALL
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

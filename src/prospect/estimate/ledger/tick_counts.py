@@ -11,7 +11,7 @@ seen the CPU idle for as long; where that is not known, one side must have hit p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from prospect.estimate.ledger.gaps import (
     throttled_ticks,
 )
 from prospect.estimate.ledger.stretches import usable_periods_ns
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,11 +7,11 @@ Comes in: a routine of a code table, what it and each of its instructions have. 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.figures.annotate.blocks import find_blocks
 from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     import numpy as np

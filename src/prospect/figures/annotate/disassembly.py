@@ -7,7 +7,7 @@ which this room does not import). Goes out: an `EventCode` that gives each table
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from prospect.figures.portions import (
     is_kernel_portion,
 )
 from prospect.figures.report.view import report_view
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

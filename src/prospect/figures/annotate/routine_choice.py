@@ -6,7 +6,7 @@ Comes in: a Profile and what was asked for. Goes out: rows of its functions, the
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from prospect.figures.processes import chosen_by_detail, shown_detail
 from prospect.figures.routine_names import routine_names
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 from prospect.spelling import suggestion
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ own instruction, wherever that was inlined. docs/report.md says what the figures
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.portions import EventHits
 from prospect.figures.report.routines import routine_tables
 from prospect.profile.source import function_chains, innermost
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

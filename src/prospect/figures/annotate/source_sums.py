@@ -6,12 +6,13 @@ rows that hits are put into. `annotated_source` lays them out by file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.figures.portions import event_seconds, event_weight
 from prospect.profile.source import innermost, innermost_name
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ exact; user and system divide the former as the samples that hit the thread do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from prospect.figures.stacks.frames import frame_labels, frame_table, named_fore
 from prospect.figures.stacks.stack_weights import paths, stack_samples
 from prospect.profile.model import CAUSE_SYSCALL, MODE_KERNEL
 from prospect.profile.thread_times import BLOCKED
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

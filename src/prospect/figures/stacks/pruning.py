@@ -7,12 +7,13 @@ subtree is asked of neighbouring rows, so that nothing loops over levels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.figures.stacks.frames import NamedForest
 from prospect.figures.stacks.thread_forest import ALL, LEFT_OUT
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ cells, stretches become longer, and small stacks and threads are put together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from prospect.figures.stacks.frames import frame_labels, frame_table, named_fore
 from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
 from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

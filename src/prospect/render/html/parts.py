@@ -9,7 +9,7 @@ million samples takes a fraction of a second.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from prospect.figures.stacks.call_forest import subtree_ranges
 from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import nanoseconds
 from prospect.figures.stacks.thread_forest import LEFT_OUT, in_preorder
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 from prospect.render.html.cells import (
     STRETCHES,
     SampleCells,

@@ -7,7 +7,9 @@ shortest jumps run closest to the text; of more than fit side by side the longes
 from __future__ import annotations
 
 from bisect import bisect
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,9 @@ Comes in: column titles and cells, already escaped, by column. Goes out: lines.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from prospect.records import NamedTuple
 from prospect.render.escape import display_width, padded
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.announcing import counted
+from prospect.records import NamedTuple
 from prospect.render.escape import escaped, shortened
 from prospect.render.text.arrows import draw_arrows
 from prospect.render.text.numbers import percent, percent_digits

@@ -6,13 +6,14 @@ samples. A name wider than its column is cut there, and stands whole at the end 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.announcing import counted
 from prospect.figures.routine_names import shown_name
 from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
@@ -21,6 +21,7 @@ from prospect.files.opening import open_file, open_link, open_named
 from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted
 from prospect.files.served_mounts import ServedMounts
 from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
 from prospect.symbols.images.debug_files import DEBUG_INFO, EXECUTABLE, downloaded_paths
 from prospect.symbols.live_process import mapped_file_links
 from prospect.symbols.objects import DELETED, Missing

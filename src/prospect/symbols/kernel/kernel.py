@@ -8,12 +8,12 @@ The running kernel's own listing is best; it serves only if the recorded kernel 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.naming import NameSource
-from prospect.records import replace
+from prospect.records import NamedTuple, replace
 from prospect.symbols.images.image_files import same_build_id
 from prospect.symbols.kernel.kernel_listings import (
     address_of,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.elf.notes import find_build_id
 from prospect.files.opening import read_system_file
+from prospect.records import NamedTuple
 from prospect.symbols.images.image_files import same_build_id
 from prospect.symbols.kernel.kallsyms import parse_kallsyms
 
