@@ -9,10 +9,6 @@ They are imported at their first use: the command line must not wait for numpy.
 
 from __future__ import annotations
 
-import importlib
-
-from prospect.version import __version__
-
 # Without typing: Ctrl-C while it were imported would be a traceback, before __main__ can catch it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +18,7 @@ if TYPE_CHECKING:
     from prospect.api.diff import Difference, diff
     from prospect.api.profile import Profile, open, record
     from prospect.recording.stat import count
+    from prospect.version import __version__
 
 __all__ = [
     "Difference",
@@ -38,6 +35,7 @@ __all__ = [
 
 
 _HOMES = {
+    "__version__": "version",
     "Difference": "api.diff",
     "Profile": "api.profile",
     "annotate": "api.annotate",
@@ -53,6 +51,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'prospect' has no attribute '{name}'")
+    import importlib  # noqa: PLC0415 - not for the command line
+
     return getattr(importlib.import_module(f"prospect.{_HOMES[name]}"), name)
 
 

@@ -8,9 +8,11 @@ whoever shows them makes them safe for a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-Announce = Callable[[str], None]
+    Announce = Callable[[str], None]
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 

@@ -42,6 +42,11 @@ else:
             body |= {"__record_fields__": fields, "_fields": tuple(fields)}
             return type.__new__(mcs, name, bases, {"__slots__": (), **body})
 
+        @property
+        def _field_defaults(cls) -> dict[str, Any]:
+            fields = cls.__record_fields__.items()
+            return {name: default for name, default in fields if default is not _REQUIRED}
+
     class NamedTuple(tuple, metaclass=_NamedTupleType):
         """A tuple whose places have names, as `typing.NamedTuple`."""
 

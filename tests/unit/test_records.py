@@ -152,6 +152,7 @@ def test_a_named_tuple_has_what_those_of_the_standard_library_have():
     assert span._replace(begin=2) == Span(2, 9)
     assert span._asdict() == {"begin": 1, "end": 9}
     assert Span._fields == Wide._fields == ("begin", "end")
+    assert Span._field_defaults == {"end": 9}
     assert type(Wide._make((1, 2))) is Wide
     assert pickle.loads(pickle.dumps(span)) == copy.copy(span) == span
     assert repr(span) == "Span(begin=1, end=9)"

@@ -6,10 +6,9 @@ section, an unpacked compressed record and a pipe all look like this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr
 

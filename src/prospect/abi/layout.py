@@ -5,11 +5,10 @@ Source: the comment of PERF_RECORD_SAMPLE in ``include/uapi/linux/perf_event.h``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.abi import constants as abi
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr
 

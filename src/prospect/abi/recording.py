@@ -6,11 +6,12 @@ machine, and read by `pipeline`: the stages between see only RecordBlocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from prospect.abi.block import EventDescription
 
 

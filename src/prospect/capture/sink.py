@@ -8,10 +8,23 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from typing import TYPE_CHECKING, Protocol
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Protocol
+
+    class Sink(Protocol):
+        """What takes records as they are drained."""
+
+        def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+            """Take whole records; the buffers are not used once this returns.
+
+            Raises:
+                OSError: it takes no more.
+            """
+            ...
+
 
 _HEADER = struct.Struct("=IHH")
 # What is given up at the end of a full disk so that the feature sections find room there.
@@ -33,18 +46,6 @@ def default_bound_bytes(fd: int) -> int:
     if not found.f_blocks:
         return 0
     return max(_LEAST_BOUND_BYTES, found.f_bavail * found.f_frsize // _FREE_SHARE)
-
-
-class Sink(Protocol):
-    """What takes records as they are drained."""
-
-    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
-        """Take whole records; the buffers are not used once this returns.
-
-        Raises:
-            OSError: it takes no more.
-        """
-        ...
 
 
 class RecordSink:

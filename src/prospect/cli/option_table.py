@@ -5,8 +5,6 @@ Letters and meanings are those of Prospect 0.9 (Tsariounov, OLS 2002); the long 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.cli.commands import COMMANDS
 from prospect.cli.option import Option
 from prospect.cli.option_tables.choosing import CHOOSING
@@ -15,6 +13,7 @@ from prospect.cli.option_tables.counting import COUNTING
 from prospect.cli.option_tables.output import OUTPUT
 from prospect.cli.option_tables.sampling import SAMPLING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.cli.commands import Command
 

@@ -1,21 +1,20 @@
 """An argument vector → `Settings` and the words behind the options.
 
-`getopt` rather than argparse: options end at the first word that is none, as profiling
-``make -j2`` needs, and it costs 1 ms less before COMMAND runs.
+Options end at the first word that is none, as profiling ``make -j2`` needs. Neither argparse nor
+getopt: importing them takes 10 and 2 ms, for which COMMAND would wait. For the same reason the
+table of options is imported only if there are any.
 """
 
 from __future__ import annotations
 
-import getopt
-from typing import TYPE_CHECKING, Any
-
 from prospect.cli.commands import COMMANDS, Command
-from prospect.cli.option_table import options_of
 from prospect.cli.settings import Settings
 from prospect.errors import UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
     from prospect.cli.option import Option
 
@@ -29,17 +28,13 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
     Raises:
         UsageError: an unknown option, a missing or an impossible value.
     """
-    options = options_of(command)
-    short = "".join(o.short + (":" if o.check else "") for o in options if o.short)
-    longs = [name + ("=" if o.check else "") for o in options for name in o.longs]
-    try:
-        found, rest = getopt.getopt(list(arguments), short, longs)
-    except getopt.GetoptError as error:
-        raise UsageError(_explain(command, error, options)) from None
-    by_spelling = {spelling: option for option in options for spelling in option.spellings}
+    if not _is_option(arguments):
+        return Settings(), list(arguments)
+    from prospect.cli.option_table import options_of
+
+    words = list(arguments)
     values: dict[str, Any] = {}
-    for spelling, text in found:
-        option = by_spelling[spelling]
+    for spelling, option, text in _leading_options(command, options_of(command), words):
         if option.is_counted:
             values[option.keyword] = values.get(option.keyword, 0) + 1
             continue
@@ -51,6 +46,12 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
         except UsageError as error:
             given = text or "''"
             raise UsageError(f"{spelling} {given}: {error}") from None
+    _check_together(values)
+    return Settings(**values), words
+
+
+def _check_together(values: dict[str, Any]) -> None:
+    """Refuse options that contradict each other."""
     if {"overhead_percent", "frequency_hz"} <= values.keys():
         raise UsageError("--overhead chooses the rate: leave out -H, or --overhead")
     if {"overhead_percent", "events"} <= values.keys():
@@ -63,13 +64,13 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
         raise UsageError(f"-e: there is no disassembled profile in {values['format']}, give json")
     if "lines" in values and values.get("format", "text") not in ("text", "json"):
         raise UsageError(f"--lines: there are no source lines in {values['format']}, give json")
-    return Settings(**values), rest
 
 
 def unexpected(command: Command, word: str) -> str:
     """Say what is wrong with a word behind the operands of a command."""
     hint = ""
     if word.startswith("-") and command.most_words:
+        from prospect.cli.option_table import options_of
         from prospect.spelling import suggestion
 
         name = word.partition("=")[0]
@@ -79,16 +80,70 @@ def unexpected(command: Command, word: str) -> str:
     return f"{command.name}: unexpected '{word}'{hint}; see prospect help {command.name}"
 
 
-def _explain(command: Command, error: getopt.GetoptError, options: Iterable[Option]) -> str:
-    given = f"--{error.opt}" if f"--{error.opt}" in error.msg else f"-{error.opt}"
-    known = [spelling for option in options for spelling in option.spellings]
-    if given in known:
-        if "must not" in error.msg:
-            return f"{given} takes no value"
-        return f"{given} needs a value; see prospect help {command.name}".rstrip()
-    if "not a unique prefix" in error.msg:
-        matches = [name for name in known if name.startswith(given)]
-        return f"{given} could be {' or '.join(matches)}"
+def _is_option(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].startswith("-") and words[0] != "-"
+
+
+def _leading_options(
+    command: Command, options: list[Option], words: list[str]
+) -> Iterator[tuple[str, Option, str]]:
+    """Take options off the front of `words`, and yield how each is spelled, it, and its value.
+
+    As getopt(3): ``-ab``, ``-oVALUE``, ``--long=VALUE``, ``--lo``, and ``--`` as the end.
+
+    Raises:
+        UsageError: an unknown option, or one with a value too many or too few.
+    """
+    known = {spelling: option for option in options for spelling in option.spellings}
+    while _is_option(words):
+        word = words.pop(0)
+        if word == "--":
+            return
+        if word.startswith("--"):
+            typed, is_given, text = word.partition("=")
+            spelling = _whole(command, typed, known)
+            if is_given and not known[spelling].check:
+                raise UsageError(f"{spelling} takes no value")
+            if known[spelling].check and not is_given:
+                text = _value(command, spelling, words)
+            yield spelling, known[spelling], text
+            continue
+        rest = word[1:]
+        while rest:
+            spelling, rest = f"-{rest[0]}", rest[1:]
+            if spelling not in known:
+                raise UsageError(_unknown(command, spelling, known))
+            text = ""
+            if known[spelling].check:
+                text, rest = rest or _value(command, spelling, words), ""
+            yield spelling, known[spelling], text
+
+
+def _value(command: Command, spelling: str, words: list[str]) -> str:
+    if not words:
+        raise UsageError(f"{spelling} needs a value; see prospect help {command.name}".rstrip())
+    return words.pop(0)
+
+
+def _whole(command: Command, typed: str, known: Iterable[str]) -> str:
+    """Return the one long option that begins so.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    matches = [name for name in known if name.startswith(typed) and name.startswith("--")]
+    if typed in matches:
+        return typed
+    if not matches:
+        raise UsageError(_unknown(command, typed, known))
+    if len(matches) > 1:
+        raise UsageError(f"{typed} could be {' or '.join(matches)}")
+    return matches[0]
+
+
+def _unknown(command: Command, given: str, known: Iterable[str]) -> str:
+    from prospect.cli.option_table import options_of
+
     others = [other for other in COMMANDS for o in options_of(other) if given in o.spellings]
     if others:
         takers = " and ".join(sorted({f"prospect {c.name}".strip() for c in others}))

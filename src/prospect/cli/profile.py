@@ -5,13 +5,12 @@ On the way to COMMAND's exec: only the recorder is imported before it, the rest 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.cli.record import record_into
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import UsageError
 from prospect.files.outputs import RecordingFile, ReportFile, are_same_file
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.cli.terminal import say
 from prospect.errors import CommandError, ProspectError, UsageError
@@ -11,9 +9,10 @@ from prospect.files.outputs import RecordingFile
 from prospect.recording.events import RecordOptions
 from prospect.recording.run import record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
-    from prospect.recording.run import RecordingResult
+    from prospect.recording.interval import RecordingResult
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from prospect.cli.values import BINARY_FORMATS, JSON_FORMATS
 from prospect.errors import RenderError, UsageError
 
 _STDOUT = 1
@@ -35,6 +34,10 @@ def refuse_binary(name: str, descriptor: int) -> None:
     Raises:
         UsageError: it would go to one.
     """
+    if name == "text":
+        return
+    from prospect.cli.values import BINARY_FORMATS
+
     if name in BINARY_FORMATS and os.isatty(descriptor):
         raise UsageError(f"--format {name} is no text for a terminal: name a file with -f")
 
@@ -43,6 +46,7 @@ def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
     """Return a report in the format `form`, made safe where a terminal is to show it."""
     if not os.isatty(descriptor):
         return report
+    from prospect.cli.values import JSON_FORMATS
     from prospect.render.escape import for_terminal
 
     return for_terminal(report, is_json=form in JSON_FORMATS)

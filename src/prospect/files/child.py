@@ -11,14 +11,16 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import signal
+import sys
 import time
-import warnings
-from typing import TYPE_CHECKING, NoReturn
 
+from prospect.signals import signal
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
+    from typing import NoReturn
 
 _KILLED_S = 0.1
 # What a terminal or a user sends to the whole process group, and the parent sees to.
@@ -77,10 +79,8 @@ class Child:
         stop_fd, self._control_fd = os.pipe2(os.O_CLOEXEC)
         lifeline_fd, self._lifeline_fd = os.pipe2(os.O_CLOEXEC)
         try:
-            with SignalsHeld(), warnings.catch_warnings():
-                # The child takes no locks that other threads could hold.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                self.pid = os.fork()
+            with SignalsHeld():
+                self.pid = _fork()
                 if not self.pid:
                     _be_the_child(serve, stop_fd, lifeline_fd, kept_fds)
         except OSError:
@@ -128,6 +128,17 @@ class Child:
         if self._lifeline_fd >= 0:
             os.close(self._lifeline_fd)
             self._lifeline_fd = -1
+
+
+def _fork() -> int:
+    """Fork, without the warning of CPython 3.12: the child takes no locks of other threads."""
+    if sys.version_info < (3, 12):
+        return os.fork()
+    import warnings  # noqa: PLC0415 - not where COMMAND would wait for it in vain
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _be_the_child(

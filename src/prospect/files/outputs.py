@@ -9,14 +9,13 @@ holds addresses of the kernel and files of others: it is for root alone, or for 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from prospect.errors import RecordingError, RenderError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
@@ -119,9 +118,10 @@ def give_to_caller(descriptor: int) -> None:
     """
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() == 0 and user.isdecimal() and group.isdecimal():
-        # A file system without owners, or somebody else's server: it stays root's.
-        with contextlib.suppress(OSError, OverflowError):
+        try:
             os.fchown(descriptor, int(user), int(group))
+        except (OSError, OverflowError):
+            return  # a file system without owners, or somebody else's server: it stays root's
 
 
 class ReportFile:

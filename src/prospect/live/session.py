@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING
 
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.kernel.procfs import read_setting
+from prospect.capture.kernel.procfs import read_cpu_times, read_setting
 from prospect.capture.loop.ring_drain import RingDrain
-from prospect.capture.machine.machine import read_cpu_times
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
 from prospect.errors import CaptureError, ProspectError, RecordingError
@@ -360,8 +359,9 @@ class _Beginning:
         del wait  # nothing is waited for
         self._drain.drain(b"", follows_cpus=True)
 
-    def begin_rounds(self) -> None:
+    def begin_rounds(self, end: bytes) -> None:
         """Nothing changes: `FINISHED_ROUND` is written from the first `advance` on."""
+        del end
 
 
 def _check_scope(events: EventSet) -> None:

@@ -14,10 +14,10 @@ This module is on the way to the command's start: it imports nothing but cheap m
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from prospect.perfdata import format as fmt
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

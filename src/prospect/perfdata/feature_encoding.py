@@ -7,44 +7,23 @@ Defined by ``write_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from prospect.perfdata import format as fmt
-from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from prospect.abi.attr import EventAttr
     from prospect.abi.block import EventDescription
     from prospect.abi.recording import BuildId, RecordingInfo
 
-# perf refuses a file whose attrs are larger than those it was compiled with. VER5 (Linux 4.8)
-# is the smallest that holds every field of EventAttr.
-ATTR_BYTES = 112
 _PATH_MAX = 4096
 _MISC_CPUMODE_MASK = 7
 
 
-class ClockPair(NamedTuple):
-    """One instant on CLOCK_REALTIME and on the clock of the samples (`clock_id`)."""
-
-    clock_id: int
-    resolution_ns: int
-    realtime_ns: int
-    clock_ns: int
-
-
-def encode_attr(attr: EventAttr) -> bytes:
-    """Return the attr as stored in a file: ATTR_BYTES long, its size field saying so."""
-    packed = bytearray(attr.pack()[:ATTR_BYTES])
-    struct.pack_into("<I", packed, 4, ATTR_BYTES)
-    return bytes(packed)
-
-
 def encode_features(
-    info: RecordingInfo, events: Sequence[EventDescription], clock: ClockPair | None = None
+    info: RecordingInfo, events: Sequence[EventDescription], clock: fmt.ClockPair | None = None
 ) -> list[tuple[int, bytes]]:
     """Return the feature sections that `info` has facts for, in the order of their bits.
 
@@ -112,15 +91,15 @@ def _command_line(arguments: Sequence[str]) -> bytes:
     return struct.pack("<I", len(arguments)) + b"".join(map(_padded_string, arguments))
 
 
-def _clock_data(clock: ClockPair) -> bytes:
+def _clock_data(clock: fmt.ClockPair) -> bytes:
     return struct.pack("<IIQQ", 1, clock.clock_id, clock.realtime_ns, clock.clock_ns)
 
 
 def _event_desc(events: Sequence[EventDescription]) -> bytes:
-    parts = [struct.pack("<II", len(events), ATTR_BYTES)]
+    parts = [struct.pack("<II", len(events), fmt.ATTR_BYTES)]
     for event in events:
         parts += (
-            encode_attr(event.attr),
+            fmt.encode_attr(event.attr),
             struct.pack("<I", len(event.ids)),
             _padded_string(event.name),
             struct.pack(f"<{len(event.ids)}Q", *event.ids),

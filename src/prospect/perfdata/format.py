@@ -10,6 +10,10 @@ import struct
 
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.abi.attr import EventAttr
+
 MAGIC = b"PERFILE2"
 MAGIC_SWAPPED = MAGIC[::-1]
 MAGIC_VERSION_1 = b"PERFFILE"
@@ -89,6 +93,27 @@ SIMPLEPERF_RECORD_TYPES = range(32768, 32768 + 256)
 
 # PERF_RECORD_EVENT_UPDATE: u64 kind, u64 id of the event, then data
 PERF_EVENT_UPDATE_NAME = 2
+
+
+# perf refuses a file whose attrs are larger than those it was compiled with. VER5 (Linux 4.8)
+# is the smallest that holds every field of EventAttr.
+ATTR_BYTES = 112
+
+
+class ClockPair(NamedTuple):
+    """One instant on CLOCK_REALTIME and on the clock of the samples (`clock_id`)."""
+
+    clock_id: int
+    resolution_ns: int
+    realtime_ns: int
+    clock_ns: int
+
+
+def encode_attr(attr: EventAttr) -> bytes:
+    """Return the attr as stored in a file: ATTR_BYTES long, its size field saying so."""
+    packed = bytearray(attr.pack()[:ATTR_BYTES])
+    struct.pack_into("<I", packed, 4, ATTR_BYTES)
+    return bytes(packed)
 
 
 class Section(NamedTuple):

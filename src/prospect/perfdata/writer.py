@@ -4,7 +4,8 @@ Comes in: a file descriptor, the events, and after the records what is known of 
 Goes out: a file for Prospect, ``perf report``, ``perf script`` and other readers.
 Source: ``perf_session__do_write_header()`` in ``tools/perf/util/header.c``, Linux 6.18.
 
-This module is on the way to the command's start: it imports nothing but cheap modules.
+This module is on the way to the command's start: it imports nothing but cheap modules, and what
+encodes facts of the run when there are facts, after that start.
 """
 
 from __future__ import annotations
@@ -12,22 +13,19 @@ from __future__ import annotations
 import os
 import struct
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
-from prospect.perfdata.early_facts import encode_early_facts
-from prospect.perfdata.feature_encoding import ATTR_BYTES, ClockPair, encode_attr, encode_features
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.block import EventDescription
     from prospect.abi.recording import RecordingInfo
 
-_ENTRY_BYTES = ATTR_BYTES + fmt.SECTION_BYTES
+_ENTRY_BYTES = fmt.ATTR_BYTES + fmt.SECTION_BYTES
 
 
 class RecordingWriter:
@@ -73,11 +71,16 @@ class RecordingWriter:
 
         The facts for which there is no room, or no disk, are left out: `finish` says all.
         """
+        from prospect.perfdata.early_facts import encode_early_facts  # noqa: PLC0415 - see above
+        from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - likewise
+
         features = encode_features(info, events, self._clock)
         # The facts of the recorder are the highest bit, and the first to have room.
         room = self.data_offset - self._early_offset
-        with suppress(OSError):
+        try:
             _write_at(self._fd, encode_early_facts(reversed(features), room), self._early_offset)
+        except OSError:
+            return
 
     def finish(self, info: RecordingInfo, events: Sequence[EventDescription]) -> None:
         """Write what is known once the records are complete: features, ids, final header.
@@ -89,6 +92,8 @@ class RecordingWriter:
         Raises:
             RecordingError: the file cannot be written.
         """
+        from prospect.perfdata.feature_encoding import encode_features  # noqa: PLC0415 - see above
+
         data_size = os.fstat(self._fd).st_size - self.data_offset
         try:
             features = encode_features(info, events, self._clock)
@@ -108,10 +113,15 @@ class RecordingWriter:
             _write_at(self._fd, attrs + ids, attrs_offset)
             _write_at(self._fd, header, 0)
         except OSError as error:
-            # Cut back to its records, the file can be finished with less.
-            with suppress(OSError):
-                os.ftruncate(self._fd, self.data_offset + data_size)
+            self._cut_back(data_size)
             raise _cannot_write(error) from error
+
+    def _cut_back(self, data_size: int) -> None:
+        """Leave the records only: so the file can be finished with less."""
+        try:
+            os.ftruncate(self._fd, self.data_offset + data_size)
+        except OSError:
+            return
 
 
 def _attrs_bytes(events: Sequence[EventDescription]) -> int:
@@ -124,7 +134,7 @@ def _encode_attrs(events: Sequence[EventDescription], offset: int) -> tuple[byte
     attrs, ids = [], []
     for event in events:
         packed = struct.pack(f"<{len(event.ids)}Q", *event.ids)
-        attrs.append(encode_attr(event.attr) + struct.pack("<QQ", ids_offset, len(packed)))
+        attrs.append(fmt.encode_attr(event.attr) + struct.pack("<QQ", ids_offset, len(packed)))
         ids.append(packed)
         ids_offset += len(packed)
     return b"".join(attrs), b"".join(ids)
@@ -156,14 +166,14 @@ def _encode_feature_sections(features: list[tuple[int, bytes]], offset: int) -> 
     return b"".join(table + contents)
 
 
-def _read_clocks(events: Sequence[EventDescription]) -> ClockPair | None:
+def _read_clocks(events: Sequence[EventDescription]) -> fmt.ClockPair | None:
     clock_ids = {e.attr.clockid for e in events if e.attr.flags & abi.FLAG_USE_CLOCKID}
     if len(clock_ids) != 1:
         return None
     clock_id = clock_ids.pop()
     resolution_ns = max(1, round(time.clock_getres(clock_id) * 1e9))
     realtime_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
-    return ClockPair(clock_id, resolution_ns, realtime_ns, time.clock_gettime_ns(clock_id))
+    return fmt.ClockPair(clock_id, resolution_ns, realtime_ns, time.clock_gettime_ns(clock_id))
 
 
 def _write_at(fd: int, data: bytes, offset: int) -> None:

@@ -7,29 +7,28 @@ in docs/recording.md, and `RecordingInfo`, from which the writer of `perfdata` m
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import resource
 
-from prospect.abi.recording import RecordingInfo
+from prospect.abi import constants as abi
+from prospect.abi.recording import BuildId, RecordingInfo
 from prospect.capture.kernel.procfs import read_setting
 from prospect.capture.machine.kernel_maps import KERNEL_NAME
 from prospect.capture.machine.machine import accounting
 from prospect.records import NamedTuple
 from prospect.version import __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.surroundings import Background
     from prospect.recording.events import RecordOptions
 
 CpuTimes = dict[str, list[int]]
 
-# Room before the records: for sentences on limits and the like, for ids with their CPUs in JSON
-# and again in EVENT_DESC, for characters that JSON may have to spell out.
-_EARLY_BYTES = 6144
-_EARLY_BYTES_AN_ID = 48
-_EARLY_BYTES_A_CHARACTER = 8
 _KNOWN_AT_END = (
     *("interval_ns", "cpu_changes", "proc_stat", "recorder_rusage", "lost", "lost_by_cpu"),
     "processes",  # as many as there are: the records that follow tell of them too
@@ -129,14 +128,6 @@ def early_document(
     }
 
 
-def early_size_bytes(options: RecordOptions, events: EventSet) -> int:
-    """Return how much room `early_document` and the short feature sections take, or more."""
-    words = sum(map(len, (*options.command, *options.command_line)))
-    ids = sum(len(event.ids) for event in events.descriptions())
-    size = _EARLY_BYTES + _EARLY_BYTES_AN_ID * ids + _EARLY_BYTES_A_CHARACTER * words
-    return size // 8 * 8
-
-
 def recording_info(
     options: RecordOptions,
     events: EventSet,
@@ -176,8 +167,31 @@ def recording_info(
     )
 
 
-def _own_usage() -> dict[str, float]:
-    import resource  # noqa: PLC0415 - after the command's end, not before its start
+def describe_files(rows: Iterable[ReadFile]) -> dict[str, list[Any]]:
+    """Return the rows with a build id as the recording keeps them; see docs/recording.md."""
+    known = [row for row in rows if row.build_id]
+    return {
+        "major": [row.major for row in known],
+        "minor": [row.minor for row in known],
+        "inode": [row.inode for row in known],
+        "since_ns": [row.since_ns for row in known],
+        "until_ns": [row.until_ns for row in known],
+        "build_id": [row.build_id.hex() for row in known],
+    }
 
+
+def build_ids_by_path(rows: Iterable[ReadFile]) -> tuple[BuildId, ...]:
+    """Return what HEADER_BUILD_ID is to say, which knows only paths: those that mean one file."""
+    known: dict[bytes, set[bytes]] = {}
+    for row in rows:
+        known.setdefault(row.path, set()).add(row.build_id)
+    return tuple(
+        BuildId(path, next(iter(build_ids)), -1, abi.PERF_RECORD_MISC_USER)
+        for path, build_ids in known.items()
+        if len(build_ids) == 1 and all(build_ids) and path.startswith(b"/")
+    )
+
+
+def _own_usage() -> dict[str, float]:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"user_s": used.ru_utime, "system_s": used.ru_stime}

@@ -8,8 +8,6 @@ On the way to the command's start every import is paid by whoever waits: heavy o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.capture.events.call_graph import parse_call_graph, sample_bytes
 from prospect.capture.events.clock_bank import (
     MOST_CLOCKS,
@@ -20,11 +18,11 @@ from prospect.capture.events.clock_bank import (
 )
 from prospect.capture.events.cpu_events import EventSet
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, choose_events
-from prospect.capture.events.switches import switch_bytes_a_second, with_switches
 from prospect.capture.kernel.rings import ring_size_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
 
@@ -113,11 +111,18 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             call_graph=call_graph,
         )
         plan = _with_chosen_events(options, plan, pid, cpus[0])
-        return with_switches(plan, call_graph) if options.off_cpu else plan
+        if not options.off_cpu:
+            return plan
+        from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
+
+        return with_switches(plan, call_graph)
 
     plan = choose(allow_hardware=not options.clocks and not options.events)
     bytes_a_second = rate_hz * sample_bytes(plan.attr)
-    bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
+    if plan.beside:
+        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - likewise
+
+        bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     events = EventSet(plan, pid, ring_bytes)
     try:

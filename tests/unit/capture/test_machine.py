@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.capture.machine.machine import counters_are_nmis, describe_machine, read_cpu_times
+from prospect.capture.kernel.procfs import read_cpu_times
+from prospect.capture.machine.machine import counters_are_nmis, describe_machine
 
 CPUINFO = (
     "processor\t: {}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\n"

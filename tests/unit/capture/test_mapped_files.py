@@ -16,10 +16,9 @@ from prospect.capture.machine import mapped_file_reader
 from prospect.capture.machine.mapped_file_reader import FileReader, _Mapping
 from prospect.capture.machine.mapped_files import (
     MappedFiles,
-    build_ids_by_path,
-    describe_files,
 )
 from prospect.capture.machine.read_files import MOST_FILES, ReadFile, ReadFiles
+from prospect.recording.document import build_ids_by_path, describe_files
 
 ID, OTHER_ID = bytes(range(1, 21)), bytes(range(2, 22))
 NO_PROCESS = (1 << 22) + 1

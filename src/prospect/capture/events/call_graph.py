@@ -10,12 +10,12 @@ registers and sizes are taken.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.errors import UsageError
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr
 

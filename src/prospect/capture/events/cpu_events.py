@@ -11,18 +11,18 @@ import errno
 import os
 import struct
 import time
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.abi.block import EventDescription
 from prospect.capture.events.clock_bank import redrawn_rate_hz
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
-from prospect.capture.events.event_opening import open_chosen
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
+from prospect.closing import Closing
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent
     from prospect.capture.events.event_choice import EventPlan
@@ -59,7 +59,7 @@ class _Start(NamedTuple):
     enabled_ns: int
 
 
-class EventSet:
+class EventSet(Closing):
     """All events of a recording.
 
     Attributes:
@@ -116,8 +116,10 @@ class EventSet:
                 attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
                 fds.append(syscalls.perf_event_open(attr.pack(), self._target, cpu))
             for event in self._beside():
+                from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - seldom
+
                 # One by one: where the next is refused, these are closed.
-                fds.append(open_chosen(event, self._target, cpu))  # noqa: PERF401 - see above
+                fds.append(open_chosen(event, self._target, cpu))
             ring = Ring(fds[0], self.ring_bytes)
             for fd in fds[1:]:
                 syscalls.share_ring(fd, fds[0])

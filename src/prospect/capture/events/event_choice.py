@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
@@ -23,6 +22,7 @@ from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent
 

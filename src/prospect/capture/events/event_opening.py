@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent
 

@@ -12,8 +12,6 @@ PERF_COUNT_SW_CONTEXT_SWITCHES before the switch) and perf_event_switch() in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.abi import constants as abi
 from prospect.capture.events.call_graph import (
     BRANCH_STACK,
@@ -28,6 +26,7 @@ from prospect.capture.events.chosen_event import ChosenEvent
 from prospect.capture.events.event_choice import SIDE_BAND_FLAGS
 from prospect.errors import UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.abi.attr import EventAttr
     from prospect.capture.events.event_choice import EventPlan

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from prospect.closing import Closing
 from prospect.errors import CaptureError
 
 ONLINE = "/sys/devices/system/cpu/online"
@@ -37,7 +38,7 @@ def parse_cpu_list(text: bytes) -> tuple[int, ...]:
     return tuple(cpus)
 
 
-class CpuWatch:
+class CpuWatch(Closing):
     """The on-line CPUs, read again at each look through files kept open."""
 
     def __init__(self, path: str = ONLINE, messages: str = _DEVICE_MESSAGES) -> None:

@@ -42,3 +42,21 @@ def read_setting(path: str) -> int | None:
         return int(read_file(path))
     except (OSError, ValueError):
         return None
+
+
+def read_cpu_times(path: str = "/proc/stat") -> dict[str, list[int]]:
+    """Return the kernel's own accounting: ``cpu`` and each ``cpuN`` → its first 8 counters.
+
+    user, nice, system, idle, iowait, irq, softirq, steal, in ticks of SC_CLK_TCK.
+    """
+    times: dict[str, list[int]] = {}
+    try:
+        text = read_file(path)
+    except OSError:
+        return times
+    for line in text.splitlines():
+        if not line.startswith(b"cpu"):
+            break
+        fields = line.split()
+        times[os.fsdecode(fields[0])] = [int(field) for field in fields[1:9]]
+    return times

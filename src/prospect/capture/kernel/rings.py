@@ -7,7 +7,6 @@ Defined by: struct perf_event_mmap_page in ``include/uapi/linux/perf_event.h`` (
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import mmap
 import os
@@ -71,8 +70,10 @@ class Ring:
         """Unmap, or leave that to the last slice of `pending` that is still held."""
         self._control.release()
         self._data.release()
-        with contextlib.suppress(BufferError):
+        try:
             self._mapping.close()
+        except BufferError:
+            return
 
 
 def ring_size_bytes(bytes_per_second: int, cpus: int) -> int:

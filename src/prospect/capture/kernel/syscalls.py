@@ -12,14 +12,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
-import functools
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.errors import CaptureError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -127,6 +126,7 @@ def is_refusal(error: OSError) -> bool:
     return error.errno in (errno.EACCES, errno.EPERM)
 
 
-@functools.cache
-def _libc_syscall() -> Callable[..., int]:
-    return ctypes.CDLL(None, use_errno=True).syscall
+def _libc_syscall(known: list[Callable[..., int]] = []) -> Callable[..., int]:  # noqa: B006 - a memory
+    if not known:
+        known.append(ctypes.CDLL(None, use_errno=True).syscall)
+    return known[0]

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, NoReturn
 
+from prospect.closing import Closing
 from prospect.errors import CommandError, UsageError
 from prospect.files.child import SignalsHeld
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from prospect.capture.loop.signals import SignalWatch
 
@@ -37,7 +39,7 @@ class Ended(NamedTuple):
     max_rss_kib: int
 
 
-class Command:
+class Command(Closing):
     """The child process.
 
     Attributes:

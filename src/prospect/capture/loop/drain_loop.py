@@ -12,13 +12,12 @@ import errno
 import os
 import select
 import time
-from typing import TYPE_CHECKING
 
+from prospect.capture.kernel.procfs import read_cpu_times
 from prospect.capture.loop.end_request import EndRequest
 from prospect.capture.loop.ring_drain import RingDrain
-from prospect.capture.machine.machine import read_cpu_times
-from prospect.capture.machine.synthesis import FINISHED_ROUND
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.kernel.cpus import CpuWatch
@@ -59,7 +58,7 @@ class DrainLoop:
         self._poll = select.poll()
         self.drain = RingDrain(events, watch, sink, self._poll)
         self._end_request = EndRequest(signals, command)
-        self._rounds = False
+        self._round_end = b""
         self.cut = ""
         self.done = False
         self.begin_ns = self.end_ns = self._drained_ns = 0
@@ -95,9 +94,9 @@ class DrainLoop:
         except OSError as error:
             self._end_with_file(error)
 
-    def begin_rounds(self) -> None:
-        """From now on tell readers that they may sort pass by pass: no older record can follow."""
-        self._rounds = True
+    def begin_rounds(self, end: bytes) -> None:
+        """Write `end` behind each pass from now on: no older record than that can follow."""
+        self._round_end = end
 
     def step(self, *, wait: bool) -> None:
         """Handle what has happened; with `wait` sleep until something does.
@@ -171,8 +170,7 @@ class DrainLoop:
             self._end_with_file(error)
 
     def _drain(self) -> None:
-        end = FINISHED_ROUND if self._rounds else b""
-        self.drain.drain(end, follows_cpus=not self.end_ns)
+        self.drain.drain(self._round_end, follows_cpus=not self.end_ns)
 
     def _end(self) -> None:
         """Stop the events and read the kernel's accounting."""

@@ -5,12 +5,12 @@ Comes in: signals that have arrived, and the command. Goes out: until when it is
 
 from __future__ import annotations
 
-import signal
 import time
-from typing import TYPE_CHECKING
 
 from prospect.capture.loop.signals import ENDING, terminal_signals_group
+from prospect.signals import signal
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.loop.command import Command
     from prospect.capture.loop.signals import SignalWatch

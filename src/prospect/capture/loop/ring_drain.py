@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import select
 import time
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.kernel.cpus import CpuWatch

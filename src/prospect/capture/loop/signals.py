@@ -7,11 +7,14 @@ of arrival. Others whose default is to end a process mean nothing to a recorder,
 from __future__ import annotations
 
 import os
-import signal
-from typing import TYPE_CHECKING, Any
 
+from prospect.closing import Closing
+from prospect.signals import signal
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 # An alarm that was set before the recorder was executed, and a limit on CPU time, bound a run too.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
@@ -34,7 +37,7 @@ def _note(_number: int, _frame: object) -> None:
     """Do nothing: the interpreter writes the number into the wake-up pipe."""
 
 
-class SignalWatch:
+class SignalWatch(Closing):
     """Catches what would end the recorder, for as long as it is open.
 
     A signal that was ignored before (nohup, a background job) stays ignored. Outside the main

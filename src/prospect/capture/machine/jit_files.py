@@ -12,17 +12,21 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from typing import Any
 
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.progress import Progress
+from prospect.closing import Closing
 from prospect.files.child import Child
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _WHOLE_S = 20.0
 _MOST_CHILDREN = 16
 
 
-class JitFiles:
+class JitFiles(Closing):
     """Keeps the files of one recording.
 
     Attributes:

@@ -8,10 +8,13 @@ Defined by: proc(5); ``tools/perf/util/header.c`` for how perf words the CPU's i
 from __future__ import annotations
 
 import os
-from typing import Any
 
-from prospect.capture.kernel.procfs import read_file, read_if_there
+from prospect.capture.kernel.procfs import read_if_there
 from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # One CPU's paragraph of /proc/cpuinfo is enough; making up all of them is slow on large machines.
 _CPUINFO_BYTES = 2048
@@ -72,24 +75,6 @@ def counters_are_nmis(machine: str, kernel_command_line: bytes) -> bool:
         if name == b"irqchip.gicv3_pseudo_nmi":
             told = value[:1].lower() in (b"1", b"y", b"t") or value[:2].lower() == b"on"
     return machine == "x86_64" or (machine == "aarch64" and told)
-
-
-def read_cpu_times(path: str = "/proc/stat") -> dict[str, list[int]]:
-    """Return the kernel's own accounting: ``cpu`` and each ``cpuN`` → its first 8 counters.
-
-    user, nice, system, idle, iowait, irq, softirq, steal, in ticks of SC_CLK_TCK.
-    """
-    times: dict[str, list[int]] = {}
-    try:
-        text = read_file(path)
-    except OSError:
-        return times
-    for line in text.splitlines():
-        if not line.startswith(b"cpu"):
-            break
-        fields = line.split()
-        times[os.fsdecode(fields[0])] = [int(field) for field in fields[1:9]]
-    return times
 
 
 def accounting(start: dict[str, list[int]], end: dict[str, list[int]]) -> dict[str, Any]:

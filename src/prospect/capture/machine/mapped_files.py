@@ -20,20 +20,21 @@ import errno
 import marshal
 import os
 import select
-from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.abi.recording import BuildId
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring
-from prospect.capture.machine.read_files import NUMBER_BYTES, RING_BYTES, ReadFile, ReadFiles
+from prospect.capture.machine.read_files import NUMBER_BYTES, RING_BYTES, ReadFiles
+from prospect.closing import Closing
 from prospect.files.child import Child
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.synthesis import Map
 
 _LAST_WORD_S = 1.0
@@ -42,7 +43,7 @@ _CLOCK_MONOTONIC = 1
 _LARGEST_INODE = (1 << 63) - 1
 
 
-class MappedFiles:
+class MappedFiles(Closing):
     """The events and the reader of one recording.
 
     Attributes:
@@ -180,28 +181,3 @@ def _mapped_rings(fds: Iterable[int], told_fd: int) -> dict[int, Ring]:
         raise
     finally:
         os.write(told_fd, code.to_bytes(NUMBER_BYTES, "little"))
-
-
-def describe_files(rows: Iterable[ReadFile]) -> dict[str, list[Any]]:
-    """Return the rows with a build id as the recording keeps them; see docs/recording.md."""
-    known = [row for row in rows if row.build_id]
-    return {
-        "major": [row.major for row in known],
-        "minor": [row.minor for row in known],
-        "inode": [row.inode for row in known],
-        "since_ns": [row.since_ns for row in known],
-        "until_ns": [row.until_ns for row in known],
-        "build_id": [row.build_id.hex() for row in known],
-    }
-
-
-def build_ids_by_path(rows: Iterable[ReadFile]) -> tuple[BuildId, ...]:
-    """Return what HEADER_BUILD_ID is to say, which knows only paths: those that mean one file."""
-    known: dict[bytes, set[bytes]] = {}
-    for row in rows:
-        known.setdefault(row.path, set()).add(row.build_id)
-    return tuple(
-        BuildId(path, next(iter(build_ids)), -1, abi.PERF_RECORD_MISC_USER)
-        for path, build_ids in known.items()
-        if len(build_ids) == 1 and all(build_ids) and path.startswith(b"/")
-    )

@@ -7,7 +7,6 @@ sink between one look at the rings and the next, and what is known of the machin
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
 
 from prospect.abi import constants as abi
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
@@ -15,11 +14,35 @@ from prospect.capture.kernel.procfs import read_file
 from prospect.capture.machine.kernel_maps import KernelMaps, read_kernel_maps
 from prospect.capture.machine.machine import Machine, describe_machine
 from prospect.capture.machine.processes import Snapshot
-from prospect.capture.machine.synthesis import comm_record, fork_record
+from prospect.capture.machine.synthesis import FINISHED_ROUND, comm_record, fork_record
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from prospect.capture.events.event_choice import EventPlan
+
+    class Loop(Protocol):
+        """What drains the rings meanwhile; see `DrainLoop`."""
+
+        @property
+        def done(self) -> bool:
+            """Whether there is nothing more to wait for."""
+            ...
+
+        def write(self, records: bytes) -> None:
+            """Add records that do not come from a ring."""
+            ...
+
+        def step(self, *, wait: bool) -> None:
+            """Handle what has happened."""
+            ...
+
+        def begin_rounds(self, end: bytes) -> None:
+            """Write `end` behind each pass from now on: no older record than that can follow."""
+            ...
+
 
 NO_COMMAND = -1
 _SHOWN_PROCESSES = 3
@@ -32,27 +55,6 @@ class Background(NamedTuple):
     snapshot: Snapshot
     machine: Machine
     limits: tuple[str, ...]
-
-
-class Loop(Protocol):
-    """What drains the rings meanwhile; see `DrainLoop`."""
-
-    @property
-    def done(self) -> bool:
-        """Whether there is nothing more to wait for."""
-        ...
-
-    def write(self, records: bytes) -> None:
-        """Add records that do not come from a ring."""
-        ...
-
-    def step(self, *, wait: bool) -> None:
-        """Handle what has happened."""
-        ...
-
-    def begin_rounds(self) -> None:
-        """From now on tell readers that no older record can follow."""
-        ...
 
 
 def describe_surroundings(loop: Loop, plan: EventPlan, pid: int = NO_COMMAND) -> Background:
@@ -83,7 +85,7 @@ def describe_surroundings(loop: Loop, plan: EventPlan, pid: int = NO_COMMAND) ->
         loop.write(fork_record(pid, os.getpid()) + comm_record(pid, pid, own_name))
     if snapshot.unreadable:
         limits += (_unreadable_maps(snapshot.unreadable),)
-    loop.begin_rounds()
+    loop.begin_rounds(FINISHED_ROUND)
     return Background(kernel, snapshot, describe_machine(), limits)
 
 

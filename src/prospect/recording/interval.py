@@ -1,0 +1,266 @@
+"""A recording from the command's start to the end of the file.
+
+Comes in: a command that has just been started, its events, a file. Goes out: the file whole, and
+what became of it. Joins `capture` and the writer of `perfdata`; what Prospect adds to the format is
+the JSON document of `document`, described in docs/recording.md.
+"""
+
+from __future__ import annotations
+
+import os
+
+from prospect.abi import constants as abi
+from prospect.capture.machine.jit_files import JitFiles
+from prospect.capture.machine.surroundings import describe_surroundings
+from prospect.errors import RecordingError
+from prospect.recording.document import (
+    Interval,
+    build_ids_by_path,
+    describe_files,
+    describe_interval,
+    early_document,
+    recording_info,
+)
+from prospect.recording.events import tracing_data
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from prospect.abi.recording import BuildId, RecordingInfo
+    from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.events.event_choice import EventPlan
+    from prospect.capture.loop.command import Command
+    from prospect.capture.loop.drain_loop import DrainLoop
+    from prospect.capture.machine.mapped_files import MappedFiles
+    from prospect.capture.machine.read_files import ReadFile
+    from prospect.capture.machine.surroundings import Background
+    from prospect.capture.sink import RecordSink
+    from prospect.perfdata.writer import RecordingWriter
+    from prospect.recording.events import RecordOptions
+    from prospect.recording.exact_counters import ExactCounter
+
+_SIGNALLED = 128
+
+
+# What may be big in the description of a run, the most useful last, and what is said without it.
+_BIG_KEYS = {
+    "jit_files": "files with names of JIT code were not copied",
+    "mapped_files": "build ids of mapped files were not kept",
+}
+
+
+class RecordingResult(NamedTuple):
+    """What became of the command and the recording.
+
+    Attributes:
+        exit_status: the command's, as a shell shows it; 128 + the signal that ended the interval
+            where the command outlived it.
+        cut: why the file does not hold all of it, in a sentence that is one of `limits` too; ""
+            where it does.
+        interrupted_by: the signal that was to end the interval, 0 without.
+        limits: sentences about what could not be recorded.
+        counters: Prospect's counters of the run.
+    """
+
+    exit_status: int
+    interrupted_by: int
+    limits: tuple[str, ...]
+    counters: dict[str, int]
+    cut: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether what the file holds is no whole profile."""
+        return bool(self.cut)
+
+    @property
+    def status(self) -> int:
+        """What Prospect returns: the command's status, 1 in place of 0 where the file is cut."""
+        return self.exit_status or int(self.is_cut)
+
+
+class Started(NamedTuple):
+    """A recording whose command has just been started.
+
+    Attributes:
+        options: what is recorded.
+        started_at: in seconds since 1970.
+        command, events, mapped_files, counters, loop, sink, writer: closed by the caller.
+        output_fd: the file.
+    """
+
+    options: RecordOptions
+    started_at: float
+    command: Command
+    events: EventSet
+    mapped_files: MappedFiles
+    counters: Mapping[str, ExactCounter]
+    loop: DrainLoop
+    sink: RecordSink
+    writer: RecordingWriter
+    output_fd: int
+
+
+def follow(started: Started) -> RecordingResult:
+    """Record until the command ends or somebody ends the interval, and finish the file.
+
+    Raises:
+        CommandError: the command could not be executed.
+        OSError: a call of the kernel failed.
+    """
+    options, events, loop = started.options, started.events, started.loop
+    command, mapped_files = started.command, started.mapped_files
+    with JitFiles() as jit_files:
+        jit_files.start()
+        background = describe_surroundings(loop, events.plan, command.pid)
+        mapped_files.look_at(background.snapshot.files)
+        recorder_pids = [os.getpid(), *jit_files.pids, *filter(None, [mapped_files.reader.pid])]
+        early = early_document(options, events, background, loop.begin_ns)
+        early |= {"command_pid": command.pid, "started_at": started.started_at}
+        early["recorder_pids"] = recorder_pids
+        early_info = recording_info(options, events, background, early)
+        started.writer.describe(early_info, early_info.events)
+        while not loop.done:
+            loop.step(wait=True)
+            jit_files.look()
+        read_files = mapped_files.finish()
+        jit_copies = jit_files.collect()
+        jit_files.close()
+        counted = {key: counter.finish() for key, counter in started.counters.items()}
+        result = _sum_up(events, loop, background, command, started.sink.bytes_written)
+        result = result._replace(limits=(*result.limits, *jit_files.limits, *mapped_files.limits))
+        for found in counted.values():
+            result = result._replace(limits=(*result.limits, *found.limits))
+        extras = _describe_run(options, result, events, loop, background)
+        extras |= {key: found.document for key, found in counted.items()}
+        extras |= _describe_command(options, command)
+        extras["started_at"] = started.started_at
+        extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
+        extras["mapped_files"] = describe_files(read_files)
+        for child in (mapped_files.reader, jit_files):
+            for name, used_s in zip(("user_s", "system_s"), child.used_s, strict=True):
+                extras["recorder_rusage"][name] += used_s
+        if jit_copies:
+            extras["jit_files"] = jit_copies
+        events.close()  # their rings may be all the memory that this user may lock
+        extras |= _describe_cost(options, events.plan)
+        return _written(started, background, read_files, result, extras)
+
+
+def _written(
+    started: Started,
+    background: Background,
+    read_files: list[ReadFile],
+    result: RecordingResult,
+    extras: dict[str, Any],
+) -> RecordingResult:
+    """Write what is known of the run behind the records."""
+    info = _info(started.options, started.events, background, extras)
+    info = info._replace(build_ids=(*info.build_ids, *build_ids_by_path(read_files)))
+    if started.mapped_files.has_leaked_bits:
+        from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
+
+        clear_build_id_bits(started.output_fd, started.writer.data_offset)
+    return _finish(started.writer, info, result)
+
+
+def _finish(
+    writer: RecordingWriter, info: RecordingInfo, result: RecordingResult
+) -> RecordingResult:
+    """Write what describes the run, on a full disk without what may be big in it."""
+    try:
+        writer.finish(info, info.events)
+    except RecordingError as error:
+        big = next((key for key in _BIG_KEYS if key in info.extras), "")
+        if not big:
+            # The file stays readable; what is missing is what describes the run.
+            limit = f"{error}: the description of the run is missing."
+            return result._replace(limits=(*result.limits, limit), cut=limit)
+        result = result._replace(limits=(*result.limits, f"{error}: {_BIG_KEYS[big]}."))
+        extras = {key: value for key, value in info.extras.items() if key != big}
+        extras["limits"] = list(result.limits)
+        # Without the build ids of mapped files, which are as many in their own section.
+        build_ids = tuple(one for one in info.build_ids if big != "mapped_files" or _is_system(one))
+        return _finish(writer, info._replace(extras=extras, build_ids=build_ids), result)
+    return result
+
+
+def _is_system(entry: BuildId) -> bool:
+    return not entry.name.startswith(b"/") or entry.cpumode == abi.PERF_RECORD_MISC_KERNEL
+
+
+def _sum_up(
+    events: EventSet,
+    loop: DrainLoop,
+    background: Background,
+    command: Command,
+    bytes_written: int,
+) -> RecordingResult:
+    limits = (*events.plan.limits, *background.limits, *loop.limits, *loop.drain.limits)
+    ended = command.reap()
+    if ended is None:
+        limits += (f"COMMAND (process {command.pid}) was still running at the end.",)
+    return RecordingResult(
+        exit_status=ended.exit_status if ended else _SIGNALLED + loop.interrupted_by,
+        interrupted_by=loop.interrupted_by,
+        limits=limits,
+        cut=loop.cut,
+        counters={
+            "buffers_read": loop.drain.buffers_read,
+            "buffer_flushes": loop.drain.buffer_flushes,
+            "wakeups": loop.wakeups,
+            "bytes": bytes_written,
+            "incomplete_maps": len(background.snapshot.unreadable),
+        },
+    )
+
+
+def _describe_command(options: RecordOptions, command: Command) -> dict[str, Any]:
+    ended = command.reap()
+    usage: dict[str, float] = {}
+    if ended:
+        usage = {
+            "user_s": ended.user_s,
+            "system_s": ended.system_s,
+            "max_rss_kib": ended.max_rss_kib,
+        }
+    return {
+        "command": [os.fsdecode(word) for word in options.command],
+        "command_pid": command.pid,
+        "rusage": usage,
+    }
+
+
+def _describe_cost(options: RecordOptions, plan: EventPlan) -> dict[str, float]:
+    if options.events:
+        return {}  # each costs something else, and what is not known
+    from prospect.recording.sampling_cost import describe_cost  # noqa: PLC0415 - not of all
+
+    return describe_cost(plan, use_cache=options.use_cache)
+
+
+def _describe_run(
+    options: RecordOptions,
+    result: RecordingResult,
+    events: EventSet,
+    loop: DrainLoop,
+    background: Background,
+) -> dict[str, Any]:
+    interval = Interval(loop.begin_ns, loop.end_ns, loop.cpu_times, loop.drain.cpu_changes)
+    return describe_interval(options, events, interval, background, events.read_lost()) | {
+        "exit_status": result.exit_status,
+        "interrupted_by": result.interrupted_by,
+        "is_cut": result.is_cut,
+        "limits": list(result.limits),
+        "counters": result.counters,
+    }
+
+
+def _info(
+    options: RecordOptions, events: EventSet, background: Background, extras: dict[str, Any]
+) -> RecordingInfo:
+    formats = tracing_data(options, events)
+    return recording_info(options, events, background, extras, formats)
