@@ -10,8 +10,8 @@ for what counts as one mistake: a letter too much, missing, wrong, or swapped wi
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

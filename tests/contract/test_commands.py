@@ -14,21 +14,6 @@ from prospect.cli.commands import COMMANDS, SUBCOMMANDS
 from prospect.cli.option_table import OPTIONS
 
 TESTS = Path(__file__).parent.parent
-TOO_HEAVY_BEFORE_EXEC = {
-    "argparse",
-    "click",
-    "dataclasses",
-    "inspect",
-    "json",
-    "logging",
-    "numpy",
-    "pathlib",
-    "random",
-    "shutil",
-    "subprocess",
-    "tempfile",
-    "threading",
-}
 
 
 def prospect(*arguments, **keywords):
@@ -200,17 +185,6 @@ def test_every_option_is_described_and_reached_by_a_test(option):
         for spelling in option.spellings:
             assert spelling in page
             assert f'"{spelling}' in tests, f"no test uses {spelling}"
-
-
-@pytest.mark.parametrize(
-    "module", ["prospect.cli.profile", "prospect.cli.record", "prospect.cli.stat"]
-)
-def test_nothing_heavy_is_imported_before_the_command_runs(module):
-    script = f"import sys, prospect.cli.main, {module}; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
-    )
-    assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(loaded.stdout.split())
 
 
 def test_a_reader_that_goes_away_ends_it_quietly():

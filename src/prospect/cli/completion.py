@@ -6,13 +6,12 @@ A command that is profiled is completed as it would be without Prospect before i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.cli.commands import COMMANDS, DIFF, SUBCOMMANDS
 from prospect.cli.option_table import options_of
 from prospect.cli.terminal import show
 from prospect.errors import UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.cli.commands import Command
     from prospect.cli.option import Option

@@ -7,7 +7,6 @@ of the same paragraphs.
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 
 from prospect.cli.commands import COMMANDS, PROFILE, SUBCOMMANDS, Command
 from prospect.cli.option_table import options_of
@@ -15,6 +14,7 @@ from prospect.cli.settings import Settings
 from prospect.errors import UsageError
 from prospect.spelling import nearest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.cli.option import Option
 
