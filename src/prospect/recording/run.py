@@ -81,6 +81,7 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> Re
             counter.start()
         mapped_files.wait()
         loop.start(options.flush_centiseconds)
+        command.let_start()
         from prospect.recording.interval import Started, follow  # noqa: PLC0415 - see above
 
         return follow(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 
 from prospect.closing import Closing
 from prospect.errors import CommandError, UsageError
@@ -28,6 +29,7 @@ _NOT_FOUND = 127
 _NOT_RUNNABLE = 126
 _SIGNALLED = 128
 _ERRNO_BYTES = 4
+_STARTING_MS = 10
 
 
 class Ended(NamedTuple):
@@ -82,6 +84,12 @@ class Command(Closing):
         os.write(self._go_fd, b"!")
         os.close(self._go_fd)
         self._go_fd = -1
+
+    def let_start(self) -> None:
+        """Sleep until it is executed, but not for long: what is done meanwhile takes a CPU."""
+        poll = select.poll()
+        poll.register(self.exec_fd, select.POLLIN)
+        poll.poll(_STARTING_MS)
 
     def check_exec(self) -> None:
         """Look at what `exec_fd` has to say, once it is readable, and close it.

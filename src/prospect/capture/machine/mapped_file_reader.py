@@ -18,7 +18,6 @@ import select
 import stat
 import struct
 import time
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_if_there
@@ -27,6 +26,7 @@ from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.synthesis import Map
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
