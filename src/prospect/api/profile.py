@@ -8,7 +8,6 @@ Documented in docs/python.md.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -141,6 +140,8 @@ class Profile(model.Profile):
         return f"<prospect.Profile: {self._title()}>"
 
     def _title(self) -> str:
+        import shlex
+
         what = tables.as_unicode(shlex.join(self.run.command) or self.run.origin)
         return (
             f"{what}: {int(self.hits.count.sum())} hits of {len(self.processes)} processes "
@@ -348,6 +349,8 @@ def _words(command: str | Sequence[str]) -> tuple[str, ...]:
     Raises:
         UsageError: there are none, or they are no words.
     """
+    import shlex
+
     try:
         words = tuple(
             map(os.fsdecode, shlex.split(command) if isinstance(command, str) else command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 def random_seed() -> np.uint64:
     """Return a seed that who made a recording cannot know: he cannot make hashes collide."""
-    return np.uint64(secrets.randbits(64))
+    return np.uint64(int.from_bytes(os.urandom(8)))
 
 
 def mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _set_loc_bytes(data: EhData, encoding: NDArray[np.int64]) -> int:
     """Return the size of DW_CFA_set_loc's operand; 0 where programs differ in it."""
     sizes = {
         data.pointer_bytes if e & 0xF == 0 else {2: 2, 3: 4, 4: 8}.get(int(e) & 7, 0)
-        for e in np.unique(encoding).tolist()
+        for e in distinct(encoding).tolist()
     }
     return sizes.pop() if len(sizes) == 1 else 0
 
@@ -266,7 +267,7 @@ def _with_operands(
     for operation, form in _FIXED_FORMS.items():
         rows = np.flatnonzero(code == operation)
         first[rows] = data.fixed(position.take(rows) + 1, form)
-    for operation in np.unique(code[code < DW_CFA_ADVANCE_LOC]).tolist():
+    for operation in distinct(code[code < DW_CFA_ADVANCE_LOC]).tolist():
         rows = np.flatnonzero(code == operation)
         numbers, signed = _NUMBERS.get(operation, 0), operation in _LAST_IS_SIGNED
         at = position.take(rows) + 1
@@ -278,7 +279,7 @@ def _with_operands(
                 block_bytes[rows], second[rows] = data.leb128(at, signed=False)
             elif numbers > 1:
                 second[rows] = data.leb128(at, signed=signed)[0]
-    for encoding in np.unique(address_encoding).tolist():
+    for encoding in distinct(address_encoding).tolist():
         is_set = (code == DW_CFA_SET_LOC) & (address_encoding.take(program) == encoding)
         rows = np.flatnonzero(is_set)
         address = data.encoded(position.take(rows) + 1, encoding) if len(rows) else None

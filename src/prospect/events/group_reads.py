@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import distinct
 from prospect.events.selection import chosen_samples
 from prospect.records import NamedTuple, replace
 
@@ -89,7 +90,7 @@ class GroupReads:
             met: the samples.
             first_sample: the row of the first among all samples.
         """
-        for row in np.unique(met.rows).tolist():
+        for row in distinct(met.rows).tolist():
             layout = self._layouts[row]
             if layout is None:
                 continue

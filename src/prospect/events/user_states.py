@@ -16,6 +16,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import distinct
 from prospect.events.columns import CallBranches, UserStates
 from prospect.records import NamedTuple
 
@@ -103,7 +104,7 @@ class UserStateColumns:
         if rows is None or len(self._trailing) == 1:
             self._append_event(words, _Place(sample, at, end), self._trailing[0])
             return
-        for row in np.unique(rows).tolist():
+        for row in distinct(rows).tolist():
             of_event = np.flatnonzero(rows == row)
             place = _Place(sample[of_event], at[of_event], end[of_event])
             self._append_event(words, place, self._trailing[row])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import taken
 from prospect.profile.source import LineTable
 from prospect.records import NamedTuple, replace
@@ -193,7 +194,7 @@ def _with_parents(profile: Profile, process_index: NDArray[np.int32]) -> NDArray
     parent = profile.processes.parent_index
     new = parent[marked]
     while len(new):
-        new = np.unique(new[new >= 0])
+        new = distinct(new[new >= 0])
         new = new[~marked[new]]
         marked[new] = True
         new = parent[new]

@@ -22,6 +22,7 @@ from prospect.capture.machine.synthesis import (
     user_map_record,
     with_build_id,
 )
+from prospect.columns.sorting import distinct
 from prospect.columns.table_rows import appended
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK, Mmaps, Tasks
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
@@ -290,7 +291,7 @@ class _Strings:
 
 def pids_of(events: Events) -> set[int]:
     """Return the processes that a part is about: sampled, or with records of their own."""
-    sampled = np.unique(events.samples.task).astype(np.uint32).view(np.int32)
+    sampled = distinct(events.samples.task).astype(np.uint32).view(np.int32)
     columns = (sampled, events.tasks.pid, events.tasks.parent_pid, events.mmaps.pid)
     return set(np.concatenate(columns).tolist())
 

@@ -6,7 +6,6 @@ Defined by ``process_*()`` of ``tools/perf/util/header.c``, Linux 6.18.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as abi
@@ -159,6 +158,8 @@ def _prospect(fields: FieldReader) -> dict[str, Any]:
     magic, version, size = fields.unpack(fmt.PROSPECT_LAYOUT)
     if magic != fmt.PROSPECT_MAGIC or version != fmt.PROSPECT_VERSION:
         raise RecordingError("it was not written by this version of Prospect")
+    import json  # noqa: PLC0415 - Prospect's own section alone has any
+
     try:
         extras = json.loads(bytes(fields.take(size)))
     except (ValueError, RecursionError) as error:

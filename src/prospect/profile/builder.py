@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.profile.model import KIND_MODULE, FunctionTable, LocationTable, ObjectTable
 from prospect.profile.naming import NameSource
 from prospect.records import Record
@@ -109,7 +110,7 @@ class TableBuilder:
         self._function_sources.append(named.source)
         function = named.function + np.int32(first_function)
         nameless = named.function < 0
-        for reason in np.unique(named.reason[nameless]).tolist():
+        for reason in distinct(named.reason[nameless]).tolist():
             chosen = nameless & (named.reason == reason)
             function[chosen] = self._nameless_row(own_object, reason, named.address[chosen])
         self._location_functions.append(function)

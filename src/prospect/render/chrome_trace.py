@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.stacks.frames import (
     FrameTable,
     NamedForest,
@@ -108,7 +109,7 @@ def _samples(samples: StackSamples, forest: NamedForest, threads: SampleThreads)
     order = np.lexsort((when, event))
     for first in range(0, len(order), _PART):
         rows = order[first : first + _PART]
-        for number in np.unique(event.take(rows)).tolist():
+        for number in distinct(event.take(rows)).tolist():
             of_event = rows[event.take(rows) == number]
             template = (
                 f'{{"name": {events[number]}, "cpu": %d, "pid": %d, "tid": %d, "ts": %d.%03d, '

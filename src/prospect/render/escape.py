@@ -6,7 +6,6 @@ Source: Unicode Standard Annex 9 (bidirectional controls), Annex 11 (East Asian 
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 
@@ -57,6 +56,8 @@ def for_terminal(report: bytes, *, is_json: bool = False) -> bytes:
 
 def _escape_in_json(code: int) -> str:
     """Return the escape of RFC 8259, section 7: beyond 16 bits, a pair of surrogates."""
+    import json  # noqa: PLC0415 - of JSON only
+
     return json.dumps(chr(code))[1:-1] if code != _DELETE else f"\\u{code:04x}"
 
 

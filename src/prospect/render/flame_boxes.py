@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.columns.sorting import distinct
 from prospect.figures.portions import event_has_time
 from prospect.figures.stacks.frames import (
     FrameTable,
@@ -118,7 +119,7 @@ def flame_graph(samples: StackSamples, *, inlined: bool) -> FlameGraph:
     if not len(weights):
         nothing = np.empty(0, np.int64)
         return FlameGraph(profile, frames, forest, (), nothing, nothing, nothing, "samples")
-    events = tuple(np.unique(weights.event).tolist())
+    events = tuple(distinct(weights.event).tolist())
     return FlameGraph(profile, frames, forest, events, *_inclusive(profile, forest, weights))
 
 

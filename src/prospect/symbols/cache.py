@@ -8,10 +8,10 @@ What cannot be read or written is as good as absent: the cache only saves time.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 import zlib
+from _blake2 import blake2b  # hashlib has the same, and loads OpenSSL: 6 ms
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from prospect.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -91,7 +90,7 @@ class SymbolCache(Record):
         most_bytes: beyond this, the entries that were used longest ago are removed.
     """
 
-    directory: Path
+    directory: str | os.PathLike[str]
     most_bytes: int = MOST_BYTES
 
     @classmethod
@@ -149,11 +148,11 @@ class SymbolCache(Record):
 
 
 def _entry_name(key: str, suffix: str = SYMBOLS_SUFFIX) -> str:
-    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest() + suffix
+    return blake2b(key.encode(), digest_size=16).hexdigest() + suffix
 
 
 def _bytes_header(key: str, suffix: str, content_bytes: int) -> bytes:
-    digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+    digest = blake2b(key.encode(), digest_size=16).digest()
     header = _BYTES_HEADER.pack(_BYTES_MAGIC[suffix], digest, content_bytes)
     return (header + _CHECKSUM.pack(zlib.crc32(header))).ljust(_BYTES_HEADER_BYTES, b"\0")
 
@@ -161,7 +160,7 @@ def _bytes_header(key: str, suffix: str, content_bytes: int) -> bytes:
 def _encode(key: str, table: SymbolTable) -> Iterator[bytes | memoryview]:
     columns: list[NDArray[np.generic] | None] = [getattr(table, name) for name in _COLUMNS]
     present = sum(1 << bit for bit, column in enumerate(columns) if column is not None)
-    digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+    digest = blake2b(key.encode(), digest_size=16).digest()
     header = _HEADER.pack(
         _MAGIC, digest, len(table), len(table.alias_row), len(table.strings), present
     )
@@ -179,7 +178,7 @@ def _decode(key: str, content: memoryview) -> SymbolTable | None:
     checksum = _CHECKSUM.unpack_from(content, _HEADER.size)[0]
     if magic != _MAGIC or checksum != zlib.crc32(content[: _HEADER.size]):
         return None
-    if digest != hashlib.blake2b(key.encode(), digest_size=16).digest():
+    if digest != blake2b(key.encode(), digest_size=16).digest():
         return None
     sizes = {
         name: (aliases if name in _ALIAS_COLUMNS else rows) * _dtype(name).itemsize

@@ -13,7 +13,6 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prospect.files.user_cache import cache_path, is_own
@@ -41,19 +40,19 @@ class KeptFile(NamedTuple):
     @property
     def suffix(self) -> str:
         """From the last dot of its name on."""
-        return os.path.splitext(self.name)[1]  # noqa: PTH122 - a bare name
+        return os.path.splitext(self.name)[1]
 
 
 class CacheDirectory(Record):
     """A directory of kept files; it is made when the first of them is stored."""
 
-    path: Path
+    path: str | os.PathLike[str]
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> CacheDirectory | None:
         """Return the user's own, None where it is switched off or has no place."""
         path = cache_path(environment)
-        return cls(Path(path)) if path else None
+        return cls(path) if path else None
 
     def map(self, name: str, least_bytes: int) -> memoryview | None:
         """Map a file; None if it is not there, not ours alone, or too small to be one.
@@ -83,7 +82,7 @@ class CacheDirectory(Record):
             if is_own(status, stat.S_IFREG):
                 if time.time_ns() - status.st_mtime_ns > _DAY_NS:
                     os.utime(name, dir_fd=directory, follow_symlinks=False)
-                return os.fsencode(self.path / name)
+                return os.fsencode(os.path.join(self.path, name))
         return None
 
     def age_s(self, name: str) -> float | None:
@@ -147,11 +146,11 @@ class CacheDirectory(Record):
         Raises:
             OSError: it cannot be made.
         """
-        home = self.path.parent
-        if not home.exists() and home.parent.stat().st_uid == os.geteuid():
-            home.mkdir(0o700, exist_ok=True)
-        if home.stat().st_uid == os.geteuid():
-            self.path.mkdir(0o700, exist_ok=True)
+        home = os.path.dirname(self.path)
+        if not os.path.exists(home) and _is_mine(os.path.dirname(home)):
+            _make(home)
+        if _is_mine(home):
+            _make(self.path)
 
     @contextmanager
     def opened(self) -> Iterator[int]:
@@ -164,10 +163,19 @@ class CacheDirectory(Record):
         directory = os.open(self.path, flags)
         try:
             if not is_own(os.fstat(directory), stat.S_IFDIR):
-                raise PermissionError(f"{self.path} belongs to someone else")
+                raise PermissionError(f"{os.fspath(self.path)} belongs to someone else")
             yield directory
         finally:
             os.close(directory)
+
+
+def _is_mine(directory: str) -> bool:
+    return os.stat(directory or ".").st_uid == os.geteuid()
+
+
+def _make(directory: str | os.PathLike[str]) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
 
 
 def part_name() -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -69,7 +71,7 @@ def touches_several(
     is_first = np.ones(len(rows), np.bool_)
     is_first[1:] = (start[1:] != start[:-1]) | (end[1:] != end[:-1]) | (number[1:] != number[:-1])
     start, end = start[is_first], end[is_first]
-    bounds = np.unique(np.concatenate((start, end)))
+    bounds = distinct(np.concatenate((start, end)))
     change = np.zeros(len(bounds), np.int64)
     np.add.at(change, np.searchsorted(bounds, start), 1)
     np.add.at(change, np.searchsorted(bounds, end), -1)

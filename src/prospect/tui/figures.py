@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.figures.portions import (
@@ -140,7 +141,7 @@ def live_figures(state: LiveState) -> LiveFigures:
     whole = complete(state.profile)
     profile = without_waits(whole)
     hits = profile.hits
-    present = np.unique(hits.event).tolist()
+    present = distinct(hits.event).tolist()
     timed = [row for row in present if event_has_time(profile.run.events[row])]
     event_index = (timed or present or [0])[0]
     is_idle = profile.causes.kind.take(hits.cause_index) == CAUSE_IDLE

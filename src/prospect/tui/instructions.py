@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.assembly.code.code import CodeChoice, describe_code
 from prospect.assembly.code.recorded_objects import RecordedObjects
+from prospect.columns.sorting import distinct
 from prospect.estimate.errors.half_widths import half_widths
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
@@ -75,9 +76,9 @@ def routine_code(profile: Profile, function: int, *, use_cache: bool = True) -> 
 def _pids(profile: Profile, function: int) -> list[int]:
     """Return the processes that hit a routine."""
     of_hit = profile.locations.function_index.take(profile.hits.location_index) == function
-    processes = np.unique(profile.hits.process_index[of_hit])
+    processes = distinct(profile.hits.process_index[of_hit])
     pids = profile.processes.pid.take(processes)
-    found: list[int] = np.unique(pids[pids > 0]).tolist()
+    found: list[int] = distinct(pids[pids > 0]).tolist()
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.records import NamedTuple
 from prospect.unwind import model
@@ -264,7 +265,7 @@ def _registers(
     held = {machine.sp: lanes.sp, machine.fp: lanes.fp}
     if lanes.second is not None:
         held[machine.second] = lanes.second
-    for each in np.unique(number).tolist():
+    for each in distinct(number).tolist():
         of_each = number == each
         chosen = rows[of_each]
         if each in held:

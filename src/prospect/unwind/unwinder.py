@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
 from prospect.errors import ProspectError
@@ -62,7 +63,7 @@ def unwind(
     walker = _Walker(given, finder, most_frames, mode)
     group = given.context >> CONTEXT_BITS
     order = np.lexsort((given.stack_block, group)) if len(given) else _FIRST
-    for first in np.unique(group).tolist():
+    for first in distinct(group).tolist():
         low, high = np.searchsorted(group.take(order), (first, first + 1)).tolist()
         walker.memo.begin_contexts(first << CONTEXT_BITS)
         for begin in range(low, high, _LANES):

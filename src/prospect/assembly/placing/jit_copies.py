@@ -6,8 +6,6 @@ Comes in: the key ``jit_files`` of Prospect's own feature section, which anybody
 
 from __future__ import annotations
 
-import base64
-import binascii
 import zlib
 from typing import Any
 
@@ -47,6 +45,9 @@ def recorded_copies(extras: dict[str, Any]) -> JitCopies:
 
 def _unpacked(packed: str, most_bytes: int) -> bytes:
     """Return at most so many bytes, none where the text is damaged."""
+    import base64  # noqa: PLC0415 - few recordings have copies
+    import binascii  # noqa: PLC0415 - likewise
+
     try:
         return zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), most_bytes)
     except (binascii.Error, ValueError, zlib.error):

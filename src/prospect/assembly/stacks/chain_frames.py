@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.columns.sorting import distinct
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def frame_blocks(samples: Samples) -> Iterator[ChainFrames]:
     if chain is None or chain_start is None:
         return
     edges = np.searchsorted(chain_start, np.arange(0, len(chain), BLOCK_WORDS), side="right") - 1
-    edges = np.unique(np.append(edges, len(samples))).tolist()
+    edges = distinct(np.append(edges, len(samples))).tolist()
     for first, last in itertools.pairwise(edges):
         begin, behind = int(chain_start[first]), int(chain_start[last])
         raw = chain[begin:behind]

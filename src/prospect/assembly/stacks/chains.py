@@ -23,7 +23,7 @@ from prospect.assembly.stacks.chain_frames import (
 )
 from prospect.columns.buffers import segments
 from prospect.columns.hashing import mixed, mixed_at, random_seed
-from prospect.columns.sorting import numbered
+from prospect.columns.sorting import distinct, numbered
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class _Tails(Record):
         end = np.cumsum(self.length)
         total = int(end[-1]) if len(end) else 0
         edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
-        for first, last in itertools.pairwise(np.unique([0, *edges, len(end)]).tolist()):
+        for first, last in itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist()):
             yield slice(first, last)
 
 

@@ -17,7 +17,7 @@ from prospect.assembly.placing.places import Addresses
 from prospect.assembly.stacks.chain_frames import BLOCK_WORDS
 from prospect.columns.buffers import segments
 from prospect.columns.hashing import mixed, mixed_at, random_seed
-from prospect.columns.sorting import numbered
+from prospect.columns.sorting import distinct, numbered
 from prospect.profile.model import StackTable
 from prospect.records import NamedTuple, replace
 
@@ -146,7 +146,7 @@ class _Lists(NamedTuple):
         end = np.cumsum(self.length + 1)
         total = int(end[-1]) if len(end) else 0
         edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
-        for first, last in itertools.pairwise(np.unique([0, *edges, len(end)]).tolist()):
+        for first, last in itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist()):
             yield _Lists(
                 self.frames, self.begin[first:last], self.length[first:last], self.leaf[first:last]
             )

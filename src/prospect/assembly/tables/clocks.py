@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of
+from prospect.columns.sorting import distinct
 from prospect.profile.model import NO_CPU, ClockTable
 from prospect.records import NamedTuple, replace
 
@@ -98,7 +99,7 @@ def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> Clocks
         found = _own_rows(info, events, run)
         return Clocks(_table([row for _, row in found]), tuple(number for number, _ in found))
     rows: list[_Row] = []
-    cpus = sorted(set(np.unique(events.samples.cpu).tolist()) - {NO_CPU})
+    cpus = sorted(set(distinct(events.samples.cpu).tolist()) - {NO_CPU})
     for event, description in enumerate(info.events):
         period_ns = _timer_period_ns(description.attr)
         if period_ns and len(info.events) == 1:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from prospect.columns.sorting import distinct
 from prospect.errors import RecordingError
 from prospect.estimate.errors.design import sampling_design
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
@@ -19,6 +18,7 @@ from prospect.profile.complete import complete
 from prospect.records import Record
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
@@ -96,7 +96,7 @@ def _timed_event(profile: Profile) -> int:
             f"{profile.run.origin}: none of its events can be told in seconds: "
             "record with a clock or a rate (-H)"
         )
-    with_hits = set(np.unique(profile.hits.event).tolist())
+    with_hits = set(distinct(profile.hits.event).tolist())
     return next((index for index in timed if index in with_hits), timed[0])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.profile.model import STOP_FULL
 from prospect.records import Record
 
@@ -148,7 +149,7 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
     after_ns = np.where(gaps.before >= 0, begin_ns + _since(grid, gaps.before), begin_ns)
     until_ns = np.where(gaps.behind >= 0, begin_ns + _since(grid, gaps.behind), end_ns)
     holds = np.zeros(len(gaps), np.bool_)
-    for row in np.unique(stop_clock).tolist():
+    for row in distinct(stop_clock).tolist():
         told_ns = np.sort(stop_ns[stop_clock == row])
         chosen = np.flatnonzero(clock == row)
         before = np.searchsorted(told_ns, after_ns[chosen].astype(np.uint64), "right")

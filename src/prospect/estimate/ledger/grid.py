@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns import sorting
 from prospect.estimate.ledger.phases import earliest_ns, grid_phases
 from prospect.estimate.ledger.stretches import clock_stretches
 from prospect.profile.model import NO_CPU
@@ -189,7 +190,7 @@ def _groups(profile: Profile) -> tuple[Rows, NDArray[Any], int]:
     dtype = np.uint16 if len(cpu) < np.iinfo(np.uint16).max else np.uint32
     place_of_sample = (samples.clock.astype(np.uint32) << np.uint32(_CPU_BITS)) | samples.cpu
     group: NDArray[Any] = np.zeros(len(samples), dtype)
-    for event in np.unique(events).tolist():
+    for event in sorting.distinct(events).tolist():
         # Clocks beyond the table's last one find the 0 at its end.
         of_place = np.zeros(((int(clock.max()) + 1) << _CPU_BITS) + 1, dtype)
         of_event = np.flatnonzero(is_possible & (events == event))

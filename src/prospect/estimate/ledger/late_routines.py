@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.estimate.ledger.lateness import late_shares, sample_lateness
 from prospect.figures.portions import (
     KERNEL_PORTIONS,
@@ -87,7 +88,7 @@ def lateness_of_view(
     """
     profile = view.by_routine
     lateness = lateness or sample_lateness(profile)
-    timed = set(np.unique(profile.clocks.event).tolist())
+    timed = set(distinct(profile.clocks.event).tolist())
     return tuple(
         _late_routines(profile, event.event_index, lateness)
         if lateness and event.event_index in timed

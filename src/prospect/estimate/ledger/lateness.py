@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.estimate.ledger.grid import tick_grid
 from prospect.profile.model import MODE_USER
 from prospect.records import Record
@@ -88,7 +89,7 @@ def _usual(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
     """Return each CPU, from when on a sample is late there, and the median, in user mode."""
     cpu_of_stretch = cpu_of_clock.take(grid.stretches.clock_index)
-    cpu = np.unique(cpu_of_stretch)
+    cpu = distinct(cpu_of_stretch)
     by_cpu = np.argsort(cpu_of_stretch, kind="stable").tolist()
     edges = [*np.searchsorted(np.sort(cpu_of_stretch), cpu).tolist(), len(by_cpu)]
     found = []

@@ -88,7 +88,7 @@ def _settled(phase_ns: Numbers, stretch: Rows) -> Numbers:
     """
     settled = phase_ns
     if len(phase_ns) > 2:
-        middle = np.median((phase_ns[:-2], phase_ns[1:-1], phase_ns[2:]), axis=0)
+        middle = np.sort((phase_ns[:-2], phase_ns[1:-1], phase_ns[2:]), axis=0)[1]
         has_both = stretch[:-2] == stretch[2:]
         settled = phase_ns.copy()
         settled[1:-1][has_both] = middle[has_both]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -115,6 +114,8 @@ def _quantile_nodes(confidence: float) -> tuple[NDArray[np.float64], NDArray[np.
         is_low = student_two_sided(np.expm1(middle), df) > 1.0 - confidence
         low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
     quantiles = np.expm1((low + high) / 2.0)
+    from statistics import NormalDist  # noqa: PLC0415 - where something was counted
+
     quantiles[0] = NormalDist().inv_cdf(0.5 + confidence / 2.0)
     return inverse, quantiles
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.annotate.annotated_routine import (
     AnnotatedRoutine,
     InstructionSums,
@@ -104,7 +105,7 @@ def annotation_view(
         half_widths=half_widths,
     )
     events = []
-    for event in np.unique(profile.hits.event[member]).tolist():
+    for event in distinct(profile.hits.event[member]).tolist():
         at = np.flatnonzero(member & (profile.hits.event == event))
         events.append(_event(profile, code, event, at, rows))
     counters = run_counters(profile)

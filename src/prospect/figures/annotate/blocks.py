@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.profile.source import FLOW_BRANCH, FLOW_JUMP, FLOW_NAMES, FLOW_RETURN, FLOW_STOP
 from prospect.records import Record
 
@@ -57,5 +58,5 @@ def find_blocks(code: CodeTable, routine: int) -> Blocks:
     inside = address.take(np.minimum(led_to, len(address) - 1)) == target.take(jump)
     jump, led_to = jump[inside], led_to[inside]
     after = np.flatnonzero(_IS_END.take(flow)) + 1
-    start = np.unique(np.concatenate(([0], led_to, after[after < len(address)])))
+    start = distinct(np.concatenate(([0], led_to, after[after < len(address)])))
     return Blocks(start.astype(np.int64), jump, led_to)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.annotate.annotated_routine import (
     AnnotatedRoutine,
     InstructionSums,
@@ -72,7 +73,7 @@ def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArr
         for event in view.events
         for table in _tables(event)
     ]
-    functions = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    functions = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
     # The last rows of a completed profile stand for what is missing, which has no code.
     return functions[functions < len(profile.functions)]
 

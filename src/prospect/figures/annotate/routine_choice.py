@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.portions import (
     KERNEL_PORTIONS,
@@ -79,7 +80,7 @@ def choose_routines(profile: Profile, choice: RoutineChoice) -> NDArray[np.int64
     if choice.what and not (wanted.mask & has_hits).any():
         raise UsageError(_not_found(profile, choice, wanted.mask, has_hits))
     rows: list[int] = []
-    for event in np.unique(hits.event).tolist():
+    for event in distinct(hits.event).tolist():
         at = np.flatnonzero(member & (hits.event == event))
         at = at[wanted.mask.take(function.take(at))]
         rows += _heaviest(whole, choice, function, at, is_named=wanted.is_named)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import distinct_keys
+from prospect.columns.sorting import distinct
 from prospect.figures.portions import event_seconds
 from prospect.figures.stacks.call_forest import levels
 from prospect.records import Record
@@ -124,7 +125,7 @@ def callees_of_tree(graph: CallGraph, frames: NDArray[np.int64], share: float) -
     def frame_at(depth: int, hits: NDArray[np.int64]) -> NDArray[np.int64]:
         found = np.full(len(hits), -1, np.int64)
         level = first.take(hits) + depth
-        for one in np.unique(level).tolist() if depth < _DEEPEST else ():
+        for one in distinct(level).tolist() if depth < _DEEPEST else ():
             if one < len(rows_by_depth):
                 at = np.flatnonzero(level == one)
                 numbers = number.take(hits.take(at))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals
 from prospect.figures.calls.call_tree import callees_tree, callers_tree, self_callers_tree
@@ -117,7 +118,7 @@ def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
         )
     samples = stack_samples(profile, "4")
     chosen = choose_samples(samples, choice.samples)
-    events = np.unique(samples.of_hit(samples.profile.hits.event)[chosen]).tolist()
+    events = distinct(samples.of_hit(samples.profile.hits.event)[chosen]).tolist()
     return CallsView(
         profile=samples.profile,
         choice=choice,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.columns.sorting import distinct
 from prospect.profile.model import KIND_ANON
 from prospect.profile.naming import REMEDIES, NameSource
 from prospect.records import Record
@@ -74,7 +75,7 @@ def symbol_quality(profile: Profile, hits: EventHits) -> SymbolQuality:
     seconds = hits.seconds(count, period)
     total = int(count.sum())
     found = []
-    for value in np.unique(of_source).tolist():
+    for value in distinct(of_source).tolist():
         rows = np.flatnonzero(of_source == value)
         rows = rows[np.argsort(-count.take(rows), kind="stable")]
         shown = rows[:_OBJECTS_SHOWN] if NameSource(value) in REMEDIES else rows[:0]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import RowsByGroup, rows_by_group
+from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.by_routine import by_routine
 from prospect.figures.causes import CauseFigures, cause_figures
@@ -174,7 +175,7 @@ def report_view(
     profile = without_waits(whole)
     added_up = by_routine(profile)
     shown = shown_detail(profile.processes, detail)
-    present = np.unique(added_up.hits.event).tolist() or [0]
+    present = distinct(added_up.hits.event).tolist() or [0]
     events = tuple(
         _event_view(added_up, index, shown, (user_threshold_s, kernel_threshold_s))
         for index in present

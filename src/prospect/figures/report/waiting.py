@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
 from prospect.figures.processes import chosen_by_detail
@@ -201,7 +202,7 @@ class _Blocked(Record):
     @property
     def count(self) -> int:
         """How many stacks there are."""
-        return len(np.unique(self.stack_index))
+        return len(distinct(self.stack_index))
 
     def blockers(self) -> tuple[Blocker, ...]:
         """Add up the waits by cause, the longest first."""

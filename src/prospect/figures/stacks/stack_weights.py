@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns import sorting
 from prospect.columns.grouping import group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
@@ -203,14 +204,14 @@ def sample_threads(samples: StackSamples) -> SampleThreads:
 
 def weights_by_event(weights: StackWeights) -> Iterator[tuple[int, StackWeights]]:
     """Yield each event with a weight and its rows."""
-    for event in np.unique(weights.event).tolist():
+    for event in sorting.distinct(weights.event).tolist():
         yield event, weights.chosen(weights.event == event)
 
 
 def main_weights(profile: Profile, weights: StackWeights) -> StackWeights:
     """Return the rows of the first event; with waits, of all that is time: that is wall time."""
     events = profile.run.events
-    present = np.unique(weights.event).tolist()
+    present = sorting.distinct(weights.event).tolist()
     if any(events[event].is_waiting for event in present):
         timed = [event for event in present if event_has_time(events[event])]
         return weights.chosen(np.isin(weights.event, timed))

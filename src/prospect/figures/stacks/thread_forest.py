@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.stacks.call_forest import subtree_ranges
 from prospect.figures.stacks.frames import NamedForest
 
@@ -39,12 +40,12 @@ def thread_forest(
     size = len(forest) + 1  # of a thread: itself and the rows of the forest
     leaves = comm * size + row + 1
     caller_index = np.append(0, forest.caller_index + 1)
-    found = [np.unique(leaves)]
+    found = [distinct(leaves)]
     while len(found[-1]):
         own = found[-1] % size
         callers = found[-1] - own + caller_index.take(own)
-        found.append(np.unique(callers[own > 0]))
-    key = np.unique(np.concatenate(found))
+        found.append(distinct(callers[own > 0]))
+    key = distinct(np.concatenate(found))
     own = key % size
     frame = np.append(0, forest.frame_index).take(own)
     caller = np.searchsorted(key, key - own + caller_index.take(own)) + 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.annotate.annotated_routine import ran_before
 from prospect.profile.source import innermost
 from prospect.render.encoding import encoded
@@ -37,7 +38,7 @@ def code_fields(names: StackNames, slots: InstructionSlots) -> dict[str, list[An
     frames = names.frames.function_index
     frame_of_function = {row: frame for frame, row in enumerate(frames.tolist())}
     routines = []
-    for row in np.unique(slots.routine).tolist():
+    for row in distinct(slots.routine).tolist():
         function = int(code.function_index[row])
         instructions = slots.instruction[slots.routine == row].tolist()
         routines.append(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.columns.sorting import distinct
 from prospect.figures.annotate.annotation import instruction_of_hits
 from prospect.figures.stacks.stack_weights import nanoseconds
 from prospect.records import Record
@@ -84,7 +85,7 @@ def instruction_slots(names: StackNames, code: CodeTable) -> InstructionSlots:
     behind = code.start.take(routine + 1)
     place_of_hit = np.where(routine < 0, -1, np.where(row >= 0, row, behind) + routine)
     place = place_of_hit.take(samples.hit_index)
-    used = np.unique(place[place >= 0])
+    used = distinct(place[place >= 0])
     of_sample = np.where(place < 0, -1, np.searchsorted(used, place))
     first = code.start + np.arange(len(code.start))
     found = np.searchsorted(first, used, side="right") - 1

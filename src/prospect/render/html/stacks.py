@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.figures.annotate.annotated_routine import is_timer, skid
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_NAMES, event_has_time
@@ -49,7 +50,7 @@ def stack_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
 def events_of(names: StackNames) -> list[int]:
     """Return the events that a page shows, as rows of `RunInfo.events`."""
     samples = names.samples
-    events: list[int] = np.unique(samples.of_hit(samples.profile.hits.event)).tolist()
+    events: list[int] = distinct(samples.of_hit(samples.profile.hits.event)).tolist()
     return events[:_MOST_EVENTS]
 
 
@@ -114,7 +115,7 @@ def _names(names: StackNames, block: ColumnBlock) -> dict[str, Any]:
 def _places_in_report(names: StackNames, events: Iterable[int]) -> list[int]:
     """Return where the report has each event, -1 for waits; several may have one name."""
     profile = names.samples.profile
-    present = np.unique(profile.hits.event).tolist()
+    present = distinct(profile.hits.event).tolist()
     told = [row for row in present if not profile.run.events[row].is_waiting]
     return [told.index(event) if event in told else -1 for event in events]
 

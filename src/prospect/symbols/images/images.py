@@ -7,7 +7,6 @@ of the procedure linkage table, which no symbol table names, are added to each.
 
 from __future__ import annotations
 
-import lzma
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -134,6 +133,8 @@ def _unpack_mini_debug(image: ElfImage) -> ElfImage | None:
     packed = image.section_data(image.find_section(b".gnu_debugdata"))
     if not len(packed):
         return None
+    import lzma  # noqa: PLC0415 - few images have such a section
+
     try:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_LZMA_MEMORY_LIMIT_BYTES)
         return ElfImage.parse(unpacker.decompress(packed, _MINI_DEBUG_LIMIT_BYTES))

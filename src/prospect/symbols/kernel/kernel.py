@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, replace
 from prospect.symbols.images.image_files import same_build_id
@@ -196,7 +197,7 @@ def _agree(given: SymbolTable, running: SymbolTable) -> bool:
     if texts[0] is None or texts[1] is None or end is None:
         return False
     first, last = np.searchsorted(given.start, np.array([texts[0], end], np.uint64)).tolist()
-    rows = np.unique(np.linspace(first, last - 1, _SAMPLED_SYMBOLS).astype(np.int64))
+    rows = distinct(np.linspace(first, last - 1, _SAMPLED_SYMBOLS).astype(np.int64))
     shift = np.uint64((texts[1] - texts[0]) % 2**64)
     there = running.lookup(given.start.take(rows) + shift)
     agreeing = 0

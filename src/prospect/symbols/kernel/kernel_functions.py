@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
 from prospect.profile.naming import NameSource
 from prospect.records import replace
@@ -65,7 +66,7 @@ def is_outdated(kernel: KernelNames, loaded: SymbolTable, address: NDArray[np.ui
     if not kernel.is_kept:
         return False
     row = kernel.table.lookup(address[loaded.lookup(address) < 0] - np.uint64(kernel.shift))
-    hit_rows = np.unique(row).tolist()
+    hit_rows = distinct(row).tolist()
     return any(one < 0 or module_of(kernel.table, one).startswith(_PASSING) for one in hit_rows)
 
 

@@ -7,8 +7,8 @@ runs under what it depends on: build id, boot, and the modules with their addres
 
 from __future__ import annotations
 
-import hashlib
 import os
+from _blake2 import blake2b  # as in `symbols.cache`
 from typing import TYPE_CHECKING
 
 from prospect.elf.notes import find_build_id
@@ -100,7 +100,7 @@ def loaded_modules(places: KernelPlaces = RUNNING_MACHINE) -> frozenset[tuple[by
 def _listing_key(build_id: bytes, places: KernelPlaces) -> str:
     modules = (b" ".join(module) for module in sorted(loaded_modules(places)))
     state = b"\n".join((read_system_file(places.boot_id), *modules))
-    return f"kallsyms-{build_id.hex()}-{hashlib.blake2b(state).hexdigest()}"
+    return f"kallsyms-{build_id.hex()}-{blake2b(state).hexdigest()}"
 
 
 def _build_id(places: KernelPlaces) -> bytes:
