@@ -63,6 +63,18 @@ class FrameRows(Record, eq=False):
         return rule
 
 
+def frame_row_costs(image: ElfImage) -> tuple[int, int]:
+    """Estimate what `read_frame_rows` takes: bytes while it works, and from then on.
+
+    As measured of libLLVM 15: 45 and 3 bytes for each of .eh_frame.
+    """
+    size = 0
+    for name in (b".eh_frame", b".debug_frame"):
+        row = image.find_section(name)
+        size += int(image.sections[row]["size"]) if row >= 0 else 0
+    return 50 * size, 4 * size
+
+
 def read_frame_rows(image: ElfImage, debug_image: ElfImage | None = None) -> FrameRows | None:
     """Work out the rules of all functions of an image.
 

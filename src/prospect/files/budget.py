@@ -1,5 +1,8 @@
 """What all files that others name may cost one report, together.
 
+What is weighed before it is read, `ReadBudget` chooses; what is read or unpacked as it comes, such
+as debug files, source text and their sections, `HeldMemory` counts as long as somebody holds it.
+
 Comes in: what each file would cost, as an estimate of the memory that reading it takes. Goes out:
 which of them may be read: the smallest first, so that a big file of one user never keeps the names
 of the others' code out of the report. Time follows memory: the parsers of these files are linear.
@@ -9,12 +12,15 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+import weakref
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from prospect.errors import UsageError
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Hashable, Iterable
 
 VARIABLE = "PROSPECT_MEMORY"
@@ -92,3 +98,41 @@ class ReadBudget:
             else:
                 self.left_bytes -= cost.kept_bytes
         return left_out
+
+
+class CostlyError(Exception):
+    """Too little is left of the budget."""
+
+
+class HeldMemory:
+    """Memory that files of others take at this moment, in all of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.bytes = 0
+
+    def hold(self, memory: mmap.mmap, size: int) -> bool:
+        """Count memory until nothing refers to it any more; return False where it is too much.
+
+        Args:
+            memory: what is counted.
+            size: how much of it is, or will be, touched.
+
+        Raises:
+            UsageError: the variable holds no size.
+        """
+        with self._lock:
+            if self.bytes + size > ReadBudget.of_environment().most_bytes:
+                return False
+            self.bytes += size
+        weakref.finalize(memory, self._let_go, size)
+        return True
+
+    def _let_go(self, size: int) -> None:
+        # Garbage may be collected, and this called, wherever this thread is.
+        with self._lock:
+            self.bytes -= size
+
+
+of_others = HeldMemory()
+"""That of files whose owner is neither root nor we, and of what was unpacked of any."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from prospect.files.budget import CostlyError, of_others
 from prospect.files.held_files import data_extents, hold_contents
 from prospect.files.mounts import OwnMounts
 from prospect.files.opener import (
@@ -211,7 +212,10 @@ def _ask(request: Request) -> _Found | Refusal:
 def _taken(request: Request, descriptor: int, facts: FileFacts) -> OpenFile | Refusal:
     try:
         extents = tuple(data_extents(descriptor, os.fstat(descriptor).st_size))
-        data = hold_contents(descriptor)
+        account = None if is_trusted(facts.owner) else of_others
+        data = hold_contents(descriptor, account=account)
+    except CostlyError:
+        return Refusal.COSTLY
     except FAILURES as error:
         return refusal_of(error)
     finally:

@@ -19,10 +19,13 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+from prospect.files.budget import CostlyError
 from prospect.files.mounts import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from prospect.files.budget import HeldMemory
 
 MAPPED_FROM_BYTES = 1 << 16
 _OTHERS_MAY_WRITE = 0o022
@@ -33,7 +36,9 @@ def is_only_ours(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & _OTHERS_MAY_WRITE
 
 
-def hold_contents(descriptor: int, *, may_map: bool = True) -> memoryview:
+def hold_contents(
+    descriptor: int, *, may_map: bool = True, account: HeldMemory | None = None
+) -> memoryview:
     """Return the bytes of a regular file: mapped where that is safe, else read.
 
     A file that is cut short while it is read yields the bytes that were there.
@@ -42,8 +47,10 @@ def hold_contents(descriptor: int, *, may_map: bool = True) -> memoryview:
         descriptor: open for reading; it may be closed at once.
         may_map: whether this process alone uses the descriptor's open file description, on which
             the lease is put.
+        account: where memory that is not the file's own is counted; None for nowhere.
 
     Raises:
+        CostlyError: there is not enough left of the account.
         OSError: it cannot be read.
         MemoryError: it has to be read, and is bigger than this machine's memory.
     """
@@ -62,9 +69,13 @@ def hold_contents(descriptor: int, *, may_map: bool = True) -> memoryview:
     if not size:
         return memoryview(b"")
     # Memory that is never touched costs nothing: holes of a sparse file stay holes.
-    buffer = memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    extents = list(data_extents(descriptor, size))
+    if account and not account.hold(memory, sum(end - begin for begin, end in extents)):
+        raise CostlyError
+    buffer = memoryview(memory)
     filled = 0
-    for begin, end in data_extents(descriptor, size):
+    for begin, end in extents:
         filled = begin
         while filled < end and (count := os.preadv(descriptor, [buffer[filled:end]], filled)):
             filled += count

@@ -16,6 +16,7 @@ import select
 import socket
 import stat
 import struct
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ class Refusal(enum.IntEnum):
     FORBIDDEN = 2
     UNFIT = 3  # no regular file, or too big
     SILENT = 4  # its file system did not answer in time
+    COSTLY = 5  # too little is left of the memory that files of others may take
 
 
 class UnfitError(Exception):
@@ -99,12 +101,18 @@ class Opener:
         self._socket: socket.socket | None = None
         self._child = Child()
         self._silent: set[tuple[int, bytes]] = set()
+        self._turn = threading.Lock()
 
     def open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
         """Open a regular file for reading, within some seconds.
 
         Where a user's names have led to what does not answer, no more of them are looked up there.
+        Threads take turns.
         """
+        with self._turn:
+            return self._open(request)
+
+    def _open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
         place = request.uid, request.root
         if place in self._silent or len(request.path) + len(request.root) > _LONGEST_REQUEST // 2:
             return Refusal.SILENT if place in self._silent else Refusal.MISSING

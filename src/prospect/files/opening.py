@@ -23,6 +23,7 @@ _REASONS = {
     Refusal.FORBIDDEN: NameSource.NO_PERMISSION,
     Refusal.UNFIT: NameSource.NO_ELF,
     Refusal.SILENT: NameSource.NO_ANSWER,
+    Refusal.COSTLY: NameSource.NO_BUDGET,
 }
 
 

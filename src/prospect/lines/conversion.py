@@ -8,6 +8,7 @@ imports nothing of ours.
 
 from __future__ import annotations
 
+import math
 import resource
 import sys
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import io
 
-_CHILD_SECONDS = 60
-_CHILD_BYTES = 4 << 30
-_PATIENCE_SECONDS = 180
+_OWN_BYTES = 256 << 20  # of address space, before anything is read
+_PATIENCE = 3  # how many times its processor time it may take on a busy machine
 
 
 def convert(data: bytes | memoryview) -> bytes | None:
@@ -47,18 +47,25 @@ def _symcache_of(view: Any) -> bytes | None:
     return None
 
 
-def convert_in_child(data: bytes | memoryview) -> bytes | None:
-    """Make a symcache in a child; None for what it cannot read within its limits."""
+def convert_in_child(data: bytes | memoryview, most_bytes: int, seconds: float) -> bytes | None:
+    """Make a symcache in a child; None for what it cannot read within its limits.
+
+    Args:
+        data: as for `convert`.
+        most_bytes: how much memory it may take.
+        seconds: how much processor time.
+    """
     import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
 
-    command = [sys.executable, "-I", __file__]
+    limits = (str(_OWN_BYTES + most_bytes), str(math.ceil(seconds)))
+    command = [sys.executable, "-I", __file__, *limits]
     try:
         done = subprocess.run(
             command,
             input=data,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE_SECONDS,
+            timeout=_PATIENCE * seconds,
             check=False,
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
@@ -68,8 +75,9 @@ def convert_in_child(data: bytes | memoryview) -> bytes | None:
 
 def _serve() -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (_CHILD_BYTES, _CHILD_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (_CHILD_SECONDS, _CHILD_SECONDS))
+    most_bytes, seconds = map(int, sys.argv[1:])
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     symcache = convert(sys.stdin.buffer.read())
     sys.stdout.buffer.write(symcache or b"")
     return 0 if symcache else 1

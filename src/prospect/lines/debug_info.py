@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf import layout
+from prospect.files.budget import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +26,10 @@ SHARED = (
     "some functions inlined there have no name"
 )
 UNREADABLE = "its debug information is damaged or too large to be read"
+COSTLY = (
+    "its debug information is damaged, or takes more time or memory to be read than files of other"
+    f" users may; {VARIABLE}=4G allows more"
+)
 
 # The reader needs several times this much memory, and its addresses and offsets have 32 bits.
 _LARGEST_BYTES = 4 << 30

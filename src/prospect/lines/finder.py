@@ -17,7 +17,8 @@ import numpy as np
 from prospect.announcing import counted, silent
 from prospect.files.rights import EVERYBODY, is_trusted
 from prospect.lines import debug_info
-from prospect.lines.conversion import convert, convert_in_child
+from prospect.lines.bounded import BoundedReader
+from prospect.lines.conversion import convert
 from prospect.lines.scoped_names import ScopedNames, SearchBudget
 from prospect.lines.split_lines import SplitLines
 from prospect.lines.symcache import (
@@ -97,6 +98,7 @@ class LineFinder:
         self.cache = cache
         self._sources: dict[FileIdentity, _Source] = {}
         self._name_budget = SearchBudget()
+        self._reader = BoundedReader()
 
     def prepare(
         self,
@@ -126,7 +128,7 @@ class LineFinder:
         if missing:
             readers = min(len(os.sched_getaffinity(0)), _MOST_READERS, len(missing))
             with ThreadPoolExecutor(readers) as pool:
-                made = pool.map(_converted, [holder for _, holder in missing])
+                made = pool.map(self._converted, [holder for _, holder in missing])
                 announce(f"reading the debug information of {counted(len(missing), 'file')}")
                 for done, ((identity, holder), content) in enumerate(
                     zip(missing, made, strict=True), 1
@@ -180,6 +182,11 @@ class LineFinder:
         key = cache_key(identity_of(found), found.image, debug.image if debug else None)
         return _Holder(found, debug, f"{key}+symcache{VERSION}" if key else "")
 
+    def _converted(self, holder: _Holder) -> bytes | None:
+        """Make a symcache: in a child where the file is of someone else than root or us."""
+        data = holder.image.data
+        return convert(data) if is_trusted(holder.speaks_for) else self._reader.convert(data)
+
     def _kept(self, holder: _Holder) -> memoryview | None:
         """Take a symcache from the cache on disk."""
         if self.cache is None or not holder.key or not _has_lines(holder.image):
@@ -205,11 +212,12 @@ class LineFinder:
             speaks_for=holder.speaks_for,
             cache=self.cache,
             key=cache_key(identity_of(found), found.image, debug_image),
+            reader=self._reader,
         )
         split_or_none = split if debug_info.may_be_split(image) and split.has_units else None
         symcache = SymCache.parse(content) if content is not None else None
         if content is None or (symcache is not None and not symcache.has_lines):
-            note = "" if split_or_none else debug_info.UNREADABLE
+            note = "" if split_or_none else _why_none(holder)
             return _Source(None, load_address, note, names, split_or_none, holder.speaks_for)
         note = debug_info.SHARED if debug_info.is_shared(image) else ""
         return _Source(content, load_address, note, names, split_or_none, holder.speaks_for)
@@ -258,7 +266,5 @@ def _with_split(
     return whole, "; ".join(notes)
 
 
-def _converted(holder: _Holder) -> bytes | None:
-    """Make a symcache: in a child where the file is of someone else than root or us."""
-    data = holder.image.data
-    return convert(data) if is_trusted(holder.speaks_for) else convert_in_child(data)
+def _why_none(holder: _Holder) -> str:
+    return debug_info.UNREADABLE if is_trusted(holder.speaks_for) else debug_info.COSTLY

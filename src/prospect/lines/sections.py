@@ -1,21 +1,27 @@
 """Sections of debug information → their bytes, unpacked within bounds.
 
-Comes in: an ELF image. Goes out: bytes; none where a section is absent, damaged or too large.
+Comes in: an ELF image. Goes out: bytes; none where a section is absent, damaged or too large
+for what is left of the memory that files of others may take.
 Compression is defined by the gABI, "Section Compression".
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
 import zlib
 from typing import TYPE_CHECKING
 
 from prospect.elf import layout
+from prospect.files.budget import of_others
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prospect.elf.image import ElfImage
 
 LARGEST_BYTES = 512 << 20
+_PACKED_PIECE_BYTES, _PIECE_BYTES = 1 << 16, 1 << 20
 
 _HEADER_32 = struct.Struct("<III")  # Elf32_Chdr: type, size, alignment
 _HEADER_64 = struct.Struct("<IIQQ")  # Elf64_Chdr: type, reserved, size, alignment
@@ -38,21 +44,62 @@ def section(image: ElfImage, name: bytes) -> memoryview:
     kind, *_, unpacked_bytes, _ = header.unpack_from(packed)
     if unpacked_bytes > LARGEST_BYTES:
         return image.data[:0]
-    return memoryview(_unpacked(kind, packed[header.size :], unpacked_bytes))
+    if not unpacked_bytes:
+        return image.data[:0]
+    memory = mmap.mmap(-1, unpacked_bytes)
+    if not of_others.hold(memory, unpacked_bytes):
+        return image.data[:0]
+    filled = 0
+    try:
+        for piece in _unpacked(kind, packed[header.size :]):
+            part = piece[: unpacked_bytes - filled]
+            memory[filled : filled + len(part)] = part
+            filled += len(part)
+            if filled == unpacked_bytes:
+                break
+    except _Damaged:
+        filled = 0
+    return memoryview(memory)[:filled].toreadonly()
 
 
-def _unpacked(kind: int, packed: memoryview, unpacked_bytes: int) -> bytes:
+class _Damaged(Exception):  # noqa: N818 - stays in this module
+    """What was packed cannot be unpacked."""
+
+
+def _unpacked(kind: int, packed: memoryview) -> Iterator[bytes]:
+    """Yield what was packed in pieces, which take little memory."""
     if kind == _ZLIB:
+        unpacker = zlib.decompressobj()
         try:
-            return zlib.decompressobj().decompress(packed, unpacked_bytes)
+            for begin in range(0, len(packed), _PACKED_PIECE_BYTES):
+                rest: bytes | memoryview = packed[begin : begin + _PACKED_PIECE_BYTES]
+                while piece := unpacker.decompress(rest, _PIECE_BYTES):
+                    yield piece
+                    rest = unpacker.unconsumed_tail
+                if unpacker.eof:
+                    return
         except zlib.error:
-            return b""
+            raise _Damaged from None
     if kind == _ZSTD:
         import zstandard  # noqa: PLC0415 - rarely needed
 
+        reader = zstandard.ZstdDecompressor().stream_reader(packed)
         try:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(packed).read(unpacked_bytes)
+            while piece := reader.read(_PIECE_BYTES):
+                yield bytes(piece)
         except zstandard.ZstdError:
-            return b""
-        return bytes(unpacked)
-    return b""
+            raise _Damaged from None
+
+
+class Sections:
+    """The sections of one image, each unpacked once."""
+
+    def __init__(self, image: ElfImage) -> None:
+        self._image = image
+        self._known: dict[bytes, memoryview] = {}
+
+    def __call__(self, name: bytes) -> memoryview:
+        """Return the bytes of a section, as `section` does."""
+        if name not in self._known:
+            self._known[name] = section(self._image, name)
+        return self._known[name]

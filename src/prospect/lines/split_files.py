@@ -21,7 +21,7 @@ from prospect.errors import ElfError
 from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.opening import open_named
 from prospect.lines import dwarf
-from prospect.lines.sections import section
+from prospect.lines.sections import Sections
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -63,6 +63,13 @@ class UnitSections(NamedTuple):
     speaks_for: int
 
 
+class _Opened(NamedTuple):
+    """A file and its sections."""
+
+    file: OpenFile
+    section: Sections
+
+
 class SplitFiles:
     """Finds the files of one image's split units.
 
@@ -75,13 +82,15 @@ class SplitFiles:
         self._image_path = image.path
         self._root = image.root
         self._named_by = named_by
-        self._package: tuple[OpenFile, ElfImage] | None = None
+        self._package: _Opened | None = None
         self._looked_for_package = False
+        self._last_path = b""
+        self._last: _Opened | None = None
 
     def find(self, unit: SplitUnit) -> UnitSections | None:
         """Find a unit's sections, None where no file has them."""
         for path in self._paths(unit):
-            opened = self._open(path)
+            opened = self._last_opened(path)
             found = _in_object(*opened, unit) if opened else None
             if found:
                 return found
@@ -100,35 +109,42 @@ class SplitFiles:
         beside = os.path.dirname(self._image_path)  # noqa: PTH120 - bytes
         yield beside + b"/" + unit.dwo_name.rpartition(b"/")[2]
 
-    def _open(self, path: bytes) -> tuple[OpenFile, ElfImage] | None:
+    def _last_opened(self, path: bytes) -> _Opened | None:
+        """Open a file, of which other units may be asked for next."""
+        if path != self._last_path:
+            self._last, self._last_path = None, path
+            self._last = self._open(path)
+        return self._last
+
+    def _open(self, path: bytes) -> _Opened | None:
         """Open a file in the image's own root, else in ours."""
         for root in dict.fromkeys((self._root, OWN_ROOT)):
             file = open_named(path, self._named_by, root=root, largest_bytes=_LARGEST_FILE_BYTES)
             if isinstance(file, OpenFile):
                 with contextlib.suppress(ElfError):
-                    return file, ElfImage.parse(file.data)
+                    return _Opened(file, Sections(ElfImage.parse(file.data)))
         return None
 
 
-def _in_object(file: OpenFile, image: ElfImage, wanted: SplitUnit) -> UnitSections | None:
+def _in_object(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSections | None:
     """Take a unit of a .dwo file, which has one, or some that were optimised together."""
-    return _unit_in(file, image, wanted, lambda name, _: section(image, name))
+    return _unit_in(file, section, wanted, lambda name, _: section(name))
 
 
-def _in_package(file: OpenFile, image: ElfImage, wanted: SplitUnit) -> UnitSections | None:
+def _in_package(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSections | None:
     """Take a unit of a package by its index."""
-    parts = _contributions(section(image, b".debug_cu_index"), wanted.dwo_id)
+    parts = _contributions(section(b".debug_cu_index"), wanted.dwo_id)
 
     def part(name: bytes, column: int) -> memoryview:
         start, size = parts.get(column, (0, 0))
-        whole = section(image, name)
+        whole = section(name)
         return whole[start : start + size] if start + size <= len(whole) else whole[:0]
 
-    return _unit_in(file, image, wanted, part)
+    return _unit_in(file, section, wanted, part)
 
 
 def _unit_in(
-    file: OpenFile, image: ElfImage, wanted: SplitUnit, part: Callable[[bytes, int], memoryview]
+    file: OpenFile, section: Sections, wanted: SplitUnit, part: Callable[[bytes, int], memoryview]
 ) -> UnitSections | None:
     """Take a unit; `part` gives what is its own of a section, by name and DW_SECT_*."""
     info = part(b".debug_info.dwo", _INFO)
@@ -141,7 +157,7 @@ def _unit_in(
                 abbreviations=abbreviations,
                 string_offsets=part(b".debug_str_offsets.dwo", _STRING_OFFSETS),
                 range_lists=part(b".debug_rnglists.dwo", _RANGE_LISTS),
-                strings=section(image, b".debug_str.dwo"),
+                strings=section(b".debug_str.dwo"),
                 string_offsets_base=_STRING_OFFSETS_HEADER if unit.version == 5 else 0,
                 range_lists_base=_RANGE_LISTS_HEADER,
                 size=len(file.data),

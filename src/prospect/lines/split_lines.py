@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.elf.image import ElfImage
 from prospect.files.rights import is_trusted
-from prospect.lines.conversion import convert, convert_in_child
+from prospect.lines.conversion import convert
 from prospect.lines.debug_info import load_address
 from prospect.lines.scoped_names import ScopedNames
 from prospect.lines.split_conversion import whole_unit
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.files.door import OpenFile
+    from prospect.lines.bounded import BoundedReader
     from prospect.lines.scoped_names import SearchBudget
     from prospect.symbols.cache import SymbolCache
 
@@ -45,9 +46,10 @@ class SplitLines:
         speaks_for: the user whose word the holder is.
         cache: where what was read is kept, under `key`; None for nowhere.
         key: names the image there; None where nothing identifies it.
+        reader: reads what strangers may have written.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a keyword for each
         self,
         holder: ElfImage,
         file: OpenFile,
@@ -55,6 +57,7 @@ class SplitLines:
         speaks_for: int,
         cache: SymbolCache | None,
         key: str | None,
+        reader: BoundedReader,
     ) -> None:
         self._load_address = load_address(holder)
         self._skeletons = read_skeletons(holder)
@@ -62,6 +65,7 @@ class SplitLines:
         self.speakers = {speaks_for}
         self._cache = cache if key else None
         self._key = key
+        self._reader = reader
         self._contents: dict[int, bytes | memoryview | None] = {}
 
     @property
@@ -135,7 +139,7 @@ class SplitLines:
         if whole is None:
             return None
         are_trusted = all(map(is_trusted, self.speakers))
-        made = convert(whole) if are_trusted else convert_in_child(whole)
+        made = convert(whole) if are_trusted else self._reader.convert(whole)
         if made is not None and self._cache:
             self._cache.store_lines(key, made)
         return made

@@ -143,6 +143,20 @@ class Symbolizer:
         self._refused_maps = {key: note for key, note in left_out.items() if key in maps}
         self._refused_images = {key: note for key, note in left_out.items() if key in images}
 
+    def admit(self, key: ObjectKey, use: str, peak_bytes: int, kept_bytes: int) -> bool:
+        """Spend on another use of an object's file; where too little is left, the report says so.
+
+        Args:
+            key: the object.
+            use: what for, in a word.
+            peak_bytes: as in `Cost`.
+            kept_bytes: likewise.
+        """
+        left_out = self._options.budget.admit([Cost(peak_bytes, kept_bytes, key)])
+        for note in left_out.values():
+            self._note(f"{_shown(key.path)} was not used for {use}: {note}.")
+        return not left_out
+
     def _map_bytes(self, pid: int) -> int:
         """Return how much a process's map file holds, 0 without one."""
         if pid in self._options.jit_maps:

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from builders.elf import Symbol, code, elf_file
+from builders.elf import Section, Symbol, code, elf_file
+from prospect.assembly.stacks.recorded_code import RecordedCode
 from prospect.errors import UsageError
-from prospect.files import door
-from prospect.files.budget import DEFAULT_BYTES, Cost, ReadBudget, size_in_bytes
+from prospect.files import door, opening
+from prospect.files.budget import DEFAULT_BYTES, Cost, ReadBudget, of_others, size_in_bytes
 from prospect.files.held_files import data_extents
+from prospect.files.opener import Refusal
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
 from prospect.symbols.jit.map_files import find_map_file, parse_map_file
@@ -128,3 +130,55 @@ def test_an_image_with_a_sparse_symbol_table_is_left_out_and_named(tmp_path):
     assert found.named.reason.tolist() == [NameSource.NO_BUDGET]
     assert "PROSPECT_MEMORY" in found.note
     assert str(path) in symbolizer.notes[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
+def test_what_files_of_others_hold_together_is_bounded_until_they_are_let_go(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROSPECT_MEMORY", "3M")
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_bytes(bytes(1 << 20) + b"end")
+        os.chown(path, 4242, 4242)
+    before = of_others.bytes
+    held = [door.open_chosen(bytes(path)) for path in paths]
+    assert held[2] == Refusal.COSTLY
+    assert of_others.bytes - before == sum(len(one.data) for one in held[:2])
+    assert opening.open_file(bytes(paths[2])) == NameSource.NO_BUDGET
+    del held
+    assert of_others.bytes == before
+    again = door.open_chosen(bytes(paths[2]))
+    assert bytes(again.data[-3:]) == b"end"
+    # A link more is another name of it, which costs again.
+    names = [tmp_path / f"link{number}" for number in range(4)]
+    for name in names:
+        name.hardlink_to(paths[0])
+    held = [door.open_chosen(bytes(name)) for name in names]
+    assert held[1:] == [Refusal.COSTLY] * 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
+def test_of_our_own_files_as_much_is_read_as_there_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROSPECT_MEMORY", "1K")
+    path = tmp_path / "own"
+    path.write_bytes(bytes(1 << 20))
+    path.chmod(0o666)
+    assert len(door.open_chosen(bytes(path)).data) == 1 << 20
+
+
+def test_rows_for_unwinding_are_paid_for_by_files_of_others_only(tmp_path):
+    path = tmp_path / "image"
+    path.write_bytes(elf_file(sections=[code(), Section(".eh_frame", bytes(1 << 16))]))
+    symbolizer = Symbolizer(SymbolOptions(use_cache=False, budget=ReadBudget(1 << 20)))
+    key = ObjectKey(bytes(path), inode=path.stat().st_ino)
+    found = symbolizer.images.find(key, [])
+    rows = RecordedCode(None, None, None, symbolizer)
+    rows.keys = [key]
+    assert found.file.owner == os.geteuid()
+    assert rows._is_affordable(key, found, None)
+    found = found._replace(file=found.file._replace(owner=4242))
+    rows._images = [(found.image, found)]
+    assert rows.rows_of(0) is None
+    (note,) = symbolizer.notes
+    assert str(path) in note
+    assert "unwinding" in note
+    assert "PROSPECT_MEMORY" in note

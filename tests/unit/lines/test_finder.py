@@ -13,7 +13,7 @@ from builders.elf import Section, code, elf_file
 from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.files.opening import open_file
-from prospect.lines import debug_info, finder
+from prospect.lines import bounded, conversion, debug_info, finder
 from prospect.lines.finder import LineFinder
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache import SymbolCache
@@ -172,6 +172,21 @@ def test_what_claims_to_unpack_to_more_than_memory_is_not_unpacked(tmp_path, mon
     frames, note = frames_of(found, np.array([0x1000], np.uint64))
     assert frames == [[]]
     assert note == debug_info.UNREADABLE
+
+
+@NEEDS_GCC
+def test_debug_information_of_others_has_what_is_left_of_the_budget(tmp_path, monkeypatch):
+    found = build(tmp_path)
+    of_a_stranger = found._replace(file=found.file._replace(speaks_for=4242))
+    address = addresses_of(found, b"work")[:1]
+    assert frames_of(of_a_stranger, address)[0] == frames_of(found, address)[0] != [[]]
+    # Less than the file itself has; less than the library takes; and no time at all.
+    for bytes_, seconds in ((1 << 10, 180.0), (len(found.image.data), 180.0), (1 << 30, 0.0)):
+        monkeypatch.setenv("PROSPECT_MEMORY", str(bytes_))
+        monkeypatch.setattr(bounded, "_ALL_S", seconds)
+        monkeypatch.setattr(conversion, "_OWN_BYTES", 1 << 20)
+        assert frames_of(of_a_stranger, address) == ([[]], debug_info.COSTLY)
+    assert frames_of(found, address)[0] != [[]]
 
 
 def test_garbage_for_debug_information_gives_no_lines(tmp_path):

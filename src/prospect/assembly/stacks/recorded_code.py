@@ -13,8 +13,9 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.placing.places import Addresses, place
-from prospect.elf.frame_rows import FrameRows, read_frame_rows
+from prospect.elf.frame_rows import FrameRows, frame_row_costs, read_frame_rows
 from prospect.elf.image import NO_ADDRESS
+from prospect.files.rights import is_trusted
 from prospect.profile.model import KIND_ELF, KIND_VDSO
 from prospect.symbols.cache import cache_key
 from prospect.symbols.images.recorded_images import identity_of
@@ -121,6 +122,8 @@ class RecordedCode:
             return read_frame_rows(image)
         debug = self._symbolizer.images.debug_file(self.keys[object_row], found)
         debug_image = debug.image if debug else None
+        if not self._is_affordable(self.keys[object_row], found, debug_image):
+            return None
         key = cache_key(identity_of(found), image, debug_image) if self._cache else None
         if self._cache is None or key is None:
             return read_frame_rows(image, debug_image)
@@ -135,3 +138,11 @@ class RecordedCode:
         made = read_frame_rows(image, debug_image)
         self._cache.store_frames(key, made.start.tobytes() + made.rule.tobytes() if made else b"")
         return made
+
+    def _is_affordable(self, key: ObjectKey, found: FoundImage, debug: ElfImage | None) -> bool:
+        """Tell whether call-frame rows that another user's files have fit into the budget."""
+        if is_trusted(found.file.owner):
+            return True
+        costs = [frame_row_costs(image) for image in (found.image, debug) if image]
+        peak_bytes, kept_bytes = (sum(column) for column in zip(*costs, strict=True))
+        return self._symbolizer.admit(key, "unwinding", peak_bytes, kept_bytes)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
+from prospect.files.budget import VARIABLE
 from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.opening import open_file, open_link, open_named
 from prospect.files.rights import EVERYBODY, ROOT_USER, is_trusted
@@ -45,10 +46,19 @@ _SERVED = (
 _OF_A_STRANGER = (
     "the file cannot be read by the owner of the recording, with whose rights it is looked for"
 )
+_SENTENCES = {
+    NameSource.NO_PERMISSION: "the file cannot be read by this user",
+    NameSource.NO_ANSWER: "its file system did not answer in time",
+    NameSource.NO_BUDGET: (
+        f"files of other users take all the memory that they may; {VARIABLE}=4G allows more"
+    ),
+    NameSource.NO_ELF: "what is there is not an ELF file that can be read",
+}
 # Of several failures the first of these says most about what to do.
 _TELLING_ORDER = (
     NameSource.NO_MATCH,
     NameSource.NO_ANSWER,
+    NameSource.NO_BUDGET,
     NameSource.NO_PERMISSION,
     NameSource.NO_ELF,
     NameSource.NO_FILE,
@@ -303,10 +313,4 @@ def _sentence(reason: NameSource, key: ObjectKey) -> str:
         return f"the file there now is another one than was recorded, by its {known_by}"
     if key.path == _TOO_LONG:
         return "its path is longer than the 4096 bytes that the kernel tells"
-    if reason == NameSource.NO_PERMISSION:
-        return "the file cannot be read by this user"
-    if reason == NameSource.NO_ANSWER:
-        return "its file system did not answer in time"
-    if reason == NameSource.NO_ELF:
-        return "what is there is not an ELF file that can be read"
-    return "the file is gone, and no process that still runs has it mapped"
+    return _SENTENCES.get(reason, "the file is gone, and no process that still runs has it mapped")

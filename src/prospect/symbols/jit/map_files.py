@@ -15,6 +15,7 @@ import numpy as np
 
 from prospect.columns.text_columns import hexadecimal, line_bounds, next_spaces, padded
 from prospect.files import door
+from prospect.files.budget import VARIABLE
 from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.opening import open_named
 from prospect.files.rights import ROOT_USER, is_trusted
@@ -38,6 +39,7 @@ _TICK_NS = 2 * 10_000_000
 _REFUSALS = {
     NameSource.NO_PERMISSION: "it cannot be read by this user",
     NameSource.NO_ANSWER: "its file system did not answer in time",
+    NameSource.NO_BUDGET: f"files of other users take all they may; {VARIABLE}=4G allows more",
 }
 
 
