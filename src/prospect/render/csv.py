@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.ledger.lateness import sample_lateness
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.figures.processes import BIRTH_NAMES
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.lateness import Lateness
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import EventView, ReportView
     from prospect.render.event_report import EventReport
@@ -75,14 +75,16 @@ class CsvRenderer(FiguresRenderer):
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the table."""
-        return _encoded(_rows(view, sample_lateness(view.by_routine)))
+        grid = tick_grid(view.by_routine)
+        reports = event_reports(view, grid, sample_lateness(view.by_routine, grid))
+        return _encoded(_rows(view, reports))
 
 
-def _rows(view: ReportView, lateness: Lateness | None) -> Iterator[tuple[object, ...]]:
+def _rows(view: ReportView, reports: list[EventReport]) -> Iterator[tuple[object, ...]]:
     yield COLUMNS
     portions = KERNEL_PORTIONS if view.detail == "k" else range(PORTION_COUNT)
     routine = functools.cache(functools.partial(_routine, view))  # a row a process asks for each
-    for report in event_reports(view, lateness):
+    for report in reports:
         for process in report.event.detailed.tolist():
             for portion in portions:
                 if report.event.has_routines(process, portion):

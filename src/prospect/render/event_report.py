@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
+from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.errors.report import estimate_report
+from prospect.estimate.ledger.books import run_books
 from prospect.estimate.ledger.late_routines import lateness_of_view
 from prospect.figures.annotate.disassembly import event_code
 from prospect.figures.annotate.source_lines import event_lines
 from prospect.records import Record
 
 if TYPE_CHECKING:
+    from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.report import EventEstimates
+    from prospect.estimate.ledger.books import RunBooks
     from prospect.estimate.ledger.late_routines import LateRoutines
     from prospect.estimate.ledger.lateness import Lateness
     from prospect.figures.annotate.disassembly import EventCode
@@ -41,14 +45,32 @@ class EventReport(Record):
     lines: EventLines | None
 
 
+def books_and_events(
+    view: ReportView, disassemble: int = 0, *, lines: bool = False
+) -> tuple[RunBooks, list[EventReport]]:
+    """Balance the books of a report and estimate its errors, both on one grid of ticks.
+
+    Args, Raises: those of `event_reports`.
+    """
+    grid = tick_grid(view.by_routine)
+    books = run_books(view.by_routine, grid)
+    return books, event_reports(view, grid, books.lateness, disassemble, lines=lines)
+
+
 def event_reports(
-    view: ReportView, lateness: Lateness | None, disassemble: int = 0, *, lines: bool = False
+    view: ReportView,
+    grid: Grid | None,
+    lateness: Lateness | None,
+    disassemble: int = 0,
+    *,
+    lines: bool = False,
 ) -> list[EventReport]:
     """Estimate the errors of a report.
 
     Args:
         view: the report.
-        lateness: of the samples of `view.by_routine`, None where it is not known.
+        grid: the `tick_grid` of `view.by_routine`.
+        lateness: of its samples, None where it is not known.
         disassemble: whether instructions are shown: not at all, of the routines that pass the
             thresholds (1) or of every one (2).
         lines: whether hits are shown by source line.
@@ -66,7 +88,7 @@ def event_reports(
             "the profile has no source lines: one of another tool never has; "
             "in Python, open a recording with lines=True"
         )
-    estimates = estimate_report(view).events
+    estimates = estimate_report(view, grid).events
     late = lateness_of_view(view, lateness)
     return [
         EventReport(

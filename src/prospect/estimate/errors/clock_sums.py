@@ -90,17 +90,35 @@ def cut_in_blocks(ticks: Ticks) -> Blocks:
     block_ns = ticks.length_ns / blocks
     block = np.clip(ticks.due_ns / block_ns.take(stretch), 0, blocks - 1).astype(np.int64)
     ends_ns = block_ns[:, None] * np.arange(blocks + 1)
-    first_ns, period_ns = ticks.first_ns[:, None, :], ticks.period_ns
-    counted = np.maximum(np.ceil((ends_ns[:, :, None] - first_ns) / period_ns), 0.0)
     before, after = _around(ticks, stretch, block, ends_ns)
     return Blocks(
         levels=levels,
         slot=block * clocks + ticks.clock,
         stretch=stretch,
-        sawtooth_ns=counted * period_ns - ends_ns[:, :, None] + first_ns - period_ns / 2.0,
+        sawtooth_ns=_next_ticks(ticks, ends_ns) - ends_ns[:, :, None] - ticks.period_ns / 2.0,
         before=before,
         after=after,
     )
+
+
+def _next_ticks(ticks: Ticks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each clock's first tick at or behind each end of a block, f64[s, b + 1, K].
+
+    It is on the grid of the clock's last sample before that end: grids move where the kernel
+    restarts its timers.
+    """
+    own, period_ns = ticks.own, ticks.period_ns
+    base_ns = np.repeat(own.first_ns[:, None, :], ends_ns.shape[1], axis=1)
+    is_behind = np.zeros(base_ns.shape, np.bool_)
+    for stretch, clock in np.argwhere(own.end > own.begin).tolist():
+        due_ns = own.line_ns[own.begin[stretch, clock] : own.end[stretch, clock]]
+        begin_ns = own.line_begin_ns[stretch]
+        before = np.searchsorted(due_ns, begin_ns + ends_ns[stretch])
+        at = np.flatnonzero(before)
+        base_ns[stretch, at, clock] = due_ns.take(before[at] - 1) - begin_ns
+        is_behind[stretch, at, clock] = True
+    steps = np.ceil((ends_ns[:, :, None] - base_ns) / period_ns)
+    return base_ns + np.where(is_behind, steps, np.maximum(steps, 0.0)) * period_ns
 
 
 def _around(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.clock_sums import cut_in_blocks
 from prospect.estimate.errors.local_error import compared_lags
 from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
@@ -21,6 +22,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.clock_sums import Blocks
     from prospect.estimate.errors.successions import Succession
     from prospect.estimate.errors.ticks import Ticks
@@ -60,13 +62,19 @@ class Design(Record):
         return self.blocks is not None
 
 
-def sampling_design(profile: Profile, event_index: int) -> Design:
-    """Find out how the samples of one event of a completed profile were taken."""
+def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None) -> Design:
+    """Find out how the samples of one event were taken.
+
+    Args:
+        profile: completed.
+        event_index: row of its events.
+        grid: the `tick_grid` of its samples, where that is known already.
+    """
     event = profile.run.events[event_index]
     hits = profile.hits
     of_event = hits.event == event_index
     count = np.where(of_event, hits.count, 0)
-    ticks = event_ticks(profile, event_index)
+    ticks = event_ticks(profile, event_index, tick_grid(profile) if grid is None else grid)
     clocks = len(ticks.period_ns) if ticks else 1
     lags = compared_lags(clocks)
     sequence = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.design import Design
     from prospect.figures.causes import CauseRows
     from prospect.figures.report.view import EventView, ReportView
@@ -113,14 +115,20 @@ class ReportEstimates(Record):
     events: tuple[EventEstimates, ...]
 
 
-def estimate_report(view: ReportView) -> ReportEstimates:
-    """Estimate the error of every time in a report."""
-    return ReportEstimates(tuple(_event_estimates(view, event) for event in view.events))
+def estimate_report(view: ReportView, grid: Grid | None = None) -> ReportEstimates:
+    """Estimate the error of every time in a report.
+
+    Args:
+        view: the figures of the report.
+        grid: the `tick_grid` of its samples, where that is known already.
+    """
+    grid = tick_grid(view.by_routine) if grid is None else grid
+    return ReportEstimates(tuple(_event_estimates(view, event, grid) for event in view.events))
 
 
-def _event_estimates(view: ReportView, event: EventView) -> EventEstimates:
+def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> EventEstimates:
     profile = view.by_routine
-    design = sampling_design(profile, event.event_index)
+    design = sampling_design(profile, event.event_index, grid)
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
     partitions = event_partitions(profile, event)
     made = {

@@ -1,39 +1,35 @@
-"""The ticks of a clock bank: on which tick of its clock's grid each sample was taken.
+"""The ticks of a clock bank, CPU by CPU: what all clocks of a CPU saw, in the order it was due.
 
-Comes in: the samples and the clocks of one event. Goes out: samples in time order by *stretch*, a
-time that one CPU was on line, each at the time its tick was due, with the exact number of ticks
-that every clock had. An idle CPU delivers fewer samples than its clocks had ticks, so ticks are
-counted on the grid and never from samples.
-
-A timer is never early and mostly a few µs late, so a clock's phase is the lower edge of where most
-of its samples fall within a period. One phase a clock and stretch is near enough here: where the
-kernel restarts a timer in between, which moves it by some µs, a sample still finds its tick.
-Source: ``kernel/events/core.c`` perf_swevent_hrtimer() and ``kernel/time/hrtimer.c``
-hrtimer_forward() (Linux 6.18): expiry times stay on the grid however late the handler runs.
+Comes in: the grid of the recording's timers. Goes out: the samples of one event by *stretch*, a
+time that one CPU was on line, with the ticks of every clock that gave no sample in their places. An
+idle CPU delivers fewer samples than its clocks had ticks, so ticks are counted on the grid and
+never from samples; a clock that the kernel had stopped had none.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from prospect.columns.buffers import segments
+from prospect.estimate.clocks.gaps import find_gaps, tick_bounds
 from prospect.profile.model import NO_CPU
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import ClockTable, Profile
 
-_PHASE_BINS = 64
-# A sample is of the tick that it is at most this part of a period before, or else behind.
-_EARLIEST = 0.25
-# At least this part of the samples must be nearer to their tick than that; half are by chance.
+# At least this part of the samples must come within a quarter of a period of their tick; samples
+# at any time do so half the time.
 _LEAST_ON_GRID = 0.75
-# A clock that starts with the stretch has its first tick one period later, not at once.
-_NEVER_AT_ONCE = 0.25
+_ON_GRID = 0.25
 _LEAST_KNOWN = 0.99
+# A due time is a sum of products; a tick is never this much nearer to another, in periods.
+_ROUNDING = 1e-6
 
 
 class Ticks(Record):
@@ -41,23 +37,28 @@ class Ticks(Record):
 
     Attributes:
         hit_index: i32[n] rows of the profile's hits.
-        clock: i64[n].
+        clock: u8[n].
         due_ns: f64[n] when the tick was due, from the beginning of the stretch.
         start: i64[s + 1] where each stretch begins in the columns above.
+        missing: i64[n] ticks of all clocks between the sample before, or the stretch's beginning,
+            and this one.
+        missing_at_end: i64[s] those behind each stretch's last sample.
         length_ns: f64[s] of each stretch.
-        first_ns: f64[s, K] each clock's first tick, from the beginning of the stretch.
         period_ns: f64[K].
         count: i64[s, K] ticks that each clock had.
+        own: the same ticks, clock by clock.
     """
 
     hit_index: NDArray[np.int32]
-    clock: NDArray[np.int64]
+    clock: NDArray[np.uint8]
     due_ns: NDArray[np.float64]
     start: NDArray[np.int64]
+    missing: NDArray[np.int64]
+    missing_at_end: NDArray[np.int64]
     length_ns: NDArray[np.float64]
-    first_ns: NDArray[np.float64]
     period_ns: NDArray[np.float64]
     count: NDArray[np.int64]
+    own: ClockTicks
 
     @property
     def stretch(self) -> NDArray[np.int64]:
@@ -65,44 +66,196 @@ class Ticks(Record):
         return np.repeat(np.arange(len(self.length_ns)), np.diff(self.start))
 
 
+class ClockTicks(Record):
+    """When the samples of each clock in each stretch were due, in that order.
+
+    Attributes:
+        line_ns: f64[m] when ticks were due, on a line that has one stretch behind the other.
+        line_begin_ns: f64[s] where each stretch begins on that line.
+        begin, end: i64[s, K] where the samples of a stretch and a clock are in `line_ns`.
+        first_ns: f64[s, K] each clock's first tick, from the beginning of the stretch.
+    """
+
+    line_ns: NDArray[np.float64]
+    line_begin_ns: NDArray[np.float64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    first_ns: NDArray[np.float64]
+
+
 class _Stretches(Record):
-    """One row a stretch, by CPU and time: `cpu` i64[s], `begin_ns` and `end_ns` i64[s]."""
+    """Times that a CPU was on line: `cpu` i64[s], `begin_ns` and `end_ns` i64[s].
+
+    `place` i64[c] is, of each row of the clocks, its stretch times K plus its clock, -1 for rows of
+    other events.
+    """
 
     cpu: NDArray[np.int64]
     begin_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     period_ns: NDArray[np.float64]
+    place: NDArray[np.int64]
 
 
-def event_ticks(profile: Profile, event_index: int) -> Ticks | None:
-    """Put the samples of an event on the grids of its clocks.
+def event_ticks(profile: Profile, event_index: int, grid: Grid | None) -> Ticks | None:
+    """Order the samples of an event as their ticks were due.
+
+    Args:
+        profile: what was recorded.
+        event_index: row of its events.
+        grid: its `tick_grid`.
 
     Returns:
         None where there is no grid: no clocks are known, or the samples do not lie on theirs.
     """
     clocks = profile.run.events[event_index].clocks
-    stretches = _stretches(profile.clocks, event_index, clocks)
-    if stretches is None:
+    stretches = _stretches(profile.clocks, event_index, clocks) if grid else None
+    if stretches is None or grid is None:
         return None
-    samples = profile.samples
-    chosen = np.flatnonzero(profile.hits.event.take(samples.hit_index) == event_index)
-    stretch = _stretch_of(
-        stretches, samples.cpu[chosen].astype(np.int64), samples.time_ns[chosen].astype(np.int64)
-    )
-    known = (stretch >= 0) & (samples.clock[chosen] < clocks)
-    if not len(chosen) or np.count_nonzero(known) < _LEAST_KNOWN * len(chosen):
+    place = stretches.place.take(grid.stretches.clock_index)
+    size = np.where(place >= 0, np.diff(grid.start), 0)
+    of_event = profile.hits.event.take(profile.samples.hit_index) == event_index
+    expected = np.count_nonzero(of_event)
+    if not expected or size.sum() < _LEAST_KNOWN * expected:
         return None
-    chosen, stretch = chosen[known], stretch[known]
-    order = np.argsort(stretch.astype(_smallest(len(stretches.cpu))), kind="stable")
-    chosen, stretch = chosen.take(order), stretch.take(order)
-    since_begin = samples.time_ns.take(chosen).astype(np.int64) - stretches.begin_ns.take(stretch)
-    return _on_grids(
-        samples.hit_index.take(chosen),
-        samples.clock.take(chosen).astype(np.int64),
-        since_begin.astype(np.float64),
-        stretch,
-        stretches,
+    line = _line(grid, stretches)
+    if not _is_on_grid(grid, np.repeat(place >= 0, np.diff(grid.start))):
+        return None
+    return _in_order(profile, grid, stretches, line)
+
+
+def _is_on_grid(grid: Grid, chosen: NDArray[np.bool_]) -> bool:
+    late = grid.late_ns
+    late /= np.repeat(grid.stretches.period_ns, np.diff(grid.start))
+    is_near = chosen & (late < _ON_GRID)
+    return bool(np.count_nonzero(is_near) >= _LEAST_ON_GRID * np.count_nonzero(chosen))
+
+
+class _Line(NamedTuple):
+    """All stretches of all CPUs, one behind the other on one line of time, none near the next.
+
+    Attributes:
+        begin_ns: f64[s] where each CPU's stretch begins on the line.
+        offset_ns: f64[l] where each stretch of the grid does.
+        due_ns: f64[m] when the tick of each of the grid's samples was due, on the line.
+    """
+
+    begin_ns: NDArray[np.float64]
+    offset_ns: NDArray[np.float64]
+    due_ns: NDArray[np.float64]
+
+
+def _line(grid: Grid, stretches: _Stretches) -> _Line:
+    period_ns, clocks = stretches.period_ns, len(stretches.period_ns)
+    span_ns = (stretches.end_ns - stretches.begin_ns) + 4.0 * period_ns.max()
+    begin_ns = np.cumsum(span_ns) - span_ns
+    of_cpu = stretches.place.take(grid.stretches.clock_index) // clocks
+    offset_ns = grid.stretches.begin_ns - stretches.begin_ns.take(of_cpu) + begin_ns.take(of_cpu)
+    size = np.diff(grid.start)
+    due_ns = grid.tick * np.repeat(grid.stretches.period_ns, size)
+    due_ns += grid.phase_ns
+    due_ns += np.repeat(offset_ns, size)
+    return _Line(begin_ns, offset_ns, due_ns)
+
+
+def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) -> Ticks:
+    samples, clocks, count = profile.samples, len(stretches.period_ns), len(stretches.cpu)
+    place = stretches.place.take(grid.stretches.clock_index)
+    size = np.where(place >= 0, np.diff(grid.start), 0)
+    # Each CPU's samples were recorded nearly in this order: that is soon sorted.
+    due_of_sample = np.full(len(samples), np.inf)
+    if size.sum() == len(grid):
+        due_of_sample[grid.sample_index] = line.due_ns
+    else:
+        chosen = np.flatnonzero(np.repeat(place >= 0, np.diff(grid.start)))
+        due_of_sample[grid.sample_index.take(chosen)] = line.due_ns.take(chosen)
+    order = np.argsort(due_of_sample, kind="stable")[: size.sum()]
+    due_ns = due_of_sample.take(order)
+    stretch = np.where(place >= 0, place // clocks, count)
+    start = np.append(0, np.cumsum(np.bincount(stretch, size, count + 1)[:count])).astype(np.int64)
+    missing, at_end = _missing(grid, line, due_ns, stretch, start)
+    due_ns -= np.repeat(line.begin_ns, np.diff(start))
+    first_ns, ticks = tick_bounds(grid)
+    of_bank = place >= 0
+    by_clock = np.bincount(place[of_bank], ticks[of_bank], count * clocks)
+    return Ticks(
+        hit_index=samples.hit_index.take(order),
+        clock=samples.clock.take(order),
+        due_ns=due_ns,
+        start=start,
+        missing=missing,
+        missing_at_end=at_end,
+        length_ns=(stretches.end_ns - stretches.begin_ns).astype(np.float64),
+        period_ns=stretches.period_ns,
+        count=by_clock.astype(np.int64).reshape(count, clocks),
+        own=_own(grid, stretches, line, first_ns),
     )
+
+
+def _own(
+    grid: Grid, stretches: _Stretches, line: _Line, first_ns: NDArray[np.float64]
+) -> ClockTicks:
+    shape = len(stretches.cpu), len(stretches.period_ns)
+    row = np.empty(shape[0] * shape[1], np.int64)
+    of_bank = np.flatnonzero(stretches.place >= 0)
+    row[stretches.place[of_bank]] = of_bank
+    # A clock that was throttled has several stretches in the grid, one behind the other.
+    begin = np.searchsorted(grid.stretches.clock_index, row)
+    end = np.searchsorted(grid.stretches.clock_index, row, "right")
+    on_line_ns = (line.offset_ns + first_ns).take(begin).reshape(shape)
+    return ClockTicks(
+        line_ns=line.due_ns,
+        line_begin_ns=line.begin_ns,
+        begin=grid.start.take(begin).reshape(shape),
+        end=grid.start.take(end).reshape(shape),
+        first_ns=on_line_ns - line.begin_ns[:, None],
+    )
+
+
+def _missing(
+    grid: Grid,
+    line: _Line,
+    due_ns: NDArray[np.float64],
+    stretch: NDArray[np.int64],
+    start: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the ticks without a sample before each sample, and behind the last of each stretch.
+
+    Args:
+        grid: the recording's.
+        line: its samples on one line of time.
+        due_ns: f64[n] the chosen samples' ticks on that line, ascending.
+        stretch: i64[l] of a CPU, of each of the grid's; `s` for those of other events.
+        start: i64[s + 1] where each stretch begins in `due_ns`.
+    """
+    gaps, count = find_gaps(grid, None), len(start) - 1
+    of_gap = stretch.take(gaps.stretch)
+    chosen = np.flatnonzero(of_gap < count)
+    of_gap, ticks = of_gap.take(chosen), gaps.count.take(chosen)
+    of_grid = gaps.stretch.take(chosen)
+    period_ns = grid.stretches.period_ns.take(of_grid)
+    from_ns = line.offset_ns.take(of_grid) + gaps.due_ns.take(chosen)
+    # Other clocks' samples among a gap's ticks: the n-th tick is n periods behind `from_ns`.
+    first = np.searchsorted(due_ns, from_ns + _ROUNDING * period_ns, "right")
+    behind = np.searchsorted(due_ns, from_ns + (ticks + 1 - _ROUNDING) * period_ns)
+    behind = np.clip(behind, first, np.maximum(start.take(of_gap + 1), first))
+    among = behind - first
+    at = segments(first, among)
+    since = (due_ns.take(at) - np.repeat(from_ns, among)) / np.repeat(period_ns, among)
+    before = np.clip(np.ceil(since - _ROUNDING) - 1.0, 0.0, np.repeat(ticks, among))
+    own = np.diff(before, prepend=0.0)
+    heads = (np.cumsum(among) - among)[among > 0]
+    own[heads] = before[heads]
+    left = ticks.astype(np.float64)
+    left[among > 0] -= before[np.cumsum(among)[among > 0] - 1]
+    is_inside = behind < start.take(of_gap + 1)
+    missing = np.bincount(
+        np.concatenate((at, behind[is_inside])),
+        np.concatenate((own, left[is_inside])),
+        len(due_ns),
+    )
+    at_end = np.bincount(of_gap[~is_inside], left[~is_inside], count)
+    return missing.astype(np.int64), at_end.astype(np.int64)
 
 
 def _stretches(table: ClockTable, event_index: int, clocks: int) -> _Stretches | None:
@@ -128,11 +281,14 @@ def _stretches(table: ClockTable, event_index: int, clocks: int) -> _Stretches |
         or not np.allclose(periods, periods[0], rtol=1e-6)
     ):
         return None
+    place = np.full(len(table.event), -1)
+    place[rows[order]] = np.arange(len(order))
     return _Stretches(
         cpu=by_cpu[:, 0],
         begin_ns=begin.take(order).reshape(-1, clocks).min(axis=1),
         end_ns=end.take(order).reshape(-1, clocks).max(axis=1),
         period_ns=periods[0],
+        place=place,
     )
 
 
@@ -141,95 +297,3 @@ def _turn_within(sorted_keys: NDArray[np.int64]) -> NDArray[np.int64]:
     is_first = np.append(True, sorted_keys[1:] != sorted_keys[:-1])
     row = np.arange(len(sorted_keys))
     return row - np.maximum.accumulate(np.where(is_first, row, 0))
-
-
-def _stretch_of(
-    stretches: _Stretches, cpu: NDArray[np.int64], time_ns: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the stretch of each sample, i64[n], -1 for none."""
-    first_of_cpu = np.full(max(int(cpu.max(initial=0)), int(stretches.cpu.max())) + 2, -1)
-    first_of_cpu[stretches.cpu[::-1]] = np.arange(len(stretches.cpu))[::-1]
-    stretch = first_of_cpu.take(cpu)
-    turns = _turn_within(stretches.cpu)
-    for turn in range(1, int(turns.max()) + 1):  # a CPU seldom leaves and comes back
-        later = np.flatnonzero(turns == turn)
-        begin_of_cpu = np.full(len(first_of_cpu), np.iinfo(np.int64).max)
-        begin_of_cpu[stretches.cpu[later]] = stretches.begin_ns[later]
-        stretch += time_ns >= begin_of_cpu.take(cpu)
-    begin = stretches.begin_ns.take(stretch)
-    # The last tick before a CPU leaves may be delivered late.
-    end = stretches.end_ns.take(stretch) + stretches.period_ns.max()
-    inside = (stretch >= 0) & (time_ns >= begin) & (time_ns <= end)
-    return np.where(inside, stretch, -1)
-
-
-def _on_grids(
-    hit_index: NDArray[np.int32],
-    clock: NDArray[np.int64],
-    since_begin_ns: NDArray[np.float64],
-    stretch: NDArray[np.int64],
-    stretches: _Stretches,
-) -> Ticks | None:
-    period_ns, count = stretches.period_ns, len(stretches.cpu)
-    clocks = len(period_ns)
-    group = stretch * clocks + clock
-    period = period_ns.take(clock)
-    phase_ns, on_grid = _phases(group, since_begin_ns, period, count * clocks)
-    if on_grid < _LEAST_ON_GRID:
-        return None
-    number = np.floor((since_begin_ns - phase_ns.take(group)) / period + _EARLIEST)
-    at_once = np.zeros(count * clocks, np.bool_)
-    at_once[group[number <= 0]] = True
-    each_period = np.tile(period_ns, count)
-    late_start = ~at_once & (phase_ns < _NEVER_AT_ONCE * each_period)
-    first_ns = np.where(late_start, phase_ns + each_period, phase_ns)
-    length_ns = (stretches.end_ns - stretches.begin_ns).astype(np.float64)
-    ticks = np.floor((np.repeat(length_ns, clocks) - first_ns) / each_period) + 1.0
-    due_ns = phase_ns.take(group) + number * period
-    # Samples come in order of time; two ticks that were due in one µs may have changed places.
-    offset_ns = np.cumsum(length_ns + 4.0 * period_ns.max())
-    order = np.argsort(due_ns + offset_ns.take(stretch), kind="stable")
-    return Ticks(
-        hit_index=hit_index.take(order),
-        clock=clock.take(order),
-        due_ns=due_ns.take(order),
-        start=np.searchsorted(stretch, np.arange(count + 1)),
-        length_ns=length_ns,
-        first_ns=first_ns.reshape(count, clocks),
-        period_ns=period_ns,
-        count=np.maximum(ticks, 0.0).astype(np.int64).reshape(count, clocks),
-    )
-
-
-def _phases(
-    group: NDArray[np.int64],
-    since_begin_ns: NDArray[np.float64],
-    period: NDArray[np.float64],
-    group_count: int,
-) -> tuple[NDArray[np.float64], float]:
-    """Return each group's phase in ns, f64[g], and the part of all samples that is on its grid."""
-    within = _fraction(since_begin_ns / period)
-    bins = np.minimum((within * _PHASE_BINS).astype(np.int64), _PHASE_BINS - 1)
-    histogram = np.bincount(group * _PHASE_BINS + bins, minlength=group_count * _PHASE_BINS)
-    fullest = histogram.reshape(group_count, _PHASE_BINS).argmax(axis=1)
-    # The window begins a bin before the fullest one: the phase may be just under its edge.
-    window = (fullest - 1.0) / _PHASE_BINS
-    behind = _fraction(within - window.take(group))
-    least = np.ones(group_count)
-    np.minimum.at(least, group, behind)
-    least = np.where(least < 1.0, least, 0.0)
-    on_grid = _fraction(behind - least.take(group) + _EARLIEST) < 2 * _EARLIEST
-    period_of_group = np.ones(group_count)
-    period_of_group[group] = period
-    phase = _fraction(window + least) * period_of_group
-    return phase, float(np.count_nonzero(on_grid)) / max(len(group), 1)
-
-
-def _fraction(number: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Several times as fast as numpy's mod().
-    return number - np.floor(number)
-
-
-def _smallest(count: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest type of integers under `count`: numpy sorts small ones by radix."""
-    return np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.uint64

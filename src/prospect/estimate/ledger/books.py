@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.estimate.ledger.grid import tick_grid
+from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.ledger.lateness import sample_lateness
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.figures.report.own_cost import OwnCost, own_cost
 from prospect.records import Record
 
 if TYPE_CHECKING:
+    from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.ledger.lateness import Lateness
     from prospect.estimate.ledger.ledger import TickLedger
     from prospect.profile.model import Profile
@@ -31,10 +32,15 @@ class RunBooks(Record):
     cost: OwnCost
 
 
-def run_books(profile: Profile) -> RunBooks:
-    """Balance the books of a completed profile."""
+def run_books(profile: Profile, grid: Grid | None = None) -> RunBooks:
+    """Balance the books of a completed profile.
+
+    Args:
+        profile: what was recorded.
+        grid: its `tick_grid`, where that is known already.
+    """
     cost = own_cost(profile)
-    if not len(profile.clocks):
+    grid = tick_grid(profile) if grid is None else grid
+    if grid is None:
         return RunBooks(None, None, cost)
-    grid = tick_grid(profile)
     return RunBooks(tick_ledger(profile, grid), sample_lateness(profile, grid), cost)

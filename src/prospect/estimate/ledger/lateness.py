@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.estimate.ledger.grid import tick_grid
+from prospect.estimate.clocks.grid import tick_grid
 from prospect.profile.model import MODE_USER
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.grid import Grid
+    from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import Profile
 
 # The share of samples in user mode that counts as late, by definition.
@@ -61,9 +61,9 @@ def sample_lateness(profile: Profile, grid: Grid | None = None) -> Lateness | No
         profile: what was recorded.
         grid: its `tick_grid`, where that is known already.
     """
-    if not len(profile.clocks):
+    grid = tick_grid(profile) if grid is None else grid
+    if grid is None:
         return None
-    grid = grid or tick_grid(profile)
     hit = profile.samples.hit_index.take(grid.sample_index)
     is_user = (profile.hits.mode == MODE_USER).take(hit)
     late_ns = grid.late_ns

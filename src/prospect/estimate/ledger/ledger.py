@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.ledger.grid import tick_grid
-from prospect.estimate.ledger.stretches import usable_periods_ns
+from prospect.estimate.clocks.grid import tick_grid
+from prospect.estimate.clocks.stretches import usable_periods_ns
 from prospect.estimate.ledger.tick_counts import TickCounts, count_ticks
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.grid import Grid
+    from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import Profile
 
     Rows = NDArray[np.int64]
@@ -74,9 +74,9 @@ def tick_ledger(profile: Profile, grid: Grid | None = None) -> TickLedger | None
         grid: its `tick_grid`, where that is known already.
     """
     clocks = profile.clocks
-    if not len(clocks):
+    grid = tick_grid(profile) if grid is None else grid
+    if grid is None:
         return None
-    grid = grid or tick_grid(profile)
     key = np.stack((clocks.cpu, clocks.event, clocks.clock)).astype(np.int64)
     distinct, first, group = np.unique(key, axis=1, return_index=True, return_inverse=True)
     group = group.reshape(-1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.ledger.gaps import (
+from prospect.estimate.clocks.gaps import (
     GAP_END,
     GAP_FULL,
     GAP_INNER,
@@ -23,14 +23,14 @@ from prospect.estimate.ledger.gaps import (
     find_gaps,
     throttled_ticks,
 )
-from prospect.estimate.ledger.stretches import usable_periods_ns
+from prospect.estimate.clocks.stretches import usable_periods_ns
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.gaps import Gaps
-    from prospect.estimate.ledger.grid import Grid
+    from prospect.estimate.clocks.gaps import Gaps
+    from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import ClockTable, Profile
 
     Rows = NDArray[np.int64]

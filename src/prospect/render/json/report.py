@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.estimate.errors.calls import estimate_calls
 from prospect.estimate.ledger.agreement import agreements
-from prospect.estimate.ledger.books import run_books
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.encoding import encoded, listed
-from prospect.render.event_report import event_reports
+from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.call_counts import call_count_fields
 from prospect.render.json.calls import calls_fields
@@ -76,7 +75,7 @@ class JsonRenderer(FiguresRenderer):
 
 def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
     disassemble = options.disassemble
-    books = run_books(view.by_routine)
+    books, reports = books_and_events(view, disassemble, lines=options.lines)
     head = {
         "schema": SCHEMA,
         "generator": f"prospect {__version__}",
@@ -102,7 +101,6 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
     for key, value in head.items():
         yield encoded(key) + b": " + encoded(value) + b",\n"
     yield b'"events": ['
-    reports = event_reports(view, books.lateness, disassemble, lines=options.lines)
     for number, report in enumerate(reports):
         yield b",\n{" if number else b"\n{"
         yield from _event(report, books)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prospect.estimate.errors.calls import estimate_calls
 from prospect.estimate.ledger.agreement import agreements
-from prospect.estimate.ledger.books import run_books
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.escape import escaped
-from prospect.render.event_report import event_reports
+from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.call_counts import call_count_lines
@@ -81,8 +80,8 @@ def report_lines(
 ) -> Iterator[str]:
     """Yield the lines of a report without their ends."""
     yield from header_lines(view, style)
-    books = run_books(view.by_routine)
-    pages = _pages(event_reports(view, books.lateness, disassemble, lines=lines), style)
+    books, reports = books_and_events(view, disassemble, lines=lines)
+    pages = _pages(reports, style)
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
     yield from stack_quality_lines(view.profile.stack_quality, style)

@@ -17,7 +17,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.grid import Grid
+    from prospect.estimate.clocks.grid import Grid
     from prospect.profile.model import ClockStopTable
 
     Rows = NDArray[np.int64]
@@ -39,6 +39,7 @@ class Gaps(Record):
         kind: i64[g] GAP_*.
         count: i64[g] missing ticks, at least 1.
         before, behind: i64[g] rows of the grid: the samples around the gap, -1 for none.
+        due_ns: f64[g] when the tick before the first missing one was due, from the stretch's begin.
     """
 
     stretch: Rows
@@ -46,6 +47,7 @@ class Gaps(Record):
     count: Rows
     before: Rows
     behind: Rows
+    due_ns: Numbers
 
     def __len__(self) -> int:
         return len(self.stretch)
@@ -76,25 +78,45 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     ends = _ends(grid)
     # Before each sample: behind the sample before, or the stretch's begin.
     before = np.arange(-1, len(grid) - 1)
-    tick = np.roll(grid.tick, 1)
-    before[ends.first], tick[ends.first] = -1, ends.tick_before[ends.has_samples]
-    missing = np.clip(grid.tick - tick - 1, 0.0, _MOST_TICKS)
+    before_tick = np.roll(grid.tick, 1)
+    before[ends.first], before_tick[ends.first] = -1, ends.tick_before[ends.has_samples]
+    missing = np.clip(grid.tick - before_tick - 1, 0.0, _MOST_TICKS)
     inner = np.flatnonzero(missing > 0)
     # At each stretch's end: behind its last sample, or its begin.
     last, tick = np.full(len(ends.last_tick), -1), ends.tick_before.copy()
     last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.tick[ends.last]
     missing_at_end = np.clip(ends.last_tick - tick, 0.0, _MOST_TICKS)
     at_end = np.flatnonzero(missing_at_end > 0)
+    inner_ns = ends.first_phase_ns.take(grid.stretch[inner])
+    is_behind = before[inner] >= 0
+    inner_ns[is_behind] = grid.phase_ns[before[inner][is_behind]]
+    period_ns = grid.stretches.period_ns
     gaps = Gaps(
         stretch=np.concatenate((grid.stretch[inner], at_end)),
         kind=np.repeat([GAP_INNER, GAP_END], [len(inner), len(at_end)]),
         count=np.concatenate((missing[inner], missing_at_end[at_end])).astype(np.int64),
         before=np.concatenate((before[inner], last[at_end])),
         behind=np.concatenate((inner, np.full(len(at_end), -1))),
+        due_ns=np.concatenate(
+            (
+                inner_ns + before_tick[inner] * period_ns.take(grid.stretch[inner]),
+                ends.last_phase_ns[at_end] + tick[at_end] * period_ns[at_end],
+            )
+        ),
     )
     if stops is not None:
         gaps.kind[_holds_full_buffer(grid, stops, gaps)] = GAP_FULL
     return gaps
+
+
+def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
+    """Return when each stretch had its first tick, f64[s] ns from its begin, and how many it had.
+
+    Ticks before a throttle and behind it count; in between there are none.
+    """
+    ends = _ends(grid)
+    first_ns = ends.first_phase_ns + (ends.tick_before + 1) * grid.stretches.period_ns
+    return first_ns, np.clip(ends.last_tick - ends.tick_before, 0.0, _MOST_TICKS)
 
 
 def throttled_ticks(grid: Grid) -> Numbers:

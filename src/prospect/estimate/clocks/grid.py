@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns import sorting
-from prospect.estimate.ledger.phases import earliest_ns, grid_phases
-from prospect.estimate.ledger.stretches import clock_stretches
+from prospect.estimate.clocks.phases import earliest_ns, grid_phases
+from prospect.estimate.clocks.stretches import clock_stretches
 from prospect.profile.model import NO_CPU
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.ledger.stretches import Stretches
+    from prospect.estimate.clocks.stretches import Stretches
     from prospect.profile.model import Profile
 
     Rows = NDArray[np.int64]
@@ -70,8 +70,13 @@ class Grid(Record):
         return self.since_ns - self.phase_ns - self.tick * period
 
 
-def tick_grid(profile: Profile) -> Grid:
-    """Lay the samples of a completed profile's clocks on their grids."""
+def tick_grid(profile: Profile) -> Grid | None:
+    """Lay the samples of a completed profile's clocks on their grids; None where no clock has one.
+
+    Error bars, the tick ledger and the lateness of samples are all made of it.
+    """
+    if not len(profile.clocks):
+        return None
     order, bounds = _by_clock(profile)
     time_ns = profile.samples.time_ns.take(order)
     stretches = clock_stretches(profile.clocks, profile.clock_stops)
