@@ -7,6 +7,7 @@ from prospect.capture.events.clock_bank import clock_periods_ns
 from prospect.estimate.errors import clock_sums as module
 from prospect.estimate.errors.clock_sums import clock_sums
 from prospect.estimate.errors.design import sampling_design
+from prospect.records import contents, replace
 
 PERIODS_NS = clock_periods_ns(1000, 4)
 RUNS = 400
@@ -71,3 +72,22 @@ def test_rows_without_a_hit_have_no_pairs():
     sums = clock_sums(design.ticks, design.blocks, np.full(3 * RUNS, -1, np.int32), 2)
     assert len(sums.row) == 0
     assert sums.by_level[0].variance.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "rows", [[0, 1, 2, 3, 4, 5], [-1, 0, 0, 2, -1, 0], [-1] * 6, [1, 1, 1, 1, 1, 1]]
+)
+def test_hits_counted_beforehand_give_the_sums_of_their_samples(rows):
+    random = np.random.default_rng(3)
+    schedule = switching(random, 2, 4.5, (3e-3,) * 3, (0.3, 0.5, 0.2))
+    design = sampling_design(sampled_profile(random, schedule, PERIODS_NS), 0)
+    assert design.blocks.hits is not None
+    row_of_hit = np.array(rows, np.int32)
+    found = clock_sums(design.ticks, design.blocks, row_of_hit, 6)
+    plain = clock_sums(design.ticks, replace(design.blocks, hits=None), row_of_hit, 6)
+    for name, column in contents(plain).items():
+        if name != "by_level":
+            assert np.array_equal(getattr(found, name), column)
+    assert len(found.by_level) == len(plain.by_level) == 3
+    for one, other in zip(found.by_level, plain.by_level, strict=True):
+        assert np.array_equal(one.variance, other.variance)

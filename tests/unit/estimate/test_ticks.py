@@ -9,6 +9,7 @@ from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.sequence import MISSING, OUTSIDE, tick_sequence
 from prospect.estimate.errors.ticks import event_ticks
+from prospect.profile.model import STOP_THROTTLED, ClockStopTable
 from prospect.records import replace
 
 PERIODS_NS = clock_periods_ns(1000, 4)
@@ -121,6 +122,36 @@ def test_samples_off_every_grid_are_not_put_on_one():
     profile = replace(profile, samples=replace(profile.samples, time_ns=anywhere))
     assert ticks_of(profile) is None
     assert not sampling_design(profile, 0).sees_rhythm
+
+
+def test_a_grid_that_moves_whenever_the_kernel_restarts_its_timers_is_followed():
+    random = np.random.default_rng(10)
+    profile = sampled_profile(random, mixed(random, 1, 20.0), PERIODS_NS)
+    time_ns = profile.samples.time_ns
+    # Each restart moves all grids a little; together they move by more than a period.
+    restarts = (time_ns - np.uint64(BEGIN_NS)) // np.uint64(500_000_000)
+    moved = replace(profile.samples, time_ns=time_ns + restarts * np.uint64(120_000))
+    ticks = ticks_of(replace(profile, samples=moved))
+    # But for the last ones, which come behind the end of the stretch.
+    assert np.abs(ticks.count[0] - np.bincount(profile.samples.clock)).max() <= 2
+    assert ticks.missing.sum() + ticks.missing_at_end.sum() <= len(time_ns) / 1000
+    assert sampling_design(replace(profile, samples=moved), 0).sees_rhythm
+
+
+def test_a_clock_that_was_throttled_had_no_ticks_then():
+    profile = sampled_profile(np.random.default_rng(11), one_row(), PERIODS_NS)
+    begin, end = BEGIN_NS + 400_000_000, BEGIN_NS + 600_000_000
+    away = (profile.samples.time_ns > begin) & (profile.samples.time_ns < end)
+    stops = ClockStopTable(
+        clock_index=np.arange(4, dtype=np.int32),
+        kind=np.full(4, STOP_THROTTLED, np.uint8),
+        begin_ns=np.full(4, begin, np.uint64),
+        end_ns=np.full(4, end, np.uint64),
+    )
+    kept = thinned(profile, ~away)
+    ticks, without = ticks_of(replace(kept, clock_stops=stops)), ticks_of(kept)
+    assert abs(ticks.count.sum() - len(kept.samples)) <= 4
+    assert without.count.sum() == len(profile.samples)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import run_starts
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ _PERIODS_A_BLOCK = 16
 # Numbers kept at once; a partition with more pairs of row and CPU gets fewer blocks.
 _MOST_SUMS = 1 << 23
 _LARGEST_TABLE = 1 << 26
+# Of hits, stretches, blocks and clocks: more cells than `_MOST_SUMS` are never summed.
+_MOST_CELLS = 1 << 22
+_LEAST_CELLS = 1 << 16
 
 
 class Blocks(Record):
@@ -40,6 +44,8 @@ class Blocks(Record):
         sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
             than it does on average: from -T/2 just before a tick to T/2 just after.
         before, after: i32[s, b + 1] what was hit last before and first after each end, -1 for none.
+        hits: i32[h, s, b * K] samples of each hit, by stretch and slot; None where that would be
+            larger than what it is counted from.
     """
 
     levels: int
@@ -48,6 +54,7 @@ class Blocks(Record):
     sawtooth_ns: NDArray[np.float64]
     before: NDArray[np.int32]
     after: NDArray[np.int32]
+    hits: NDArray[np.int32] | None
 
 
 class Disagreement(Record):
@@ -79,8 +86,13 @@ class ClockSums(Record):
     by_level: tuple[Disagreement, ...]
 
 
-def cut_in_blocks(ticks: Ticks) -> Blocks:
-    """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64."""
+def cut_in_blocks(ticks: Ticks, hit_count: int) -> Blocks:
+    """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64.
+
+    Args:
+        ticks: the samples.
+        hit_count: how many rows of hits there are.
+    """
     periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
     levels = 0
     while levels < _MOST_LEVELS and periods >= _PERIODS_A_BLOCK * 4 ** (levels + 1):
@@ -91,14 +103,27 @@ def cut_in_blocks(ticks: Ticks) -> Blocks:
     block = np.clip(ticks.due_ns / block_ns.take(stretch), 0, blocks - 1).astype(np.int64)
     ends_ns = block_ns[:, None] * np.arange(blocks + 1)
     before, after = _around(ticks, stretch, block, ends_ns)
+    slot = block * clocks + ticks.clock
     return Blocks(
         levels=levels,
-        slot=block * clocks + ticks.clock,
+        slot=slot,
         stretch=stretch,
         sawtooth_ns=_next_ticks(ticks, ends_ns) - ends_ns[:, :, None] - ticks.period_ns / 2.0,
         before=before,
         after=after,
+        hits=_hits_by_slot(ticks, stretch, slot, (hit_count, len(block_ns), blocks * clocks)),
     )
+
+
+def _hits_by_slot(
+    ticks: Ticks, stretch: NDArray[np.int64], slot: NDArray[np.int64], shape: tuple[int, int, int]
+) -> NDArray[np.int32] | None:
+    hits, stretches, slots = shape
+    cells = hits * stretches * slots
+    if cells > min(_MOST_CELLS, max(len(slot), _LEAST_CELLS)):
+        return None
+    cell = (ticks.hit_index.astype(np.int64) * stretches + stretch) * slots + slot
+    return np.bincount(cell, minlength=cells).astype(np.int32).reshape(shape)
 
 
 def _next_ticks(ticks: Ticks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -156,12 +181,54 @@ def clock_sums(ticks: Ticks, blocks: Blocks, row_of_hit: NDArray[np.int32], rows
         row_of_hit: i32[h] the row of each hit, -1 for none.
         rows: how many rows there are.
     """
+    stretches = len(ticks.count)
+    if blocks.hits is not None:
+        levels, pairs, hits = _added_up(blocks.levels, blocks.hits, ticks, row_of_hit)
+    else:
+        levels, pairs, hits = _counted(ticks, blocks, row_of_hit, rows)
+    coarser = 4 ** (blocks.levels - levels)
+    of_row, of_stretch = np.divmod(pairs, stretches)
+    sums_ns = hits * ticks.period_ns
+    bias_ns = _take_ends_out(sums_ns, blocks, coarser, row_of_hit, pairs) / len(ticks.period_ns)
+    return ClockSums(
+        row=of_row,
+        stretch=of_stretch,
+        hits=hits.sum(axis=1),
+        bias_ns=np.bincount(of_row, bias_ns, rows).astype(np.float64),
+        by_level=_by_level(sums_ns, of_row, rows),
+    )
+
+
+def _added_up(
+    levels: int, of_hit: NDArray[np.int32], ticks: Ticks, row_of_hit: NDArray[np.int32]
+) -> tuple[int, NDArray[np.int64], NDArray[np.integer]]:
+    """Add up what is counted by hit already; returns what `_counted` does."""
+    _, stretches, slots = of_hit.shape
+    order = np.argsort(row_of_hit, kind="stable")
+    order = order[np.count_nonzero(row_of_hit < 0) :]
+    row = row_of_hit.take(order).astype(np.int64)
+    starts = run_starts(row)
+    hits = np.add.reduceat(of_hit.take(order, axis=0), starts, axis=0).reshape(-1, slots)
+    pairs = (row.take(starts)[:, None] * stretches + np.arange(stretches)).reshape(-1)
+    is_hit = hits.any(axis=1)
+    shape = (-1, 4**levels, len(ticks.period_ns))
+    return levels, pairs[is_hit], hits[is_hit].reshape(shape)
+
+
+def _counted(
+    ticks: Ticks, blocks: Blocks, row_of_hit: NDArray[np.int32], rows: int
+) -> tuple[int, NDArray[np.int64], NDArray[np.integer]]:
+    """Count each row's samples by stretch, block and clock.
+
+    Returns:
+        how often blocks are joined in fours, i64[p] the pairs of a row and a stretch with a sample,
+        as row times the number of stretches plus stretch, and [p, b, K] the counts.
+    """
     stretches, clocks = ticks.count.shape
     row = row_of_hit.take(ticks.hit_index)
     member = np.flatnonzero(row >= 0)
     key = row.take(member).astype(np.int64) * stretches + blocks.stretch.take(member)
     pairs, pair = _distinct(key, rows * stretches)
-    of_row, of_stretch = np.divmod(pairs, stretches)
     levels = blocks.levels
     while levels and len(pairs) * 4**levels * clocks > _MOST_SUMS:
         levels -= 1
@@ -172,15 +239,7 @@ def clock_sums(ticks: Ticks, blocks: Blocks, row_of_hit: NDArray[np.int32], rows
     slots = 4**levels * clocks
     shape = (len(pairs), 4**levels, clocks)
     hits = np.bincount(pair * slots + slot, minlength=len(pairs) * slots).reshape(shape)
-    sums_ns = hits * ticks.period_ns
-    bias_ns = _take_ends_out(sums_ns, blocks, coarser, row_of_hit, pairs) / clocks
-    return ClockSums(
-        row=of_row,
-        stretch=of_stretch,
-        hits=hits.sum(axis=1),
-        bias_ns=np.bincount(of_row, bias_ns, rows).astype(np.float64),
-        by_level=_by_level(sums_ns, of_row, rows),
-    )
+    return levels, pairs, hits
 
 
 def _distinct(

@@ -91,7 +91,7 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
         seconds=seconds,
         changes=successions(sequence, lags) if len(sequence) else None,
         ticks=ticks,
-        blocks=cut_in_blocks(ticks) if ticks and clocks > 1 else None,
+        blocks=cut_in_blocks(ticks, len(hits)) if ticks and clocks > 1 else None,
         squares=_squares(profile, of_event, seconds) if event.weighs_periods else None,
     )
 
