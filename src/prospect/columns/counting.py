@@ -9,9 +9,11 @@ and where hardly any occurs twice the first table tells so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -129,8 +129,8 @@ def test_a_grid_that_moves_whenever_the_kernel_restarts_its_timers_is_followed()
     profile = sampled_profile(random, mixed(random, 1, 20.0), PERIODS_NS)
     time_ns = profile.samples.time_ns
     # Each restart moves all grids a little; together they move by more than a period.
-    restarts = (time_ns - np.uint64(BEGIN_NS)) // np.uint64(500_000_000)
-    moved = replace(profile.samples, time_ns=time_ns + restarts * np.uint64(120_000))
+    restarts = (time_ns - np.uint64(BEGIN_NS)) // np.uint64(50_000_000)
+    moved = replace(profile.samples, time_ns=time_ns + restarts * np.uint64(15_000))
     ticks = ticks_of(replace(profile, samples=moved))
     # But for the last ones, which come behind the end of the stretch.
     assert np.abs(ticks.count[0] - np.bincount(profile.samples.clock)).max() <= 2

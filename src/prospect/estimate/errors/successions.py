@@ -7,12 +7,13 @@ that what is left, made once, is a small part of the sequence for the rows of ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.counting import counted
 from prospect.estimate.errors.sequence import MISSING, OUTSIDE
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,14 +8,14 @@ never from samples; a clock that the kernel had stopped had none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.estimate.clocks.gaps import find_gaps, tick_bounds
 from prospect.profile.model import NO_CPU
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
