@@ -76,9 +76,10 @@ class Child:
             OSError: there can be no child.
         """
         self._let_go()
-        stop_fd, self._control_fd = os.pipe2(os.O_CLOEXEC)
-        lifeline_fd, self._lifeline_fd = os.pipe2(os.O_CLOEXEC)
+        stop_fd = lifeline_fd = -1
         try:
+            stop_fd, self._control_fd = os.pipe2(os.O_CLOEXEC)
+            lifeline_fd, self._lifeline_fd = os.pipe2(os.O_CLOEXEC)
             with SignalsHeld():
                 self.pid = _fork()
                 if not self.pid:
@@ -87,8 +88,9 @@ class Child:
             self._let_go()
             raise
         finally:
-            os.close(stop_fd)
-            os.close(lifeline_fd)
+            for fd in (stop_fd, lifeline_fd):
+                if fd >= 0:
+                    os.close(fd)
 
     def stop(self) -> None:
         """Tell the child to come to its end."""
