@@ -12,7 +12,6 @@ from prospect.foreign.unread import unread_format
 
 Kind = Literal["", "folded", "gmon", "perf script", "pprof"]
 
-HEAD_BYTES = 1 << 16
 _PERF_MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE", b"ELIFFREP")
 _GZIP_MAGIC = b"\x1f\x8b"
 _FOLDED_LINE = re.compile(rb"\S.*[ \t]+[0-9]+(?:\.[0-9]*)?")
@@ -24,7 +23,7 @@ def foreign_kind(head: bytes) -> Kind:  # noqa: PLR0911 - a return for each kind
     """Return which reader a file is for, "" for that of recordings.
 
     Args:
-        head: the first `HEAD_BYTES`, or all bytes of a shorter file.
+        head: the first 64 KiB, or all bytes of a shorter file.
     """
     if head.startswith(_PERF_MAGICS) or not head.strip():
         return ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.columns import sorting
 from prospect.profile.memory_map import MemoryMap
 from prospect.profile.model import KIND_JIT
 from prospect.symbols.objects import classify
@@ -114,7 +115,7 @@ class UnhitMappings:
         """The distinct pairs of a process and a mapping with hits, processes ascending."""
         count = max(len(self._world.mappings), 1)
         rows = np.flatnonzero(self._mapping_index >= 0)
-        pairs = np.unique(
+        pairs = sorting.distinct(
             self._process_row[rows].astype(np.int64) * count + self._mapping_index[rows]
         )
         process, mapping = np.divmod(pairs, count)

@@ -9,16 +9,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.estimate.errors.calls import estimate_calls
 from prospect.estimate.ledger.agreement import agreements
-from prospect.figures.calls.calls_view import CallsChoice, calls_view
-from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.escape import escaped
 from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.call_counts import call_count_lines
-from prospect.render.text.calls import calls_lines
 from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
 from prospect.render.text.disassembly import disassembly_note
@@ -104,6 +100,11 @@ def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterato
     if view.profile.stacks is None:
         yield "Note: no sample has a call chain: there is nothing to say about calls."
         return
+    from prospect.estimate.errors.calls import estimate_calls  # noqa: PLC0415 - seldom asked for
+    from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - likewise
+    from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - likewise
+    from prospect.render.text.calls import calls_lines  # noqa: PLC0415 - likewise
+
     calls = calls_view(view.profile, CallsChoice(SampleChoice(view.detail), sections))
     yield from calls_lines(calls, estimate_calls(calls), style)
 

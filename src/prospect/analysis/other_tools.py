@@ -1,0 +1,70 @@
+"""A file of another tool → its Profile: folded stacks, perf script's text, pprof, gmon.out.
+
+Comes in: a path, and the first bytes of the file, which tell its kind. Such files are profiles
+already: they do not go through `pipeline`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from prospect.elf.image import ElfImage
+from prospect.errors import ElfError, RecordingError
+from prospect.files.door import OpenFile
+from prospect.files.opening import open_file
+from prospect.foreign.detection import foreign_kind
+from prospect.foreign.folded import folded_profile
+from prospect.foreign.gmon import read_gmon
+from prospect.foreign.gmon_profile import gmon_profile
+from prospect.foreign.perf_script import perf_script_profile
+from prospect.foreign.pprof import pprof_profile
+from prospect.foreign.program_functions import program_functions
+from prospect.foreign.unread import unread_format
+from prospect.symbols.demangling.demangle import demangle
+
+if TYPE_CHECKING:
+    from prospect.profile.model import Profile
+
+_DEFAULT_PROGRAM = "a.out"
+
+
+def profile_of_other_tool(path: str, head: bytes, program: str) -> Profile | None:
+    """Read a profile of another tool; None for what may be a recording.
+
+    Args:
+        path: the file.
+        head: its first bytes.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
+
+    Raises:
+        RecordingError: the file is damaged, or of a kind that is known and not read.
+    """
+    kind = foreign_kind(head)
+    if not kind and (other := unread_format(head)):
+        raise RecordingError(f"{path} is {other}")
+    file = open_file(os.fsencode(path)) if kind else None
+    if not isinstance(file, OpenFile):
+        return None
+    try:
+        if kind == "folded":
+            return folded_profile(path, file.data)
+        if kind == "perf script":
+            return perf_script_profile(path, file.data)
+        if kind == "pprof":
+            return pprof_profile(path, file.data)
+        return _gmon(path, file.data, program)
+    except RecordingError as error:
+        raise RecordingError(f"{path}: {error}") from error
+
+
+def _gmon(path: str, data: memoryview, program: str) -> Profile:
+    name = program or os.path.join(os.path.dirname(path), _DEFAULT_PROGRAM)  # noqa: PTH118, PTH120 - as typed
+    file = open_file(os.fsencode(name))
+    if not isinstance(file, OpenFile):
+        raise RecordingError(f"no program {name}; name the one that wrote it with --program FILE")
+    try:
+        functions = program_functions(ElfImage.parse(file.data))
+    except ElfError as error:
+        raise RecordingError(f"{name}: {error}") from error
+    return gmon_profile(path, name, read_gmon(data), functions, demangle(functions.name))
