@@ -10,8 +10,6 @@ from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.errors.report import estimate_report
 from prospect.estimate.ledger.books import run_books
 from prospect.estimate.ledger.late_routines import lateness_of_view
-from prospect.figures.annotate.disassembly import event_code
-from prospect.figures.annotate.source_lines import event_lines
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -96,8 +94,20 @@ def event_reports(
             event=event,
             estimates=of_event,
             late=routines,
-            code=event_code(view, event, disassemble, half_widths) if disassemble else None,
-            lines=event_lines(view, event, half_widths) if lines else None,
+            code=_code(view, event, disassemble) if disassemble else None,
+            lines=_lines(view, event) if lines else None,
         )
         for event, of_event, routines in zip(view.events, estimates, late, strict=True)
     ]
+
+
+def _code(view: ReportView, event: EventView, disassemble: int) -> EventCode:
+    from prospect.figures.annotate.disassembly import event_code  # noqa: PLC0415 - seldom asked for
+
+    return event_code(view, event, disassemble, half_widths)
+
+
+def _lines(view: ReportView, event: EventView) -> EventLines:
+    from prospect.figures.annotate.source_lines import event_lines  # noqa: PLC0415 - likewise
+
+    return event_lines(view, event, half_widths)

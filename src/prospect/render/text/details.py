@@ -16,9 +16,7 @@ from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.escape import escaped
 from prospect.render.text.causes import process_cause_lines
 from prospect.render.text.columns import Column, table_lines
-from prospect.render.text.disassembly import process_disassembly
 from prospect.render.text.routines import Rows
-from prospect.render.text.source_lines import process_source_lines
 from prospect.render.text.style import RULE
 from prospect.render.text.syscalls import chosen_call_lines, syscall_lines
 
@@ -61,7 +59,10 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield from _time_lines(page, process)
         yield ""
         yield from _intersection_lines(page, process, routines)
-        yield from process_source_lines(page, process)
+        if page.lines is not None:
+            from prospect.render.text.source_lines import process_source_lines  # noqa: PLC0415 - seldom asked for
+
+            yield from process_source_lines(page, process)
         yield from syscall_lines(page, process)
         yield from process_cause_lines(page, process)
         yield from _map_lines(view, process, style)
@@ -147,7 +148,10 @@ def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) ->
         else:
             rows = _rows(page, process, portion)
             yield from routines.lines(rows, option, threshold_s)
-            yield from process_disassembly(page, process, portion, rows)
+            if page.code is not None:
+                from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - likewise
+
+                yield from process_disassembly(page, process, portion, rows)
         yield ""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.figures.report.kernel import PART_NAMES
-from prospect.render.text.disassembly import kernel_disassembly
 from prospect.render.text.routines import Rows
 
 if TYPE_CHECKING:
@@ -32,7 +31,9 @@ def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter)
     for title, rows in profiles:
         yield from page.style.section(title)
         yield from routines.lines(rows, "-k", page.view.kernel_threshold_s)
-        if title == _WHOLE_TITLE:
+        if title == _WHOLE_TITLE and page.code is not None:
+            from prospect.render.text.disassembly import kernel_disassembly  # noqa: PLC0415 - seldom asked for
+
             yield from kernel_disassembly(page, rows)
         yield ""
     if page.view.detail == "k":

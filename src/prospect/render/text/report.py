@@ -14,10 +14,8 @@ from prospect.render.escape import escaped
 from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.text.accounting import accounting_lines
-from prospect.render.text.call_counts import call_count_lines
 from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
-from prospect.render.text.disassembly import disassembly_note
 from prospect.render.text.header import header_lines
 from prospect.render.text.kernel import kernel_lines
 from prospect.render.text.ledger import ledger_lines
@@ -26,7 +24,6 @@ from prospect.render.text.page import Page
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
 from prospect.render.text.side_by_side import side_by_side_lines
-from prospect.render.text.source_lines import all_source_lines
 from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style
@@ -123,13 +120,22 @@ def _event_lines(page: Page, books: RunBooks) -> Iterator[str]:
     yield from summary_lines(page)
     accounted = agreements(view.profile, event, books.ledger)
     yield from accounting_lines(accounted, figures, style)
-    yield from disassembly_note(page)
+    if page.code is not None:
+        from prospect.render.text.disassembly import disassembly_note  # noqa: PLC0415 - seldom asked for
+
+        yield from disassembly_note(page)
     if view.detail != "k":
         yield from details_lines(page, routines)
     if event.kernel is not None:
         yield from kernel_lines(page, event.kernel, routines)
         yield from system_cause_lines(page)
         yield from system_call_lines(page)
-    yield from all_source_lines(page)
-    yield from call_count_lines(page)
+    if page.lines is not None:
+        from prospect.render.text.source_lines import all_source_lines  # noqa: PLC0415 - likewise
+
+        yield from all_source_lines(page)
+    if view.profile.call_counts is not None:
+        from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - likewise
+
+        yield from call_count_lines(page)
     yield from quality_lines(view, event.quality, figures, style)
