@@ -159,7 +159,8 @@ def _be_the_child(
         for standard in {0, 1, 2}.difference(kept):
             os.dup2(null_fd, standard)
         for low, high in zip([2, *kept], [*kept, os.sysconf("SC_OPEN_MAX")], strict=True):
-            os.closerange(max(low, 2) + 1, high)
+            if max(low, 2) + 1 < high:  # an empty range that ends at 0 would be all there are
+                os.closerange(max(low, 2) + 1, high)
         _die_with(lifeline_fd)
         serve(stop_fd)
         status = 0

@@ -46,6 +46,20 @@ print(len(arrived), len(os.read(read_fd, 1000)), ended == [0] * 20)
 """
 
 
+# What begins without standard files gives their numbers to others.
+BARE = """
+import os, sys
+from prospect.files.child import Child
+for standard in (0, 1, 2):
+    os.close(standard)
+kept_fd = os.open(sys.argv[1], os.O_WRONLY)
+child = Child()
+child.start(lambda _: os.write(kept_fd, b"held"), (kept_fd,))
+child.reap(30)
+os._exit(child.status)
+"""
+
+
 def is_there(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -77,6 +91,14 @@ def test_a_signal_to_the_group_right_after_the_fork_reaches_the_parent_once():
     words = [sys.executable, "-c", SIGNALLED]
     done = subprocess.run(words, capture_output=True, start_new_session=True, check=True)
     assert done.stdout.split() == [b"20", b"20", b"True"], done.stderr
+
+
+@pytest.mark.timeout(100)
+def test_a_child_of_a_process_without_standard_files_holds_what_it_was_given(tmp_path):
+    answer = tmp_path / "answer"
+    answer.touch()
+    subprocess.run([sys.executable, "-c", BARE, answer], check=True)
+    assert answer.read_text() == "held"
 
 
 def test_a_child_that_cannot_be_made_leaves_no_descriptors(monkeypatch):
