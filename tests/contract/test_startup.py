@@ -10,6 +10,11 @@ import sys
 
 import pytest
 
+from builders.perfdata import USUAL, FileBuilder, RecordBuilder
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr
+from prospect.abi.block import EventDescription
+
 LOADED = """
 import sys
 bare = set(sys.modules)
@@ -38,6 +43,54 @@ TOO_HEAVY_BEFORE_EXEC = {
     "threading",
     "typing",
 }
+
+# Of call stacks, other tools, code and source lines, of comparisons; or slow to load.
+UNASKED = {
+    "_hashlib",
+    "capstone",
+    "hashlib",
+    "iced_x86",
+    "lzma",
+    "numpy.ma",
+    "numpy.random",
+    "pathlib",
+    "prospect.analysis.other_tools",
+    "prospect.assembly.code",
+    "prospect.assembly.stacks.callers",
+    "prospect.disasm",
+    "prospect.estimate.compare",
+    "prospect.estimate.counts.call_counts",
+    "prospect.figures.annotate.disassembly",
+    "prospect.figures.annotate.source_lines",
+    "prospect.figures.calls.calls_view",
+    "prospect.lines",
+    "prospect.render.html",
+    "prospect.render.json",
+    "prospect.unwind",
+    "statistics",
+    "symbolic",
+    "zstandard",
+}
+
+
+def recorded():
+    """Return a recording of one program with some samples of a timer."""
+    attr = EventAttr(
+        type=abi.PERF_TYPE_SOFTWARE,
+        sample_type=USUAL,
+        sample_period=1_000_000,
+        flags=abi.FLAG_SAMPLE_ID_ALL,
+    )
+    build = RecordBuilder(USUAL)
+    records = [
+        build.comm(5, 5, "work", is_exec=True, time=1, id=1),
+        build.mmap2(5, 5, 0x1000, 0x2000, "/none/work", time=2, id=1),
+        *(
+            build.sample(ip=0x1010, pid=5, tid=5, id=1, time=10_000_000 * at, period=1_000_000)
+            for at in range(1, 40)
+        ),
+    ]
+    return FileBuilder([EventDescription(attr, (1,), "cpu-clock")], records).file()
 
 
 def loaded(*words, body="main()"):
@@ -86,3 +139,12 @@ main()
 def test_what_only_says_something_loads_little(words, most):
     modules = loaded(*words)
     assert len(modules) <= most, modules
+
+
+def test_a_flat_report_loads_what_it_shows(tmp_path):
+    recording = tmp_path / "perf.data"
+    recording.write_bytes(recorded())
+    modules = loaded("report", str(recording))
+    assert UNASKED.isdisjoint(modules), UNASKED.intersection(modules)
+    ours = [name for name in modules if name.startswith("prospect")]
+    assert len(ours) <= 285, ours

@@ -26,7 +26,6 @@ from prospect.assembly.placing.naming import (
 )
 from prospect.assembly.placing.places import KERNEL_KEY, place
 from prospect.assembly.placing.runtime_hints import runtime_hints
-from prospect.assembly.stacks.callers import find_callers, named_stacks
 from prospect.assembly.stacks.stacks import joined
 from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.tables.clock_stops import describe_clock_stops
@@ -271,6 +270,8 @@ def _place_all(
     hits = attribute(events.samples, world.timeline, told.label)
     calls = None
     if options.stacks or (options.waits and waits):
+        from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all
+
         calls = find_callers(
             events.samples, world, info, symbolizer, use_cache=options.use_cache, announce=tell
         )
@@ -303,6 +304,8 @@ def _assemble(
     events, info, world, hits = placed.events, placed.info, placed.world, placed.hits
     stacks = stack_index = None
     if placed.calls is not None:
+        from prospect.assembly.stacks.callers import named_stacks  # noqa: PLC0415 - not of all
+
         stacks, stack_index = named_stacks(placed.calls, placed.placement, location_index, hits)
     objects, functions, locations = builder.tables()
     hit_table, comms = describe_hits(hits, location_index, world)
