@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -152,7 +154,7 @@ def test_processes_that_are_skipped_are_one_row():
 def test_a_program_in_step_with_a_clock_is_marked_and_said():
     rate_hz = 1e9 / clock_periods_ns(1000, 4)[2]
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
-    profile = profile_of(replace(schedule, rows=len(STATES)))
+    profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
     estimates = estimate_report(report_view(profile, "2", 0.0, 0.0)).events[0]
     assert estimates.routines.in_step[:2].all()
     assert any("run in step with one of the clocks" in text for text in estimates.sentences)
@@ -161,7 +163,7 @@ def test_a_program_in_step_with_a_clock_is_marked_and_said():
 def test_an_idle_cpu_sets_off_no_alarm():
     rate_hz = 1e9 / clock_periods_ns(1000, 4)[2]
     schedule = periodic(np.random.default_rng(2), 4.0, np.array([rate_hz]), np.array([0.5]))
-    profile = profile_of(replace(schedule, rows=len(STATES)))
+    profile = profile_of(dataclasses.replace(schedule, rows=len(STATES)))
     profile.processes.pid[0] = 0
     assert not estimate_report(report_view(profile, "4", 0.0, 0.0)).events[0].routines.in_step.any()
 

@@ -186,7 +186,8 @@ def _touched_addresses(samples: Samples) -> NDArray[np.uint64] | None:
     user = samples.mode & abi.PERF_RECORD_MISC_CPUMODE_MASK == abi.PERF_RECORD_MISC_USER
     parts = [samples.ip[user]]
     if samples.chain is not None:
-        parts.append(samples.chain)
+        # Most words of chains are the kernel's addresses, which no process maps.
+        parts.append(samples.chain[samples.chain.view(np.int64) >= 0])
     return counted(np.concatenate(parts)).value
 
 

@@ -15,6 +15,7 @@ Source: ``perf_swevent_hrtimer()``, ``perf_swevent_cancel_hrtimer()`` in ``kerne
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Grid(Record):
     def __len__(self) -> int:
         return len(self.sample_index)
 
-    @property
+    @cached_property
     def late_ns(self) -> Numbers:
         """How long after its tick each sample came, f64[m]; a little under 0 for the earliest."""
         period = np.repeat(self.stretches.period_ns, np.diff(self.start))

@@ -125,9 +125,8 @@ def event_ticks(profile: Profile, event_index: int, grid: Grid | None) -> Ticks 
 
 
 def _is_on_grid(grid: Grid, chosen: NDArray[np.bool_]) -> bool:
-    late = grid.late_ns
-    late /= np.repeat(grid.stretches.period_ns, np.diff(grid.start))
-    is_near = chosen & (late < _ON_GRID)
+    near_ns = np.repeat(_ON_GRID * grid.stretches.period_ns, np.diff(grid.start))
+    is_near = chosen & (grid.late_ns < near_ns)
     return bool(np.count_nonzero(is_near) >= _LEAST_ON_GRID * np.count_nonzero(chosen))
 
 
