@@ -13,7 +13,6 @@ import enum
 import errno
 import os
 import select
-import socket
 import stat
 import struct
 import threading
@@ -28,6 +27,7 @@ from prospect.files.walk import PATH_ONLY, walk
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -136,6 +136,8 @@ class Opener:
         self._child.kill()
 
     def _ask(self, request: Request) -> tuple[int, FileFacts] | Refusal | None:
+        from socket import recv_fds  # noqa: PLC0415 - no file of others, no socket
+
         channel = self._socket or self._start()
         head = (request.uid, request.largest_bytes, len(request.root))
         flags = (request.is_link, request.as_everybody, request.follow_last)
@@ -147,7 +149,7 @@ class Opener:
         while (left_s := min(_ANSWER_S, end_s - time.monotonic())) > 0:
             if not poll.poll(left_s * 1e3):
                 return None
-            message, descriptors, _, _ = socket.recv_fds(channel, _ANSWER.size, 1)
+            message, descriptors, _, _ = recv_fds(channel, _ANSWER.size, 1)
             if len(message) < _ANSWER.size:
                 return None
             outcome, *fields = _ANSWER.unpack(message)
@@ -158,6 +160,8 @@ class Opener:
         return None
 
     def _start(self) -> socket.socket:
+        import socket  # noqa: PLC0415 - as above
+
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._child.start(lambda _: _serve(theirs), (theirs.fileno(),))
@@ -175,13 +179,15 @@ def _serve(channel: socket.socket) -> None:
 def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
     uid, largest_bytes, root_bytes, *flags = _REQUEST.unpack_from(request)
     names = request[_REQUEST.size :]
+    from socket import send_fds  # noqa: PLC0415 - as above
+
     wanted = Request(names[root_bytes:], names[:root_bytes], uid, largest_bytes, *flags)
     descriptor = -1
     try:
         descriptor, facts = _open(wanted, switch)
         if not is_local(facts.device):
             descriptor = _copied(channel, descriptor, largest_bytes)
-        socket.send_fds(channel, [_ANSWER.pack(_DONE, *facts)], [descriptor])
+        send_fds(channel, [_ANSWER.pack(_DONE, *facts)], [descriptor])
     except FAILURES as error:
         channel.send(_ANSWER.pack(refusal_of(error), *_NO_FACTS))
     finally:

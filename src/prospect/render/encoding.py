@@ -10,7 +10,6 @@ makes them.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,8 @@ def encoded(value: object) -> bytes:
 
 def encoded_exactly(value: object) -> bytes:
     """Return one value as JSON, its numbers as they are: for long columns that hold no sums."""
+    import json  # noqa: PLC0415 - not of text, which rounds as JSON does
+
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:  # a lone surrogate: an undecodable byte of a name
