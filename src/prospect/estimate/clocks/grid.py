@@ -27,6 +27,8 @@ from prospect.profile.model import NO_CPU
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.stretches import Stretches
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Numbers = NDArray[np.float64]
 
+_ROWS_AT_ONCE = 1 << 15
 _CPU_BITS = 16  # of a CPU's number in a sample
 
 
@@ -67,8 +70,12 @@ class Grid(Record):
     @cached_property
     def late_ns(self) -> Numbers:
         """How long after its tick each sample came, f64[m]; a little under 0 for the earliest."""
-        period = np.repeat(self.stretches.period_ns, np.diff(self.start))
-        return self.since_ns - self.phase_ns - self.tick * period
+        late_ns = np.empty(len(self))
+        for part in _parts(len(self)):
+            period = self.stretches.period_ns.take(self.stretch[part])
+            np.subtract(self.since_ns[part], self.phase_ns[part], out=late_ns[part])
+            late_ns[part] -= self.tick[part] * period
+        return late_ns
 
 
 def tick_grid(profile: Profile) -> Grid | None:
@@ -87,13 +94,10 @@ def tick_grid(profile: Profile) -> Grid | None:
     if start[-1] < len(order) or np.any(first != start[:-1]):
         chosen = np.arange(len(stretch)) + np.repeat(first - start[:-1], size)
         order, time_ns = order.take(chosen), time_ns.take(chosen)
-    since_ns = (time_ns - np.repeat(stretches.begin_ns.astype(np.uint64), size)).astype(np.float64)
-    period_ns = np.repeat(stretches.period_ns, size)
-    whole = np.floor(since_ns / period_ns)
-    residue_ns = since_ns - whole * period_ns
+    since_ns, tick, residue_ns = _since_begin(stretches, stretch, time_ns)
     phase_ns = grid_phases(residue_ns, start, stretches.period_ns)
-    residue_ns -= phase_ns
-    ticks = np.floor((residue_ns + np.repeat(earliest_ns(stretches.period_ns), size)) / period_ns)
+    late_ns = _settle_ticks(stretches, stretch, tick, residue_ns, phase_ns)
+    _give_own_ticks(tick, late_ns, start, stretches.period_ns)
     return Grid(
         stretches=_with_late_ends(stretches, start, since_ns),
         recorded=np.array([end - begin for begin, end in bounds], np.int64),
@@ -102,11 +106,45 @@ def tick_grid(profile: Profile) -> Grid | None:
         stretch=stretch,
         since_ns=since_ns,
         phase_ns=phase_ns,
-        tick=_own_ticks(whole + ticks, residue_ns - ticks * period_ns, start, period_ns),
+        tick=tick,
     )
 
 
-def _own_ticks(tick: Numbers, late_ns: Numbers, start: Rows, period_ns: Numbers) -> Numbers:
+def _parts(rows: int) -> Iterator[slice]:
+    """Cut rows into parts whose columns and temporaries stay in a processor's cache."""
+    return (slice(first, first + _ROWS_AT_ONCE) for first in range(0, rows, _ROWS_AT_ONCE))
+
+
+def _since_begin(
+    stretches: Stretches, stretch: Rows, time_ns: NDArray[np.uint64]
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the time since each sample's stretch began, its whole periods, and what is left."""
+    since_ns, whole, residue_ns = (np.empty(len(stretch)) for _ in range(3))
+    begin_ns = stretches.begin_ns.astype(np.uint64)
+    for part in _parts(len(stretch)):
+        period = stretches.period_ns.take(stretch[part])
+        since = since_ns[part]
+        since[:] = time_ns[part] - begin_ns.take(stretch[part])
+        np.floor(since / period, out=whole[part])
+        np.subtract(since, whole[part] * period, out=residue_ns[part])
+    return since_ns, whole, residue_ns
+
+
+def _settle_ticks(
+    stretches: Stretches, stretch: Rows, tick: Numbers, residue_ns: Numbers, phase_ns: Numbers
+) -> Numbers:
+    """Count `tick`, whole periods since the begin, from the phase on; return how late it seems."""
+    earliest = earliest_ns(stretches.period_ns)
+    for part in _parts(len(stretch)):
+        period, residue = stretches.period_ns.take(stretch[part]), residue_ns[part]
+        residue -= phase_ns[part]
+        behind = np.floor((residue + earliest.take(stretch[part])) / period)
+        tick[part] += behind
+        residue -= behind * period
+    return residue_ns
+
+
+def _give_own_ticks(tick: Numbers, late_ns: Numbers, start: Rows, period_ns: Numbers) -> None:
     """Give two samples that fell to one tick a tick each: a timer expires once a period.
 
     The second one was early, as phases are estimates, if it seems later than half a period. Else
@@ -114,14 +152,13 @@ def _own_ticks(tick: Numbers, late_ns: Numbers, start: Rows, period_ns: Numbers)
     """
     is_first = np.zeros(len(tick) + 1, np.bool_)
     is_first[start] = True
-    again = np.flatnonzero((np.diff(tick, prepend=-1.0) <= 0) & ~is_first[:-1])
-    is_early = late_ns[again] > period_ns[again] / 2
-    own = tick.copy()
-    own[again[is_early]] += 1
+    again = np.flatnonzero((tick[1:] <= tick[:-1]) & ~is_first[1:-1]) + 1
+    period = period_ns.take(np.searchsorted(start, again, "right") - 1)
+    is_early = late_ns[again] > period / 2
+    tick[again[is_early]] += 1
     late = again[~is_early] - 1
-    before = np.where(is_first[late], -1.0, own[late - 1])
-    own[late[own[late] - before > 1]] -= 1
-    return own
+    before = np.where(is_first[late], -1.0, tick[late - 1])
+    tick[late[tick[late] - before > 1]] -= 1
 
 
 def _pieces(
