@@ -76,30 +76,35 @@ class _Ends(Record):
 def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     """Find every gap of every stretch."""
     ends = _ends(grid)
-    # Before each sample: behind the sample before, or the stretch's begin.
-    before = np.arange(-1, len(grid) - 1)
-    before_tick = np.roll(grid.tick, 1)
-    before[ends.first], before_tick[ends.first] = -1, ends.tick_before[ends.has_samples]
-    missing = np.clip(grid.tick - before_tick - 1, 0.0, _MOST_TICKS)
-    inner = np.flatnonzero(missing > 0)
+    # Before a sample: behind the sample before, or the stretch's begin.
+    is_next = np.ones(len(grid), np.bool_)
+    np.equal(grid.tick[1:] - grid.tick[:-1], 1.0, out=is_next[1:])
+    is_next[ends.first] = False
+    inner = np.flatnonzero(~is_next)
+    is_first = np.zeros(len(inner), np.bool_)
+    is_first[np.searchsorted(inner, ends.first)] = True
+    before, before_tick = inner - 1, grid.tick.take(inner - 1)
+    before[is_first], before_tick[is_first] = -1, ends.tick_before[ends.has_samples]
+    missing = np.clip(grid.tick.take(inner) - before_tick - 1, 0.0, _MOST_TICKS)
+    is_gap = missing > 0
+    inner, before, before_tick = inner[is_gap], before[is_gap], before_tick[is_gap]
     # At each stretch's end: behind its last sample, or its begin.
     last, tick = np.full(len(ends.last_tick), -1), ends.tick_before.copy()
     last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.tick[ends.last]
     missing_at_end = np.clip(ends.last_tick - tick, 0.0, _MOST_TICKS)
     at_end = np.flatnonzero(missing_at_end > 0)
     inner_ns = ends.first_phase_ns.take(grid.stretch[inner])
-    is_behind = before[inner] >= 0
-    inner_ns[is_behind] = grid.phase_ns[before[inner][is_behind]]
+    inner_ns[before >= 0] = grid.phase_ns[before[before >= 0]]
     period_ns = grid.stretches.period_ns
     gaps = Gaps(
         stretch=np.concatenate((grid.stretch[inner], at_end)),
         kind=np.repeat([GAP_INNER, GAP_END], [len(inner), len(at_end)]),
-        count=np.concatenate((missing[inner], missing_at_end[at_end])).astype(np.int64),
-        before=np.concatenate((before[inner], last[at_end])),
+        count=np.concatenate((missing[is_gap], missing_at_end[at_end])).astype(np.int64),
+        before=np.concatenate((before, last[at_end])),
         behind=np.concatenate((inner, np.full(len(at_end), -1))),
         due_ns=np.concatenate(
             (
-                inner_ns + before_tick[inner] * period_ns.take(grid.stretch[inner]),
+                inner_ns + before_tick * period_ns.take(grid.stretch[inner]),
                 ends.last_phase_ns[at_end] + tick[at_end] * period_ns[at_end],
             )
         ),
