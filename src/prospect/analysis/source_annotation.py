@@ -54,7 +54,7 @@ class SourceOptions(Record):
     """
 
     what: str = ""
-    detail: Detail = "2"
+    detail: Detail = "3"
     places: SourcePlaces = field(default_factory=SourcePlaces)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ def annotate(
     path: str | os.PathLike[str],
     what: str = "",
     *,
-    detail: str | int = "2",
+    detail: str | int = "3",
     user_threshold_s: float = 0.02,
     kernel_threshold_s: float = 0.02,
     most_routines: int = 5,

@@ -99,7 +99,7 @@ def _counted_calls(profile: Profile, options: CallsOptions) -> Callable[[BinaryI
 def calls(
     path: str | os.PathLike[str],
     *,
-    detail: str | int = "2",
+    detail: str | int = "3",
     sections: tuple[str, ...] = ("totals", "callees"),
     callers_of: str = "",
     through: str = "",

@@ -60,13 +60,14 @@ class Profile(model.Profile):
         self,
         *,
         format: str = "text",
-        detail: str | int = "2",
+        detail: str | int = "3",
         user_threshold_s: float = 0.02,
         kernel_threshold_s: float = 0.02,
         disassemble: int = 0,
         inline: bool = False,
         lines: bool = False,
         calls: tuple[str, ...] = (),
+        classic: bool = False,
         output: str = "",
     ) -> str:
         """Return the report as the command line writes it; write it to the file `output` as well.
@@ -82,6 +83,7 @@ class Profile(model.Profile):
             inline: show inlined functions in call stacks, of a profile that was made with `lines`.
             lines: show hits by source line too; in text and JSON, likewise.
             calls: sections of who called whom, of a profile that was made with `stacks`.
+            classic: the text in the order of Prospect 0.9, without the summary at its top.
             output: a file, "" for none; a format that is no text needs one, and returns "".
 
         Raises:
@@ -99,6 +101,7 @@ class Profile(model.Profile):
             inline=inline,
             lines=lines,
             calls=tuple(calls),
+            classic=classic,
         )
         if renderer.is_binary and not output:
             raise UsageError(f"{format} is no text: name a file as output")
@@ -339,7 +342,10 @@ def _check_rate(options: RecordOptions) -> None:
     percent = options.overhead_percent
     if not isinstance(percent, (int, float, type(None))):
         raise UsageError(f"record: overhead_percent is a number, not {percent!r}")
-    if percent is not None and options.frequency_hz != options._field_defaults["frequency_hz"]:
+    if (
+        percent is not None
+        and options.frequency_hz != type(options)._field_defaults["frequency_hz"]
+    ):
         raise UsageError("record: overhead_percent chooses the rate: leave out frequency_hz")
 
 

@@ -37,7 +37,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
                 # What is said already is not said again where the recording has no room for it.
                 limits = tuple(limit for limit in result.limits if limit != result.cut)
                 path = f"/proc/self/fd/{file.descriptor}"
-                status = report.write(path, settings, target, limits)
+                status = report.write(path, settings.save, settings, target, limits)
             except Exception as error:
                 if not isinstance(error.__cause__, BrokenPipeError):
                     _keep(file)

@@ -31,17 +31,27 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)
-        return write(recording, settings, target)
+        return write(recording, recording if recording != "-" else "", settings, target)
     finally:
         target.close()
 
 
 def write(
-    recording: str, settings: Settings, target: ReportFile, limits: tuple[str, ...] = ()
+    recording: str,
+    name: str,
+    settings: Settings,
+    target: ReportFile,
+    limits: tuple[str, ...] = (),
 ) -> int:
-    """Write the report on `recording` to `target`, put it in its place, and return the exit status.
+    """Write a report to `target`, put it in its place, and return the exit status.
 
-    Those of the recorder's `limits` that a full disk kept out of the recording are said on stderr.
+    Args:
+        recording: the file to report on.
+        name: what a command line would call it, "" if it is not kept.
+        settings: of the command line.
+        target: takes the report.
+        limits: of the recorder; those that a full disk kept out of the recording are said on
+            stderr.
 
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
@@ -62,6 +72,8 @@ def write(
         inline=settings.inline,
         lines=settings.lines,
         calls=calls,
+        classic=settings.classic,
+        recording=name,
         colour=takes_colour(target),
     )
     unread = Unread()

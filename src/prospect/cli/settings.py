@@ -13,7 +13,7 @@ class Settings(NamedTuple):
     An empty `output` is stdout, an empty `save` keeps no recording.
     """
 
-    detail: str = "2"
+    detail: str = "3"
     frequency_hz: int = 200
     clocks: int = 4
     overhead_percent: float | None = None
@@ -34,6 +34,7 @@ class Settings(NamedTuple):
     format: str = "text"
     inline: bool = False
     lines: bool = False
+    classic: bool = False
     use_cache: bool = True
     debuginfod_s: float = 30.0
     clear: bool = False

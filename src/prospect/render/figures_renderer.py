@@ -29,7 +29,7 @@ class FiguresRenderer(Record, ABC):
 
     is_binary: ClassVar[bool] = False
 
-    detail: Detail = "2"
+    detail: Detail = "3"
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02
 

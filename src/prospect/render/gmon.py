@@ -54,7 +54,7 @@ class GmonRenderer(Record):
     media_type: ClassVar[str] = "application/octet-stream"
     is_binary: ClassVar[bool] = True
 
-    detail: Detail = "2"
+    detail: Detail = "3"
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the histogram to `out`, which stays open.

@@ -30,7 +30,7 @@ class StackRenderer(Record, ABC):
 
     is_binary: ClassVar[bool] = False
 
-    detail: Detail = "2"
+    detail: Detail = "3"
     inline: bool = False
 
     def render(self, profile: Profile, out: BinaryIO) -> None:

@@ -129,7 +129,7 @@ def test_a_report_is_returned_and_written(tmp_path):
     assert "Statistics of Run" in text
     assert (tmp_path / "out").read_text() == text
     assert profile.report(format="csv") != text
-    assert "my_compare" not in profile.report(user_threshold_s=1e6)
+    assert "my_compare" not in profile.report(user_threshold_s=1e6, classic=True)
     assert "do_anonymous_page" in profile.report(kernel_threshold_s=0.0)
 
 

@@ -54,6 +54,7 @@ from prospect.errors import UsageError
         (["-e"], "disassemble", 1),
         (["-ee"], "disassemble", 2),
         (["--lines"], "lines", True),
+        (["--classic"], "classic", True),
         (["-e", "--disassemble"], "disassemble", 2),
         (["--disassembler", "library"], "disassembler", "library"),
         (["-g3"], "gdb_processes", 3),

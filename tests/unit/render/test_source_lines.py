@@ -106,8 +106,8 @@ def test_what_is_under_the_threshold_is_summed_up():
 
 
 def test_one_process_alone_has_no_table_of_all():
-    assert b"Source Lines of All" not in rendered(profile())
-    assert rendered(profile()).count(b"Source Lines of the Process") == 1
+    assert b"Source Lines of All" not in rendered(profile(), detail="2")
+    assert rendered(profile(), detail="2").count(b"Source Lines of the Process") == 1
     assert b"Source Lines of All" in rendered(profile(), detail="3", user_threshold_s=0)
 
 

@@ -31,8 +31,31 @@ def _between(text, first, last):
     return text.split(first, 1)[1].split(last, 1)[0]
 
 
-def test_sections_stand_in_prospects_order():
+def test_the_answer_stands_before_what_it_rests_on():
     report = _report(qsort_profile(), detail="4")
+    titles = [
+        "Program ",
+        " Function ",
+        "Next:   prospect",
+        "Extrapolated Summary of 6 Processes Analyzed - Sorted by User Time",
+        "Global KERNEL Profile",
+        "Time: qsort",
+        "Statistics of Run",
+        "Accounting",
+        "Symbol quality",
+    ]
+    places = [report.index(title) for title in titles]
+    assert places == sorted(places)
+
+
+def test_the_other_report_says_all_that_the_classic_one_says():
+    classic, report = (_report(qsort_profile(), classic=order) for order in (True, False))
+    assert set(classic.splitlines()) <= set(report.splitlines())
+    assert "Next:" not in classic
+
+
+def test_sections_stand_in_prospects_order():
+    report = _report(qsort_profile(), detail="4", classic=True)
     titles = [
         "Time: qsort",
         "Statistics of Run",

@@ -91,6 +91,14 @@ OUTPUT = (
         values.size,
     ),
     Option(
+        "classic",
+        "",
+        ("classic",),
+        "",
+        "write the text report in the order of Prospect 0.9, without the summary at its top",
+        REPORTS,
+    ),
+    Option(
         "format",
         "",
         ("format",),

@@ -75,6 +75,7 @@ class EventEstimates(Record):
 
     Attributes:
         event_index: its row in `RunInfo.events`.
+        design: how its samples were taken.
         has_bars: whether its hits are time, and so have error bars.
         sees_rhythm: whether a program in step with a clock would show.
         processes: [p * PORTION_COUNT], by process row and portion; `like_above` compares user
@@ -88,6 +89,7 @@ class EventEstimates(Record):
     """
 
     event_index: int
+    design: Design
     has_bars: bool
     sees_rhythm: bool
     processes: RowEstimates
@@ -139,6 +141,7 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
     parts = [tables[name] for name in partitions.kernel_parts]
     return EventEstimates(
         event_index=event.event_index,
+        design=design,
         has_bars=design.has_time,
         sees_rhythm=design.sees_rhythm,
         processes=tables["processes"],

@@ -55,7 +55,7 @@ class DisassemblyChoice(Record):
         extent: SHOWN_ROUTINES (`-e`), those that pass the thresholds, or EVERY_ROUTINE (`-ee`).
     """
 
-    detail: Detail = "2"
+    detail: Detail = "3"
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02
     extent: int = SHOWN_ROUTINES

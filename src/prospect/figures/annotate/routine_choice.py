@@ -46,7 +46,7 @@ class RoutineChoice(Record):
     """
 
     what: str = ""
-    detail: Detail = "2"
+    detail: Detail = "3"
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02
     most: int = 5

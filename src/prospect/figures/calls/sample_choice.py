@@ -45,7 +45,7 @@ class SampleChoice(Record):
         between_s: from when to when, in seconds since the interval began.
     """
 
-    detail: Detail = "2"
+    detail: Detail = "3"
     process: str = ""
     thread: str = ""
     cpus: tuple[int, ...] | None = None

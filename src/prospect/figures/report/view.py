@@ -151,7 +151,7 @@ class ReportView(Record):
 
 def report_view(
     profile: Profile,
-    detail: Detail = "2",
+    detail: Detail = "3",
     user_threshold_s: float = 0.02,
     kernel_threshold_s: float = 0.02,
 ) -> ReportView:

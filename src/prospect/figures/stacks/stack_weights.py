@@ -89,7 +89,7 @@ class StackWeights(Record):
         return StackWeights(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def stack_samples(profile: Profile, detail: Detail = "2") -> StackSamples:
+def stack_samples(profile: Profile, detail: Detail = "3") -> StackSamples:
     """Select samples and find their stacks.
 
     Args:

@@ -37,11 +37,14 @@ def header_lines(view: ReportView, style: Style) -> Iterator[str]:
         yield f"Sampling clock: {escaped(run.clock)}"
     yield f"Recorded: {_recorded(run)}"
     yield f"Interval: {_interval(run)}"
+
+
+def note_lines(view: ReportView, style: Style) -> Iterator[str]:
+    """Yield what the run could not see, and what was lost."""
     for note in view.notes:
         yield f"Note: {escaped(note)}"
     for warning in view.warnings:
         yield style.warning(f"Warning: {escaped(warning)}")
-    yield ""
 
 
 def _what(run: RunInfo) -> str:

@@ -1,7 +1,8 @@
 """The text report as a whole: its sections in order, streamed.
 
-Comes in: a Profile. Goes out: UTF-8 lines as docs/report.md describes them, after the sections
-of Prospect 0.9's report (Tsariounov, OLS 2002).
+Comes in: a Profile. Goes out: UTF-8 lines as docs/report.md describes them: the answer in short,
+where the time went, then what that rests on. `--classic` gives the same sections in the order of
+Prospect 0.9's report (Tsariounov, OLS 2002).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
-from prospect.render.text.header import header_lines
+from prospect.render.text.header import header_lines, note_lines
+from prospect.render.text.in_short import in_short_lines
 from prospect.render.text.kernel import kernel_lines
 from prospect.render.text.ledger import ledger_lines
 from prospect.render.text.numbers import Figures
@@ -46,6 +48,8 @@ class TextRenderer(FiguresRenderer):
         disassemble: `-e`: 1 shows instructions of the routines that pass the thresholds, 2 of all.
         lines: show hits by source line too.
         calls: sections of who called whom, as `prospect calls --show` names them.
+        classic: the sections in the order of Prospect 0.9, without a summary.
+        recording: what a command line would call the recording, "" if it is not kept.
         colour: mark titles, warnings and cut lines for a terminal.
     """
 
@@ -56,41 +60,74 @@ class TextRenderer(FiguresRenderer):
     disassemble: int = 0
     lines: bool = False
     calls: tuple[str, ...] = ()
+    classic: bool = False
+    recording: str = ""
     colour: bool = False
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the report."""
         style = Style(self.colour)
-        lines = itertools.chain(
-            report_lines(view, style, self.disassemble, lines=self.lines),
-            _calls(view, self.calls, style),
-        )
+        books, reports = books_and_events(view, self.disassemble, lines=self.lines)
+        pages = _pages(reports, style)
+        calls = _calls(view, self.calls, style)
+        if self.classic:
+            lines = itertools.chain(_classic(view, pages, books, style), calls)
+        else:
+            lines = itertools.chain(
+                in_short_lines(view, reports[0], self.recording, style),
+                _figures_first(view, pages, style),
+                calls,
+                _evidence(view, pages, books, style),
+            )
         return (f"{line}\n".encode() for line in lines)
 
 
-def report_lines(
-    view: ReportView, style: Style, disassemble: int = 0, *, lines: bool = False
-) -> Iterator[str]:
-    """Yield the lines of a report without their ends."""
+def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style) -> Iterator[str]:
+    """Yield all sections in the order of Prospect 0.9's."""
     yield from header_lines(view, style)
-    books, reports = books_and_events(view, disassemble, lines=lines)
-    pages = _pages(reports, style)
+    yield from note_lines(view, style)
+    yield ""
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
     yield from stack_quality_lines(view.profile.stack_quality, style)
     yield from waiting_lines(view, style)
     yield from side_by_side_lines(view, style)
-    for number, page in enumerate(pages, start=1):
-        if len(pages) > 1:
-            yield RULE
-            yield style.title(
-                f"Event {number} of {len(pages)} with hits: {escaped(page.event.event.name)}"
-            )
-        yield from _event_lines(page, books)
+    for page in pages:
+        yield from _event_title(page, pages)
+        yield from summary_lines(page)
+        yield from _accounting(page, books)
+        yield from _event_lines(page)
+        yield from quality_lines(view, page.event.quality, page.figures, style)
+
+
+def _figures_first(view: ReportView, pages: list[Page], style: Style) -> Iterator[str]:
+    """Yield where the time went."""
+    yield from ["", *note_lines(view, style)]
+    for page in pages:
+        yield from _event_title(page, pages)
+        yield from summary_lines(page)
+        yield from _event_lines(page)
+    yield from waiting_lines(view, style)
+    yield from side_by_side_lines(view, style)
+
+
+def _evidence(view: ReportView, pages: list[Page], books: RunBooks, style: Style) -> Iterator[str]:
+    """Yield what was recorded, how, and how far that can be trusted."""
+    yield from style.section("The Run")
+    yield from header_lines(view, style)
+    yield ""
+    yield from statistics_lines(view, style)
+    yield from ledger_lines(view, books, style)
+    for page in pages:
+        yield from _event_title(page, pages)
+        yield from _accounting(page, books)
+    yield from stack_quality_lines(view.profile.stack_quality, style)
+    for page in pages:
+        yield from quality_lines(view, page.event.quality, page.figures, style)
 
 
 def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterator[str]:
-    """Yield who called whom, behind everything else."""
+    """Yield who called whom."""
     if not sections:
         return
     yield from ["", RULE]
@@ -114,12 +151,22 @@ def _figures(event: EventView) -> Figures:
     return Figures(int(event.hits.sum()), float(event.seconds.sum()), has_time=event.has_time)
 
 
-def _event_lines(page: Page, books: RunBooks) -> Iterator[str]:
-    view, event, figures, style = page.view, page.event, page.figures, page.style
-    routines = RoutineFormatter(view.profile, figures, style)
-    yield from summary_lines(page)
-    accounted = agreements(view.profile, event, books.ledger)
-    yield from accounting_lines(accounted, figures, style)
+def _event_title(page: Page, pages: list[Page]) -> Iterator[str]:
+    """Yield which event follows, where there are several."""
+    if len(pages) > 1:
+        name = escaped(page.event.event.name)
+        yield RULE
+        yield page.style.title(f"Event {pages.index(page) + 1} of {len(pages)} with hits: {name}")
+
+
+def _accounting(page: Page, books: RunBooks) -> Iterator[str]:
+    accounted = agreements(page.view.profile, page.event, books.ledger)
+    yield from accounting_lines(accounted, page.figures, page.style)
+
+
+def _event_lines(page: Page) -> Iterator[str]:
+    view, event = page.view, page.event
+    routines = RoutineFormatter(view.profile, page.figures, page.style)
     if page.code is not None:
         from prospect.render.text.disassembly import disassembly_note  # noqa: PLC0415 - seldom asked for
 
@@ -138,4 +185,3 @@ def _event_lines(page: Page, books: RunBooks) -> Iterator[str]:
         from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - likewise
 
         yield from call_count_lines(page)
-    yield from quality_lines(view, event.quality, figures, style)

@@ -1,0 +1,336 @@
+"""The report in short: which programs and functions took the time, how sure, and what next.
+
+Comes in: a report's view and how its samples were taken. Goes out: `InShort`, of the first event
+with hits and the processes that `-V` asks for. CPUs with nothing to do and Prospect itself are in
+no row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.columns.grouping import group_sums
+from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.statistics.ranks import alike, needed_seconds
+from prospect.figures.annotate.routine_choice import chosen_hits
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import PORTION_USER, event_seconds, event_weight, hit_portions
+from prospect.figures.processes import chosen_by_detail
+from prospect.figures.routine_names import shown_name
+from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED
+from prospect.profile.naming import NameSource
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.design import Design
+    from prospect.figures.report.view import ReportView
+    from prospect.profile.model import Profile
+
+MOST_PROGRAMS = 3
+MOST_FUNCTIONS = 5
+_MOST_CAUSES = 4
+
+
+class ProgramRow(NamedTuple):
+    """A program: all processes of a name together.
+
+    Attributes:
+        name: as the kernel has it.
+        processes: how many there were.
+        hits: samples.
+        seconds, half_s: time, and half of its 95 % interval; NaN where the event has none.
+        user_share: part of it in user mode, 0 to 1.
+    """
+
+    name: str
+    processes: int
+    hits: int
+    seconds: float
+    half_s: float
+    user_share: float
+
+
+class FunctionRow(NamedTuple):
+    """A function, of all programs together.
+
+    Attributes:
+        function: row of the profile's functions.
+        name: or in brackets why it has none.
+        object_path: where its code was mapped from.
+        hits, seconds, half_s: as of programs; its own, without what it calls.
+        share: of all that is asked for, 0 to 1.
+        is_like_above: whether it cannot be told from the row above.
+        program: in which most of its time was spent.
+        other_programs: in how many others it was hit.
+        caller: who called it most often, "" where that is not known.
+    """
+
+    function: int
+    name: str
+    object_path: str
+    hits: int
+    seconds: float
+    half_s: float
+    share: float
+    is_like_above: bool
+    program: str
+    other_programs: int
+    caller: str
+
+
+class InShort(Record):
+    """What a report says first.
+
+    Attributes:
+        has_time: whether hits are told in seconds.
+        hits, seconds, half_s: of all that is asked for.
+        busy_s: of all processes of the system but idle CPUs; NaN where not all were sampled.
+        programs: the first ones.
+        more_programs: how many there are besides.
+        functions: the first ones.
+        more_functions: how many there are besides.
+        needed_s: how long a run would have to be to tell the functions apart; 0 where they are,
+            infinite where no run would do.
+        causes: why the kernel ran, most time first: what, and seconds or hits.
+        kernel_s: time in the kernel, interrupts included; hits where there is no time.
+        nameless: part of the hits in code without names, 0 to 1.
+    """
+
+    has_time: bool
+    hits: int
+    seconds: float
+    half_s: float
+    busy_s: float
+    programs: tuple[ProgramRow, ...]
+    more_programs: int
+    functions: tuple[FunctionRow, ...]
+    more_functions: int
+    needed_s: float
+    causes: tuple[tuple[str, float], ...]
+    kernel_s: float
+    nameless: float
+
+
+def in_short(view: ReportView, design: Design) -> InShort:
+    """Sum a report up.
+
+    Args:
+        view: the report.
+        design: how the samples of its first event were taken, of `view.by_routine`.
+    """
+    return _Summary(view, design).made()
+
+
+class _Rows(NamedTuple):
+    """The first rows of a table.
+
+    Attributes:
+        key: i64[r] what they are.
+        hits: i64[r], seconds, weight: f64[r].
+        row_of_hit: i32[h] row of each of the profile's hits, -1 for none.
+        more: how many rows there are besides.
+    """
+
+    key: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    row_of_hit: NDArray[np.int32]
+    more: int
+
+
+class _Summary:
+    """What the parts of a summary share: which hits are asked for, and whose they are."""
+
+    def __init__(self, view: ReportView, design: Design) -> None:
+        profile = view.by_routine
+        hits, processes = profile.hits, profile.processes
+        self._view, self._design, self._profile = view, design, profile
+        self._event = profile.run.events[view.events[0].event_index]
+        self._cause_kind = profile.causes.kind.take(hits.cause_index)
+        # Where no call chains were recorded, what idle CPUs do has no cause of its own.
+        is_of_none = np.isin(self._cause_kind, (CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED))
+        is_idle = is_of_none & (processes.pid == 0).take(hits.process_index)
+        is_idle |= self._cause_kind == CAUSE_IDLE
+        self._is_busy = (hits.event == view.events[0].event_index) & ~is_idle
+        is_aside = processes.is_recorder.take(hits.process_index)
+        self._chosen = self._is_busy & chosen_hits(profile, view.detail) & ~is_aside
+        self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
+        names: dict[str, int] = {}
+        of_process = [names.setdefault(name, len(names)) for name in processes.name]
+        self._program_names = list(names)
+        self._program_of_process = np.array(of_process, np.int64)
+        self._program = self._program_of_process.take(hits.process_index)
+
+    def made(self) -> InShort:
+        """Return the summary."""
+        chosen, hits = self._chosen, self._profile.hits
+        programs = self._table(self._program, MOST_PROGRAMS)
+        functions = self._table(self._function, MOST_FUNCTIONS)
+        rows, needed_s = self._function_rows(functions)
+        count = int(hits.count[chosen].sum())
+        is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
+        is_nameless = self._profile.functions.source >= NameSource.NO_STRIPPED
+        nameless = int(hits.count[chosen & is_nameless.take(self._function)].sum())
+        is_whole = self._profile.run.system_wide and self._design.has_time
+        return InShort(
+            has_time=self._design.has_time,
+            hits=count,
+            seconds=float(self._design.seconds[chosen].sum()),
+            half_s=float(self._half_widths(np.where(chosen, 0, -1).astype(np.int32), 1)[0]),
+            busy_s=float(self._design.seconds[self._is_busy].sum()) if is_whole else np.nan,
+            programs=self._program_rows(programs),
+            more_programs=programs.more,
+            functions=rows,
+            more_functions=functions.more,
+            needed_s=needed_s,
+            causes=self._causes(is_kernel),
+            kernel_s=float(self._amounts(is_kernel).sum()),
+            nameless=nameless / max(count, 1),
+        )
+
+    def _table(self, key_of_hit: NDArray[np.int64], most: int) -> _Rows:
+        """Add the chosen hits up by key, and take the rows with most time."""
+        at = np.flatnonzero(self._chosen)
+        hits = self._profile.hits
+        key = key_of_hit.take(at)
+        (found,), (count, period) = group_sums((key,), (hits.count.take(at), hits.period.take(at)))
+        weight = event_weight(self._event, count, period)
+        first = np.lexsort((found, -count, -weight))[:most]
+        rank = np.full(len(found), -1, np.int32)
+        rank[first] = np.arange(len(first))
+        row_of_hit = np.full(len(hits), -1, np.int32)
+        row_of_hit[at] = rank.take(np.searchsorted(found, key)) if len(found) else -1
+        return _Rows(
+            key=found.take(first),
+            hits=count.take(first),
+            seconds=event_seconds(self._event, count, period).take(first),
+            weight=weight.take(first) / max(float(weight.sum()), 1.0),
+            row_of_hit=row_of_hit,
+            more=len(found) - len(first),
+        )
+
+    def _program_rows(self, table: _Rows) -> tuple[ProgramRow, ...]:
+        member = table.row_of_hit >= 0
+        row, amounts = table.row_of_hit[member], self._amounts(member)
+        rows = len(table.key)
+        is_user = hit_portions(self._profile)[member] == PORTION_USER
+        user = np.bincount(row, amounts * is_user, rows) / np.maximum(
+            np.bincount(row, amounts, rows), 1e-12
+        )
+        processes = self._profile.processes
+        is_asked_for = chosen_by_detail(processes, self._view.detail)
+        has_hits = np.zeros(len(processes), np.bool_)
+        has_hits[self._profile.hits.process_index[member]] = True
+        counted = self._program_of_process[is_asked_for & (has_hits | processes.is_descendant)]
+        number = np.bincount(counted, minlength=len(self._program_names))
+        halves = self._half_widths(table.row_of_hit, rows)
+        return tuple(
+            ProgramRow(
+                name=self._program_names[key],
+                processes=int(number[key]),
+                hits=int(table.hits[at]),
+                seconds=float(table.seconds[at]),
+                half_s=float(halves[at]),
+                user_share=float(user[at]),
+            )
+            for at, key in enumerate(table.key.tolist())
+        )
+
+    def _function_rows(self, table: _Rows) -> tuple[tuple[FunctionRow, ...], float]:
+        """Return the rows, and how long a run would have to be to tell them apart."""
+        profile, rows = self._profile, len(table.key)
+        above = np.arange(rows) - 1
+        halves, is_alike, needed_s = np.full(rows, np.nan), np.zeros(rows, np.bool_), 0.0
+        if self._design.has_time and rows:
+            bars = error_bars(self._design, table.row_of_hit, rows, above)
+            halves = bars.half_width_s
+            difference_half_s = bars.difference_half_s
+            is_alike = alike(bars.seconds, above, difference_half_s)
+            wall_s = profile.run.wall_seconds
+            needed = needed_seconds(bars.seconds, above, difference_half_s, wall_s)
+            needed_s = float(needed[is_alike].max()) if is_alike.any() else 0.0
+        programs = self._programs_of(table)
+        callers = main_callers(profile, table.row_of_hit, rows)
+        found = tuple(
+            FunctionRow(
+                function=function,
+                name=shown_name(profile.functions, function),
+                object_path=profile.objects.path[int(profile.functions.object_index[function])],
+                hits=int(table.hits[row]),
+                seconds=float(table.seconds[row]),
+                half_s=float(halves[row]),
+                share=float(table.weight[row]),
+                is_like_above=bool(is_alike[row]),
+                program=programs[row][0],
+                other_programs=programs[row][1],
+                caller=shown_name(profile.functions, callers[row]) if callers[row] >= 0 else "",
+            )
+            for row, function in enumerate(table.key.tolist())
+        )
+        return found, needed_s
+
+    def _programs_of(self, table: _Rows) -> list[tuple[str, int]]:
+        """Return for each row the program with most of its time, and how many others there are."""
+        member = table.row_of_hit >= 0
+        of_row = table.row_of_hit[member].astype(np.int64), self._program[member]
+        (row, program), (count,) = group_sums(of_row, (self._profile.hits.count[member],))
+        found = []
+        for at in range(len(table.key)):
+            here = np.flatnonzero(row == at)
+            main = int(program[here[count[here].argmax()]])
+            found.append((self._program_names[main], len(here) - 1))
+        return found
+
+    def _causes(self, is_kernel: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
+        causes = self._profile.causes
+        cause = self._profile.hits.cause_index[is_kernel]
+        amount = np.bincount(cause, self._amounts(is_kernel), len(causes))
+        first = np.argsort(-amount, kind="stable")[:_MOST_CAUSES]
+        return tuple(
+            (causes.name[row] or CAUSE_KIND_NAMES[causes.kind[row]], float(amount[row]))
+            for row in first.tolist()
+            if amount[row] > 0
+        )
+
+    def _amounts(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the seconds of some hits; where the event has no time, how many they are."""
+        amounts = self._design.seconds if self._design.has_time else self._profile.hits.count
+        return amounts[chosen].astype(np.float64)
+
+    def _half_widths(self, row_of_hit: NDArray[np.int32], rows: int) -> NDArray[np.float64]:
+        if not (self._design.has_time and rows):
+            return np.full(rows, np.nan)
+        return error_bars(self._design, row_of_hit, rows).half_width_s
+
+
+def main_callers(profile: Profile, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:
+    """Return for each row the function that called it in most samples, -1 where none is known.
+
+    Args:
+        profile: completed.
+        row_of_hit: i32[h] row of each hit, -1 for none; the hits of a row are one function's.
+        rows: how many there are.
+    """
+    samples, stacks = profile.samples, profile.stacks
+    if stacks is None or samples.stack_index is None:
+        return [-1] * rows
+    row = row_of_hit.take(samples.hit_index)
+    known = np.flatnonzero((row >= 0) & (samples.stack_index >= 0))
+    row, frame = row.take(known), samples.stack_index.take(known)
+    function = profile.locations.function_index.take(stacks.location_index)
+    own = function.take(frame)
+    caller = stacks.caller_index.take(frame)
+    while (again := (caller >= 0) & (function.take(caller) == own)).any():  # it called itself
+        caller = np.where(again, stacks.caller_index.take(caller), caller)
+    is_called = caller >= 0
+    key = row[is_called].astype(np.int64), function.take(caller[is_called]).astype(np.int64)
+    (of_row, by), (count,) = group_sums(key, (np.ones(int(is_called.sum()), np.int64),))
+    found = [-1] * rows
+    for at in np.argsort(count, kind="stable").tolist():
+        found[int(of_row[at])] = int(by[at])
+    return found

@@ -1,0 +1,222 @@
+"""In short: the first screen of a report, for a terminal of 80 columns and 24 lines."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import TYPE_CHECKING
+
+from prospect.announcing import counted
+from prospect.estimate.short.in_short import in_short
+from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.routine_names import routine_names
+from prospect.profile.stack_quality import END_CUT
+from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import NO_TIME, Figures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.estimate.short.in_short import FunctionRow, InShort
+    from prospect.figures.report.view import ReportView
+    from prospect.render.event_report import EventReport
+    from prospect.render.text.style import Style
+
+DEFAULT_RECORDING = "perf.data"
+_WIDTH = 79
+_PROGRAM_WIDTH = 24
+# Of functions, of what calls them, and of their programs, with and without the callers.
+_FUNCTION_WIDTHS = (30, 22)
+_CALLER_WIDTH = 13
+_NAME_WIDTHS = (14, 9)
+_MOST_BLOCKERS = 3
+_MOST_COMMANDS = 2
+_LEAST_NAMELESS = 0.01
+_LEAST_CUT = 0.05
+
+
+def in_short_lines(
+    view: ReportView, report: EventReport, recording: str, style: Style
+) -> Iterator[str]:
+    """Yield the summary of a report.
+
+    Args:
+        view: the report.
+        report: of its first event.
+        recording: what to call the recording in a command line, "" if it is not kept.
+        style: of the terminal.
+    """
+    short = in_short(view, report.estimates.design)
+    figures = Figures(short.hits, short.seconds, has_time=short.has_time)
+    run = view.profile.run
+    what = escaped(shlex.join(run.command)) or escaped(run.origin) or "unknown"
+    yield style.title(shortened(what, _WIDTH))
+    yield from _whole_lines(view, short, figures)
+    yield ""
+    if not short.hits:
+        yield "No sample hit what was asked for: run longer, raise the rate (-H), or ask for more"
+        yield "(-V 4 shows every process)."
+        return
+    yield from _program_lines(short, figures)
+    yield ""
+    yield from _function_lines(short, figures)
+    yield ""
+    yield from _cause_line(short, figures)
+    yield _waits_line(view)
+    yield _cut(_seen_line(view, short, style))
+    yield from _next_lines(view, short.functions[0], recording)
+
+
+def _cut(line: str) -> str:
+    return shortened(line, _WIDTH)
+
+
+def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator[str]:
+    run = view.profile.run
+    parts = []
+    if run.wall_seconds > 0:
+        parts.append(f"{run.wall_seconds:.2f} s on {counted(run.cpus, 'CPU')}")
+    machine_s = run.wall_seconds * run.cpus
+    if machine_s > 0 and not math.isnan(short.busy_s):
+        parts.append(f"{_percent(short.busy_s / machine_s)} busy")
+    if not short.has_time:
+        yield _cut(
+            f"{', '.join([*parts, counted(short.hits, 'hit')])} of {DETAIL_WORDS[view.detail]}"
+        )
+        return
+    share = ""
+    if machine_s > 0:
+        share = f", {_percent(short.seconds / machine_s)} of the machine"
+    asked_for = DETAIL_WORDS[view.detail].capitalize()
+    time = figures.with_bar(short.seconds, short.half_s)
+    whole = f"{asked_for}: {time} CPU s{share}"
+    one_line = "; ".join([", ".join(parts), whole]) if parts else whole
+    if display_width(one_line) <= _WIDTH:
+        yield one_line
+    else:
+        yield ", ".join(parts)
+        yield _cut(whole)
+
+
+def _program_lines(short: InShort, figures: Figures) -> Iterator[str]:
+    rows = short.programs
+    times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
+    columns = [Column("Program", right=False), Column("CPU s"), Column("±"), Column("Hits")]
+    columns += [Column("User"), Column("Kernel"), Column("Processes")]
+    yield from table_lines(
+        columns,
+        [
+            [_brief(row.name, _PROGRAM_WIDTH) for row in rows],
+            times,
+            bars,
+            [str(row.hits) for row in rows],
+            [_percent(row.user_share) for row in rows],
+            [_percent(1.0 - row.user_share) for row in rows],
+            [str(row.processes) for row in rows],
+        ],
+    )
+    if short.more_programs:
+        yield f"... and {counted(short.more_programs, 'program')} more"
+
+
+def _function_lines(short: InShort, figures: Figures) -> Iterator[str]:
+    rows = short.functions
+    times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
+    has_callers = any(row.caller for row in rows)
+    columns = [Column(""), Column("Function", right=False), Column("Own s"), Column("±")]
+    columns += [Column("Share"), Column("Program", right=False)]
+    cells = [
+        [f"{rank}{'=' if row.is_like_above else ''}" for rank, row in enumerate(rows, start=1)],
+        [_brief(row.name, _FUNCTION_WIDTHS[has_callers]) for row in rows],
+        times if short.has_time else [str(row.hits) for row in rows],
+        bars,
+        [_percent(row.share) for row in rows],
+        [_program_of(row, _NAME_WIDTHS[has_callers]) for row in rows],
+    ]
+    if has_callers:
+        columns.append(Column("Called by", right=False))
+        cells.append([_brief(row.caller, _CALLER_WIDTH) if row.caller else NO_TIME for row in rows])
+    if not short.has_time:
+        columns[2] = Column("Hits")
+    yield from table_lines(columns, cells)
+    more = f"... and {short.more_functions} more" if short.more_functions else ""
+    yield from filter(None, [_cut("; ".join(filter(None, [more, _separation(short)])))])
+
+
+def _separation(short: InShort) -> str:
+    if not short.needed_s:
+        return ""
+    if math.isinf(short.needed_s):
+        return "= rows differ by too little to be told apart"
+    seconds = float(f"{short.needed_s:.2g}")
+    return f"= cannot be told from the row above; a run of {seconds:.0f} s could"
+
+
+def _program_of(row: FunctionRow, width: int) -> str:
+    more = f" +{row.other_programs}" if row.other_programs else ""
+    return _brief(row.program, width) + more
+
+
+def _cause_line(short: InShort, figures: Figures) -> Iterator[str]:
+    if not short.causes:
+        return
+
+    def amount(value: float) -> str:
+        return figures.seconds(value) if short.has_time else f"{value:.0f}"
+
+    unit = " s" if short.has_time else " hits"
+    causes = ", ".join(f"{escaped(name)} {amount(value)}" for name, value in short.causes)
+    yield _cut(f"Kernel: {amount(short.kernel_s)}{unit}: {causes}")
+
+
+def _waits_line(view: ReportView) -> str:
+    if view.waiting is None:
+        return "Waits:  not recorded (--off-cpu)"
+    blockers = (view.waiting.blockers or ())[:_MOST_BLOCKERS]
+    if not blockers:
+        return "Waits:  by thread, see Waiting"
+    named = ", ".join(f"{escaped(one.name)} {one.seconds:.3f} s" for one in blockers)
+    return _cut(f"Waits:  {named}")
+
+
+def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
+    """Say what the figures lack, in one line."""
+    if view.warnings:
+        more = f" (and {len(view.warnings) - 1} more)" if len(view.warnings) > 1 else ""
+        return style.warning(_cut(f"Missing: {escaped(view.warnings[0])}{more}"))
+    parts = []
+    if short.nameless >= _LEAST_NAMELESS:
+        parts.append(f"{_percent(short.nameless)} of the hits are in code without names")
+    quality = view.profile.stack_quality
+    if quality is not None and quality.samples:
+        cut = quality.by_end.get(END_CUT, 0)
+        if cut >= _LEAST_CUT * quality.samples and quality.size_for_99:
+            share = _percent(cut / quality.samples)
+            parts.append(f"{share} of stacks cut (--call-graph dwarf,{quality.size_for_99})")
+    return f"Missing: {'; '.join(parts) or 'nothing was lost'}"
+
+
+def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterator[str]:
+    """Give the commands that are worth typing now."""
+    if not recording:
+        yield "Next:   prospect record COMMAND, then prospect annotate, prospect view"
+        return
+    file = "" if recording == DEFAULT_RECORDING else f" {escaped(shlex.quote(recording))}"
+    names = routine_names(view.profile, first.function)
+    commands = [f"view{file}"]
+    if names:
+        name = escaped(shlex.quote(min(names, key=len)))
+        commands.insert(0, f"annotate {name}{file}")
+        if view.profile.stacks is not None:
+            commands.insert(0, f"calls --callers-of {name}{file}")
+    for number, command in enumerate(commands[:_MOST_COMMANDS]):
+        yield f"{'        ' if number else 'Next:   '}prospect {command}"
+
+
+def _brief(name: str, width: int) -> str:
+    return shortened(escaped(name), width)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"

@@ -1,0 +1,124 @@
+"""The report in short: what its rows are sums of, what is left out, who called, how it is shown."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from builders.profile import ProfileBuilder, qsort_profile
+from builders.stacks import stacks_profile
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.short.in_short import in_short
+from prospect.figures.report.view import report_view
+from prospect.profile.model import CAUSE_EXCEPTION, CAUSE_SYSCALL, KIND_KERNEL, MODE_KERNEL
+from prospect.render.escape import display_width
+from prospect.render.text.report import TextRenderer
+
+
+def short_of(profile, detail="3"):
+    view = report_view(profile, detail)
+    return in_short(view, sampling_design(view.by_routine, view.events[0].event_index))
+
+
+def first_screen(profile, detail="3", recording=""):
+    out = io.BytesIO()
+    TextRenderer(detail, recording=recording).render(profile, out)
+    lines = out.getvalue().decode().splitlines()
+    end = next(at for at, line in enumerate(lines) if line.startswith(("-----", "Note:")))
+    return lines[: end - 1]
+
+
+def family():
+    """A server that forks workers, Prospect, an idle CPU, and somebody else."""
+    build = ProfileBuilder()
+    image = build.object("/bin/server")
+    kernel = build.object("[kernel.kallsyms]", KIND_KERNEL)
+    serve, parse = build.function("serve", image, 0), build.function("parse", image, 64)
+    clear = build.function("clear_page", kernel, 1 << 60)
+    idle = build.function("default_idle", kernel, 2 << 60)
+    server = build.process("server", 10, is_command=True)
+    workers = [build.process("server", pid, is_descendant=True) for pid in range(11, 41)]
+    helper = build.process("helper", 50, is_descendant=True)
+    other = build.process("other", 60)
+    recorder = build.process("prospect", 70, is_recorder=True, is_descendant=True)
+    build.hit(server, serve, 2)
+    for worker in workers:
+        build.hit(worker, parse, 5)
+        build.hit(worker, clear, 1, MODE_KERNEL, cause=(CAUSE_EXCEPTION, "page fault"))
+    build.hit(helper, parse, 3)
+    build.hit(helper, clear, 4, MODE_KERNEL, cause=(CAUSE_SYSCALL, "read"))
+    build.hit(other, serve, 500)
+    build.hit(recorder, serve, 400)
+    build.hit(build.process("swapper", 0), idle, 900, MODE_KERNEL)
+    return build.build()
+
+
+def test_processes_of_a_name_are_one_program():
+    server, helper = short_of(family()).programs
+    assert (server.name, server.processes, server.hits) == ("server", 31, 182)
+    assert (helper.name, helper.processes, helper.hits) == ("helper", 1, 7)
+    assert server.user_share == pytest.approx(152 / 182)
+
+
+def test_functions_are_sums_over_programs_and_say_where():
+    parse, clear, serve = short_of(family()).functions
+    assert [row.name for row in (parse, clear, serve)] == ["parse", "clear_page", "serve"]
+    assert [row.hits for row in (parse, clear, serve)] == [153, 34, 2]
+    assert (parse.program, parse.other_programs) == ("server", 1)
+    assert sum(row.share for row in (parse, clear, serve)) == pytest.approx(1.0)
+
+
+def test_idle_cpus_and_prospect_itself_stand_aside():
+    short = short_of(family(), "4")
+    assert [row.name for row in short.programs] == ["other", "server", "helper"]
+    assert short.hits == 689
+    assert short.seconds == pytest.approx(689 / 256)
+    assert short.busy_s == pytest.approx(1089 / 256)
+
+
+def test_causes_are_those_of_what_is_asked_for():
+    short = short_of(family())
+    assert short.causes == (("page fault", 30 / 256), ("read", 4 / 256))
+    assert short.kernel_s == sum(seconds for _, seconds in short.causes)
+
+
+def test_the_caller_is_the_one_of_most_samples_and_never_the_function_itself():
+    rows = {row.name: row.caller for row in short_of(stacks_profile()).functions}
+    assert rows["work"] == "main"
+    assert rows["vfs_read"] == "do_syscall_64"
+    assert rows["jitted"] == "main"
+    assert all(row.caller == "" for row in short_of(qsort_profile()).functions)
+
+
+def test_bars_are_those_of_the_report():
+    short = short_of(qsort_profile(), "2")
+    assert short.functions[0].name == "my_compare"
+    assert 0 < short.functions[0].half_s < short.functions[0].seconds
+    assert short.half_s > 0
+    assert [row.is_like_above for row in short.functions][:2] == [False, True]
+    assert np.isfinite(short.needed_s)
+
+
+@pytest.mark.parametrize("profile", [family, qsort_profile, stacks_profile])
+@pytest.mark.parametrize("detail", ["2", "3", "4", "k"])
+def test_it_fits_a_terminal(profile, detail):
+    lines = first_screen(profile(), detail, "a recording.data")
+    assert len(lines) <= 24
+    commands = [line for line in lines if "prospect " in line]
+    assert all(display_width(line) < 80 for line in lines if line not in commands)
+
+
+def test_the_next_commands_can_be_typed():
+    lines = first_screen(stacks_profile(), recording="a b.data")
+    assert "Next:   prospect calls --callers-of work 'a b.data'" in lines
+    assert "        prospect annotate work 'a b.data'" in lines
+    assert "Next:   prospect annotate my_compare" in first_screen(qsort_profile(), "2", "perf.data")
+
+
+def test_without_a_hit_it_says_what_to_do():
+    build = ProfileBuilder()
+    build.process("p", 1, is_command=True)
+    lines = first_screen(build.build())
+    assert any("raise the rate (-H)" in line for line in lines)
