@@ -88,10 +88,10 @@ def test_the_report_by_source_line_has_every_hit_of_the_process(recorded):
     assert {row["function"] for row in inlined} == {"mix"}
     assert all(row["inlined_into"][:1] == ["work"] for row in inlined)
     assert {row["line"] for row in inlined} <= {2, 3}
-    text = run(recorded, "report", "--lines", "hot.data").stdout
+    text = run(recorded, "report", "--lines", "--classic", "hot.data").stdout
     assert "mix < work" in text
     profile = prospect.open(recorded / "hot.data", lines=True)
-    assert profile.report(lines=True) == text
+    assert profile.report(lines=True, classic=True) == text
 
 
 def test_inlined_functions_are_routines_among_calls(recorded):

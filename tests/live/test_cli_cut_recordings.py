@@ -62,7 +62,7 @@ def test_a_killed_recording_has_the_times_of_what_was_written(here):
     assert sampled_s + missing_s == pytest.approx(all_s, rel=0.03)
     is_kernel = profile.objects.kind == KIND_KERNEL
     named = [name for name, row in _functions(profile) if is_kernel[row] and name]
-    assert len(named) > 5
+    assert len(named) > 2
 
 
 def test_perf_reads_a_killed_recording_as_if_nothing_stood_before_the_records(here):

@@ -92,7 +92,7 @@ def test_input_output_and_errors_are_the_commands_own(here):
 
 def test_the_report_follows_the_commands_output(here):
     ran = run("echo", "first")
-    assert ran.stdout.startswith("first\nTime: echo first\n")
+    assert ran.stdout.startswith("first\necho first\n")
     assert ran.stderr == ""
     assert names(here) == []
 
@@ -157,4 +157,4 @@ def test_a_program_named_like_a_subcommand_is_profiled_behind_two_dashes(here, m
     (here / "report").chmod(0o755)
     monkeypatch.setenv("PATH", f"{here}:{os.environ['PATH']}")
     ran = run("--", "report")
-    assert ran.stdout.startswith("this one\nTime: report\n")
+    assert ran.stdout.startswith("this one\nreport\n")
