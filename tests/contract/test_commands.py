@@ -54,7 +54,7 @@ def prospect(*arguments, **keywords):
         (["-f", ".", "true"], 1, "Is a directory"),
         (["--save", "no-such-directory/out", "true"], 1, "no-such-directory"),
         (["--save", ".", "true"], 1, "Is a directory"),
-        (["record"], 2, "which command?"),
+        (["record", "-p", "99999999"], 1, "there is no process 99999999"),
         (["record", "nonsense"], 127, "nonsense: command not found"),
         (["record", "-f", "x", "true"], 2, "-f is no option of prospect record"),
         (["report"], 1, "no perf.data here; make one with: prospect record COMMAND"),

@@ -65,20 +65,20 @@ def test_command_lines_of_a_page_are_understood(page):
 def test_examples_are_understood(line):
     for part in line.split("|"):
         if options_in(part):
-            command, operands = understood(part)
+            command, settings, operands = understood(part)
             assert command.most_words is None or len(operands) <= command.most_words
-            assert operands or command is not PROFILE
+            assert operands or command is not PROFILE or settings.pids or settings.for_s
             # Behind its operands a subcommand takes no options.
             ours = SUBCOMMANDS if command not in (PROFILE, RECORD, STAT) else ()
             assert not ours or all(word == "--against" or word[:2] != "--" for word in operands)
 
 
-def understood(line: str) -> tuple[Command, list[str]]:
+def understood(line: str) -> tuple[Command, Settings, list[str]]:
     words = options_in(line)
     named = {command.name: command for command in SUBCOMMANDS}
     command = named.get(words[0] if words else "", PROFILE)
-    _, operands = parse(command, words if command is PROFILE else words[1:])
-    return command, operands
+    settings, operands = parse(command, words if command is PROFILE else words[1:])
+    return command, settings, operands
 
 
 def test_the_python_page_has_every_keyword_with_the_default_of_its_option():

@@ -158,8 +158,10 @@ class Profile(model.Profile):
 
 
 def record(
-    command: str | Sequence[str],
+    command: str | Sequence[str] = (),
     *,
+    pids: Sequence[int] = (),
+    for_s: float | None = None,
     frequency_hz: int = 200,
     clocks: int = 4,
     overhead_percent: float | None = None,
@@ -184,10 +186,13 @@ def record(
     gdb_processes: int = 8,
     announce: Announce | None = None,
 ) -> Profile:
-    """Run a command, record what the machine does meanwhile, and return the profile.
+    """Run a command, or attach to processes, record what the machine does, return the profile.
 
     Args:
         command: the words of the command; a string is split as a shell would, without one.
+        pids: profile these processes, which run already, until they end; with `command` as long
+            as it runs.
+        for_s: record that long, without `command`: the whole system, or `pids`.
         frequency_hz: samples a second and CPU.
         clocks: how many timers share that rate, 1 to 4; 0 for a hardware counter where there is
             one, else 4 timers.
@@ -225,8 +230,9 @@ def record(
     from prospect.recording.events import RecordOptions
     from prospect.recording.run import record as record_command
 
+    is_attached = bool(pids) or for_s is not None
     options = RecordOptions(
-        command=_words(command),
+        command=() if is_attached and not command else _words(command),
         frequency_hz=frequency_hz,
         clocks=clocks,
         overhead_percent=overhead_percent,
@@ -240,6 +246,8 @@ def record(
         command_line=tuple(sys.argv),
         use_cache=use_cache,
         max_bytes=max_bytes,
+        pids=tuple(pids),
+        for_s=for_s,
     )
     _check_rate(options)
     file = outputs.RecordingFile(save)

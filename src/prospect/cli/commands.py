@@ -18,11 +18,16 @@ class Command(NamedTuple):
     most_words: int | None = None
 
 
-PROFILE = Command("", "COMMAND [ARGS...]", "profile for as long as COMMAND runs, then report")
+PROFILE = Command(
+    "",
+    "COMMAND [ARGS...] | -p PID | --for SECONDS",
+    "profile for as long as COMMAND runs, then report",
+)
 RECORD = Command(
     "record",
-    "COMMAND [ARGS...]",
-    "only record, to a perf.data file that perf and other tools read too",
+    "[COMMAND [ARGS...]]",
+    "only record, to a perf.data file that perf and other tools read too; without COMMAND until "
+    "Ctrl-C",
 )
 REPORT = Command(
     "report",

@@ -36,7 +36,8 @@ EXAMPLES = (
         "prospect --format html --call-graph auto -e -f report.html ./program",
     ),
     ("what the machine is doing right now", "sudo prospect top"),
-    ("the whole system for a minute", "sudo prospect -V4 -f report.txt sleep 60"),
+    ("a process that runs already, for ten seconds", "prospect -p 4711 --for 10"),
+    ("the whole system for a minute", "sudo prospect -V4 --for 60 -f report.txt"),
     ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
     ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
     ("what each thread waits for", "sudo prospect --off-cpu ./program"),
@@ -68,6 +69,7 @@ EXAMPLES = (
 )
 EXIT_STATUS = (
     ("COMMAND's", "COMMAND ran; 128 + N if signal N ended it"),
+    ("0", "without COMMAND: recorded until Ctrl-C, as --for says, or until those of -p have ended"),
     ("1", "the profile failed: no privilege, an unreadable recording, a full disk or --max-size"),
     ("1", "records of the recording were not understood; all else is reported in full"),
     ("2", "the command line is wrong; nothing was started"),
@@ -125,7 +127,7 @@ def option_label(option: Option) -> str:
 def option_help(option: Option) -> str:
     """Return an option's help, its default included."""
     default = Settings._field_defaults[option.keyword]
-    if option.check and default not in ("", None):
+    if option.check and default not in ("", None, ()):
         return f"{option.help} (default: {default})"
     return option.help
 

@@ -47,7 +47,7 @@ def _run(arguments: list[str]) -> int:
 
         show(f"prospect {__version__}\n")
         return 0
-    if not words:
+    if not words and not settings.pids and settings.for_s is None:
         return _short_usage(given_options=bool(arguments))
     from prospect.cli import profile
 
@@ -77,7 +77,9 @@ def _help(name: str) -> int:
 
 def _short_usage(*, given_options: bool) -> int:
     if given_options:
-        raise UsageError("which command? prospect [OPTIONS] COMMAND [ARGS...]")
+        raise UsageError(
+            "which command? prospect [OPTIONS] COMMAND [ARGS...], or -p PID, or --for SECONDS"
+        )
     from prospect.cli import help as pages
 
     say_all(pages.short_usage())

@@ -1,4 +1,4 @@
-"""``prospect COMMAND``: record while the command runs, then report.
+"""``prospect COMMAND``: record while the command runs, or those who run already, then report.
 
 On the way to COMMAND's exec: only the recorder is imported before it, the rest after its end.
 """

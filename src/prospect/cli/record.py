@@ -1,10 +1,10 @@
-"""``prospect record``: run the command and keep what was recorded; nothing is analysed."""
+"""``prospect record``: keep what was recorded; nothing is analysed."""
 
 from __future__ import annotations
 
 from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.cli.terminal import say
-from prospect.errors import CommandError, ProspectError, UsageError
+from prospect.errors import CommandError, ProspectError
 from prospect.files.outputs import RecordingFile
 from prospect.recording.events import RecordOptions
 from prospect.recording.run import record
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -> int:
-    """Record `command`, say what could not be recorded, and return the exit status.
+    """Record `command`, or who runs already; say what could not be; return the exit status.
 
     Raises:
-        ProspectError: there is no command, or it cannot be recorded.
+        ProspectError: it cannot be recorded.
     """
-    if not command:
-        raise UsageError("record: which command? prospect record [OPTIONS] COMMAND [ARGS...]")
     file = RecordingFile(settings.save or DEFAULT_RECORDING)
     try:
         result = record_into(file, settings, command, command_line)
@@ -36,7 +34,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
 def record_into(
     file: RecordingFile, settings: Settings, command: list[str], command_line: tuple[str, ...]
 ) -> RecordingResult:
-    """Record `command` into `file`.
+    """Record `command`, or who runs already, into `file`.
 
     Raises:
         ProspectError: the command was not started; an earlier recording is as it was.
@@ -56,6 +54,8 @@ def record_into(
         command_line=command_line,
         use_cache=settings.use_cache,
         max_bytes=settings.max_bytes,
+        pids=settings.pids,
+        for_s=settings.for_s,
     )
     try:
         return record(options, file.descriptor, say)

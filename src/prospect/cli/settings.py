@@ -72,6 +72,7 @@ class Settings(NamedTuple):
     whole_images: bool = False
     events: tuple[str, ...] = ()
     pids: tuple[int, ...] = ()
+    for_s: float | None = None
     interval_s: float = 0.0
     repeat: int = 1
     fields: bool = False

@@ -80,6 +80,14 @@ def seconds(text: str) -> float:
     return number
 
 
+def duration(text: str) -> float:
+    """Read seconds, more than 0."""
+    number = seconds(text)
+    if not number:
+        raise UsageError("give a number of seconds over 0")
+    return number
+
+
 def size(text: str) -> int:
     """Read a size of a recording, in bytes; K, M, G and T are powers of 1024."""
     from prospect.files.budget import size_in_bytes
@@ -125,7 +133,9 @@ def counted(text: str) -> str:
 
 def pids(text: str) -> tuple[int, ...]:
     """Read numbers of processes with commas between them."""
-    return tuple(positive(part) for part in text.split(","))
+    if not all(part.isascii() and part.isdigit() and int(part) for part in text.split(",")):
+        raise UsageError("give numbers of processes, as 4711 or 4711,4712")
+    return tuple(dict.fromkeys(map(int, text.split(","))))
 
 
 def text_or_json(text: str) -> str:

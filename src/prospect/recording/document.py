@@ -124,6 +124,7 @@ def early_document(
     return document | {
         "begin_ns": begin_ns,
         "command": [os.fsdecode(word) for word in options.command],
+        "attached_pids": list(options.pids),
         "limits": [*events.plan.limits, *background.limits],
     }
 

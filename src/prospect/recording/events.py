@@ -8,6 +8,8 @@ On the way to the command's start every import is paid by whoever waits: heavy o
 
 from __future__ import annotations
 
+import os
+
 from prospect.capture.events.call_graph import parse_call_graph, sample_bytes
 from prospect.capture.events.clock_bank import (
     MOST_CLOCKS,
@@ -17,7 +19,7 @@ from prospect.capture.events.clock_bank import (
     total_rate_hz,
 )
 from prospect.capture.events.cpu_events import EventSet
-from prospect.capture.events.event_choice import CLOCK_HARDWARE, choose_events
+from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_TASK, choose_events
 from prospect.capture.kernel.rings import ring_size_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.records import NamedTuple
@@ -34,7 +36,10 @@ class RecordOptions(NamedTuple):
     """What to record.
 
     Attributes:
-        command: the words of the command.
+        command: the words of the command; none to record as long as `pids` or `for_s` say, or
+            until a signal.
+        pids: processes that run already, for which the report is to be, instead of the command.
+        for_s: how long, without a command; None until `pids` have ended.
         frequency_hz: samples a second and CPU, of all clocks together.
         flush_centiseconds: how often the rings are drained at least, in 1/100 s.
         clocks: how many timers of different periods share the rate; 0 for a hardware counter where
@@ -67,6 +72,8 @@ class RecordOptions(NamedTuple):
     count_budget_percent: float = 5.0
     events: tuple[str, ...] = ()
     max_bytes: int | None = None
+    pids: tuple[int, ...] = ()
+    for_s: float | None = None
 
 
 def with_rate(options: RecordOptions) -> RecordOptions:
@@ -100,7 +107,18 @@ def with_rate(options: RecordOptions) -> RecordOptions:
 
 
 def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> EventSet:
-    """Open the best events on all CPUs; the timer where the hardware counter is not on each."""
+    """Open the best events on all CPUs; the timer where the hardware counter is not on each.
+
+    Args:
+        options: what to record.
+        pid: COMMAND, or who stands for those whom this user may follow; EVERY_TASK where only the
+            whole system will do.
+        cpus: those on line.
+
+    Raises:
+        CaptureError: that cannot be; says what to do.
+    """
+    pid = os.getpid() if options.pids else pid
     rate_hz, periods_ns = options.frequency_hz, options.periods_ns
     call_graph = parse_call_graph(options.call_graph)
 
@@ -109,6 +127,7 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             *(rate_hz, periods_ns, pid, cpus[0]),
             allow_hardware=allow_hardware,
             call_graph=call_graph,
+            attaches=bool(options.pids),
         )
         plan = _with_chosen_events(options, plan, pid, cpus[0])
         if not options.off_cpu:
@@ -124,13 +143,18 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
 
         bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
-    events = EventSet(plan, pid, ring_bytes)
+    tasks: tuple[int, ...] = (pid,)
+    if options.pids and plan.scope == SCOPE_TASK:
+        from prospect.capture.machine.attached_tasks import attached_tasks  # noqa: PLC0415 - likewise
+
+        tasks = attached_tasks(options.pids, plan.attr, cpus[0])
+    events = EventSet(plan, tasks, ring_bytes)
     try:
         events.open(cpus)
     except OSError as error:
         if plan.clock == CLOCK_HARDWARE:
             plan = choose(allow_hardware=False)
-            events = EventSet(plan, pid, ring_bytes)
+            events = EventSet(plan, tasks, ring_bytes)
             events.open(cpus)
             return events
         raise CaptureError(f"perf_event_open() failed on a CPU: {error.strerror}") from error

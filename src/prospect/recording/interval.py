@@ -1,8 +1,8 @@
 """A recording from the command's start to the end of the file.
 
-Comes in: a command that has just been started, its events, a file. Goes out: the file whole, and
-what became of it. Joins `capture` and the writer of `perfdata`; what Prospect adds to the format is
-the JSON document of `document`, described in docs/recording.md.
+Comes in: a command that has just been started, or what takes its place, its events, a file. Goes
+out: the file whole, and what became of it. Joins `capture` and the writer of `perfdata`; what
+Prospect adds to the format is the JSON document of `document`, described in docs/recording.md.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
+from prospect.capture.loop.command import Command
 from prospect.capture.machine.jit_files import JitFiles
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.errors import RecordingError
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import BuildId, RecordingInfo
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.events.event_choice import EventPlan
-    from prospect.capture.loop.command import Command
+    from prospect.capture.loop.attached import Attached
     from prospect.capture.loop.drain_loop import DrainLoop
     from prospect.capture.machine.mapped_files import MappedFiles
     from prospect.capture.machine.read_files import ReadFile
@@ -94,7 +95,7 @@ class Started(NamedTuple):
 
     options: RecordOptions
     started_at: float
-    command: Command
+    command: Command | Attached
     events: EventSet
     mapped_files: MappedFiles
     counters: Mapping[str, ExactCounter]
@@ -115,7 +116,8 @@ def follow(started: Started) -> RecordingResult:
     command, mapped_files = started.command, started.mapped_files
     with JitFiles() as jit_files:
         jit_files.start()
-        background = describe_surroundings(loop, events.plan, command.pid)
+        tasks = events.tasks if options.pids else ()
+        background = describe_surroundings(loop, events.plan, command.pid, tasks)
         mapped_files.look_at(background.snapshot.files)
         recorder_pids = [os.getpid(), *jit_files.pids, *filter(None, [mapped_files.reader.pid])]
         early = early_document(options, events, background, loop.begin_ns)
@@ -196,15 +198,18 @@ def _sum_up(
     events: EventSet,
     loop: DrainLoop,
     background: Background,
-    command: Command,
+    command: Command | Attached,
     bytes_written: int,
 ) -> RecordingResult:
     limits = (*events.plan.limits, *background.limits, *loop.limits, *loop.drain.limits)
     ended = command.reap()
-    if ended is None:
+    exit_status = 0
+    if isinstance(command, Command):
+        exit_status = ended.exit_status if ended else _SIGNALLED + loop.interrupted_by
+    if isinstance(command, Command) and not ended:
         limits += (f"COMMAND (process {command.pid}) was still running at the end.",)
     return RecordingResult(
-        exit_status=ended.exit_status if ended else _SIGNALLED + loop.interrupted_by,
+        exit_status=exit_status,
         interrupted_by=loop.interrupted_by,
         limits=limits,
         cut=loop.cut,
@@ -218,10 +223,10 @@ def _sum_up(
     )
 
 
-def _describe_command(options: RecordOptions, command: Command) -> dict[str, Any]:
+def _describe_command(options: RecordOptions, command: Command | Attached) -> dict[str, Any]:
     ended = command.reap()
     usage: dict[str, float] = {}
-    if ended:
+    if ended and isinstance(command, Command) and not options.pids:
         usage = {
             "user_s": ended.user_s,
             "system_s": ended.system_s,
@@ -230,6 +235,7 @@ def _describe_command(options: RecordOptions, command: Command) -> dict[str, Any
     return {
         "command": [os.fsdecode(word) for word in options.command],
         "command_pid": command.pid,
+        "attached_pids": list(options.pids),
         "rusage": usage,
     }
 

@@ -1,8 +1,8 @@
-"""`record`: run a command and write what the machine did meanwhile, as a perf.data file.
+"""`record`: run a command, or attach to processes, and write what the machine did meanwhile.
 
-Comes in: a command, a rate, a file descriptor. Goes out: the file, and what the caller must know
-at once. Here is what stands before the command's start, every import of which is paid by whoever
-waits; `interval` goes on from there.
+Comes in: a command, process ids or a time; a rate, a file descriptor. Goes out: a perf.data file,
+and what the caller must know at once. Here is what stands before the command's start, every import
+of which is paid by whoever waits; `interval` goes on from there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.loop.attached import Attached
     from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
     from prospect.recording.interval import RecordingResult
@@ -38,7 +39,7 @@ _EARLY_BYTES_A_CHARACTER = 8
 
 
 def record(options: RecordOptions, output_fd: int, warn: Announce | None = None) -> RecordingResult:
-    """Run a command and record all that the kernel lets this user see.
+    """Run a command, or watch who runs already, and record all that the kernel lets this user see.
 
     Args:
         options: what to record.
@@ -46,15 +47,18 @@ def record(options: RecordOptions, output_fd: int, warn: Announce | None = None)
         warn: is told what the recording may cost COMMAND, before COMMAND runs.
 
     Raises:
-        UsageError: an option that this kernel or this machine cannot follow, or no command.
+        UsageError: an option that this kernel or this machine cannot follow, or options that
+            contradict each other.
         CommandError: the command cannot be started.
-        CaptureError: no event can be opened; the message says what to do.
+        CaptureError: no event can be opened, or a process is not there; the message says what
+            to do.
         RecordingError: the file cannot be written at all.
     """
     if options.flush_centiseconds < 1:
         raise UsageError("the buffers' flush interval must be at least 1/100 s (-M)")
     if options.max_bytes is not None and options.max_bytes < LEAST_MAX_BYTES:
         raise UsageError("a recording may be bounded to no less than 1 MiB (--max-size)")
+    _check_target(options)
     options = with_rate(options)
     try:
         return _record(options, output_fd, warn)
@@ -66,9 +70,9 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> Re
     with (
         CpuWatch() as watch,
         SignalWatch() as signals,
-        Command(options.command, signals) as command,
+        _awaited(options, signals) as command,
         open_events(options, command.pid, watch.online) as events,
-        MappedFiles(events.plan.scope, command.pid, watch.online) as mapped_files,
+        MappedFiles(events.tasks, watch.online) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
     ):
         writer = RecordingWriter(
@@ -98,6 +102,32 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> Re
                 output_fd=output_fd,
             )
         )
+
+
+def _check_target(options: RecordOptions) -> None:
+    """Refuse what has no meaning together."""
+    if options.command and options.for_s is not None:
+        raise UsageError("COMMAND is recorded as long as it runs: leave it out, or --for")
+    if options.count_calls and (options.pids or not options.command):
+        raise UsageError("--count-calls counts in COMMAND: give one, without -p")
+
+
+def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached:
+    """Return what the interval begins and ends with; COMMAND waits for its release.
+
+    Raises:
+        CommandError: the system cannot fork.
+        CaptureError: a process to attach to is not there.
+    """
+    if options.command and not options.pids:
+        return Command(options.command, signals)
+    from prospect.capture.loop.attached import Attached  # noqa: PLC0415 - not for a command
+
+    attached = Attached(options.pids, options.for_s)
+    if not options.command:
+        return attached
+    attached.close()
+    return Command(options.command, signals)
 
 
 class _NoCounters:

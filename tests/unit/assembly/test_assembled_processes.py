@@ -83,3 +83,40 @@ def test_children_of_kthreadd_are_kernel_threads_until_they_execute():
         (40, "kworker"): True,
         (41, "user"): False,
     }
+
+
+def attached_to():
+    """Process 5, which runs already, executes another program; its child ends, and so does it."""
+    log = EventLog()
+    log.comm(0, 5, b"server")
+    log.fork(0, 4, 6)
+    log.comm(0, 6, b"other")
+    log.fork(10, 5, 7)
+    log.exec(11, 5, b"newer")
+    log.fork(12, 7, 8)
+    log.exit(13, 5)
+    log.fork(14, 6, 5)
+    return log
+
+
+def test_what_was_attached_to_takes_the_part_of_the_command():
+    extras = {"command": ["sleep", "9"], "command_pid": 8, "recorder_pids": [7]}
+    table = processes_of(attached_to(), attached_pids=[5], **extras)
+    known = {
+        (pid, name, command, descendant)
+        for pid, name, command, descendant in zip(
+            table.pid.tolist(),
+            table.name,
+            table.is_command.tolist(),
+            table.is_descendant.tolist(),
+            strict=True,
+        )
+    }
+    assert known >= {
+        (5, "server", True, True),
+        (5, "newer", True, True),  # it goes on
+        (5, "other", False, False),  # another process of the same number
+        (6, "other", False, False),
+        (7, "server", False, False),  # the recorder, if a shell attaches to itself
+        (8, "server", False, True),
+    }

@@ -17,6 +17,7 @@ from prospect.capture.events.event_choice import (
     CLOCK_HARDWARE,
     CLOCK_TIMER,
     SCOPE_SYSTEM,
+    SCOPE_TASK,
     EventPlan,
 )
 from prospect.capture.kernel import syscalls
@@ -32,15 +33,20 @@ class Kernel:
         self.enabled = {}  # fd → (when, CPU)
         self.ended = {}  # CPU → when it went off line
         self.cpu_of = {}
+        self.task_of = {}
+        self.gone = set()
         self.periods = []
         self.refuses_periods = False
         # What an event's own time is ahead of its start.
         self.offset_ns = 18_000_000
 
-    def open(self, _packed, _pid, cpu):
+    def open(self, _packed, pid, cpu):
+        if pid in self.gone:
+            raise ProcessLookupError(errno.ESRCH, "no such process")
         fd = os.memfd_create("event")
         os.ftruncate(fd, mmap.PAGESIZE + RING_BYTES)
         self.cpu_of[fd] = cpu
+        self.task_of[fd] = pid
         return fd
 
     def enable(self, fd):
@@ -80,9 +86,10 @@ def kernel(monkeypatch):
 def open_events(kernel):
     opened = []
 
-    def open_events(periods, clock=CLOCK_TIMER, cpus=(0, 1)):
-        plan = EventPlan(EventAttr(), periods, SCOPE_SYSTEM, clock, ())
-        events = EventSet(plan, 1, RING_BYTES)
+    def open_events(periods, clock=CLOCK_TIMER, cpus=(0, 1), tasks=()):
+        scope = SCOPE_TASK if tasks else SCOPE_SYSTEM
+        plan = EventPlan(EventAttr(), periods, scope, clock, ())
+        events = EventSet(plan, tasks, RING_BYTES)
         opened.append(events)
         events.open(cpus)
         return events
@@ -163,3 +170,24 @@ def test_kernels_without_lost_counts_have_none(kernel, open_events):
     kernel.counts = lambda fd: counts(fd)[:24]
     assert events.read_lost() == {}
     assert events.stopped_cpus() == []
+
+
+def test_each_thread_that_is_attached_to_has_events_of_its_own_on_every_cpu(kernel, open_events):
+    kernel.gone = {12}
+    events = open_events((4_000_000,), tasks=(11, 12, 13))
+    events.enable()
+    places = sorted((kernel.task_of[fd], kernel.cpu_of[fd]) for fd in kernel.enabled)
+    assert places == [(11, 0), (11, 1), (13, 0), (13, 1)]
+    (ids,) = events.clock_ids()
+    assert sorted(ids) == sorted(kernel.enabled)
+    assert [events.cpu_of()[number] for number in ids] == [kernel.cpu_of[number] for number in ids]
+    # A thread that ends hangs its descriptor up: the others still tell that the ring is full.
+    assert sorted(events.poll_fds()) == sorted(kernel.enabled)
+    # The time of a thread's event stands still while it waits: that tells nothing of its CPU.
+    assert events.stopped_cpus() == []
+
+
+def test_threads_that_have_all_ended_are_not_attached_to(kernel, open_events):
+    kernel.gone = {11, 12}
+    with pytest.raises(ProcessLookupError):
+        open_events((4_000_000,), tasks=(11, 12))

@@ -11,7 +11,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import event_choice
 from prospect.capture.events.call_graph import CallGraph
-from prospect.capture.events.event_choice import choose_events
+from prospect.capture.events.event_choice import EVERY_TASK, choose_events
 from prospect.capture.kernel import syscalls
 from prospect.errors import CaptureError
 
@@ -76,7 +76,8 @@ def choose(monkeypatch):
     def choose(kernel, **options):
         monkeypatch.setattr(syscalls, "perf_event_open", kernel)
         monkeypatch.setattr(event_choice, "read_setting", lambda _: kernel.paranoid)
-        return choose_events(1000, PERIODS_NS, PID, 0, **options)
+        pid = options.pop("pid", PID)
+        return choose_events(1000, PERIODS_NS, pid, 0, **options)
 
     return choose
 
@@ -141,6 +142,20 @@ def test_user_without_privilege_sees_what_paranoid_allows(
         assert plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC
         assert plan.periods == (1_000_000,)
         assert "assume independent samples" in plan.limits[-1]
+
+
+def test_what_runs_already_is_followed_without_waiting_for_an_exec(choose):
+    plan = choose(Kernel(paranoid=2, privileged=False), attaches=True)
+    assert plan.attr.flags & abi.FLAG_INHERIT
+    assert not plan.attr.flags & abi.FLAG_ENABLE_ON_EXEC
+    assert "Only the processes of -p" in plan.limits[0]
+    assert choose(Kernel(), attaches=True).limits == ()
+
+
+def test_who_needs_the_whole_system_is_not_given_less(choose):
+    assert choose(Kernel(), pid=EVERY_TASK).scope == "system"
+    with pytest.raises(CaptureError, match="the whole system takes root"):
+        choose(Kernel(paranoid=2, privileged=False), pid=EVERY_TASK)
 
 
 def test_tries_watch_the_command_where_not_all_may_be_watched(choose):

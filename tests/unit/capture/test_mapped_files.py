@@ -154,7 +154,7 @@ def test_there_is_room_for_so_many_files_and_no_more():
 
 def test_a_reader_that_is_held_up_does_not_hold_the_recorder_up(monkeypatch):
     monkeypatch.setattr(mapped_file_reader, "serve", lambda *_: time.sleep(60))
-    files = MappedFiles("task", os.getpid(), [0])
+    files = MappedFiles((os.getpid(),), [0])
     files.wait()
     files.look_at({})
     began = time.monotonic()

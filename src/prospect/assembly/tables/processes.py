@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.assembly.extras import by_number, is_i32
-from prospect.profile.model import BIRTH_EXEC, ProcessTable
+from prospect.assembly.tables.run import attached_pids
+from prospect.profile.model import BIRTH_EXEC, BIRTH_PREEXISTING, ProcessTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +32,12 @@ def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
     snapshot = _snapshot(extras.get("processes"), rows.pid, rows.parent_row)
     command_pid = extras.get("command_pid")
     is_command = _command_rows(rows.pid, rows.parent_row, rows.birth, command_pid)
+    attached = attached_pids(extras)
+    if attached:
+        is_command = _attached_rows(rows.pid, rows.parent_row, rows.birth, attached)
     recorders = extras.get("recorder_pids")
     recorder_pids = list(filter(is_i32, recorders)) if type(recorders) is list else []
+    is_recorder = np.isin(rows.pid, np.array(recorder_pids, np.int32)) & ~is_command
     return ProcessTable(
         name=[
             world.names[name].decode("utf-8", "surrogateescape") if name >= 0 else "?"
@@ -47,9 +52,10 @@ def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
         start_ns=rows.start_ns,
         end_ns=rows.end_ns,
         is_kernel_thread=_kernel_threads(rows.pid, rows.parent_pid, rows.parent_row, snapshot[3]),
-        is_recorder=np.isin(rows.pid, np.array(recorder_pids, np.int32)) & ~is_command,
+        is_recorder=is_recorder,
         is_command=is_command,
-        is_descendant=_descendants(is_command, rows.parent_row),
+        # The recorder may have been started by a shell that it attached to.
+        is_descendant=_descendants(is_command, rows.parent_row) & ~is_recorder,
     )
 
 
@@ -92,6 +98,20 @@ def _command_rows(
         for row in np.flatnonzero(pid == command_pid).tolist():
             parent = int(parent_row[row])
             marked[row] = birth[row] == BIRTH_EXEC or (parent >= 0 and bool(marked[parent]))
+    return marked
+
+
+def _attached_rows(
+    pid: NDArray[np.int32],
+    parent_row: NDArray[np.int32],
+    birth: NDArray[np.uint8],
+    attached: tuple[int, ...],
+) -> NDArray[np.bool_]:
+    """Mark processes that ran before they were attached to, and what they execute later."""
+    marked: NDArray[np.bool_] = np.isin(pid, attached) & (birth == BIRTH_PREEXISTING)
+    for row in np.flatnonzero(np.isin(pid, attached) & (birth == BIRTH_EXEC)).tolist():
+        parent = int(parent_row[row])
+        marked[row] = parent >= 0 and pid[parent] == pid[row] and bool(marked[parent])
     return marked
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from prospect.events.columns import Events
 
 _NS = 1e-9
+_UNNAMED = "/proc/self/fd/"
 # /proc/stat's columns (proc(5)); guest time is contained in user time.
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 # Nanoseconds a sample, as the recorder measured them.
@@ -80,8 +81,8 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
     cpu_count = len(cpus) or _cpus_seen(events) or info.cpus_online
     is_system_wide = _is_system_wide(first, extras)
     return RunInfo(
-        origin=info.origin,
-        command=texts_of(extras.get("command")),
+        origin=_origin(info),
+        command=() if attached_pids(extras) else texts_of(extras.get("command")),
         recorder=info.perf_version.replace("-", " ", 1)
         if info.perf_version.startswith(("prospect-", "simpleperf-"))
         else f"perf {info.perf_version}".strip(),
@@ -110,6 +111,21 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
         has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
     )
+
+
+def attached_pids(extras: dict[str, Any]) -> tuple[int, ...]:
+    """Return the processes that a recording was attached to, in place of a command."""
+    return counts_of(extras.get("attached_pids"))
+
+
+def _origin(info: RecordingInfo) -> str:
+    """Return the recording's name; of one without a name or a command, of whom it is."""
+    if not info.origin.startswith(_UNNAMED):
+        return info.origin
+    pids = attached_pids(info.extras)
+    if pids:
+        return f"process{'es' * (len(pids) > 1)} {', '.join(map(str, pids))}"
+    return "the whole system" if info.extras.get("command") == [] else info.origin
 
 
 def _has_user_callers(attr: EventAttr) -> bool:
@@ -315,7 +331,7 @@ def _accounting(extras: dict[str, Any]) -> dict[str, Any]:
     for source, prefix in (("rusage", "command_"), ("recorder_rusage", "recorder_")):
         usage = mapping_of(extras.get(source))
         accounting |= {f"{prefix}{key}": number_of(value) for key, value in usage.items()}
-    if is_i32(extras.get("exit_status")):
+    if extras.get("command") and is_i32(extras.get("exit_status")):
         accounting["command_exit_status"] = extras["exit_status"]
     costs = {key: number_of(extras.get(key)) for key in _COSTS}
     accounting |= {key: cost for key, cost in costs.items() if cost > 0}

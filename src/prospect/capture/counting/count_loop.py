@@ -100,7 +100,7 @@ class CountLoop:
             return True
         command = self._command
         if not command:
-            return bool(self.interrupted_by) or (self._has_processes and not self._running)
+            return self._has_processes and not self._running
         ended = bool(command.reap())
         if ended and command.exec_fd >= 0:
             command.check_exec()

@@ -15,7 +15,7 @@ import time
 from prospect.abi import constants as abi
 from prospect.abi.block import EventDescription
 from prospect.capture.events.clock_bank import redrawn_rate_hz
-from prospect.capture.events.event_choice import SCOPE_SYSTEM
+from prospect.capture.events.event_choice import EVERY_TASK, SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
 from prospect.closing import Closing
@@ -35,7 +35,10 @@ _NS_PER_S = 1_000_000_000
 
 
 class _CpuEvents(NamedTuple):
-    """One CPU's events (file descriptors and ids: the clocks, then those beside) and their ring."""
+    """One CPU's events and their ring.
+
+    File descriptors and ids are, for one task after the other, of the clocks, then of those beside.
+    """
 
     cpu: int
     fds: tuple[int, ...]
@@ -64,15 +67,18 @@ class EventSet(Closing):
 
     Attributes:
         plan: what is opened on each CPU.
+        tasks: threads for each of which it is opened, EVERY_TASK alone for all.
         ring_bytes: size of each ring, after what the kernel refused.
         lost: id → samples lost, of CPUs that are closed.
     """
 
-    def __init__(self, plan: EventPlan, pid: int, ring_bytes: int) -> None:
+    def __init__(self, plan: EventPlan, tasks: tuple[int, ...], ring_bytes: int) -> None:
+        """Prepare; `tasks` are threads to follow where the whole system may not be watched."""
         self.plan = plan
         self.ring_bytes = ring_bytes
         self.lost: dict[int, int] = {}
-        self._target = -1 if plan.scope == SCOPE_SYSTEM else pid
+        self.tasks = (EVERY_TASK,) if plan.scope == SCOPE_SYSTEM else tasks
+        self._events_a_task = len(plan.periods) + len(plan.beside)
         self._open: dict[int, _CpuEvents] = {}
         self._clock_ids: list[list[int]] = [[] for _ in plan.periods]
         self._beside_ids: list[list[int]] = [[] for _ in plan.beside]
@@ -104,22 +110,18 @@ class EventSet(Closing):
         if not self._open:
             raise CaptureError("no CPU is on line as far as perf_event_open() can tell")
 
-    def add_cpu(self, cpu: int) -> int | None:
-        """Open one CPU's events; return what to poll, None where the CPU has just gone.
+    def add_cpu(self, cpu: int) -> bool:
+        """Open one CPU's events; say whether the CPU is still there.
 
         Raises:
             OSError: the kernel refuses; nothing of this CPU stays open.
         """
         fds: list[int] = []
         try:
-            for clock in range(len(self.plan.periods)):
-                attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
-                fds.append(syscalls.perf_event_open(attr.pack(), self._target, cpu))
-            for event in self._beside():
-                from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - seldom
-
-                # One by one: where the next is refused, these are closed.
-                fds.append(open_chosen(event, self._target, cpu))
+            for task in self.tasks:
+                self._open_task(fds, task, cpu)
+            if not fds:
+                raise ProcessLookupError(errno.ESRCH, "the processes have ended")
             ring = Ring(fds[0], self.ring_bytes)
             for fd in fds[1:]:
                 syscalls.share_ring(fd, fds[0])
@@ -127,14 +129,35 @@ class EventSet(Closing):
             for fd in fds:
                 os.close(fd)
             if error.errno == errno.ENODEV:
-                return None
+                return False
             raise
         ids = tuple(syscalls.event_id(fd) for fd in fds)
         self._open[cpu] = _CpuEvents(cpu, tuple(fds), ids, ring)
-        for of_event, event_id in zip((*self._clock_ids, *self._beside_ids), ids, strict=True):
-            of_event.append(event_id)
-            self._cpu_of[event_id] = cpu
-        return fds[0]
+        for number, of_event in enumerate((*self._clock_ids, *self._beside_ids)):
+            of_event.extend(ids[number :: self._events_a_task])
+        self._cpu_of.update(dict.fromkeys(ids, cpu))
+        return True
+
+    def _open_task(self, fds: list[int], task: int, cpu: int) -> None:
+        """Append the events of a task on a CPU; none if it has just ended, and others are left.
+
+        Raises:
+            OSError: the kernel refuses; what was opened before is in `fds`.
+        """
+        before = len(fds)
+        try:
+            for clock in range(len(self.plan.periods)):
+                attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
+                fds.append(syscalls.perf_event_open(attr.pack(), task, cpu))
+            for event in self._beside():
+                from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - seldom
+
+                # One by one: where the next is refused, these are closed.
+                fds.append(open_chosen(event, task, cpu))
+        except ProcessLookupError:
+            for fd in fds[before:]:
+                os.close(fd)
+            del fds[before:]
 
     def drop_cpu(self, cpu: int, sink: Sink) -> int:
         """Keep what a CPU that went off line left in its ring, and close its events.
@@ -176,15 +199,20 @@ class EventSet(Closing):
             if period_ns in self.plan.periods[:clock]:
                 # Two clocks of one period tick together for ever unless one starts later.
                 time.sleep(period_ns / clocks / _NS_PER_S)
-            for cpu in cpus:
-                syscalls.enable_event(self._open[cpu].fds[clock])
-        for cpu in cpus:
-            for fd in self._open[cpu].fds[clocks:]:
-                syscalls.enable_event(fd)
+            self._enable_one(cpus, clock)
+        for number in range(clocks, self._events_a_task):
+            self._enable_one(cpus, number)
+        if self.plan.scope != SCOPE_SYSTEM:
+            return  # the time of a task's event stands still while the task is elsewhere
         for cpu in cpus:
             # The kernel may count from before the start: only differences say anything.
             enabled_ns = _counts(self._open[cpu].fds[0]).enabled_ns
             self._started[cpu] = _Start(time.monotonic_ns(), enabled_ns)
+
+    def _enable_one(self, cpus: list[int], number: int) -> None:
+        for cpu in cpus:
+            for fd in self._open[cpu].fds[number :: self._events_a_task]:
+                syscalls.enable_event(fd)
 
     def stopped_cpus(self) -> list[int]:
         """Return CPUs whose events have ended: they went off line, and may be back since.
@@ -231,17 +259,22 @@ class EventSet(Closing):
         """Give each CPU's counter a new rate, so that no program stays in step with it."""
         for events in self._open.values():
             try:
-                syscalls.set_period(events.fds[0], redrawn_rate_hz(self.plan.periods[0]))
+                rate_hz = redrawn_rate_hz(self.plan.periods[0])
+                for fd in events.fds[:: self._events_a_task]:
+                    syscalls.set_period(fd, rate_hz)
             except OSError:
                 return  # the kernel has just lowered its limit: the rates stay as they are
 
     def poll_fds(self) -> list[int]:
-        """Return the file descriptors that become readable when a ring is half full."""
-        return [events.fds[0] for events in self._open.values()]
+        """Return the file descriptors that become readable when a ring is half full.
 
-    def poll_fd(self, cpu: int) -> int:
-        """Return one of them."""
-        return self._open[cpu].fds[0]
+        One of each task: that of a task that has ended tells no more.
+        """
+        return [fd for cpu in self._open for fd in self.poll_fds_of(cpu)]
+
+    def poll_fds_of(self, cpu: int) -> tuple[int, ...]:
+        """Return those of one CPU."""
+        return self._open[cpu].fds[:: self._events_a_task]
 
     def cpus(self) -> tuple[int, ...]:
         """Return the CPUs that are watched now."""
@@ -293,9 +326,11 @@ class EventSet(Closing):
         old = syscalls.raise_open_files_limit()
         if old is None:
             # Each clock is a file; the mapping of a ring keeps one more.
-            needed = cpus * (len(self.plan.periods) + len(self.plan.beside) + 1) + _SPARE_FILES
+            needed = cpus * (len(self.tasks) * self._events_a_task + 1) + _SPARE_FILES
+            threads = f" and {len(self.tasks)} threads" if len(self.tasks) > 1 else ""
             raise CaptureError(
-                f"{cpus} CPUs need {needed} open files: raise the limit with `ulimit -n {needed}`"
+                f"{cpus} CPUs{threads} need {needed} open files: raise the limit with"
+                f" `ulimit -n {needed}`"
             ) from error
         self._old_files_limit = old
 

@@ -26,13 +26,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent
 
+    _Scope = tuple[str, int, int, tuple[str, ...]]
+
 SCOPE_SYSTEM = "system"
 SCOPE_TASK = "task"
+EVERY_TASK = -1
 CLOCK_TIMER = "cpu-clock"
 CLOCK_HARDWARE = "cycles"
 
 _CLOCK_MONOTONIC = 1
-_EVERY_TASK = -1
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _PRECISE_IP_SHIFT = 15
 _MOST_PRECISE = 3
@@ -80,6 +82,14 @@ _TASK_CLOCK_LIMIT = (
 
 # What a recording has to say of its clocks, and not where other events are sampled.
 CLOCK_LIMITS = (_ONE_CLOCK_LIMIT, _TASK_CLOCK_LIMIT)
+
+_OF_COMMAND = "Only COMMAND and what it started"
+_OF_ATTACHED = "Only the processes of -p and what they started"
+
+_WHOLE_SYSTEM_ONLY = (
+    "recording the whole system takes root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0:"
+    " without, give COMMAND, or -p PID of processes of your own"
+)
 
 _NO_BRANCH_STACK = (
     "no hardware counter here has a branch stack that follows calls (--call-graph lbr): use"
@@ -160,6 +170,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
     *,
     allow_hardware: bool = True,
     call_graph: CallGraph = KERNEL_CALLERS,
+    attaches: bool = False,
 ) -> EventPlan:
     """Find the best events that this kernel gives this user.
 
@@ -167,22 +178,24 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
         frequency_hz: the total rate of a CPU.
         periods_ns: the bank's periods, where the whole system may be watched; a task's clock is
             stopped at each switch, so a bank of them would have no periods to speak of.
-        pid: the command, followed alone where the whole system may not be watched.
+        pid: the command, followed alone where the whole system may not be watched; EVERY_TASK if
+            only the whole system will do.
         cpu: an on-line CPU for the tries.
         allow_hardware: False after a hardware counter failed on another CPU.
         call_graph: which callers are wanted beside the kernel's.
+        attaches: whether processes are followed that run already: no exec starts their events.
 
     Raises:
         CaptureError: no event can be opened at all, or none with these callers; says what to do.
     """
     refusal: OSError | None = None
-    for scope, extra_flags, dropped_flags, limits in _scopes():
+    for scope, extra_flags, dropped_flags, limits in _wanted_scopes(pid, attaches=attaches):
         is_system = scope == SCOPE_SYSTEM
         periods = periods_ns if is_system else clock_periods_ns(frequency_hz, 1)
         flags = (
             _CLOCK_FLAGS | (SIDE_BAND_FLAGS & ~abi.FLAG_MMAP_DATA) | extra_flags
         ) & ~dropped_flags
-        target = _EVERY_TASK if is_system else pid
+        target = EVERY_TASK if is_system else pid
         attr = _timer_attr(flags, periods[0])
         try:
             wanted = with_callers(attr, KERNEL_CALLERS if call_graph.needs_hardware else call_graph)
@@ -206,7 +219,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
         if is_system and len(periods) == 1:
             known += (_ONE_CLOCK_LIMIT,)
         return EventPlan(attr, periods, scope, CLOCK_TIMER, known)
-    raise CaptureError(_refusal_message(refusal))
+    raise CaptureError(_refusal_message(refusal, pid))
 
 
 def _timer_attr(flags: int, period_ns: int) -> EventAttr:
@@ -222,11 +235,28 @@ def _timer_attr(flags: int, period_ns: int) -> EventAttr:
     )
 
 
-def _scopes() -> tuple[tuple[str, int, int, tuple[str, ...]], ...]:
+def _wanted_scopes(pid: int, *, attaches: bool) -> tuple[_Scope, ...]:
+    """Return the scopes to try for these arguments of `choose_events`."""
+    scopes = _scopes()
+    if pid == EVERY_TASK:
+        return scopes[:1]
+    if not attaches:
+        return scopes
+    return tuple(
+        (scope, more & ~abi.FLAG_ENABLE_ON_EXEC, less, tuple(map(_of_attached, limits)))
+        for scope, more, less, limits in scopes
+    )
+
+
+def _of_attached(limit: str) -> str:
+    return limit.replace(_OF_COMMAND, _OF_ATTACHED)
+
+
+def _scopes() -> tuple[_Scope, ...]:
     """Return scope, flags more, flags less and limits, from the widest view to the narrowest."""
     level = read_setting(_PARANOID)
     alone = (
-        "Only COMMAND and what it started were sampled, not the system: that needs root,"
+        f"{_OF_COMMAND} were sampled, not the system: that needs root,"
         f" CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0 (it is {level})."
     )
     user_only = (
@@ -260,10 +290,12 @@ def _hardware_attr(attr: EventAttr, frequency_hz: int, pid: int, cpu: int) -> Ev
     return None
 
 
-def _refusal_message(error: OSError | None) -> str:
+def _refusal_message(error: OSError | None, pid: int) -> str:
     code = error.errno if error else 0
     if code == errno.ENOSYS:
         return "this kernel has no perf events: it needs CONFIG_PERF_EVENTS"
+    if code in (errno.EACCES, errno.EPERM) and pid == EVERY_TASK:
+        return _WHOLE_SYSTEM_ONLY
     if code in (errno.EACCES, errno.EPERM):
         level = read_setting(_PARANOID)
         if level is not None and level > 2:

@@ -45,10 +45,13 @@ class Command(Closing):
     """The child process.
 
     Attributes:
+        until_ns: 0: it has no time of its own.
         pid: its process id, known before it is executed.
         pidfd: readable once it has ended; -1 where the kernel has none (before Linux 5.3).
         exec_fd: end of file once it is executed, an errno where that failed.
     """
+
+    until_ns = 0
 
     def __init__(self, command: Sequence[str | bytes], signals: SignalWatch) -> None:
         """Fork; the child waits for `release`.

@@ -1,7 +1,7 @@
 """The loop of a recording: sleep until a ring is half full, write what all rings hold, go on.
 
-Comes in: open events, the command, signals. Goes out: records in the sink; when and why the
-interval ended.
+Comes in: open events, the command or what takes its place, signals. Goes out: records in the sink;
+when and why the interval ended.
 
 Defined by: perf_event_open(2), "Overflow handling" and the ring buffer's poll semantics.
 """
@@ -14,6 +14,7 @@ import select
 import time
 
 from prospect.capture.kernel.procfs import read_cpu_times
+from prospect.capture.loop.command import Command
 from prospect.capture.loop.end_request import EndRequest
 from prospect.capture.loop.ring_drain import RingDrain
 
@@ -21,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.kernel.cpus import CpuWatch
-    from prospect.capture.loop.command import Command
+    from prospect.capture.loop.attached import Attached
     from prospect.capture.loop.signals import SignalWatch
     from prospect.capture.sink import RecordSink
 
@@ -30,7 +31,7 @@ _NO_PIDFD_MS = 10
 
 
 class DrainLoop:
-    """One recording interval, from the command's start to its end.
+    """One recording interval, from the command's start to its end, or as long as it is to last.
 
     Attributes:
         done: whether there is nothing more to wait for.
@@ -45,19 +46,20 @@ class DrainLoop:
     def __init__(
         self,
         events: EventSet,
-        command: Command,
+        command: Command | Attached,
         signals: SignalWatch,
         watch: CpuWatch,
         sink: RecordSink,
     ) -> None:
         self._events = events
         self._command = command
+        self._started = command if isinstance(command, Command) else None
         self._signals = signals
         self._sink = sink
         self._flush_ns = self._redraw_at_ns = 0
         self._poll = select.poll()
         self.drain = RingDrain(events, watch, sink, self._poll)
-        self._end_request = EndRequest(signals, command)
+        self._end_request = EndRequest(signals, self._started)
         self._round_end = b""
         self.cut = ""
         self.done = False
@@ -108,7 +110,8 @@ class DrainLoop:
         rings_ready = self._handle(ready)
         self.wakeups += rings_ready
         now_ns = time.monotonic_ns()
-        if self._command.reap() or self._end_request.is_over(now_ns):
+        is_cut_off = bool(self.cut) and self._started is None  # nobody else waits
+        if self._command.reap() or self._end_request.is_over(now_ns) or is_cut_off:
             self.done = True
             if self._command.reap() and self._command.exec_fd >= 0:
                 self._command.check_exec()
@@ -150,8 +153,8 @@ class DrainLoop:
             waits.append((self._drained_ns + self._flush_ns - now_ns) // 1_000_000 + 1)
             if self._events.plan.redraw_interval_ns:
                 waits.append((self._redraw_at_ns - now_ns) // 1_000_000 + 1)
-        if self._end_request.give_up_ns:
-            waits.append((self._end_request.give_up_ns - now_ns) // 1_000_000 + 1)
+        ends_ns = filter(None, (self._end_request.give_up_ns, self._command.until_ns))
+        waits += [(until_ns - now_ns) // 1_000_000 + 1 for until_ns in ends_ns]
         if self._command.pidfd < 0:
             waits.append(_NO_PIDFD_MS)
         return max(0, min(waits)) if waits else None

@@ -22,6 +22,8 @@ _GRACE_NS = 2_000_000_000
 class EndRequest:
     """Passes the first signal on to the command; the second one ends the wait at once.
 
+    Where there is no command, the first one does.
+
     Attributes:
         interrupted_by: the first signal that was to end the run, 0 without.
         give_up_ns: from when on, in CLOCK_MONOTONIC, the command is not waited for; 0 until known.
@@ -38,14 +40,14 @@ class EndRequest:
         for number in self._signals.arrived():
             if number not in ENDING:
                 continue
-            if self.interrupted_by:
+            if self.interrupted_by or not self._command:
+                self.interrupted_by = self.interrupted_by or number
                 self.give_up_ns = time.monotonic_ns()
                 continue
             self.interrupted_by = number
-            if self._command:
-                self.give_up_ns = time.monotonic_ns() + _GRACE_NS
-                if number != signal.SIGINT or not terminal_signals_group():
-                    self._command.send(number)
+            self.give_up_ns = time.monotonic_ns() + _GRACE_NS
+            if number != signal.SIGINT or not terminal_signals_group():
+                self._command.send(number)
 
     def is_over(self, now_ns: int) -> bool:
         """Say whether the command has had its time."""

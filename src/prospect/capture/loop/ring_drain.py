@@ -66,17 +66,19 @@ class RingDrain:
         watched, online = set(self._events.cpus()), set(self._watch.online)
         gone = (watched - online) | set(self._events.stopped_cpus())
         for cpu in sorted(gone):
-            self.forget(self._events.poll_fd(cpu))
+            for fd in self._events.poll_fds_of(cpu):
+                self.forget(fd)
             stopped_ns = self._events.drop_cpu(cpu, self._sink)
             self.cpu_changes.append((stopped_ns, cpu, "offline"))
         for cpu in sorted(online - (watched - gone)):
             try:
-                fd = self._events.add_cpu(cpu)
+                is_there = self._events.add_cpu(cpu)
             except OSError as error:
                 limit = f"CPU {cpu} came on line and is not sampled: {error.strerror}."
                 self.limits += [limit] if limit not in self.limits else []
                 continue
-            if fd is not None:
+            if is_there:
                 self.cpu_changes.append((time.monotonic_ns(), cpu, "online"))
                 self._events.enable_cpu(cpu)
-                self._poll.register(fd, select.POLLIN)
+                for fd in self._events.poll_fds_of(cpu):
+                    self._poll.register(fd, select.POLLIN)

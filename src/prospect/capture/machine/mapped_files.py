@@ -20,10 +20,11 @@ import errno
 import marshal
 import os
 import select
+from itertools import chain
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
-from prospect.capture.events.event_choice import SCOPE_SYSTEM
+from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring
 from prospect.capture.machine.read_files import NUMBER_BYTES, RING_BYTES, ReadFiles
@@ -51,30 +52,35 @@ class MappedFiles(Closing):
         limits: sentences about what could not be read.
     """
 
-    def __init__(self, scope: str, command_pid: int, cpus: Iterable[int]) -> None:
-        """Open the events and start the reader; where that cannot be, nothing is read."""
+    def __init__(self, tasks: tuple[int, ...], cpus: Iterable[int]) -> None:
+        """Open the events and start the reader; where that cannot be, nothing is read.
+
+        Args:
+            tasks: threads to follow, EVERY_TASK alone for all.
+            cpus: where.
+        """
         self.reader = Child()
         self.limits: list[str] = []
         self._found = ReadFiles()
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
         before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before = os.memfd_create("mapped-before", os.MFD_CLOEXEC)
-        fds: list[int] = []
+        fds: dict[int, list[int]] = {cpu: [] for cpu in cpus}
         try:
-            _open_events(fds, scope, command_pid, cpus)
+            _open_events(fds, tasks)
 
             def serve(stop_fd: int) -> None:
-                rings = _mapped_rings(fds, mapped_fd)
+                rings = _mapped_rings(fds.values(), mapped_fd)
                 # Here, not in the recorder: it costs the command nothing.
                 from prospect.capture.machine.mapped_file_reader import serve  # noqa: PLC0415 - see above
 
                 serve(rings, stop_fd, self._found, (before_fd, self._before))
 
-            self.reader.start(serve, (*fds, mapped_fd, before_fd, self._before))
+            self.reader.start(serve, (*chain(*fds.values()), mapped_fd, before_fd, self._before))
         except OSError as error:
             self._not_read(os.strerror(error.errno or 0))
         finally:
-            for fd in (*fds, mapped_fd, before_fd):
+            for fd in (*chain(*fds.values()), mapped_fd, before_fd):
                 os.close(fd)
 
     def wait(self) -> None:
@@ -145,15 +151,15 @@ class MappedFiles(Closing):
         self._mapped_fd = self._before_fd = self._before = -1
 
 
-def _open_events(fds: list[int], scope: str, command_pid: int, cpus: Iterable[int]) -> None:
-    """Append an event of each CPU that tells executable mappings, with the time of each.
+def _open_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> None:
+    """Append events of each CPU and task that tell executable mappings, with the time of each.
 
     Raises:
         OSError: the kernel refuses one.
     """
     flags = abi.FLAG_MMAP2 | abi.FLAG_SAMPLE_ID_ALL | abi.FLAG_USE_CLOCKID | abi.FLAG_WATERMARK
     flags |= abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
-    flags |= 0 if scope == SCOPE_SYSTEM else abi.FLAG_INHERIT
+    flags |= 0 if tasks == (EVERY_TASK,) else abi.FLAG_INHERIT
     attr = EventAttr(
         config=abi.PERF_COUNT_SW_DUMMY,
         sample_type=abi.PERF_SAMPLE_TIME,
@@ -161,23 +167,31 @@ def _open_events(fds: list[int], scope: str, command_pid: int, cpus: Iterable[in
         wakeup=1,
         clockid=_CLOCK_MONOTONIC,
     ).pack()
-    target = -1 if scope == SCOPE_SYSTEM else command_pid
-    for cpu in cpus:
-        # One by one: the caller closes those that were opened before one failed.
-        fds.append(syscalls.perf_event_open(attr, target, cpu))  # noqa: PERF401 - as said
+    for cpu, opened in fds.items():
+        for task in tasks:
+            # One by one: the caller closes those that were opened before one failed.
+            try:
+                opened.append(syscalls.perf_event_open(attr, task, cpu))
+            except ProcessLookupError:
+                continue  # it has just ended
 
 
-def _mapped_rings(fds: Iterable[int], told_fd: int) -> dict[int, Ring]:
-    """Map each event's ring, in the reader; tell the recorder 0, or why that cannot be.
+def _mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
+    """Map a ring for each CPU's events, in the reader; tell the recorder 0, or why that cannot be.
 
     Raises:
         OSError: there is no room for them.
     """
     code = 0
     try:
-        return {fd: Ring(fd, RING_BYTES) for fd in fds}
+        rings = {opened[0]: Ring(opened[0], RING_BYTES) for opened in fds if opened}
+        for owner, *others in filter(None, fds):
+            for fd in others:
+                syscalls.share_ring(fd, owner)
     except OSError as error:
         code = error.errno or errno.EIO
         raise
+    else:
+        return rings
     finally:
         os.write(told_fd, code.to_bytes(NUMBER_BYTES, "little"))

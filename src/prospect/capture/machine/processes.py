@@ -52,7 +52,12 @@ class Snapshot:
     """
 
     def __init__(
-        self, proc: str = "/proc", command_pid: int = -1, *, with_data: bool = False
+        self,
+        proc: str = "/proc",
+        command_pid: int = -1,
+        *,
+        with_data: bool = False,
+        only: tuple[int, ...] = (),
     ) -> None:
         """Prepare.
 
@@ -61,10 +66,12 @@ class Snapshot:
             command_pid: left out, as its own records tell its life from the start.
             with_data: whether mappings of files without code are wanted as well, as
                 FLAG_MMAP_DATA has them.
+            only: the wanted processes, other numbers may be among theirs; none for all.
         """
         self._proc = proc
         self._command_pid = command_pid
         self._with_data = with_data
+        self._only = frozenset(only)
         self.processes: dict[int, list[int]] = {}
         self.unreadable: dict[int, bytes] = {}
         self.files: dict[tuple[int, int, int], tuple[int, Map]] = {}
@@ -83,6 +90,7 @@ class Snapshot:
         births are written in the order of pids, parents before children as a rule.
         """
         listed = {int(name) for name in os.listdir(self._proc) if name.isdecimal()}
+        listed = listed & self._only if self._only else listed
         pids = sorted(listed - {self._command_pid}, reverse=True)
         found: list[tuple[int, Stat]] = []
         for first in range(0, len(pids), _PORTION_PROCESSES):

@@ -57,13 +57,16 @@ class Background(NamedTuple):
     limits: tuple[str, ...]
 
 
-def describe_surroundings(loop: Loop, plan: EventPlan, pid: int = NO_COMMAND) -> Background:
+def describe_surroundings(
+    loop: Loop, plan: EventPlan, pid: int = NO_COMMAND, tasks: tuple[int, ...] = ()
+) -> Background:
     """Record what stood before the command `pid`, draining the rings between the portions.
 
     Args:
         loop: takes the records.
         plan: what is recorded.
         pid: the command, which waits for its exec; NO_COMMAND for none.
+        tasks: threads that ran before and are followed, where not the whole system is.
     """
     limits: tuple[str, ...] = ()
     kernel = KernelMaps(b"", (), ())
@@ -72,8 +75,9 @@ def describe_surroundings(loop: Loop, plan: EventPlan, pid: int = NO_COMMAND) ->
         limits += kernel.limits
     loop.write(kernel.records)
     with_data = bool(plan.attr.flags & abi.FLAG_MMAP_DATA)
-    snapshot = Snapshot(command_pid=pid, with_data=with_data)
-    if plan.scope == SCOPE_SYSTEM:
+    only = tasks if plan.scope != SCOPE_SYSTEM else ()
+    snapshot = Snapshot(command_pid=pid, with_data=with_data, only=only)
+    if plan.scope == SCOPE_SYSTEM or only:
         for portion in snapshot.portions():
             loop.write(portion)
             if not loop.done:

@@ -49,6 +49,16 @@ COUNTING = (
         values.pids,
     ),
     Option(
+        "pids",
+        "p",
+        ("pid",),
+        "PID[,PID...]",
+        "profile these processes, which run already, with what descends from them: until they end, "
+        "until Ctrl-C, as long as COMMAND runs or --for says",
+        RECORDS,
+        values.pids,
+    ),
+    Option(
         "cpus",
         "",
         ("cpu",),

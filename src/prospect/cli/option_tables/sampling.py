@@ -61,6 +61,15 @@ SAMPLING = (
         values.positive,
     ),
     Option(
+        "for_s",
+        "",
+        ("for",),
+        "SECONDS",
+        "record that long, without COMMAND: the whole system, or the processes of -p",
+        RECORDS,
+        values.duration,
+    ),
+    Option(
         "count_syscalls",
         "",
         ("count-syscalls",),

@@ -1,0 +1,128 @@
+"""Processes that run already, in COMMAND's place: what begins with them, and when that is over.
+
+Comes in: process ids, a time. Goes out: what the drain loop waits for, with `Command`'s interface:
+the end of all these processes, or of the time; without either only a signal ends the interval.
+
+Defined by: pidfd_open(2), which is also what tells a process from one that gets its id later.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+
+from prospect.capture.kernel.procfs import read_file, read_if_there
+from prospect.capture.loop.command import Ended
+from prospect.capture.machine.processes import parse_stat
+from prospect.closing import Closing
+from prospect.errors import CaptureError
+
+_NOBODY = -1
+_NS_PER_S = 1_000_000_000
+_OVER = Ended(0, 0.0, 0.0, 0)
+
+
+class Attached(Closing):
+    """Processes that somebody else started, or none at all.
+
+    Attributes:
+        pid: of no process.
+        pidfd: readable once one of them has ended.
+        exec_fd: -1, as nothing is executed.
+        until_ns: when the time is over, in CLOCK_MONOTONIC; 0 for never.
+    """
+
+    pid = _NOBODY
+    exec_fd = -1
+
+    def __init__(self, pids: tuple[int, ...], for_s: float | None) -> None:
+        """Find the processes.
+
+        Raises:
+            CaptureError: one of them is not there, or is a kernel thread.
+        """
+        self.until_ns = 0
+        self._for_s = for_s
+        self._waits_for_ends = bool(pids)
+        self._running: set[int] = set()
+        self._ends = select.epoll()
+        self.pidfd = self._ends.fileno()
+        try:
+            for pid in pids:
+                fd = _opened(pid)
+                self._running.add(fd)
+                self._ends.register(fd, select.EPOLLIN)
+        except BaseException:
+            self.close()
+            raise
+
+    def release(self) -> None:
+        """Begin to count the time; the processes run anyway."""
+        if self._for_s is not None:
+            self.until_ns = time.monotonic_ns() + round(self._for_s * _NS_PER_S)
+
+    def let_start(self) -> None:
+        """Do nothing: they run."""
+
+    def check_exec(self) -> None:
+        """Do nothing: there is no `exec_fd` that could have anything to say."""
+
+    def reap(self) -> Ended | None:
+        """Return status 0 once all of them have ended or their time is over, None until then."""
+        for fd, _ in self._ends.poll(0):
+            self._ends.unregister(fd)
+            self._running.discard(fd)
+            os.close(fd)
+        if self._waits_for_ends and not self._running:
+            return _OVER
+        return _OVER if 0 < self.until_ns <= time.monotonic_ns() else None
+
+    def close(self) -> None:
+        """Let go of them; they run on."""
+        while self._running:
+            os.close(self._running.pop())
+        self._ends.close()
+        self.pidfd = -1
+
+
+def _opened(pid: int) -> int:
+    """Return a descriptor of a process.
+
+    Raises:
+        CaptureError: there is none that could be attached to.
+    """
+    try:
+        fd = os.pidfd_open(pid)
+    except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_PROCESS:
+            raise
+        raise CaptureError(_absence(pid)) from error
+    try:
+        stat = parse_stat(read_file(f"/proc/{pid}/stat"))
+    except (OSError, ValueError) as error:
+        os.close(fd)
+        raise CaptureError(_absence(pid)) from error
+    if stat.is_kernel_thread:
+        os.close(fd)
+        name = os.fsdecode(stat.comm)
+        raise CaptureError(
+            f"process {pid} ({name}) is a thread of the kernel: prospect -Vk --for 10 shows"
+            " what the kernel does (-p)"
+        )
+    return fd
+
+
+# Of a thread that leads no process: EINVAL, since Linux 6.9 ENOENT.
+_NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
+
+
+def _absence(pid: int) -> str:
+    """Say why there is no process of that id."""
+    for line in read_if_there(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Tgid:"):
+            owner = int(line.split()[1])
+            if owner != pid:
+                return f"{pid} is a thread of process {owner}: give that one (-p {owner})"
+    return f"there is no process {pid} (-p)"

@@ -1,0 +1,96 @@
+"""The threads of processes that run already: whose events are opened one by one.
+
+Comes in: process ids, attributes to try. Goes out: threads, of these processes and of those that
+descend from them. What they start later is followed by inheritance.
+
+Defined by: proc(5); perf_event_open(2), on whose threads a user may follow. As with `perf record
+-p`, a thread that starts between the look at /proc and the opening is missed: to look again would
+count twice whatever an opened thread started meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+
+from prospect.capture.kernel import syscalls
+from prospect.capture.kernel.procfs import read_file
+from prospect.capture.machine.processes import parse_stat
+from prospect.errors import CaptureError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.abi.attr import EventAttr
+
+
+def attached_tasks(pids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[int, ...]:
+    """Return the threads to follow.
+
+    Args:
+        pids: the processes; none of the recorder's own is followed, also below one of them.
+        attr: an event that this user may have of processes of his own.
+        cpu: an on-line CPU for the tries.
+
+    Raises:
+        CaptureError: one of the processes is not this user's, or has ended.
+    """
+    tasks: list[int] = []
+    for pid in family(pids):
+        threads = _threads_of(pid)
+        try:
+            followed = _may_follow(threads, attr, cpu)
+        except OSError as error:
+            if not syscalls.is_refusal(error):
+                raise
+            if pid in pids:
+                raise CaptureError(
+                    f"process {pid} is not yours to profile: run as its owner, as root, or with"
+                    " CAP_PERFMON (-p)"
+                ) from error
+            continue
+        if followed:
+            tasks += threads
+        elif pid in pids:
+            raise CaptureError(f"process {pid} has just ended (-p)")
+    return tuple(tasks)
+
+
+def family(pids: tuple[int, ...], proc: str = "/proc") -> list[int]:
+    """Return these processes and all that descend from them, without the caller and its own."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir(proc):
+        if name.isdecimal():
+            try:
+                parent = parse_stat(read_file(f"{proc}/{name}/stat")).ppid
+            except (OSError, ValueError):
+                continue  # it has ended
+            children.setdefault(parent, []).append(int(name))
+    found: dict[int, None] = {}
+    waiting = list(reversed(pids))
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found and pid != os.getpid():
+            found[pid] = None
+            waiting += children.get(pid, ())
+    return list(found)
+
+
+def _threads_of(pid: int) -> list[int]:
+    try:
+        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return []
+
+
+def _may_follow(threads: list[int], attr: EventAttr, cpu: int) -> bool:
+    """Say whether one of a process's threads is still there to follow.
+
+    Raises:
+        OSError: the kernel refuses it.
+    """
+    for thread in threads:
+        try:
+            os.close(syscalls.perf_event_open(attr.pack(), thread, cpu))
+        except ProcessLookupError:
+            continue
+        return True
+    return False
