@@ -12,14 +12,17 @@ and went in between, without bias at any length of block.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.sorting import run_starts
+from prospect.columns.sorting import distinct, run_starts
 from prospect.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.ticks import Ticks
@@ -32,6 +35,7 @@ _LARGEST_TABLE = 1 << 26
 # Of hits, stretches, blocks and clocks: more cells than `_MOST_SUMS` are never summed.
 _MOST_CELLS = 1 << 22
 _LEAST_CELLS = 1 << 16
+_SAMPLES_AT_ONCE = 1 << 16
 
 
 class Blocks(Record):
@@ -40,7 +44,6 @@ class Blocks(Record):
     Attributes:
         levels: how often blocks are joined in fours until a stretch is one block.
         slot: i64[n] of each sample: its block within its stretch, times K, plus its clock.
-        stretch: i64[n] of each sample.
         sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
             than it does on average: from -T/2 just before a tick to T/2 just after.
         before, after: i32[s, b + 1] what was hit last before and first after each end, -1 for none.
@@ -50,7 +53,6 @@ class Blocks(Record):
 
     levels: int
     slot: NDArray[np.int64]
-    stretch: NDArray[np.int64]
     sawtooth_ns: NDArray[np.float64]
     before: NDArray[np.int32]
     after: NDArray[np.int32]
@@ -107,7 +109,6 @@ def cut_in_blocks(ticks: Ticks, hit_count: int) -> Blocks:
     return Blocks(
         levels=levels,
         slot=slot,
-        stretch=stretch,
         sawtooth_ns=_next_ticks(ticks, ends_ns) - ends_ns[:, :, None] - ticks.period_ns / 2.0,
         before=before,
         after=after,
@@ -225,36 +226,68 @@ def _counted(
         as row times the number of stretches plus stretch, and [p, b, K] the counts.
     """
     stretches, clocks = ticks.count.shape
-    row = row_of_hit.take(ticks.hit_index)
-    member = np.flatnonzero(row >= 0)
-    key = row.take(member).astype(np.int64) * stretches + blocks.stretch.take(member)
-    pairs, pair = _distinct(key, rows * stretches)
+    # Samples of no row are those of a row before the first, and are left out in the end.
+    key_of_hit = (row_of_hit + 1).astype(np.int64) * stretches
+    met = _Met((rows + 1) * stretches)
+    for part, stretch in _parts(ticks):
+        met.add(key_of_hit.take(ticks.hit_index[part]) + stretch)
+    found = met.keys()
+    pairs = found[found >= stretches] - stretches
     levels = blocks.levels
     while levels and len(pairs) * 4**levels * clocks > _MOST_SUMS:
         levels -= 1
     coarser = 4 ** (blocks.levels - levels)
-    slot = blocks.slot.take(member)
-    if coarser > 1:
-        slot = slot // clocks // coarser * clocks + slot % clocks
     slots = 4**levels * clocks
-    shape = (len(pairs), 4**levels, clocks)
-    hits = np.bincount(pair * slots + slot, minlength=len(pairs) * slots).reshape(shape)
-    return levels, pairs, hits
+    hits = np.zeros(len(found) * slots, np.int64)
+    for part, stretch in _parts(ticks):
+        slot = blocks.slot[part]
+        if coarser > 1:
+            slot = slot // clocks // coarser * clocks + slot % clocks
+        cell = met.place(key_of_hit.take(ticks.hit_index[part]) + stretch) * slots
+        cell += slot
+        np.add.at(hits, cell, 1)
+    of_rows = hits[(len(found) - len(pairs)) * slots :]
+    return levels, pairs, of_rows.reshape(len(pairs), 4**levels, clocks)
 
 
-def _distinct(
-    key: NDArray[np.int64], key_count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct keys, ascending, and the place among them of each key."""
-    if key_count > _LARGEST_TABLE:
-        distinct, place = np.unique(key, return_inverse=True)
-        return distinct, place
-    present = np.zeros(key_count, np.bool_)
-    present[key] = True
-    distinct = np.flatnonzero(present)
-    number = np.zeros(key_count, np.int32)
-    number[distinct] = np.arange(len(distinct))
-    return distinct, number.take(key).astype(np.int64)
+def _parts(ticks: Ticks) -> Iterator[tuple[slice, int]]:
+    """Cut the samples into parts of one stretch each whose temporaries stay in the cache."""
+    for stretch, (first, end) in enumerate(itertools.pairwise(ticks.start.tolist())):
+        for begin in range(first, end, _SAMPLES_AT_ONCE):
+            yield slice(begin, min(begin + _SAMPLES_AT_ONCE, end)), stretch
+
+
+class _Met:
+    """The distinct ones of keys below `bound`: a table of all, or where that is too large a set."""
+
+    def __init__(self, bound: int) -> None:
+        self._is_met = np.zeros(bound, np.bool_) if bound <= _LARGEST_TABLE else None
+        self._parts: list[NDArray[np.int64]] = []
+        self._keys = np.empty(0, np.int64)
+        self._place = np.empty(0, np.int64)
+
+    def add(self, keys: NDArray[np.int64]) -> None:
+        """Take keys."""
+        if self._is_met is not None:
+            self._is_met[keys] = True
+        else:
+            self._parts.append(distinct(keys))
+
+    def keys(self) -> NDArray[np.int64]:
+        """Return all keys that were taken, ascending; `place` works from then on."""
+        if self._is_met is None:
+            self._keys = distinct(np.concatenate([self._keys, *self._parts]))
+        else:
+            self._keys = np.flatnonzero(self._is_met)
+            self._place = np.zeros(len(self._is_met), np.int64)
+            self._place[self._keys] = np.arange(len(self._keys))
+        return self._keys
+
+    def place(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which of the distinct ones each key is."""
+        if self._is_met is None:
+            return np.searchsorted(self._keys, keys)
+        return self._place.take(keys)
 
 
 def _take_ends_out(
