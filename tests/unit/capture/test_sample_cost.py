@@ -7,6 +7,9 @@ import os
 import random
 import statistics
 import struct
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -40,11 +43,21 @@ class Machine:
     """Work takes `WORK_NS` and, while the clock is on, what its samples cost."""
 
     def __init__(
-        self, user_ns, kernel_ns, *, noise_ns=0, burst_every=0, samples=True, work_ns=WORK_NS
+        self,
+        user_ns,
+        kernel_ns,
+        *,
+        noise_ns=0,
+        burst_every=0,
+        told=False,
+        samples=True,
+        work_ns=WORK_NS,
     ):
         self.work_ns = work_ns
         self.costs = [user_ns, kernel_ns]
         self.noise_ns, self.burst_every, self.samples = noise_ns, burst_every, samples
+        self.told = told
+        self.preemptions = 0
         self.chance = random.Random(5)
         self.now_ns = 0
         self.is_on = False
@@ -70,7 +83,8 @@ class Machine:
         is_kernel = "readv" in work.__code__.co_names
         spent_ns = self.work_ns + abs(self.chance.gauss(0, self.noise_ns))
         if self.burst_every and self.runs % self.burst_every == 0:
-            spent_ns += 3_000_000  # another process had the CPU
+            spent_ns += 3_000_000  # another process had the CPU, or another machine of this host
+            self.preemptions += self.told
         if self.is_on and self.samples:
             self.taken = round(spent_ns / PERIOD_NS)
             spent_ns += self.taken * self.costs[is_kernel]
@@ -83,6 +97,7 @@ def play(monkeypatch):
     def play(machine):
         monkeypatch.setattr(sample_cost, "_Clock", machine.clock)
         monkeypatch.setattr(sample_cost, "_duration_ns", machine.duration)
+        monkeypatch.setattr(sample_cost, "_preemptions", lambda: machine.preemptions)
         monkeypatch.setattr(sample_cost.time, "perf_counter_ns", lambda: int(machine.now_ns))
         affinity = os.sched_getaffinity(0)
         cost = measure_sample_cost(PLAN)
@@ -105,6 +120,33 @@ def test_noise_and_other_processes_hardly_matter_and_widen_the_spread(play):
         assert cost.kernel_ns == pytest.approx(8000, abs=1500)
         assert 0 < cost.spread_ns < 3000
     assert statistics.median(cost.user_ns for cost in costs) == pytest.approx(5000, abs=800)
+
+
+@pytest.mark.parametrize("burst_every", [3, 4, 5])
+def test_turns_in_which_another_task_had_the_cpu_do_not_count(play, burst_every):
+    cost = play(Machine(5000, 8000, burst_every=burst_every, told=True))
+    assert cost == pytest.approx((5000, 0, 8000))
+
+
+def test_cpu_that_is_never_left_alone_is_given_up_in_time(play):
+    machine = Machine(5000, 8000, burst_every=2, told=True)
+    assert play(machine) is None
+    assert machine.now_ns < 220_000_000
+
+
+def test_leaving_the_cpu_to_another_task_is_seen():
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        before, end_s = sample_cost._preemptions(), time.monotonic() + 20
+        while sample_cost._preemptions() == before and time.monotonic() < end_s:
+            pass
+        assert sample_cost._preemptions() > before
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, allowed)
 
 
 def test_clock_that_takes_no_samples_gives_no_cost(play):

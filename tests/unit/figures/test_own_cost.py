@@ -53,6 +53,14 @@ def test_sampling_took_no_more_than_all_the_time_that_there_was():
     assert "at most 10.000 Sec = 100.00% of the CPUs' time" in line
 
 
+@pytest.mark.parametrize("system_wide", [True, False])
+def test_bar_of_sampling_is_no_wider_than_the_time_that_there_was(system_wide):
+    known = {"sample_cost_ns": 1e5, "sample_cost_spread_ns": 4.3e6}
+    cost = own_cost(recording(accounting=known, wall_seconds=0.5, system_wide=system_wide))
+    assert cost.sampling.seconds == pytest.approx(0.2816)
+    assert cost.sampling_spread_s == pytest.approx(1.0 - 0.2816)
+
+
 def test_what_a_recording_does_not_tell_is_unknown():
     cost = own_cost(recording(accounting={"sample_cost_ns": math.nan, "recorder_user_s": "much"}))
     assert cost.sampling is None

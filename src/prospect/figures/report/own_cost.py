@@ -36,7 +36,7 @@ class OwnCost(Record):
         recorder: the time that they stand for.
         recorder_accounted_s: its processor time by getrusage(2), start and end included.
         sampling: the time that taking all samples took: no more than all CPUs had.
-        sampling_spread_s: half the width of its 95 % interval.
+        sampling_spread_s: half the width of its 95 % interval, which lies within the CPUs' time.
         sample_cost_ns: of one sample as measured, the mean of those taken.
         counted_calls: the time that counting system calls took.
     """
@@ -72,13 +72,27 @@ def own_cost(profile: Profile) -> OwnCost:
         recorder=None if hits is None else _cost(profile, _seconds(profile, by_recorder)),
         recorder_accounted_s=sum(accounted) if any(accounted) else None,
         sampling=_cost(profile, sampling_s) if user_ns else None,
-        # The spread is known of a sample in user space, and taken to be as large in the kernel.
-        sampling_spread_s=sampling_s * spread_ns / user_ns if user_ns else 0.0,
+        sampling_spread_s=_spread_s(profile, sampling_s, spread_ns / user_ns) if user_ns else 0.0,
         sample_cost_ns=measured_s / _NS / max(int(count.sum()), 1),
         counted_calls=(
             _cost(profile, float(calls.calls.sum()) * calls.cost_ns * _NS) if calls else None
         ),
     )
+
+
+def _spread_s(profile: Profile, sampling_s: float, relative: float) -> float:
+    """Return how far the cost of sampling may be off: it is neither below 0 nor above all time.
+
+    Args:
+        profile: of which all CPUs' time is known or not.
+        sampling_s: the cost.
+        relative: how far a sample in user space may be off, taken to be the same in the kernel.
+    """
+    spread_s = sampling_s * relative
+    most_s = profile.run.wall_seconds * profile.run.cpus
+    if not (math.isfinite(most_s) and most_s > 0):
+        return spread_s
+    return min(spread_s, max(sampling_s, most_s - sampling_s))
 
 
 def _known(profile: Profile, key: str) -> float:
