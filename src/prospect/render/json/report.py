@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.estimate.errors.calls import estimate_calls
 from prospect.estimate.ledger.agreement import agreements
+from prospect.estimate.short.in_short import in_short
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.encoding import encoded, listed
@@ -30,6 +31,7 @@ from prospect.render.json.fields import (
     run_fields,
     stack_quality_fields,
 )
+from prospect.render.json.in_short import in_short_fields
 from prospect.render.json.ledger import (
     accounting_fields,
     cost_fields,
@@ -85,6 +87,7 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
             "kernel_threshold_s": view.kernel_threshold_s,
             **({"disassemble": disassemble} if disassemble else {}),
         },
+        "in_short": in_short_fields(in_short(view, reports[0].estimates.design)),
         "run": run_fields(view),
         "notes": list(view.notes),
         "warnings": list(view.warnings),
