@@ -161,6 +161,8 @@ def _be_the_child(
         for low, high in zip([2, *kept], [*kept, os.sysconf("SC_OPEN_MAX")], strict=True):
             if max(low, 2) + 1 < high:  # an empty range that ends at 0 would be all there are
                 os.closerange(max(low, 2) + 1, high)
+        # The lowest numbers that are free: of those from 1024 on select(2) knows nothing.
+        stop_fd, lifeline_fd = os.dup(stop_fd), os.dup(lifeline_fd)
         _die_with(lifeline_fd)
         serve(stop_fd)
         status = 0

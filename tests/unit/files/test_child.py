@@ -123,3 +123,25 @@ def test_a_child_that_cannot_be_made_leaves_no_descriptors(monkeypatch):
             child.start(lambda _: None, ())
     assert descriptors() == before
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+MANY_FILES = """
+import os, resource, select, sys
+from prospect.files.child import Child
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+if most < 1200:
+    sys.exit(77)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+child = Child()
+child.start(lambda stop_fd: select.select((stop_fd,), (), ()), ())
+child.stop()
+sys.exit(child.status if child.reap(20) else 3)
+"""
+
+
+def test_a_child_of_a_parent_with_very_many_files_can_wait_for_its_stop():
+    ran = subprocess.run([sys.executable, "-c", MANY_FILES], capture_output=True, check=False)
+    if ran.returncode == 77:
+        pytest.skip("this user may not open so many files")
+    assert (ran.returncode, ran.stderr) == (0, b"")
