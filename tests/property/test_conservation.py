@@ -109,6 +109,7 @@ class FromElsewhere:
         self.damage = recording.damage
         self.blocks = recording.blocks
         self.size_bytes = recording.size_bytes
+        self.unread_bytes = recording.unread_bytes
 
 
 @st.composite

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -21,7 +22,6 @@ from prospect.perfdata.feature_decoding import decode_feature
 from prospect.perfdata.feature_encoding import encode_features
 from prospect.perfdata.reader import open_recording
 from prospect.perfdata.writer import RecordingWriter
-from prospect.records import replace
 
 U16 = st.integers(0, 2**16 - 1)
 I32 = st.integers(-(2**31), 2**31 - 1)
