@@ -26,7 +26,6 @@ from prospect.assembly.placing.naming import (
 )
 from prospect.assembly.placing.places import KERNEL_KEY, place
 from prospect.assembly.placing.runtime_hints import runtime_hints
-from prospect.assembly.stacks.stacks import joined
 from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.tables.clock_stops import describe_clock_stops
 from prospect.assembly.tables.clocks import clock_of_id, describe_clocks, with_clock_periods
@@ -373,6 +372,10 @@ def _all_addresses(
     hits: Attribution, calls: SampleCallers | None, counted: CountedCalls | None
 ) -> Attribution | Addresses:
     """Return the addresses of the hits, behind them of their callers, and of counted calls."""
+    if calls is None and counted is None:
+        return hits
+    from prospect.assembly.stacks.stacks import joined  # noqa: PLC0415 - not of a flat report
+
     found: Attribution | Addresses = hits
     if calls is not None:
         found = joined(found, calls.addresses)

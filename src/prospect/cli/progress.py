@@ -7,13 +7,13 @@ one that works only leaves a word (`Progress.tell`); a thread of its own draws, 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from typing import TYPE_CHECKING, Self
 
 from prospect.cli.terminal import say_all, takes_escapes
 
 if TYPE_CHECKING:
+    import threading
     from types import TracebackType
 
 _STDERR = 2
@@ -29,13 +29,16 @@ class Progress:
     def __init__(self, news: str) -> None:
         self._news = news
         self._begin_s = time.monotonic()
-        self._is_over = threading.Event()
         self._shown_columns = 0
+        self._is_over: threading.Event | None = None
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         if takes_escapes(_STDERR):
-            self._thread = threading.Thread(target=self._draw, daemon=True)
+            import threading
+
+            self._is_over = threading.Event()
+            self._thread = threading.Thread(target=self._draw, args=(self._is_over,), daemon=True)
             try:
                 self._thread.start()
             except BaseException:  # Ctrl-C meanwhile: no block runs whose end would end it
@@ -57,16 +60,17 @@ class Progress:
 
     def end(self) -> None:
         """Take the line away, for good."""
-        self._is_over.set()
+        if self._is_over is not None:
+            self._is_over.set()
         # One that has not begun yet draws nothing from now on.
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         self._thread = None
 
-    def _draw(self) -> None:
+    def _draw(self, is_over: threading.Event) -> None:
         wait_s = _PATIENCE_S
         try:
-            while not self._is_over.wait(wait_s):
+            while not is_over.wait(wait_s):
                 wait_s = _REDRAW_S
                 if _is_in_foreground():
                     self._show()

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.figures.portions import PORTION_COUNT, PORTION_USER, ROUNDING_S
+from prospect.figures.portions import (
+    KERNEL_PORTIONS,
+    PORTION_COUNT,
+    PORTION_USER,
+    ROUNDING_S,
+    hit_portions,
+)
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.records import Record
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.portions import EventHits
-    from prospect.profile.model import ProcessTable
+    from prospect.profile.model import ProcessTable, Profile
 
 Detail = Literal["2", "3", "4", "k"]
 DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
@@ -99,6 +105,15 @@ def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool
     if detail == "3":
         return processes.is_command | processes.is_descendant
     return np.ones(len(processes), np.bool_)
+
+
+def chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+    """Return bool[h]: which hits of a completed profile `-V` asks for."""
+    shown = shown_detail(profile.processes, detail)
+    chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)
+    if shown == "k":
+        chosen &= np.isin(hit_portions(profile), KERNEL_PORTIONS)
+    return chosen
 
 
 def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:

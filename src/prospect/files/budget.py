@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import weakref
+from _thread import RLock  # `threading` would take as long as several rooms
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from prospect.errors import UsageError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "PROSPECT_MEMORY"
 DEFAULT_BYTES = 1 << 30
-_SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)")
+_SIZE = r"([0-9]{1,12})([KMGT]?)"
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 _Name = TypeVar("_Name", bound="Hashable")
@@ -37,7 +37,7 @@ def size_in_bytes(text: str) -> int:
     Raises:
         ValueError: it is none.
     """
-    found = _SIZE.fullmatch(text.strip().upper())
+    found = re.fullmatch(_SIZE, text.strip().upper())
     if not found:
         raise ValueError(text)
     return int(found[1]) << _POWERS[found[2]]
@@ -108,7 +108,7 @@ class HeldMemory:
     """Memory that files of others take at this moment, in all of this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self.bytes = 0
 
     def hold(self, memory: mmap.mmap, size: int) -> bool:

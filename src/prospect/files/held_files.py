@@ -16,11 +16,11 @@ import errno
 import fcntl
 import mmap
 import os
-import signal
 from typing import TYPE_CHECKING
 
 from prospect.files.budget import CostlyError
 from prospect.files.mounts import is_local
+from prospect.signals import signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ import os
 import select
 import stat
 import struct
-import threading
 import time
+from _thread import allocate_lock  # as in `budget`
 from typing import TYPE_CHECKING
 
 from prospect.files.child import Child
@@ -101,7 +101,7 @@ class Opener:
         self._socket: socket.socket | None = None
         self._child = Child()
         self._silent: set[tuple[int, bytes]] = set()
-        self._turn = threading.Lock()
+        self._turn = allocate_lock()
 
     def open(self, request: Request) -> tuple[int, FileFacts] | Refusal:
         """Open a regular file for reading, within some seconds.

@@ -6,7 +6,7 @@ the metadata that stood between them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prospect.abi.block import RecordBlock
 from prospect.errors import RecordingError
@@ -14,6 +14,7 @@ from prospect.perfdata import format as fmt
 from prospect.perfdata.byteorder import to_little_endian
 from prospect.perfdata.chain import RecordChain
 from prospect.perfdata.compression import Unpacker, compressed_payload
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

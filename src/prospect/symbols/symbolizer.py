@@ -27,8 +27,7 @@ from prospect.profile.model import (
 from prospect.profile.naming import NameSource
 from prospect.records import Record, replace
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
-from prospect.symbols.images.image_files import same_build_id
-from prospect.symbols.images.images import image_costs, read_symbol_table
+from prospect.symbols.images.image_files import image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
 from prospect.symbols.jit.map_files import (
@@ -260,14 +259,15 @@ class Symbolizer:
         debug_image = debug.image if debug else None
         source = debug.source if debug else NameSource.DEBUG_FILE
         key = cache_key(identity, found.image, debug_image) if self._cache else None
-        if self._cache is None or key is None:
-            return read_symbol_table(found.image, debug_image, source)
-        if source != NameSource.DEBUG_FILE:
+        if key is not None and source != NameSource.DEBUG_FILE:
             key = f"{key}@{source.name}"
-        table = self._cache.load(key)
+        table = self._cache.load(key) if self._cache and key is not None else None
         if table is None:
-            table = read_symbol_table(found.image, debug_image, source)
-            self._cache.store(key, table)
+            from prospect.symbols.images import images  # noqa: PLC0415 - the cache has most tables
+
+            table = images.read_symbol_table(found.image, debug_image, source)
+            if self._cache and key is not None:
+                self._cache.store(key, table)
         return table
 
     def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
@@ -296,7 +296,9 @@ class Symbolizer:
         image = self.vdso(key, pids)
         if isinstance(image, Missing):
             return Resolution(nameless(offset, image.reason), path, key.kind, note=image.note)
-        table = read_symbol_table(image)
+        from prospect.symbols.images import images  # noqa: PLC0415 - see `_table`
+
+        table = images.read_symbol_table(image)
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
 

@@ -4,8 +4,8 @@ import time
 import pytest
 
 from prospect.symbols.demangling import cxx_names
-from prospect.symbols.demangling import demangle as module
-from prospect.symbols.demangling.demangle import available, demangle
+from prospect.symbols.demangling.cxx_names import available
+from prospect.symbols.demangling.demangle import demangle
 
 needs_runtime = pytest.mark.skipif(not available(), reason="needs libstdc++")
 
@@ -82,7 +82,7 @@ def test_what_is_not_mangled_stays(name):
 
 def test_each_distinct_name_is_demangled_once(monkeypatch):
     calls = []
-    monkeypatch.setattr(module, "demangle_cxx", lambda name: calls.append(name) or b"text")
+    monkeypatch.setattr(cxx_names, "demangle_cxx", lambda name: calls.append(name) or b"text")
     assert demangle([b"_Z1fv", b"_Z1gv", b"_Z1fv"]) == ["text"] * 3
     assert sorted(calls) == [b"_Z1fv", b"_Z1gv"]
 

@@ -9,7 +9,8 @@ import pytest
 
 from prospect.elf.image import ElfImage
 from prospect.elf.symbols import read_symbols
-from prospect.symbols.demangling.demangle import available, demangle
+from prospect.symbols.demangling.cxx_names import available
+from prospect.symbols.demangling.demangle import demangle
 
 RUST_SOURCE = """
 use std::collections::HashMap;

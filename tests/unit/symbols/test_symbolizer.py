@@ -186,7 +186,7 @@ def test_a_file_is_read_once_under_all_its_names(
         read.append(images)
         return read_symbol_table(*images)
 
-    monkeypatch.setattr("prospect.symbols.symbolizer.read_symbol_table", read_table)
+    monkeypatch.setattr("prospect.symbols.images.images.read_symbol_table", read_table)
     key, offset = image(tmp_path, symbols=[Symbol(b"main", 0x1000, 16)])
     names = symbolizer()
     for path in (key.path, os.fsencode(tmp_path) + b"/./image"):

@@ -12,8 +12,6 @@ Linux 4.18 to 6.18 on x86-64 and arm64. Source, of Linux 6.18 unless a version i
 
 from __future__ import annotations
 
-import re
-
 # They call the system call's function, or jump to it: then its own function has their place.
 CALL_DISPATCHERS = """
     do_syscall_64 x64_sys_call x32_sys_call ia32_sys_call do_fast_syscall_32 __do_fast_syscall_32
@@ -104,7 +102,7 @@ EXCEPTIONS = {
     "do_serror": "SError",
     "__sdei_handler": "SDEI event",
 }
-EXCEPTION = re.compile(r"(?:asm_|fred_|xenpv_)?exc_(?:xenpv_)?(\w+)")
+EXCEPTION = r"(?:asm_|fred_|xenpv_)?exc_(?:xenpv_)?(\w+)"
 # What follows el0_ and el1_ in the functions for arm64's exception classes.
 ARM64_CLASSES = {
     "fpsimd_acc": "floating-point access",
@@ -128,9 +126,9 @@ ARM64_CLASSES = {
     "mops": "memory copy",
     "gcs": "guarded control stack",
 }
-ARM64_CLASS = re.compile(r"el[01]_(\w+)")
-ARM64_ERROR = re.compile(r"el[01][th]?(?:_\d\d)?_error(?:_handler)?")
-ARM64_IRQ = re.compile(r"_{0,2}el[01][th]?(?:_\d\d)?_(?:irq|fiq)(?:_handler|_compat|_naked)?")
+ARM64_CLASS = r"el[01]_(\w+)"
+ARM64_ERROR = r"el[01][th]?(?:_\d\d)?_error(?:_handler)?"
+ARM64_IRQ = r"_{0,2}el[01][th]?(?:_\d\d)?_(?:irq|fiq)(?:_handler|_compat|_naked)?"
 
 # By the function's name without sysvec_ and _interrupt; others are their own names with blanks.
 VECTORS = {
@@ -142,7 +140,7 @@ VECTORS = {
     "spurious_apic": "spurious",
     "xen_hvm_callback": "Xen event",
 }
-VECTOR = re.compile(r"(?:asm_|fred_)?sysvec_(\w+?)(?:_interrupt|_ipi)?")
+VECTOR = r"(?:asm_|fred_)?sysvec_(\w+?)(?:_interrupt|_ipi)?"
 OLD_VECTORS = {
     "asm_spurious_interrupt": "spurious",
     "spurious_interrupt": "spurious",
@@ -171,7 +169,7 @@ HANDLERS = {
     "do_handle_IPI": "interprocessor",
 }
 # Called beside the handlers.
-AROUND_HANDLER = re.compile(
+AROUND_HANDLER = (
     r"_*irq_|add_interrupt|warn_no_thread|trace_|__traceiter|bpf_trace|perf_trace|"
     r"__x86_|srso_|retbleed_|gic_|_raw_spin"
 )
@@ -211,11 +209,9 @@ SOFTIRQS = {
 }
 
 # Functions of system calls. Source: SYSCALL_DEFINEx() and arch/*/include/asm/syscall_wrapper.h.
-CALL = re.compile(
-    r"(?:__(?:x64|ia32|arm64|s390x?|riscv|se|do)_(?:compat_)?sys_|(?:compat_)?SyS_|C_SYSC_)(\w+)"
-)
+CALL = r"(?:__(?:x64|ia32|arm64|s390x?|riscv|se|do)_(?:compat_)?sys_|(?:compat_)?SyS_|C_SYSC_)(\w+)"
 # What a call's function jumps to where it does no more than call another.
-IMPLEMENTATION = re.compile(r"(?:ksys_|__sys_|do_sys_|sys_|kernel_|__do_|do_)(\w+)")
+IMPLEMENTATION = r"(?:ksys_|__sys_|do_sys_|sys_|kernel_|__do_|do_)(\w+)"
 # Functions and stems whose call has another name in user space.
 CALLS = {
     "newstat": "stat",
@@ -242,7 +238,7 @@ CALLS = {
     "fadvise64_64": "fadvise64",
 }
 # What is called beside the call itself: tracing, accounting, and the work of the return.
-AROUND_CALL = re.compile(
+AROUND_CALL = (
     r"syscall_|exit_to_user|enter_from_user|arm64_(?:exit|enter)|irqentry|_*audit_|task_work|"
     r"_*schedule|preempt_|_*cond_resched|dynamic_|fpregs_|switch_fpu|restore_fpregs|fpsimd_|"
     r"context_tracking|_*ct_|user_(?:enter|exit)|_*rseq|resume_user|uprobe_|mem_cgroup_|blkcg_|"

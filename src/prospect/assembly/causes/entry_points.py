@@ -8,6 +8,7 @@ are those of x86-64 and arm64 and stand in `entry_names`.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from prospect.assembly.causes import entry_names as names
@@ -121,19 +122,19 @@ def cause_of_called(entry: EntryPoint, function: str, calls: Container[str]) -> 
         name = names.SOFTIRQS.get(function)
         return Cause(CAUSE_SOFTIRQ, name) if name else entry.cause
     if entry.cause.kind == CAUSE_INTERRUPT:
-        if names.AROUND_HANDLER.match(function):
+        if re.match(names.AROUND_HANDLER, function):
             return entry.cause
         return Cause(CAUSE_INTERRUPT, names.HANDLERS.get(function, function))
-    if names.AROUND_CALL.match(function):
+    if re.match(names.AROUND_CALL, function):
         return entry.cause
-    stem = names.IMPLEMENTATION.fullmatch(function)
+    stem = re.fullmatch(names.IMPLEMENTATION, function)
     told = names.CALLS.get(function) or (stem.group(1) if stem else function)
     name = names.CALLS.get(told, told)
     return Cause(CAUSE_SYSCALL, name) if name in calls else entry.cause
 
 
 def _call(function: str) -> Cause | None:
-    found = names.CALL.fullmatch(function)
+    found = re.fullmatch(names.CALL, function)
     if not found:
         return None
     name = found.group(1)
@@ -141,24 +142,24 @@ def _call(function: str) -> Cause | None:
 
 
 def _exception(function: str) -> Cause | None:
-    found = names.EXCEPTION.fullmatch(function)
+    found = re.fullmatch(names.EXCEPTION, function)
     if found:
         name = found.group(1)
         if name == "xen_hypervisor_callback":
             return Cause(CAUSE_INTERRUPT, "Xen event")
         return Cause(CAUSE_EXCEPTION, names.EXCEPTIONS.get(name, name.replace("_", " ")))
-    if names.ARM64_ERROR.fullmatch(function):
+    if re.fullmatch(names.ARM64_ERROR, function):
         return Cause(CAUSE_EXCEPTION, "SError")
-    found = names.ARM64_CLASS.fullmatch(function)
+    found = re.fullmatch(names.ARM64_CLASS, function)
     if found and found.group(1) in names.ARM64_CLASSES:
         return Cause(CAUSE_EXCEPTION, names.ARM64_CLASSES[found.group(1)])
     return None
 
 
 def _interrupt(function: str) -> Cause | None:
-    if names.ARM64_IRQ.fullmatch(function):
+    if re.fullmatch(names.ARM64_IRQ, function):
         return _IRQ_PATH
-    found = names.VECTOR.fullmatch(function)
+    found = re.fullmatch(names.VECTOR, function)
     if not found:
         return None
     name = found.group(1)

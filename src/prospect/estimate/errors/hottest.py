@@ -14,9 +14,8 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.portions import event_seconds, event_weight, hit_portions
-from prospect.figures.processes import shown_detail
+from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
 from prospect.profile.model import CAUSE_IDLE

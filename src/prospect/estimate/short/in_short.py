@@ -7,21 +7,20 @@ no row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.statistics.ranks import alike, needed_seconds
-from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, event_weight, hit_portions
-from prospect.figures.processes import chosen_by_detail
+from prospect.figures.processes import chosen_by_detail, chosen_hits
 from prospect.figures.routine_names import shown_name
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED
 from prospect.profile.naming import NameSource
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

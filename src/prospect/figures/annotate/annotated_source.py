@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.annotate.source_sums import Amounts, Pairs, Places, Sums, places_of_hits
 from prospect.figures.portions import event_seconds
-from prospect.figures.processes import shown_detail
+from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete

@@ -19,9 +19,8 @@ from prospect.figures.annotate.annotated_routine import (
     annotated_routine,
     skid,
 )
-from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.portions import event_seconds, event_weight
-from prospect.figures.processes import shown_detail
+from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.profile.complete import complete

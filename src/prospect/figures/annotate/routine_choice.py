@@ -13,13 +13,11 @@ import numpy as np
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.portions import (
-    KERNEL_PORTIONS,
     ROUNDING_S,
     event_seconds,
     event_weight,
-    hit_portions,
 )
-from prospect.figures.processes import chosen_by_detail, shown_detail
+from prospect.figures.processes import chosen_hits
 from prospect.figures.routine_names import routine_names
 from prospect.profile.complete import complete
 from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE
@@ -50,15 +48,6 @@ class RoutineChoice(Record):
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02
     most: int = 5
-
-
-def chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
-    """Return bool[h]: which hits of a completed profile `-V` asks for."""
-    shown = shown_detail(profile.processes, detail)
-    chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)
-    if shown == "k":
-        chosen &= np.isin(hit_portions(profile), KERNEL_PORTIONS)
-    return chosen
 
 
 def choose_routines(profile: Profile, choice: RoutineChoice) -> NDArray[np.int64]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.portions import EventHits
+from prospect.figures.processes import chosen_hits
 from prospect.figures.report.routines import routine_tables
 from prospect.profile.source import function_chains, innermost
 from prospect.records import NamedTuple, Record

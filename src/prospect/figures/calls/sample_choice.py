@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import UsageError
-from prospect.figures.annotate.routine_choice import chosen_hits
 from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.processes import chosen_hits
 from prospect.figures.routine_names import routine_names
 from prospect.figures.stacks.call_forest import levels
 from prospect.profile.model import NO_CPU

@@ -35,7 +35,6 @@ from prospect.figures.report.memory_map import memory_map
 from prospect.figures.report.quality import SymbolQuality, symbol_quality
 from prospect.figures.report.routines import RoutineTable, RoutineTables, routine_tables
 from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
-from prospect.figures.report.waiting import Waiting, waiting
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
 from prospect.records import Record
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.portions import EventHits
+    from prospect.figures.report.waiting import Waiting
     from prospect.profile.memory_map import MemoryMap
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
@@ -197,8 +197,16 @@ def report_view(
         mapping_rows=rows_by_group(profile.mappings.process_index, len(profile.processes)),
         parents=forking_parents(profile.processes),
         ended_by_exec=ended_by_exec(profile.processes),
-        waiting=waiting(whole, shown),
+        waiting=_waiting(whole, shown),
     )
+
+
+def _waiting(profile: Profile, detail: Detail) -> Waiting | None:
+    if profile.threads is None:
+        return None
+    from prospect.figures.report.waiting import waiting  # noqa: PLC0415 - of switches only
+
+    return waiting(profile, detail)
 
 
 def _descendants_note(profile: Profile, view: EventView, shown: Detail) -> tuple[str, ...]:

@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.symbols.demangling.cxx_names import (
-    available,
-    demangle_costly,
-    demangle_cxx,
-    is_costly,
-)
-from prospect.symbols.demangling.rust_legacy import demangle_legacy
-from prospect.symbols.demangling.rust_v0 import demangle_v0
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-__all__ = ["available", "demangle"]
 
 _LONGEST_NAME_BYTES = 1 << 13
 _BRACKET = b"->"
@@ -63,7 +52,11 @@ def _without_addition(name: bytes) -> tuple[bytes, bytes]:
 def _demangle_each(names: Iterable[bytes]) -> dict[bytes, str]:
     texts = {name: _demangle_one(name) for name in names}
     costly = [name for name, text in texts.items() if text is None]
-    answers = demangle_costly(costly) if costly else {}
+    answers: dict[bytes, bytes] = {}
+    if costly:
+        from prospect.symbols.demangling.cxx_names import demangle_costly  # noqa: PLC0415 - as below
+
+        answers = demangle_costly(costly)
     return {
         name: _as_text(answers.get(name, name)) if text is None else text
         for name, text in texts.items()
@@ -75,13 +68,18 @@ def _demangle_one(name: bytes) -> str | None:
     text = _as_text(name)
     if len(name) > _LONGEST_NAME_BYTES or not name.startswith((b"_Z", b"_R")):
         return text
+    # Each demangler is loaded for the first name that is mangled so: most programs have none.
     if name.startswith(b"_R"):
+        from prospect.symbols.demangling.rust_v0 import demangle_v0  # noqa: PLC0415 - see above
+
         return demangle_v0(text) or text
+    from prospect.symbols.demangling import cxx_names, rust_legacy  # noqa: PLC0415 - see above
+
     # Rust's legacy names first: they are C++ names too, but not readable ones.
-    rust = demangle_legacy(text)
+    rust = rust_legacy.demangle_legacy(text)
     if rust is not None:
         return rust
-    return None if is_costly(name) else _as_text(demangle_cxx(name) or name)
+    return None if cxx_names.is_costly(name) else _as_text(cxx_names.demangle_cxx(name) or name)
 
 
 def _as_text(name: bytes) -> str:

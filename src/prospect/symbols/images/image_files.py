@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prospect.symbols.objects import ObjectKey
 
 # kernel/events/core.c:perf_event_mmap_event()
+_READ_SECTIONS = (b".symtab", b".strtab", b".dynsym", b".dynstr", b".eh_frame")
 _TOO_LONG = b"//toolong"
 DEBUG_ROOT = b"/usr/lib/debug"
 # PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf fills shorter ones up with zeros.
@@ -175,6 +176,18 @@ def cached_copies(build_id: bytes, *names: bytes) -> Iterator[bytes]:
     for home in _home():
         for name in names:
             yield home + b"/.debug/.build-id/%b/%b/%b" % (digits[:2], digits[2:], name)
+
+
+def image_costs(image: ElfImage) -> tuple[int, int]:
+    """Estimate what the symbols of an image take: bytes while they are read, and from then on."""
+    sizes = {name: _section_bytes(image, name) for name in _READ_SECTIONS}
+    tables = max(sizes[b".symtab"] + sizes[b".strtab"], sizes[b".dynsym"] + sizes[b".dynstr"])
+    return 8 * tables + 4 * sizes[b".eh_frame"], 3 * tables
+
+
+def _section_bytes(image: ElfImage, name: bytes) -> int:
+    row = image.find_section(name)
+    return len(image.section_data(row)) if row >= 0 else 0
 
 
 def same_build_id(recorded: bytes, actual: bytes | None) -> bool:

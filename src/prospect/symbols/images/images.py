@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _MINI_DEBUG_LIMIT_BYTES = 64 << 20
 _LZMA_MEMORY_LIMIT_BYTES = 128 << 20
-_READ_SECTIONS = (b".symtab", b".strtab", b".dynsym", b".dynstr", b".eh_frame")
 
 
 class _ExtraRows(Record, eq=False):
@@ -43,18 +42,6 @@ class _ExtraRows(Record, eq=False):
     next_name_start: NDArray[np.int64] | None = None
     fn_number: NDArray[np.int64] | None = None
     fn_count: NDArray[np.int64] | None = None
-
-
-def image_costs(image: ElfImage) -> tuple[int, int]:
-    """Estimate what the symbols of an image take: bytes while they are read, and from then on."""
-    sizes = {name: _section_bytes(image, name) for name in _READ_SECTIONS}
-    tables = max(sizes[b".symtab"] + sizes[b".strtab"], sizes[b".dynsym"] + sizes[b".dynstr"])
-    return 8 * tables + 4 * sizes[b".eh_frame"], 3 * tables
-
-
-def _section_bytes(image: ElfImage, name: bytes) -> int:
-    row = image.find_section(name)
-    return len(image.section_data(row)) if row >= 0 else 0
 
 
 def read_symbol_table(

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from prospect.files.budget import Cost
 from prospect.files.rights import EVERYBODY, ROOT_USER
 from prospect.profile.naming import NameSource
-from prospect.symbols.jit.jit_code import JitCode, number_generations
-from prospect.symbols.jit.jitdump import parse_jitdump
 from prospect.symbols.jit.map_files import held_bytes_of, objection, open_jit_file
 
 if TYPE_CHECKING:
+    from prospect.symbols.jit.jit_code import JitCode
     from prospect.symbols.live_process import LiveProcess
 
 LARGEST_BYTES = 1 << 30
 
-_NAME = re.compile(rb"(?:.*/)?jit-([0-9]{1,10})\.dump(?: \(deleted\))?", re.DOTALL)
+_MARK = b"jit-"
+_NAME = rb"(?s:.*/)?jit-([0-9]{1,10})\.dump(?: \(deleted\))?"
 _DELETED = b" (deleted)"
 
 
@@ -31,7 +31,7 @@ def dump_pid(path: bytes) -> int:
 
     Source: ``tools/perf/util/jitdump.c`` jit_detect().
     """
-    found = _NAME.fullmatch(path)
+    found = re.fullmatch(_NAME, path) if _MARK in path else None
     return int(found[1]) if found else 0
 
 
@@ -69,6 +69,10 @@ def find_dump(
         if isinstance(file, NameSource) or refused:
             return f"{shown} was not used: {refused}"
         data, speaks_for = file.data, file.speaks_for
+    # Only here is there JIT code to parse.
+    from prospect.symbols.jit.jit_code import number_generations  # noqa: PLC0415 - see above
+    from prospect.symbols.jit.jitdump import parse_jitdump  # noqa: PLC0415 - see above
+
     dump = parse_jitdump(data)
     if dump is None:
         return f"{shown} was not used: it is no jitdump file"

@@ -22,12 +22,12 @@ from prospect.symbols.images.image_files import (
     open_image,
     same_build_id,
 )
-from prospect.symbols.images.images import read_symbol_table
 from prospect.symbols.kernel.kallsyms import parse_kallsyms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.elf.image import ElfImage
     from prospect.symbols.table import SymbolTable
 
 _VMLINUX = (
@@ -49,7 +49,7 @@ def read_system_map(path: bytes) -> tuple[SymbolTable, bytes]:
 def read_vmlinux(path: bytes) -> tuple[SymbolTable, bytes]:
     """Read an uncompressed kernel image; return its table, empty if it is none, and build id."""
     found = open_image(path)
-    table = read_symbol_table(found.image) if found else None
+    table = _image_table(found.image) if found else None
     if found is None or table is None or not table.is_full:
         return parse_kallsyms(b""), b""
     return table, found.image.build_id or b""
@@ -102,7 +102,7 @@ def address_of(table: SymbolTable, name: bytes) -> int | None:
 def _matching_vmlinux(path: bytes, build_id: bytes) -> Iterator[SymbolTable]:
     found = open_image(path)
     if found and (not build_id or same_build_id(build_id, found.image.build_id)):
-        table = read_symbol_table(found.image)
+        table = _image_table(found.image)
         if table.is_full:
             yield table
 
@@ -110,3 +110,9 @@ def _matching_vmlinux(path: bytes, build_id: bytes) -> Iterator[SymbolTable]:
 def _unless_empty(table: SymbolTable) -> Iterator[SymbolTable]:
     if len(table):
         yield table
+
+
+def _image_table(image: ElfImage) -> SymbolTable:
+    from prospect.symbols.images.images import read_symbol_table  # noqa: PLC0415 - rarely needed
+
+    return read_symbol_table(image)
