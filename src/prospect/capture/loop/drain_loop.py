@@ -110,8 +110,7 @@ class DrainLoop:
         rings_ready = self._handle(ready)
         self.wakeups += rings_ready
         now_ns = time.monotonic_ns()
-        is_cut_off = bool(self.cut) and self._started is None  # nobody else waits
-        if self._command.reap() or self._end_request.is_over(now_ns) or is_cut_off:
+        if self._command.reap() or self._end_request.is_over(now_ns) or self._is_cut_off:
             self.done = True
             if self._command.reap() and self._command.exec_fd >= 0:
                 self._command.check_exec()
@@ -146,7 +145,14 @@ class DrainLoop:
             self._end()
             self._drain_guarded(self.end_ns)
 
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether the file is full, and there is no command to wait for all the same."""
+        return bool(self.cut) and self._started is None
+
     def _timeout_ms(self) -> int | None:
+        if self._is_cut_off:
+            return 0
         now_ns = time.monotonic_ns()
         waits = []
         if not self.end_ns:
