@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf.image import NO_ADDRESS
-from prospect.files.budget import Cost
+from prospect.files.budget import Cost, CostlyError
 from prospect.profile.model import (
     KIND_ANON,
     KIND_BPF,
@@ -341,14 +341,12 @@ class Symbolizer:
             note = f"{path} was not used: {self._refused_maps[pid]}"
             found = Missing(NameSource.NO_ANONYMOUS, note)
         elif pid in self._options.jit_maps:
-            found = map_path(pid), parse_map_file(self._options.jit_maps[pid])
+            found = _map_table(map_path(pid), self._options.jit_maps[pid])
         else:
             process = live_process(pid, self._options.recorded_until)
             file = find_map_file(pid, process, self._options.named_by)
             found = (
-                file
-                if isinstance(file, Missing)
-                else (file.path, parse_map_file(file.without_holes()))
+                file if isinstance(file, Missing) else _map_table(file.path, file.without_holes())
             )
         self._map_tables[pid] = found
         return found
@@ -374,6 +372,13 @@ class Symbolizer:
     @cached_property
     def _loaded(self) -> SymbolTable:
         return kernel_symbol_table(self._options.kernel_symbols, self._options.names)
+
+
+def _map_table(path: bytes, text: bytes) -> tuple[bytes, SymbolTable] | Missing:
+    try:
+        return path, parse_map_file(text)
+    except CostlyError as error:
+        return Missing(NameSource.NO_ANONYMOUS, f"{_shown(path)} was not used: {error}")
 
 
 def _of_image(

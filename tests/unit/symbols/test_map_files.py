@@ -1,14 +1,20 @@
 import os
+import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from prospect.files.budget import CostlyError
+from prospect.profile.model import KIND_ANON
 from prospect.profile.naming import NameSource
 from prospect.symbols.jit import map_files
 from prospect.symbols.jit.map_files import find_map_file, parse_map_file
 from prospect.symbols.live_process import LiveProcess
-from prospect.symbols.objects import Missing
+from prospect.symbols.objects import Missing, ObjectKey
+from prospect.symbols.options import SymbolOptions
+from prospect.symbols.symbolizer import Symbolizer
 from prospect.symbols.table import SymbolTable
 
 
@@ -62,7 +68,8 @@ def test_a_hostile_name_is_kept_as_bytes_and_cut_at_the_longest() -> None:
 def test_more_lines_than_any_jit_writes_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(map_files, "MOST_LINES", 2)
     assert len(parse_map_file(b"1000 10 a\n2000 10 b\n")) == 2
-    assert len(parse_map_file(b"1000 10 a\n2000 10 b\n3000 10 c\n")) == 0
+    with pytest.raises(CostlyError, match="more than 2 lines"):
+        parse_map_file(b"1000 10 a\n2000 10 b\n3000 10 c\n")
 
 
 class TestWhichFilesAreBelieved:
@@ -158,3 +165,66 @@ def test_a_file_that_a_later_process_of_the_number_wrote(tmp_path, monkeypatch):
     found = find_map_file(os.getpid(), None)
     assert isinstance(found, Missing)
     assert "a later process" in found.note
+
+
+def _dense_files():
+    chance = random.Random(1)
+    lines = [b"%x 1 a\n" % (2 * row) for row in range(200_000)]
+    chance.shuffle(lines)
+    gaps = b"".join(lines)
+    twice = b"".join(b"%x 1 %x\n" % (chance.randrange(1 << 16), row) for row in range(200_000))
+    return {
+        "gaps": gaps,
+        "comb": b"0 ffffffff a\n" + gaps,
+        "twice": twice,
+        "same": b"1 1 a\n" * 200_000,
+        "spaces": b" " * (8 << 20),
+        "lines": b"\n" * (4 << 20),
+    }
+
+
+@pytest.mark.parametrize("kind", ["gaps", "comb", "twice", "same", "spaces", "lines"])
+def test_a_dense_file_takes_no_more_than_is_charged(kind):
+    text = _dense_files()[kind]
+    parse_map_file(b"1 1 a\n")
+    tracemalloc.start()
+    table = parse_map_file(text)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    most_peak, most_kept = map_files.map_file_costs(len(text))
+    assert peak + len(text) <= most_peak
+    assert kept <= most_kept
+    assert len(table) or kind in {"spaces", "lines"}
+
+
+def test_blocks_and_lines_longer_than_one_change_nothing(monkeypatch):
+    text = b"".join(b"%x 10 name%d\n" % (64 * row, row) for row in range(1000))
+    text += b"fff000 10 long" + b"g" * 1000 + b"\nfffff0 10 last"
+    whole = parse_map_file(text)
+    monkeypatch.setattr(map_files, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(map_files, "_BLOCK_ROWS", 7)
+    cut = parse_map_file(text)
+    assert cut.start.tolist() == whole.start.tolist()
+    assert cut.end.tolist() == whole.end.tolist()
+    rows = [*range(1000), 1001]
+    assert cut.names(rows) == whole.names(rows)
+    assert cut.name(1000) == whole.name(1000)[: 100 - len(b"fff000 10 ")]
+
+
+def test_a_file_that_takes_too_long_is_given_up_between_blocks(monkeypatch):
+    seconds = iter([0.0, 1.0, 9.0])
+    monkeypatch.setattr(map_files.time, "thread_time", lambda: next(seconds))
+    monkeypatch.setattr(map_files, "_BLOCK_BYTES", 16)
+    with pytest.raises(CostlyError, match="more time"):
+        parse_map_file(b"1000 10 name\n" * 8)
+
+
+def test_of_what_was_given_up_the_report_says_why(monkeypatch):
+    monkeypatch.setattr(map_files, "MOST_LINES", 1)
+    text = b"1000 10 a\n2000 10 b\n"
+    symbolizer = Symbolizer(SymbolOptions(use_cache=False, jit_maps={7: text}))
+    key = ObjectKey(b"//anon", kind=KIND_ANON)
+    symbolizer.resolve(key, [7], np.array([0x1000], np.uint64))
+    ((pid, note),) = symbolizer.process_notes
+    assert pid == 7
+    assert "/tmp/perf-7.map was not used: it has more than 1 lines" in note
