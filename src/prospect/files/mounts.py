@@ -29,7 +29,7 @@ _OF_THE_KERNEL = frozenset(
 # File systems without a block device whose pages come from this kernel, not from a server.
 _LOCAL_WITHOUT_DEVICE = frozenset({b"tmpfs", b"overlay", b"btrfs", b"zfs", b"bcachefs", b"ramfs"})
 # Options of an overlay that name its layers. Source: Documentation/filesystems/overlayfs.rst.
-_LAYERS = re.compile(rb"(?:^|,)(?:lowerdir|upperdir|datadir)\+?=((?:[^,\\]|\\.)*)", re.DOTALL)
+_LAYERS = rb"(?s)(?:^|,)(?:lowerdir|upperdir|datadir)\+?=((?:[^,\\]|\\.)*)"
 
 
 class Mount(NamedTuple):
@@ -126,7 +126,7 @@ def mounts(mountinfo: bytes) -> Iterator[Mount]:
 
 def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
     """Tell whether a layer of an overlay lies where one may have to wait, as far as it is seen."""
-    for layers in _LAYERS.findall(options):
+    for layers in re.findall(_LAYERS, options):
         for layer in re.split(rb"(?<!\\):", _plain(layers)):
             above = layer.rstrip(b"/")
             while above and above not in points:

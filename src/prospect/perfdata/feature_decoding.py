@@ -15,7 +15,6 @@ from prospect.abi.recording import BuildId
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.fields import FieldReader
-from prospect.perfdata.tracing_data import tracepoint_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +145,8 @@ def _decimal(digits: bytes) -> int:
 
 
 def _tracing_data(fields: FieldReader) -> dict[str, Any]:
+    from prospect.perfdata.tracing_data import tracepoint_names  # noqa: PLC0415 - of tracepoints only
+
     return {
         "event_types": {
             (abi.PERF_TYPE_TRACEPOINT, number): name

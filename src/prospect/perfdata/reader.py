@@ -16,7 +16,6 @@ from prospect.errors import RecordingError
 from prospect.files.held_files import hold_contents
 from prospect.files.rights import speaks_for
 from prospect.perfdata import format as fmt
-from prospect.perfdata.early_facts import early_facts
 from prospect.perfdata.header import (
     feature_sections,
     is_pipe_form,
@@ -25,13 +24,13 @@ from prospect.perfdata.header import (
     read_file_header,
 )
 from prospect.perfdata.metadata import Metadata
-from prospect.perfdata.stream import RecordStream, StreamPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.abi.recording import RecordingInfo
     from prospect.perfdata.header import FileHeader
+    from prospect.perfdata.stream import RecordStream
 
 _PIECE_BYTES = 1 << 20
 STDIN = "-"
@@ -212,12 +211,19 @@ def _open_sections(
     metadata = Metadata(path, header.order, damage)
     metadata.add_events(read_events(file, header, damage))
     is_finished = _is_finished(header)
-    find = feature_sections(file, header, damage) if is_finished else early_facts(file, header)
+    if is_finished:
+        find = feature_sections(file, header, damage)
+    else:
+        from prospect.perfdata.early_facts import early_facts  # noqa: PLC0415 - not of a whole file
+
+        find = early_facts(file, header)
     for bit, content in find:
         metadata.add_feature(bit, content)
     data = _data_section(file, header, damage, is_described=bool(metadata.info().extras))
     may_end_cut = not is_finished or len(data) < header.data.size
     if header.order != "<" or _must_be_walked(header, data):
+        from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - as below
+
         place = StreamPlace(path, header.data.offset, may_end_cut)
         stream = RecordStream(_slices(data), metadata, damage, place)
         return Recording(metadata, stream, damage, recorded_at)
@@ -269,6 +275,9 @@ def _open_stream(
     order = read_byte_order(first)
     if not is_pipe_form(first, order):
         raise RecordingError("a perf.data file cannot be read from a pipe; give its path")
+    # A file of whole little-endian records, the usual case, is read as it is, without these.
+    from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - see above
+
     damage: list[str] = []
     metadata = Metadata(path, order, damage)
     rest = _with_first(first[fmt.PIPE_HEADER_BYTES :], pieces)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.figures.report.side_by_side import side_by_side
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 
@@ -23,6 +22,8 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
     """Yield the table, nothing where fewer than two events have hits."""
     if len(view.events) < 2:
         return
+    from prospect.figures.report.side_by_side import side_by_side  # noqa: PLC0415 - see above
+
     profile = view.profile
     table = side_by_side(profile, [event.event_index for event in view.events], view.detail)
     yield from style.section("Events side by side: hits of each routine, by mean share")
