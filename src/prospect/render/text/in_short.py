@@ -88,7 +88,7 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
     share = ""
     if machine_s > 0:
         share = f", {_percent(short.seconds / machine_s)} of the machine"
-    asked_for = DETAIL_WORDS[view.detail].capitalize()
+    asked_for = _asked_for(view)
     time = figures.with_bar(short.seconds, short.half_s)
     whole = f"{asked_for}: {time} CPU s{share}"
     one_line = "; ".join([", ".join(parts), whole]) if parts else whole
@@ -97,6 +97,12 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
     else:
         yield ", ".join(parts)
         yield _cut(whole)
+
+
+def _asked_for(view: ReportView) -> str:
+    """Say whose time it is; processes that the recorder was attached to are no command."""
+    words = DETAIL_WORDS[view.detail].capitalize()
+    return words if view.profile.run.command else words.replace("The command", "The process")
 
 
 def _program_lines(short: InShort, figures: Figures) -> Iterator[str]:
