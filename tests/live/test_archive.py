@@ -113,7 +113,8 @@ def test_reports_elsewhere_are_those_made_here(archived, report):
     assert here.returncode == 0, here.stderr.decode()
     there = elsewhere(archived, command, *options, "run.data.archive")
     assert there.returncode == 0, there.stderr.decode()
-    assert there.stdout == here.stdout
+    # The commands that a report ends its first screen with name the file that was reported on.
+    assert there.stdout.replace(b"run.data.archive", b"run.data") == here.stdout
 
 
 def test_calls_elsewhere_are_those_made_here(archived):
