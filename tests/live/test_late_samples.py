@@ -17,34 +17,33 @@ from prospect.profile.model import MODE_KERNEL, MODE_USER
 
 pytestmark = pytest.mark.live
 
-# First two processes wake each other up on two CPUs, each time with interrupts masked until the
-# other CPU has been told; then one fills user space with zeros, with interrupts on all the time.
-# The other one stays in user mode meanwhile: what is usual on a CPU is told by such samples.
+# First a process sets a timer again and again, each time with interrupts masked; then it fills user
+# space with zeros, with interrupts on all the time. Another one stays in user mode meanwhile: what
+# is usual on a CPU is told by such samples. By its own clock, so that others may take CPUs away.
 LOAD = """
-import os, select, time
+import os, signal, time
 cpus = sorted(os.sched_getaffinity(0))
-there, back = os.pipe(), os.pipe()
-if os.fork() == 0:
-    os.close(there[1])
+other = os.fork()
+if not other:
     os.sched_setaffinity(0, cpus[-1:])
-    while os.read(there[0], 1) == b"x":
-        os.write(back[1], b"x")
-    while not select.select(there[:1], (), (), 0)[0]:
+    while True:
         sum(range(10_000))
-    os._exit(0)
 os.sched_setaffinity(0, cpus[:1])
-# By their own clock: they take as long as others leave them no CPU.
 while time.process_time() < 1.2:
-    os.write(there[1], b"x")
-    os.read(back[0], 1)
-os.write(there[1], b"q")
+    for _ in range(1000):
+        signal.setitimer(signal.ITIMER_REAL, 1000)
+signal.setitimer(signal.ITIMER_REAL, 0)
 with open("/dev/zero", "rb", buffering=0) as zeros:
     room = bytearray(1 << 20)
     while time.process_time() < 2.5:
         zeros.readinto(room)
+os.kill(other, signal.SIGKILL)
+os.waitpid(other, 0)
 """
-UNMASKING = re.compile(r"^_raw_spin_unlock_irqrestore$")
-FILLING = re.compile(r"rep_stos|clear_user|memset|memcpy|copy_to_iter|rep_movs")
+UNMASKING = re.compile(r"^_raw_spin_unlock_irq(restore)?$")
+FILLING = re.compile(
+    r"read_zero|iov_iter_zero|rep_stos|clear_user|memset|memcpy|copy_to_iter|rep_movs"
+)
 
 
 @pytest.fixture(scope="module")

@@ -163,8 +163,9 @@ def test_a_stripped_program_says_so(tmp_path):
 
 
 def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_after(
-    tmp_path, background
+    tmp_path, background, monkeypatch
 ):
+    monkeypatch.setenv("HOME", str(tmp_path))  # perf keeps what it recorded below ~/.debug
     burner = build_program(tmp_path, "burner")
     process = background(burner, 60_000)
     wait_for_exec(process.pid, b"burner")

@@ -41,7 +41,7 @@ def check_cut(path, bound_bytes):
 @pytest.mark.parametrize("words", [("record", "-o", "r"), ("--save", "r", "-f", "out")])
 @pytest.mark.parametrize(("end", "status"), [("", 1), ("; exit 7", 7)])
 def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end, status):
-    command = f"{BUSY}; {BUSY}; {BUSY}; touch over{end}"
+    command = f"for n in 1 2 3 4 5 6 7 8 9; do {BUSY}; done; touch over{end}"
     ran = run(tmp_path, *words, "--max-size", "1M", "-H", "8000", "-M", "5", "sh", "-c", command)
     assert ran.returncode == status
     assert (tmp_path / "over").exists()
