@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import group_sums
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import error_bars
-from prospect.figures.portions import event_seconds, event_weight, hit_portions
+from prospect.estimate.errors.first_rows import first_rows
+from prospect.estimate.errors.half_widths import known_half_widths
+from prospect.figures.portions import event_seconds, hit_portions
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
@@ -24,7 +24,6 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.design import Design
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
@@ -77,39 +76,24 @@ def hottest_routines(profile: Profile, detail: Detail, most: int) -> HottestRout
     at = np.flatnonzero(chosen & (hits.event == event_index))
     function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
     key = function * (1 << 2) + hit_portions(profile)
-    (found,), (count, period) = group_sums(
-        (key.take(at),), (hits.count.take(at), hits.period.take(at))
-    )
-    weight = event_weight(event, count, period)
-    order = np.lexsort((found, -count, -weight))
-    first = order[:most]
-    row_of_hit = np.full(len(hits), -1, np.int32)
-    rank = np.full(len(found) + 1, -1, np.int32)
-    rank[first] = np.arange(len(first))
-    row_of_hit[at] = rank.take(np.searchsorted(found, key.take(at)))
-    seconds = event_seconds(event, count, period)
+    design = sampling_design(profile, event_index)
+    rows = first_rows(profile, design, at, key.take(at), most)
     every = np.full(len(hits), -1, np.int32)
     every[at] = 0
-    design = sampling_design(profile, event_index)
+    count, period = hits.count.take(at), hits.period.take(at)
     return HottestRoutines(
         profile=profile,
         detail=shown_detail(profile.processes, detail),
         event=event,
         has_time=design.has_time,
-        function=found.take(first) >> 2,
-        portion=found.take(first) & 3,
-        hits=count.take(first),
-        seconds=seconds.take(first),
-        half_width_s=_half_widths(design, row_of_hit, len(first)),
-        share=weight.take(first) / max(float(weight.sum()), 1.0),
-        left_out=len(found) - len(first),
+        function=rows.key >> 2,
+        portion=rows.key & 3,
+        hits=rows.hits,
+        seconds=rows.seconds,
+        half_width_s=known_half_widths(design, rows.row_of_hit, len(rows.key)),
+        share=rows.share,
+        left_out=rows.more,
         total_hits=int(count.sum()),
-        total_s=float(seconds.sum()),
-        total_half_s=float(_half_widths(design, every, 1)[0]),
+        total_s=float(event_seconds(event, count, period).sum()),
+        total_half_s=float(known_half_widths(design, every, 1)[0]),
     )
-
-
-def _half_widths(design: Design, row_of_hit: NDArray[np.int32], rows: int) -> NDArray[np.float64]:
-    if not (design.has_time and rows):
-        return np.full(rows, np.nan)
-    return error_bars(design, row_of_hit, rows).half_width_s

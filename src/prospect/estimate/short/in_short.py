@@ -13,9 +13,11 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.first_rows import first_rows
+from prospect.estimate.errors.half_widths import known_half_widths
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_USER, event_seconds, event_weight, hit_portions
+from prospect.figures.portions import PORTION_USER, hit_portions
 from prospect.figures.processes import chosen_by_detail, chosen_hits
 from prospect.figures.routine_names import shown_name
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.first_rows import FirstRows
     from prospect.figures.report.view import ReportView
     from prospect.profile.model import Profile
 
@@ -124,24 +127,6 @@ def in_short(view: ReportView, design: Design) -> InShort:
     return _Summary(view, design).made()
 
 
-class _Rows(NamedTuple):
-    """The first rows of a table.
-
-    Attributes:
-        key: i64[r] what they are.
-        hits: i64[r], seconds, weight: f64[r].
-        row_of_hit: i32[h] row of each of the profile's hits, -1 for none.
-        more: how many rows there are besides.
-    """
-
-    key: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    row_of_hit: NDArray[np.int32]
-    more: int
-
-
 class _Summary:
     """What the parts of a summary share: which hits are asked for, and whose they are."""
 
@@ -149,7 +134,6 @@ class _Summary:
         profile = view.by_routine
         hits, processes = profile.hits, profile.processes
         self._view, self._design, self._profile = view, design, profile
-        self._event = profile.run.events[view.events[0].event_index]
         self._cause_kind = profile.causes.kind.take(hits.cause_index)
         # Where no call chains were recorded, what idle CPUs do has no cause of its own.
         is_of_none = np.isin(self._cause_kind, (CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED))
@@ -172,6 +156,7 @@ class _Summary:
         functions = self._table(self._function, MOST_FUNCTIONS)
         rows, needed_s = self._function_rows(functions)
         count = int(hits.count[chosen].sum())
+        every = np.where(chosen, 0, -1).astype(np.int32)
         is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
         is_nameless = self._profile.functions.source >= NameSource.NO_STRIPPED
         nameless = int(hits.count[chosen & is_nameless.take(self._function)].sum())
@@ -180,7 +165,7 @@ class _Summary:
             has_time=self._design.has_time,
             hits=count,
             seconds=float(self._design.seconds[chosen].sum()),
-            half_s=float(self._half_widths(np.where(chosen, 0, -1).astype(np.int32), 1)[0]),
+            half_s=float(known_half_widths(self._design, every, 1)[0]),
             busy_s=float(self._design.seconds[self._is_busy].sum()) if is_whole else np.nan,
             programs=self._program_rows(programs),
             more_programs=programs.more,
@@ -192,28 +177,11 @@ class _Summary:
             nameless=nameless / max(count, 1),
         )
 
-    def _table(self, key_of_hit: NDArray[np.int64], most: int) -> _Rows:
-        """Add the chosen hits up by key, and take the rows with most time."""
+    def _table(self, key_of_hit: NDArray[np.int64], most: int) -> FirstRows:
         at = np.flatnonzero(self._chosen)
-        hits = self._profile.hits
-        key = key_of_hit.take(at)
-        (found,), (count, period) = group_sums((key,), (hits.count.take(at), hits.period.take(at)))
-        weight = event_weight(self._event, count, period)
-        first = np.lexsort((found, -count, -weight))[:most]
-        rank = np.full(len(found), -1, np.int32)
-        rank[first] = np.arange(len(first))
-        row_of_hit = np.full(len(hits), -1, np.int32)
-        row_of_hit[at] = rank.take(np.searchsorted(found, key)) if len(found) else -1
-        return _Rows(
-            key=found.take(first),
-            hits=count.take(first),
-            seconds=event_seconds(self._event, count, period).take(first),
-            weight=weight.take(first) / max(float(weight.sum()), 1.0),
-            row_of_hit=row_of_hit,
-            more=len(found) - len(first),
-        )
+        return first_rows(self._profile, self._design, at, key_of_hit.take(at), most)
 
-    def _program_rows(self, table: _Rows) -> tuple[ProgramRow, ...]:
+    def _program_rows(self, table: FirstRows) -> tuple[ProgramRow, ...]:
         member = table.row_of_hit >= 0
         row, amounts = table.row_of_hit[member], self._amounts(member)
         rows = len(table.key)
@@ -227,7 +195,7 @@ class _Summary:
         has_hits[self._profile.hits.process_index[member]] = True
         counted = self._program_of_process[is_asked_for & (has_hits | processes.is_descendant)]
         number = np.bincount(counted, minlength=len(self._program_names))
-        halves = self._half_widths(table.row_of_hit, rows)
+        halves = known_half_widths(self._design, table.row_of_hit, rows)
         return tuple(
             ProgramRow(
                 name=self._program_names[key],
@@ -240,7 +208,7 @@ class _Summary:
             for at, key in enumerate(table.key.tolist())
         )
 
-    def _function_rows(self, table: _Rows) -> tuple[tuple[FunctionRow, ...], float]:
+    def _function_rows(self, table: FirstRows) -> tuple[tuple[FunctionRow, ...], float]:
         """Return the rows, and how long a run would have to be to tell them apart."""
         profile, rows = self._profile, len(table.key)
         above = np.arange(rows) - 1
@@ -263,7 +231,7 @@ class _Summary:
                 hits=int(table.hits[row]),
                 seconds=float(table.seconds[row]),
                 half_s=float(halves[row]),
-                share=float(table.weight[row]),
+                share=float(table.share[row]),
                 is_like_above=bool(is_alike[row]),
                 program=programs[row][0],
                 other_programs=programs[row][1],
@@ -273,7 +241,7 @@ class _Summary:
         )
         return found, needed_s
 
-    def _programs_of(self, table: _Rows) -> list[tuple[str, int]]:
+    def _programs_of(self, table: FirstRows) -> list[tuple[str, int]]:
         """Return for each row the program with most of its time, and how many others there are."""
         member = table.row_of_hit >= 0
         of_row = table.row_of_hit[member].astype(np.int64), self._program[member]
@@ -300,11 +268,6 @@ class _Summary:
         """Return the seconds of some hits; where the event has no time, how many they are."""
         amounts = self._design.seconds if self._design.has_time else self._profile.hits.count
         return amounts[chosen].astype(np.float64)
-
-    def _half_widths(self, row_of_hit: NDArray[np.int32], rows: int) -> NDArray[np.float64]:
-        if not (self._design.has_time and rows):
-            return np.full(rows, np.nan)
-        return error_bars(self._design, row_of_hit, rows).half_width_s
 
 
 def main_callers(profile: Profile, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:

@@ -147,7 +147,8 @@ def _function_lines(short: InShort, figures: Figures) -> Iterator[str]:
         columns[2] = Column("Hits")
     yield from table_lines(columns, cells)
     more = f"... and {short.more_functions} more" if short.more_functions else ""
-    yield from filter(None, [_cut("; ".join(filter(None, [more, _separation(short)])))])
+    if behind := [part for part in (more, _separation(short)) if part]:
+        yield _cut("; ".join(behind))
 
 
 def _separation(short: InShort) -> str:
