@@ -17,6 +17,7 @@ from prospect.files.outputs import ReportFile
 if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.cli.settings import Settings
+    from prospect.profile.model import Profile
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -88,10 +89,22 @@ def write(
         )
         profile = api.read(recording, choices)
         put(target, lambda out: renderer.render(profile, out), progress, settings.format)
+    if settings.format != "text":  # which says so itself
+        _say_if_empty(profile, settings.detail)
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
     return unread.exit_status()
+
+
+def _say_if_empty(profile: Profile, detail: str) -> None:
+    """Say on stderr what `-V` left out of a report in which it left nothing."""
+    from prospect.figures.nothing_chosen import has_chosen, nothing_chosen
+    from prospect.profile.complete import complete
+
+    whole = complete(profile)
+    if not has_chosen(whole, detail):  # type: ignore[arg-type]  # checked by the options' table
+        say(nothing_chosen(whole, detail))  # type: ignore[arg-type]  # likewise
 
 
 def _code_choice(settings: Settings) -> CodeChoice | None:

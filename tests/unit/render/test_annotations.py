@@ -91,4 +91,4 @@ def test_instructions_far_from_hits_are_left_out_and_counted():
 
 def test_nothing_over_the_thresholds_says_so():
     profile = replace(annotated_loop(), code=code_table({}))
-    assert b"lower them with -m and -k" in rendered(TextAnnotation(), profile)
+    assert b"give -m 0 -k 0, or name a routine" in rendered(TextAnnotation(), profile)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.profile.naming import NameSource
 
 if TYPE_CHECKING:
@@ -55,8 +56,11 @@ def comparison_notes(
     notes += _same_file_notes(comparison)
     notes += _difference_notes(comparison, runs)
     notes += _name_notes(len(comparison.before), runs, labels)
+    empty = [compared for compared in runs if not compared.counts.any()]
+    said = [f"{run.profile.run.origin}: {nothing_chosen(run.profile, shown)}" for run in empty]
+    notes += dict.fromkeys(said)
     both = (comparison.routines.hits > 0).all(axis=1)
-    if not both.any():
+    if not (both.any() or empty):
         notes.append("The sides have no routine in common: are they recordings of the same thing?")
     return tuple(notes)
 

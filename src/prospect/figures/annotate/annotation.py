@@ -19,6 +19,7 @@ from prospect.figures.annotate.annotated_routine import (
     annotated_routine,
     skid,
 )
+from prospect.figures.nothing_chosen import below_thresholds, nothing_chosen
 from prospect.figures.portions import event_seconds, event_weight
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
@@ -72,6 +73,7 @@ class AnnotationView(Record):
         notes: what could not be seen or found.
         warnings: what was lost or damaged.
         events: one an event with hits in the routines.
+        nothing: where there are none, what there is and which option shows it; else "".
     """
 
     profile: Profile
@@ -81,6 +83,7 @@ class AnnotationView(Record):
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     events: list[EventAnnotation]
+    nothing: str
 
 
 def annotation_view(
@@ -107,6 +110,7 @@ def annotation_view(
     for event in distinct(profile.hits.event[member]).tolist():
         at = np.flatnonzero(member & (profile.hits.event == event))
         events.append(_event(profile, code, event, at, rows))
+    shown = [event for event in events if event.routines]
     counters = run_counters(profile)
     detail = shown_detail(profile.processes, choice.detail)
     return AnnotationView(
@@ -116,8 +120,16 @@ def annotation_view(
         detail=detail,
         notes=_notes(profile, code, detail),
         warnings=run_warnings(profile, counters),
-        events=[event for event in events if event.routines],
+        events=shown,
+        nothing="" if shown else _why_nothing(profile, choice, events),
     )
+
+
+def _why_nothing(profile: Profile, choice: RoutineChoice, events: list[EventAnnotation]) -> str:
+    if not any(event.hits for event in events):
+        return nothing_chosen(profile, choice.detail)
+    most_s = max(event.seconds for event in events)
+    return below_thresholds(most_s, choice.user_threshold_s, choice.kernel_threshold_s)
 
 
 def instruction_of_hits(profile: Profile, code: CodeTable) -> NDArray[np.int64]:

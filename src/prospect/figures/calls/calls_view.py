@@ -13,7 +13,12 @@ from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals
 from prospect.figures.calls.call_tree import callees_tree, callers_tree, self_callers_tree
-from prospect.figures.calls.sample_choice import SampleChoice, choose_samples, functions_called
+from prospect.figures.calls.sample_choice import (
+    SampleChoice,
+    choose_samples,
+    functions_called,
+    why_nothing,
+)
 from prospect.figures.portions import event_has_time
 from prospect.figures.processes import shown_detail
 from prospect.figures.remarks import run_warnings
@@ -97,6 +102,7 @@ class CallsView(Record):
         detail: the `-V` that is shown.
         warnings: what was lost or damaged.
         events: one of each event with chosen hits.
+        nothing: where there are none, what there is and which option shows it; else "".
     """
 
     profile: Profile
@@ -104,6 +110,7 @@ class CallsView(Record):
     detail: Detail
     warnings: tuple[str, ...]
     events: tuple[EventCalls, ...]
+    nothing: str
 
 
 def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
@@ -125,6 +132,7 @@ def calls_view(profile: Profile, choice: CallsChoice) -> CallsView:
         detail=shown_detail(samples.profile.processes, choice.samples.detail),
         warnings=run_warnings(samples.profile, run_counters(samples.profile)),
         events=tuple(_event_calls(samples, chosen, choice, event) for event in events),
+        nothing="" if events else why_nothing(samples, choice.samples),
     )
 
 

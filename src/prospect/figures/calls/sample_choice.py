@@ -12,6 +12,7 @@ import numpy as np
 
 from prospect.errors import UsageError
 from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.nothing_chosen import no_sample_left, nothing_chosen
 from prospect.figures.processes import chosen_hits
 from prospect.figures.routine_names import routine_names
 from prospect.figures.stacks.call_forest import levels
@@ -66,38 +67,67 @@ def choose_samples(samples: StackSamples, choice: SampleChoice) -> NDArray[np.bo
     Raises:
         UsageError: a name that nothing has, or a filter that the recording cannot answer.
     """
-    profile = samples.profile
-    chosen = chosen_hits(profile, choice.detail).take(samples.hit_index)
+    chosen = chosen_hits(samples.profile, choice.detail).take(samples.hit_index)
+    for _, passes in _filters(samples, choice):
+        chosen &= passes
+    return chosen
+
+
+def why_nothing(samples: StackSamples, choice: SampleChoice) -> str:
+    """Say what there is instead where no sample passes, and which option shows it.
+
+    Args:
+        samples: of all processes.
+        choice: what was asked for, which no sample passes.
+    """
+    asked_for = chosen_hits(samples.profile, choice.detail).take(samples.hit_index)
+    filters = _filters(samples, choice)
+    if not (filters and asked_for.any()):
+        return nothing_chosen(samples.profile, choice.detail)
+    found = []
+    for left_out, (name, _) in enumerate(filters):
+        others = [passes for row, (_, passes) in enumerate(filters) if row != left_out]
+        chosen = np.logical_and.reduce([asked_for, *others])
+        found.append((name, int(samples.count[chosen].sum())))
+    everywhere = np.logical_and.reduce([passes for _, passes in filters])
+    return no_sample_left(choice.detail, found, int(samples.count[everywhere].sum()))
+
+
+def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return the filters that were given: as they are typed, and bool[n] which samples pass."""
+    profile, hit_index = samples.profile, samples.hit_index
+    location = profile.hits.location_index
+    found = []
     if choice.process:
-        chosen &= _hits_of_processes(profile, choice.process).take(samples.hit_index)
+        of_hit = _hits_of_processes(profile, choice.process)
+        found.append((f"--process {choice.process}", of_hit.take(hit_index)))
     if choice.thread:
-        chosen &= _of_threads(samples, choice.thread)
+        found.append((f"--thread {choice.thread}", _of_threads(samples, choice.thread)))
     if choice.cpus is not None:
         if len(samples) and (samples.cpu == NO_CPU).all():
             raise UsageError(
                 "this recording does not say on which CPU samples were taken: no --cpu"
             )
-        chosen &= np.isin(samples.cpu, choice.cpus)
+        listed = ",".join(map(str, choice.cpus))
+        found.append((f"--cpu {listed}", np.isin(samples.cpu, choice.cpus)))
     if choice.between_s is not None:
-        chosen &= _between(samples, *choice.between_s)
+        begin_s, end_s = choice.between_s
+        passes = _between(samples, begin_s, end_s)
+        found.append((f"--between {begin_s:g},{end_s:g}", passes))
     functions = profile.locations.function_index
     if choice.objects:
-        paths = profile.objects.path
-        found = [_fits(choice.objects, (path, path.rpartition("/")[2])) for path in paths]
-        _must_be_some(found, "object", choice.objects, (path.rpartition("/")[2] for path in paths))
-        of_function = np.array(found, np.bool_).take(profile.functions.object_index)
-        of_hit = of_function.take(functions.take(profile.hits.location_index))
-        chosen &= of_hit.take(samples.hit_index)
+        of_function = _in_objects(profile, choice.objects)
+        of_hit = of_function.take(functions.take(location))
+        found.append((f"--object {choice.objects}", of_hit.take(hit_index)))
     if choice.routine:
-        of_function = functions_called(profile, choice.routine)
-        of_hit = of_function.take(functions.take(profile.hits.location_index))
-        chosen &= of_hit.take(samples.hit_index)
+        of_hit = functions_called(profile, choice.routine).take(functions.take(location))
+        found.append((f"--routine {choice.routine}", of_hit.take(hit_index)))
     if choice.cause:
         of_hit = _causes_called(profile, choice.cause).take(profile.hits.cause_index)
-        chosen &= of_hit.take(samples.hit_index)
+        found.append((f"--cause {choice.cause}", of_hit.take(hit_index)))
     if choice.through:
-        chosen &= _through(samples, choice.through)
-    return chosen
+        found.append((f"--through {choice.through}", _through(samples, choice.through)))
+    return found
 
 
 def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
@@ -111,6 +141,13 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
     known = (name for row in rows for name in routine_names(profile, row)[-1:])
     _must_be_some(found, "routine", what, known)
     return np.array(found, np.bool_)
+
+
+def _in_objects(profile: Profile, what: str) -> NDArray[np.bool_]:
+    paths = profile.objects.path
+    found = [_fits(what, (path, path.rpartition("/")[2])) for path in paths]
+    _must_be_some(found, "object", what, (path.rpartition("/")[2] for path in paths))
+    return np.array(found, np.bool_).take(profile.functions.object_index)
 
 
 def _causes_called(profile: Profile, what: str) -> NDArray[np.bool_]:

@@ -52,7 +52,7 @@ def _document(view: AnnotationView) -> Iterator[bytes]:
             "user_threshold_s": view.choice.user_threshold_s,
             "kernel_threshold_s": view.choice.kernel_threshold_s,
         },
-        "notes": list(view.notes),
+        "notes": [*view.notes, *([view.nothing] if view.nothing else [])],
         "warnings": list(view.warnings),
     }
     yield b"{"

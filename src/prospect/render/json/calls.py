@@ -50,7 +50,7 @@ def _document(view: CallsView, estimates: tuple[CallEstimates, ...]) -> Iterator
             "schema": SCHEMA,
             "generator": f"prospect {__version__}",
             "options": choice,
-            "warnings": list(view.warnings),
+            "warnings": [*view.warnings, *([view.nothing] if view.nothing else [])],
             **stack_quality_fields(view.profile.stack_quality),
             "events": calls_fields(view, estimates),
         }

@@ -64,7 +64,7 @@ class TextAnnotation(Record):
             for routine in event.routines:
                 yield from _routine_lines(self, view, event, routine)
         if not view.events:
-            yield "- Nothing passes the thresholds: lower them with -m and -k, or choose with -V."
+            yield f"- {escaped(view.nothing)}"
 
 
 def _amount(event: EventAnnotation) -> str:

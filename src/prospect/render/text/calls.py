@@ -67,7 +67,7 @@ def calls_lines(
     for warning in view.warnings:
         yield style.warning(f"Warning: {escaped(warning)}")
     if not view.events:
-        yield "- No sample passes the filters."
+        yield f"- {escaped(view.nothing)}"
     for event, known in zip(view.events, estimates, strict=True):
         yield from _event_lines(view, event, known, style)
 

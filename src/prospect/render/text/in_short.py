@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
 from prospect.estimate.short.in_short import in_short
+from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.routine_names import routine_names
 from prospect.profile.stack_quality import END_CUT
@@ -55,8 +57,7 @@ def in_short_lines(
     yield from _whole_lines(view, short, figures)
     yield ""
     if not short.hits:
-        yield "No sample hit what was asked for: run longer, raise the rate (-H), or ask for more"
-        yield "(-V 4 shows every process)."
+        yield from wrap(escaped(nothing_chosen(view.profile, view.detail)), _WIDTH)
         return
     yield from _program_lines(short, figures)
     yield ""
