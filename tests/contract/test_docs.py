@@ -68,7 +68,7 @@ def test_examples_are_understood(line):
             command, settings, operands = understood(part)
             assert command.most_words is None or len(operands) <= command.most_words
             assert operands or command is not PROFILE or settings.pids or settings.for_s
-            # Behind its operands a subcommand takes no options.
+            # What is left has no options in it.
             ours = SUBCOMMANDS if command not in (PROFILE, RECORD, STAT) else ()
             assert not ours or all(word == "--against" or word[:2] != "--" for word in operands)
 
@@ -102,7 +102,16 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
     assert keywords.pop("code") is False  # what a report with `disassemble` needs
     assert keywords.pop("announce") is None  # what the command line shows by itself
     defaults = Settings()._asdict()
-    for shown_only in ("help", "version", "clear", "fields", "check", "port", "opens_browser"):
+    for shown_only in (
+        "help",
+        "version",
+        "clear",
+        "fields",
+        "check",
+        "port",
+        "opens_browser",
+        "input",
+    ):
         del defaults[shown_only]
     assert keywords == defaults
     for option in OPTIONS:

@@ -8,14 +8,21 @@ from prospect.records import NamedTuple
 class Command(NamedTuple):
     """A command: what stands behind its options, and what it does in a sentence.
 
-    `most_words` says how many operands it takes, None for any number. ``prospect.cli`` has a module
-    of its name, whose ``run(settings, words, command_line)`` returns the exit status.
+    `most_words` says how many operands it takes, None for any number; `separator` is an operand
+    that looks like an option. ``prospect.cli`` has a module of its name, whose ``run(settings,
+    words, command_line)`` returns the exit status.
     """
 
     name: str
     operands: str
     summary: str
     most_words: int | None = None
+    separator: str = ""
+
+    @property
+    def runs_another(self) -> bool:
+        """Whether its operands are a command line, whose options are not Prospect's."""
+        return "[ARGS...]" in self.operands
 
 
 PROFILE = Command(
@@ -58,6 +65,7 @@ DIFF = Command(
     "A B | A1 A2 ... --against B1 B2 ...",
     "say what changed from recording A to B, or between two sides of several runs each, and how "
     "sure that is",
+    separator="--against",
 )
 ARCHIVE = Command(
     "archive",
@@ -98,6 +106,27 @@ SUBCOMMANDS = (
 )
 COMMANDS = (PROFILE, *SUBCOMMANDS)
 
+# What perf calls commands that have other names here, and that are programs or might be: script(1)
+# would empty the recording that `perf script` takes.
+PERF_WORDS = (
+    "buildid-cache",
+    "buildid-list",
+    "c2c",
+    "evlist",
+    "ftrace",
+    "inject",
+    "kmem",
+    "kvm",
+    "kwork",
+    "lock",
+    "mem",
+    "probe",
+    "sched",
+    "script",
+    "timechart",
+    "trace",
+)
+
 # The names of commands that take the same options, because they do the same things.
 RECORDS = ("", "record")
 SAMPLERS = (*RECORDS, "top")
@@ -105,4 +134,5 @@ REPORTS = ("", "report")
 NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
 READERS = (*REPORTS, "annotate", "calls", "diff")
+RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", "diff", "archive")

@@ -101,7 +101,7 @@ def bash() -> str:
         names="|".join(command.name for command in SUBCOMMANDS),
         words=" ".join(command.name for command in SUBCOMMANDS),
         shells=" ".join(SHELLS),
-        runners="|".join(command.name or '""' for command in COMMANDS if _runs_another(command)),
+        runners="|".join(command.name or '""' for command in COMMANDS if command.runs_another),
         readers="|".join(command.name for command in SUBCOMMANDS if _reads_files(command)),
         cases="\n".join(_case(command) for command in COMMANDS),
         values="\n".join(
@@ -146,10 +146,6 @@ def _case(command: Command) -> str:
     spellings = " ".join(s for option in options for s in option.spellings)
     with_value = " ".join(s for option in options if option.check for s in option.spellings)
     return f'        "{command.name}") options="{spellings}" with_value="{with_value}" ;;'
-
-
-def _runs_another(command: Command) -> bool:
-    return "COMMAND [ARGS...]" in command.operands
 
 
 def _reads_files(command: Command) -> bool:

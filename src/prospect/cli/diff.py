@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
+from prospect.cli.commands import DIFF
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import refuse_missing
 from prospect.cli.terminal import say
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from prospect.cli.settings import Settings
 
 CONDITION_MET = 3
-_AGAINST = "--against"
+_AGAINST = DIFF.separator
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -56,13 +57,11 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
         before, after = words[:middle], words[middle + 1 :]
     else:
         before, after = words[:1], words[1:]
-        if len(words) > 2 and not any(word.startswith("-") for word in words):
+        if len(words) > 2:
             raise UsageError(f"diff: which of the {len(words)} recordings are B's? {how}")
     for word in (*before, *after):
         if word == "-":
             raise UsageError("diff: a recording is a file here, not a pipe")
-        if word.startswith("-"):
-            raise UsageError(f"diff: unexpected '{word}': options stand before the recordings")
     if not (before and after):
         raise UsageError(f"diff: which recordings? {how}")
     return before, after

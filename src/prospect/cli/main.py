@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from prospect.cli.commands import HELP, PROFILE, SUBCOMMANDS, Command
+from prospect.cli.commands import HELP, PERF_WORDS, PROFILE, SUBCOMMANDS, Command
 from prospect.cli.options import parse, unexpected
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
@@ -49,6 +49,10 @@ def _run(arguments: list[str]) -> int:
         return 0
     if not words and not settings.pids and settings.for_s is None:
         return _short_usage(given_options=bool(arguments))
+    if words and words[0] in PERF_WORDS and "--" not in arguments[: -len(words)]:
+        from prospect.cli.perf_words import instead
+
+        raise UsageError(instead(words[0]))
     from prospect.cli import profile
 
     return profile.run(settings, words, ("prospect", *arguments))
@@ -58,6 +62,8 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
     settings, words = parse(command, arguments)
     if settings.help:
         return _help(command.name)
+    if settings.input:
+        words = _with_input(command, words, settings.input)
     if command.most_words is not None and len(words) > command.most_words:
         raise UsageError(unexpected(command, words[command.most_words]))
     if command is HELP:
@@ -66,6 +72,14 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
     module = __import__(f"prospect.cli.{command.name}", fromlist=["run"])
     status: int = module.run(settings, words, ("prospect", command.name, *arguments))
     return status
+
+
+def _with_input(command: Command, words: list[str], recording: str) -> list[str]:
+    """Return the operands with the recording that ``-i`` names in its place, the last one."""
+    most = command.most_words or 0
+    if len(words) >= most:
+        raise UsageError(f"{command.name}: two recordings: '{words[-1]}' and -i '{recording}'")
+    return [*words, *[""] * (most - 1 - len(words)), recording]
 
 
 def _help(name: str) -> int:

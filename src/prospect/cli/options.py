@@ -1,6 +1,7 @@
 """An argument vector → `Settings` and the words behind the options.
 
-Options end at the first word that is none, as profiling ``make -j2`` needs. Neither argparse nor
+Of a command that runs another one, options end at the first word that is none, as profiling
+``make -j2`` needs; of the others they stand anywhere. Neither argparse nor
 getopt: importing them takes 10 and 2 ms, for which COMMAND would wait. For the same reason the
 table of options is imported only if there are any.
 """
@@ -20,21 +21,22 @@ if TYPE_CHECKING:
 
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[str]]:
-    """Read options up to the first word that is none, or behind ``--``.
+    """Read options up to ``--``; of a command that runs another one, up to the first other word.
 
     Returns:
-        the settings, and the words from the first non-option on, untouched.
+        the settings, and the words that are no options, untouched.
 
     Raises:
         UsageError: an unknown option, a missing or an impossible value.
     """
-    if not _is_option(arguments):
+    if not _is_option(arguments) and (command.runs_another or len(arguments) < 2):
         return Settings(), list(arguments)
     from prospect.cli.option_table import options_of
 
     words = list(arguments)
     values: dict[str, Any] = {}
-    for spelling, option, text in _leading_options(command, options_of(command), words):
+    operands: list[str] = []
+    for spelling, option, text in _options(command, options_of(command), words, operands):
         if option.is_counted:
             values[option.keyword] = values.get(option.keyword, 0) + 1
             continue
@@ -47,7 +49,7 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Settings, list[st
             given = text or "''"
             raise UsageError(f"{spelling} {given}: {error}") from None
     _check_together(values)
-    return Settings(**values), words
+    return Settings(**values), [*operands, *words]
 
 
 def _check_together(values: dict[str, Any]) -> None:
@@ -68,26 +70,19 @@ def _check_together(values: dict[str, Any]) -> None:
 
 def unexpected(command: Command, word: str) -> str:
     """Say what is wrong with a word behind the operands of a command."""
-    hint = ""
-    if word.startswith("-") and command.most_words:
-        from prospect.cli.option_table import options_of
-        from prospect.spelling import suggestion
-
-        name = word.partition("=")[0]
-        known = [spelling for option in options_of(command) for spelling in option.spellings]
-        is_known = name in known or not name.startswith("--")
-        hint = ": options stand before it" + ("" if is_known else suggestion(name, known))
-    return f"{command.name}: unexpected '{word}'{hint}; see prospect help {command.name}"
+    return f"{command.name}: unexpected '{word}'; see prospect help {command.name}"
 
 
 def _is_option(words: Sequence[str]) -> bool:
     return bool(words) and words[0].startswith("-") and words[0] != "-"
 
 
-def _leading_options(
-    command: Command, options: list[Option], words: list[str]
+def _options(
+    command: Command, options: list[Option], words: list[str], operands: list[str]
 ) -> Iterator[tuple[str, Option, str]]:
-    """Take options off the front of `words`, and yield how each is spelled, it, and its value.
+    """Take options out of `words`, and yield how each is spelled, it, and its value.
+
+    Words before and between them move to `operands`, but of a command that runs another one.
 
     As getopt(3): ``-ab``, ``-oVALUE``, ``--long=VALUE``, ``--lo``, and ``--`` as the end.
 
@@ -95,7 +90,10 @@ def _leading_options(
         UsageError: an unknown option, or one with a value too many or too few.
     """
     known = {spelling: option for option in options for spelling in option.spellings}
-    while _is_option(words):
+    while words:
+        operands += _operands(command, words)
+        if not _is_option(words):
+            return
         word = words.pop(0)
         if word == "--":
             return
@@ -117,6 +115,16 @@ def _leading_options(
             if known[spelling].check:
                 text, rest = rest or _value(command, spelling, words), ""
             yield spelling, known[spelling], text
+
+
+def _operands(command: Command, words: list[str]) -> list[str]:
+    """Take operands off the front of `words`: none of a command that runs another one."""
+    found = []
+    while words and not command.runs_another:
+        if _is_option(words) and words[0] != command.separator:
+            break
+        found.append(words.pop(0))
+    return found
 
 
 def _value(command: Command, spelling: str, words: list[str]) -> str:

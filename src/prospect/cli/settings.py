@@ -19,6 +19,7 @@ class Settings(NamedTuple):
     overhead_percent: float | None = None
     flush_centiseconds: int = 200
     output: str = ""
+    input: str = ""
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02
     system_map: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.cli.commands import COMMANDS, PROFILE, RECORD, REPORT
+from prospect.cli.commands import ANNOTATE, COMMANDS, DIFF, PROFILE, RECORD, REPORT
 from prospect.cli.option_table import OPTIONS, options_of
 from prospect.cli.options import parse
 from prospect.cli.settings import Settings
@@ -23,6 +23,8 @@ from prospect.errors import UsageError
         (["--system-wide"], "detail", "4"),
         (["--kernel-only"], "detail", "k"),
         (["-V2", "-V4"], "detail", "4"),
+        (["-a"], "detail", "4"),
+        (["-F", "99"], "frequency_hz", 99),
         (["-H1000"], "frequency_hz", 1000),
         (["--frequency=7"], "frequency_hz", 7),
         (["--hertz", "7"], "frequency_hz", 7),
@@ -78,6 +80,24 @@ def test_options_end_at_the_command_whose_arguments_are_untouched():
     settings, rest = parse(PROFILE, ["-V3", "make", "-j2", "-V4", "--", "--help"])
     assert settings.detail == "3"
     assert rest == ["make", "-j2", "-V4", "--", "--help"]
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "operands"),
+    [
+        (REPORT, ["run.data", "-V4"], ["run.data"]),
+        (REPORT, ["-V4", "run.data"], ["run.data"]),
+        (REPORT, ["-V4", "--", "-run.data"], ["-run.data"]),
+        (REPORT, ["-", "-V4"], ["-"]),
+        (ANNOTATE, ["work", "-V4", "run.data"], ["work", "run.data"]),
+        (DIFF, ["a", "--against", "-V4", "b"], ["a", "--against", "b"]),
+        (DIFF, ["a", "b", "-V", "4"], ["a", "b"]),
+    ],
+)
+def test_options_of_readers_stand_anywhere(command, arguments, operands):
+    settings, rest = parse(command, arguments)
+    assert "4" in (settings.detail, settings.scope) or "-run.data" in rest
+    assert rest == operands
 
 
 def test_two_dashes_end_the_options():

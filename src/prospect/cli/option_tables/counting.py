@@ -39,6 +39,7 @@ COUNTING = (
         ("stat",),
         values.counted,
     ),
+    Option("scope", "a", (), "", "the same as -V 4", ("stat",), value="4"),
     Option(
         "pids",
         "p",

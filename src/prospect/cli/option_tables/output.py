@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import FINDERS, NAMERS, READERS, RECORDS, REPORTS
+from prospect.cli.commands import FINDERS, NAMERS, READERS, RECORDING_READERS, RECORDS, REPORTS
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
 
@@ -15,6 +15,15 @@ OUTPUT = (
         "FILE",
         "write the report to FILE (default: standard output)",
         READERS,
+        values.file_name,
+    ),
+    Option(
+        "input",
+        "i",
+        ("input",),
+        "FILE",
+        "the same as FILE without -i",
+        RECORDING_READERS,
         values.file_name,
     ),
     Option(
