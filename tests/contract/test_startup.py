@@ -19,7 +19,7 @@ LOADED = """
 import sys
 bare = set(sys.modules)
 sys.argv = ["prospect", *{words!r}]
-from prospect.__main__ import main
+from prospect.__main__ import run as main
 {body}
 print(*sorted(set(sys.modules) - bare), file=sys.stderr)
 """
@@ -166,3 +166,24 @@ def test_a_flat_report_loads_what_it_shows(tmp_path):
     assert UNASKED.isdisjoint(modules), UNASKED.intersection(modules)
     ours = [name for name in modules if name.startswith("prospect")]
     assert len(ours) <= 252, ours
+
+
+@pytest.mark.parametrize(("watch", "is_taken_apart"), [("None", False), ("print", True)])
+def test_the_interpreter_is_taken_apart_at_the_end_only_for_who_watches_it(watch, is_taken_apart):
+    program = f"""
+import atexit, sys
+from prospect.__main__ import main
+sys.argv = ["prospect", "--version"]
+atexit.register(lambda: print("taken apart"))
+sys.setprofile({watch} and (lambda *_: None))
+sys.exit(main())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert ran.stdout.startswith("prospect ")
+    assert ("taken apart" in ran.stdout) == is_taken_apart

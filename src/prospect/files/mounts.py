@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 import select
-from typing import TYPE_CHECKING
 
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

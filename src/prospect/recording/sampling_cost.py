@@ -1,5 +1,8 @@
 """The cost of a sample, measured once for each start of the system and kept; rates chosen by it.
 
+A busy machine gives no certain cost, or none. That is kept too, and tried again after a while:
+trying may take longer than all else that a recording costs.
+
 Comes in: the events of a recording. Goes out: `SampleCost`, or the rate that a share of the
 processors' time buys. Before the command starts only ``--overhead`` comes here.
 """
@@ -7,7 +10,7 @@ processors' time buys. Before the command starts only ``--overhead`` comes here.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import time
 
 from prospect.capture.cost.sample_cost import SampleCost, measure_sample_cost
 from prospect.capture.events.call_graph import KERNEL_CALLERS
@@ -16,7 +19,9 @@ from prospect.capture.events.event_choice import choose_events
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.errors import CaptureError, UsageError
 from prospect.files.user_cache import cache_path, read_own
+from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.call_graph import CallGraph
     from prospect.capture.events.event_choice import EventPlan
@@ -25,8 +30,27 @@ COST_SUFFIX = ".sample-cost"
 _LONGEST_LINE_BYTES = 4096
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _ANY_RATE_HZ = 200
-# What a busy machine leaves less certain than this is measured again next time.
-_KEPT_SPREAD = 0.25
+# What a busy machine leaves less certain than this is measured again, after so long.
+_CERTAIN_SPREAD = 0.25
+_TRIED_S = 600.0
+
+
+class KeptCost(NamedTuple):
+    """What the last measurement of this boot has found, None for nothing certain, and when.
+
+    Attributes:
+        measured_s: in CLOCK_BOOTTIME.
+    """
+
+    cost: SampleCost | None
+    measured_s: float
+
+    def is_enough(self, now_s: float) -> bool:
+        """Whether nothing has to be measured now."""
+        cost = self.cost
+        if cost and cost.spread_ns <= _CERTAIN_SPREAD * cost.user_ns:
+            return True
+        return 0 <= now_s - self.measured_s < _TRIED_S
 
 
 def sample_cost(plan: EventPlan, *, use_cache: bool) -> SampleCost | None:
@@ -37,17 +61,19 @@ def sample_cost(plan: EventPlan, *, use_cache: bool) -> SampleCost | None:
         use_cache: whether the cost is looked up and kept in the user's cache directory.
     """
     directory = cache_path() if use_cache else ""
-    name, key = f"{plan.clock}-{plan.scope}{COST_SUFFIX}", _key(plan)
-    known = parse_cost(read_own(directory, name, _LONGEST_LINE_BYTES), key)
-    if known:
-        return known
+    name, key = _name(plan), _key()
+    now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    kept = parse_cost(read_own(directory, name, _LONGEST_LINE_BYTES), key)
+    if kept and kept.is_enough(now_s):
+        return kept.cost
     cost = measure_sample_cost(plan)
-    if cost and directory and cost.spread_ns <= _KEPT_SPREAD * cost.user_ns:
+    if directory:
         from prospect.symbols.cache_directory import CacheDirectory  # noqa: PLC0415 - once a boot
 
-        kept = CacheDirectory.of_user()
-        if kept:
-            kept.put(name, [" ".join([*map(repr, cost), key]).encode()])
+        cache = CacheDirectory.of_user()
+        if cache:
+            numbers = map(repr, (*(cost or (0.0, 0.0, 0.0)), now_s))
+            cache.put(name, [" ".join([*numbers, key]).encode()])
     return cost
 
 
@@ -63,15 +89,19 @@ def describe_cost(plan: EventPlan, *, use_cache: bool) -> dict[str, float]:
     }
 
 
-def parse_cost(line: bytes, key: str) -> SampleCost | None:
-    """Return the cost that was kept under a key, None if the line is of another or damaged."""
-    *numbers, kept_key = line.decode(errors="replace").split(" ", 3)
+def parse_cost(line: bytes, key: str) -> KeptCost | None:
+    """Return what was kept under a key, None if the line is of another or damaged."""
+    *numbers, kept_key = line.decode(errors="replace").split(" ", 4)
     try:
-        user_ns, spread_ns, kernel_ns = map(float, numbers)
+        user_ns, spread_ns, kernel_ns, measured_s = map(float, numbers)
     except ValueError:
         return None
-    is_sane = 0 < user_ns < 1e9 and 0 <= spread_ns < 1e9 and 0 <= kernel_ns < 1e9
-    return SampleCost(user_ns, spread_ns, kernel_ns) if is_sane and kept_key == key else None
+    is_sane = 0 <= user_ns < 1e9 and 0 <= spread_ns < 1e9 and 0 <= kernel_ns < 1e9
+    if not is_sane or kept_key != key:
+        return None
+    if not user_ns:
+        return KeptCost(None, measured_s)
+    return KeptCost(SampleCost(user_ns, spread_ns, kernel_ns), measured_s)
 
 
 def rate_for_overhead(
@@ -118,10 +148,15 @@ def rate_for_overhead(
     return min(rate_hz, fastest_rate_hz(len(plan.periods)))
 
 
-def _key(plan: EventPlan) -> str:
-    """Name what the cost depends on: the running kernel, this boot, and what a sample holds."""
+def _name(plan: EventPlan) -> str:
+    """Return the file of what a sample of these events holds."""
     attr = plan.attr
+    holds = f"{attr.sample_type:x}-{attr.sample_stack_user:x}-{attr.flags:x}"
+    return f"{plan.clock}-{plan.scope}-{holds}{COST_SUFFIX}"
+
+
+def _key() -> str:
+    """Name what the cost depends on beside: the running kernel, and this boot."""
     boot = read_if_there(_BOOT_ID).decode(errors="replace").strip()
     kernel = os.uname()
-    holds = f"{attr.sample_type:x} {attr.sample_stack_user:x} {attr.flags:x}"
-    return f"{boot} {holds} {kernel.release} {kernel.version}"
+    return f"{boot} {kernel.release} {kernel.version}"

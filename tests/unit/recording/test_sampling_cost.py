@@ -74,18 +74,27 @@ def test_nothing_is_kept_without_the_cache(measured, tmp_path, monkeypatch, swit
     assert kept(tmp_path) == []
 
 
-def test_cost_that_cannot_be_measured_is_not_kept(measured, tmp_path):
-    measured[:] = [None]
-    assert sample_cost(PLAN, use_cache=True) is None
-    assert kept(tmp_path) == []
-
-
-def test_vague_cost_is_used_and_not_kept(measured, tmp_path):
-    measured[:] = [COST, COST._replace(spread_ns=2000.0)]
-    assert sample_cost(PLAN, use_cache=True).spread_ns == 2000.0
-    assert kept(tmp_path) == []
+@pytest.mark.parametrize("uncertain", [None, COST._replace(spread_ns=2000.0)])
+def test_what_a_busy_machine_left_uncertain_is_tried_again_after_a_while(
+    measured, monkeypatch, uncertain
+):
+    now_s = [1000.0]
+    monkeypatch.setattr(sampling_cost.time, "clock_gettime", lambda _: now_s[0])
+    measured[:] = [COST, uncertain]
+    assert sample_cost(PLAN, use_cache=True) == uncertain
+    assert sample_cost(PLAN, use_cache=True) == uncertain
+    assert measured == [COST]
+    now_s[0] += 601.0
     assert sample_cost(PLAN, use_cache=True) == COST
-    assert len(kept(tmp_path)) == 1
+    assert measured == []
+
+
+def test_costs_of_samples_that_hold_different_things_are_kept_side_by_side(measured):
+    other = PLAN._replace(attr=PLAN.attr._replace(sample_type=3))
+    measured[:] = [COST._replace(user_ns=7000.0), COST]
+    for _ in range(2):
+        assert sample_cost(PLAN, use_cache=True) == COST
+        assert sample_cost(other, use_cache=True).user_ns == 7000.0
 
 
 @pytest.mark.parametrize(
@@ -97,7 +106,8 @@ def test_vague_cost_is_used_and_not_kept(measured, tmp_path):
 )  # fmt: skip
 def test_only_a_sane_line_of_the_key_is_taken(line):
     assert parse_cost(line, "key") is None
-    assert parse_cost(b"1.5 0.0 0.0 key", "key") == (1.5, 0.0, 0.0)
+    assert parse_cost(b"1.5 0.0 0.0 9.0 key", "key") == ((1.5, 0.0, 0.0), 9.0)
+    assert parse_cost(b"0 0 0 9.0 key", "key") == (None, 9.0)
 
 
 @pytest.fixture

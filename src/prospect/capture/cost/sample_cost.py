@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.events.call_graph import sample_bytes
@@ -26,6 +25,7 @@ from prospect.capture.kernel.rings import Ring, next_smaller_bytes, ring_size_by
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -12,26 +12,24 @@ up. Defined by: ``tools/perf/Documentation/jit-interface.txt``; openat2(2).
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import ctypes
 import errno
-import json
+import marshal
 import os
 import select
 import stat
 import struct
 import time
-import zlib
-from typing import TYPE_CHECKING, Any
 
 from prospect.capture.kernel.inotify import DirectoryWatch
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.files.mounts import waiting_points
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
+    from typing import Any
 
     from prospect.capture.machine.progress import Progress
 
@@ -55,7 +53,7 @@ _OPEN_HOW = struct.Struct("=QQQ")
 def serve(
     stop_fd: int, result_fd: int, progress: Progress, silent: AbstractSet[int], own_tmp: bytes
 ) -> None:
-    """Hold files until `stop_fd` is at its end; then write what they hold, as JSON.
+    """Hold files until `stop_fd` is at its end; then write what they hold, marshalled.
 
     Args:
         stop_fd: a pipe's end.
@@ -75,7 +73,7 @@ def serve(
             holder.look()
             is_over = bool(select.select((stop_fd,), (), (), _PAUSE_S)[0])
     found = {"copies": holder.collect(), "limits": holder.limits}
-    result = json.dumps(found).encode()
+    result = marshal.dumps(found)
     os.truncate(result_fd, len(result))
     at = 0
     while at < len(result):
@@ -176,8 +174,7 @@ class JitFileHolder:
             content = self._read(held.fd, status.st_size, directory.place)
             self._progress.at(0)
             left -= len(content)
-            packed = base64.b64encode(zlib.compress(content, 1)).decode("ascii")
-            copies.append({"pid": held.pid, "kind": held.kind, "zlib": packed})
+            copies.append({"pid": held.pid, "kind": held.kind, "zlib": _packed(content)})
         if self._left_out:
             self.limits.append(
                 f"Files with names of JIT code that were not copied: {self._left_out}. At most"
@@ -223,9 +220,8 @@ class JitFileHolder:
                 pids_of.setdefault(key, []).extend(pids)
         for key, directory in self._directories.items():
             self._progress.at(directory.place)
-            with contextlib.suppress(OSError):
-                for name in os.listdir(f"/proc/self/fd/{directory.fd}"):
-                    self._hold(key, os.fsencode(name))
+            for name in _names_in(f"/proc/self/fd/{directory.fd}"):
+                self._hold(key, os.fsencode(name))
         self._name_owners(pids_of)
 
     def _roots(self) -> dict[tuple[int, str], list[int]]:
@@ -312,10 +308,29 @@ class JitFileHolder:
         """
         directory = f"{self._proc}/{pid}"
         owners, since_s = {0, os.geteuid()}, self._begun_s - 1.0
-        with contextlib.suppress(OSError):
+        try:
             owners.add(os.stat(directory).st_uid)
             since_s = _started_at(directory)
+        except OSError:
+            pass  # it has ended
         return status.st_uid in owners and status.st_mtime >= since_s
+
+
+def _names_in(directory: str) -> list[str]:
+    """Return the names in a directory, none where it cannot be read."""
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _packed(content: bytes) -> str:
+    """Compress a file, as text."""
+    # Few recordings have such files, and importing these takes as long as all else here.
+    import base64  # noqa: PLC0415 - see above
+    import zlib  # noqa: PLC0415 - see above
+
+    return base64.b64encode(zlib.compress(content, 1)).decode("ascii")
 
 
 def _kind_and_pid(name: bytes) -> tuple[str, int]:

@@ -75,12 +75,11 @@ class Snapshot:
         self.processes: dict[int, list[int]] = {}
         self.unreadable: dict[int, bytes] = {}
         self.files: dict[tuple[int, int, int], tuple[int, Map]] = {}
+        self._execute = (b"x", b"-") if with_data else (b"x",)
         # Compiled here, after the command has started, rather than at import.
-        execute = b"[x-]" if with_data else b"x"
         self._mapping = re.compile(
-            rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])(%b)([ps]) ([0-9a-f]{1,16})"
-            rb" ([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,19}) *(.*)$" % execute,
-            re.MULTILINE,
+            rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])([x-])([ps]) ([0-9a-f]{1,16})"
+            rb" ([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,19}) *(.*)"
         )
 
     def portions(self) -> Iterator[bytes]:
@@ -136,7 +135,14 @@ class Snapshot:
     def wanted_maps(self, text: bytes) -> list[Map]:
         """Return the wanted mappings of a /proc/PID/maps text, named as in MMAP2 records."""
         maps = []
-        for found in self._mapping.finditer(text):
+        for line in text.split(b"\n"):
+            # Most lines are of data: they are passed over by one letter.
+            at = line.find(b" ") + 3
+            if line[at : at + 1] not in self._execute:
+                continue
+            found = self._mapping.fullmatch(line)
+            if not found:
+                continue
             begin, end, read, write, execute, sharing, *place, name = found.groups()
             pgoff, major, minor, inode = place
             if execute != b"x" and (read != b"r" or not name.startswith(b"/")):
@@ -154,16 +160,16 @@ class Snapshot:
                 name = _ANONYMOUS
             maps.append(
                 Map(
-                    start=start,
-                    length=length,
-                    pgoff=int(pgoff, 16),
-                    major=int(major, 16),
-                    minor=int(minor, 16),
-                    inode=int(inode),
-                    prot=prot,
-                    flags=_MAP_SHARED if sharing == b"s" else _MAP_PRIVATE,
+                    start,
+                    length,
+                    int(pgoff, 16),
+                    int(major, 16),
+                    int(minor, 16),
+                    int(inode),
+                    prot,
+                    _MAP_SHARED if sharing == b"s" else _MAP_PRIVATE,
                     # Only the newline is escaped there (seq_path with "\n").
-                    name=name.replace(b"\\012", b"\n"),
+                    name.replace(b"\\012", b"\n"),
                 )
             )
         return maps
