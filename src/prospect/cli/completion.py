@@ -32,7 +32,11 @@ _prospect() {{
     case $command in
 {cases}
     esac
-    # Past the first word that is no option, a command's own words begin.
+    local profiles=
+    case $command in
+        {runners}) profiles=yes ;;
+    esac
+    # Past the first word that is no option, the words of a command that is run begin.
     while [ $at -lt $COMP_CWORD ]; do
         case ${{COMP_WORDS[at]}} in
             --) at=$((at + 1)); break ;;
@@ -40,7 +44,7 @@ _prospect() {{
                 case " $with_value " in
                     *" ${{COMP_WORDS[at]}} "*) at=$((at + 1)) ;;
                 esac ;;
-            *) break ;;
+            *) [[ $profiles ]] && break ;;
         esac
         at=$((at + 1))
     done
@@ -53,10 +57,6 @@ _prospect() {{
                 esac
                 return
             fi ;;
-    esac
-    local profiles=
-    case $command in
-        {runners}) profiles=yes ;;
     esac
     if [ $at -lt $COMP_CWORD ] && [[ $profiles ]]; then
         if type _command_offset >/dev/null 2>&1; then
@@ -75,7 +75,9 @@ _prospect() {{
                 {runners}) COMPREPLY=($(compgen -c -- "$word")) ;;
                 help) COMPREPLY=($(compgen -W "{words}" -- "$word")) ;;
                 completion) COMPREPLY=($(compgen -W "{shells}" -- "$word")) ;;
-                {readers}) COMPREPLY=($(compgen -f -- "$word")) ;;
+                {readers})
+                    COMPREPLY=($(compgen -f -- "$word" | grep -E '[.](data|archive)$'))
+                    [ ${{#COMPREPLY[@]}} -gt 0 ] || COMPREPLY=($(compgen -f -- "$word")) ;;
             esac ;;
     esac
 }}
@@ -153,7 +155,9 @@ def _reads_files(command: Command) -> bool:
 
 
 def _values(option: Option) -> list[str]:
-    """Return the words that an option takes, where these are all."""
+    """Return the words that a shell completes a value with."""
+    if option.words:
+        return list(option.words)
     words = option.metavar.split("|")
     return words if len(words) > 1 and all(word == word.lower() for word in words) else []
 

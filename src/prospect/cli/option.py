@@ -14,7 +14,8 @@ class Option(NamedTuple):
     """An option. `check` turns its value's text into the field's; a flag has none and sets `value`.
 
     `is_counted` is a flag whose field says how often it was given; `is_repeated` an option whose
-    field has all its values, one behind the other.
+    field has all its values, one behind the other. `words` are values that a shell completes, where
+    `metavar` does not list them.
 
     `commands` names the commands that take it; `help` is complete but for the default, which
     `Settings` knows.
@@ -30,6 +31,7 @@ class Option(NamedTuple):
     value: Any = True
     is_counted: bool = False
     is_repeated: bool = False
+    words: tuple[str, ...] = ()
 
     @property
     def spellings(self) -> tuple[str, ...]:

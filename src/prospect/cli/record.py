@@ -24,10 +24,13 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
     file = RecordingFile(settings.save or DEFAULT_RECORDING)
     try:
         result = record_into(file, settings, command, command_line)
+        for limit in result.limits:
+            say(limit)
+        from prospect.recording.closing_words import closing_words
+
+        say(closing_words(file.descriptor, file.path, DEFAULT_RECORDING))
     finally:
         file.close()
-    for limit in result.limits:
-        say(limit)
     return result.status
 
 

@@ -41,6 +41,22 @@ def test_values():
     assert completed("prospect", "completion", "") == {"bash", "zsh", "fish"}
 
 
+def test_values_whose_option_does_not_list_them():
+    assert {"html", "folded", "pprof"} <= completed("prospect", "report", "--format", "")
+    assert completed("prospect", "calls", "--show", "g") == {"graph"}
+    assert completed("prospect", "--call-graph", "d") == {"dwarf"}
+
+
+def test_recordings_come_first_and_options_behind_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("run.data", "run.archive", "run.txt", "other"):
+        (tmp_path / name).touch()
+    assert completed("prospect", "report", "") == {"run.data", "run.archive"}
+    assert completed("prospect", "report", "o") == {"other"}
+    assert "-V" in completed("prospect", "report", "run.data", "-")
+    assert completed("prospect", "report", "run.data", "--format", "ht") == {"html"}
+
+
 def test_files_where_a_file_is_meant(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.data").touch()

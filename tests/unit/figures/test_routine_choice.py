@@ -99,3 +99,14 @@ def test_hits_without_a_place_are_no_routine():
     build = ProfileBuilder()
     build.hit(build.process("x", 1, is_command=True), -1, 100)
     assert chosen(build.build()) == []
+
+
+def test_a_part_of_a_name_means_the_hottest_with_it():
+    build = ProfileBuilder()
+    image = build.object("/bin/x")
+    process = build.process("x", 100, is_command=True)
+    for number, name in enumerate(("ns::sort_up(int)", "ns::sort_down(sorter)", "other(sort)")):
+        build.hit(process, build.function(name, image, 64 * number), 10 + number)
+    profile = build.build()
+    assert chosen(profile, "sort") == ["ns::sort_down(sorter)", "ns::sort_up(int)"]
+    assert chosen(profile, "sort", most=1) == ["ns::sort_down(sorter)"]

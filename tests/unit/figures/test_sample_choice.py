@@ -7,7 +7,7 @@ import pytest
 from builders.stacks import stacks_profile
 from prospect.errors import UsageError
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
-from prospect.figures.calls.sample_choice import SampleChoice
+from prospect.figures.calls.sample_choice import SampleChoice, functions_called
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from prospect.figures.calls.sample_choice import SampleChoice
         ({"thread": "12345"}, "no thread with samples is called '12345'"),
         ({"objects": "libc"}, "no object with samples is called 'libc'; did you mean libc.so.6?"),
         ({"routine": "jited"}, "no routine with samples is called 'jited'; did you mean jitted?"),
-        ({"routine": "syscall"}, "is called 'syscall'; did you mean do_syscall_64?"),
+        ({"routine": "Syscall"}, "is called 'Syscall'; did you mean do_syscall_64?"),
         ({"through": "mian"}, "no routine with samples is called 'mian'; did you mean main?"),
         ({"through": "zzzzz"}, "no routine with samples is called 'zzzzz'"),
         ({"cause": "raed"}, "no cause with samples is called 'raed'; did you mean read?"),
@@ -29,3 +29,15 @@ def test_a_name_that_nothing_has(choice, says):
     with pytest.raises(UsageError) as refused:
         calls_view(stacks_profile(), CallsChoice(SampleChoice("4", **choice)))
     assert str(refused.value).endswith(says)
+
+
+@pytest.mark.parametrize("what", ["do_syscall_64", "*sysc*", "syscall", "do_sys"])
+def test_a_routine_is_meant_by_its_name_a_pattern_or_a_part(what):
+    profile = stacks_profile()
+    called = functions_called(profile, what)
+    assert [profile.functions.name[row] for row in called.nonzero()[0]] == ["do_syscall_64"]
+
+
+def test_two_letters_are_no_part():
+    with pytest.raises(UsageError, match="no routine with samples is called 'do'"):
+        functions_called(stacks_profile(), "do")

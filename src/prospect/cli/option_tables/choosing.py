@@ -36,6 +36,7 @@ CHOOSING = (
         "graph (a block a routine, as gprof has them)",
         ("calls",),
         values.sections,
+        words=values.CALL_SECTIONS,
     ),
     Option(
         "calls",
@@ -46,6 +47,7 @@ CHOOSING = (
         "with --call-graph totals and callees are shown anyway",
         REPORTS,
         values.sections,
+        words=values.CALL_SECTIONS,
     ),
     Option(
         "callers_of",
@@ -107,7 +109,7 @@ CHOOSING = (
         "",
         ("routine",),
         "ROUTINE",
-        "only samples that hit this routine itself",
+        "only samples that hit this routine itself: a name, a pattern, or a part of a name",
         ("calls",),
         values.name,
     ),

@@ -117,6 +117,7 @@ OUTPUT = (
         f"{', '.join(values.STACK_FORMATS)}",
         REPORTS,
         values.report_format,
+        words=values.FORMATS,
     ),
     Option(
         "inline",

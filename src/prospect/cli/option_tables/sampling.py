@@ -117,6 +117,7 @@ SAMPLING = (
         "the kernel only)",
         RECORDS,
         values.call_graph,
+        words=("auto", "dwarf", "fp", "lbr"),
     ),
     Option(
         "call_graph",
@@ -128,6 +129,7 @@ SAMPLING = (
         "(default: fp)",
         ("top",),
         values.call_graph,
+        words=("auto", "dwarf", "fp", "lbr"),
     ),
     Option(
         "off_cpu",

@@ -12,6 +12,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
+from prospect.figures.called_routines import routines_with_part
 from prospect.figures.portions import (
     ROUNDING_S,
     event_seconds,
@@ -37,7 +38,8 @@ class RoutineChoice(Record):
     """What was asked for.
 
     Attributes:
-        what: a routine or an image by name or pattern; "" for the hottest routines of all.
+        what: a routine or an image by name or pattern, or a part of a routine's name; "" for the
+            hottest routines of all.
         detail: `-V`: whose hits count.
         user_threshold_s, kernel_threshold_s: `-m` and `-k`; routines that are named pass them.
         most: how many routines, where they are not named.
@@ -72,15 +74,16 @@ def choose_routines(profile: Profile, choice: RoutineChoice) -> NDArray[np.int64
     for event in distinct(hits.event).tolist():
         at = np.flatnonzero(member & (hits.event == event))
         at = at[wanted.mask.take(function.take(at))]
-        rows += _heaviest(whole, choice, function, at, is_named=wanted.is_named)
+        rows += _heaviest(whole, choice, function, at, wanted)
     return np.array(list(dict.fromkeys(rows)), np.int64)
 
 
 class _Wanted(NamedTuple):
-    """Which functions were asked for: bool[f], and whether by their own names."""
+    """Which functions were asked for: bool[f], and whether by their own names or parts of these."""
 
     mask: NDArray[np.bool_]
     is_named: bool
+    is_part: bool = False
 
 
 def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted:
@@ -104,6 +107,9 @@ def _wanted(profile: Profile, what: str, has_hits: NDArray[np.bool_]) -> _Wanted
         of_image = images.take(functions.object_index) if len(images) else routines
         if (of_image & has_hits).any():
             return _Wanted(of_image, is_named=False)
+    with_part = routines_with_part(profile, what)
+    if (with_part & has_hits).any():
+        return _Wanted(with_part, is_named=True, is_part=True)
     return _Wanted(routines | of_image, is_named=True)
 
 
@@ -120,8 +126,7 @@ def _heaviest(
     choice: RoutineChoice,
     function: NDArray[np.int32],
     at: NDArray[np.int64],
-    *,
-    is_named: bool,
+    wanted: _Wanted,
 ) -> list[int]:
     """Return the functions of hits of one event, heaviest first, as far as they are wanted."""
     hits = profile.hits
@@ -133,13 +138,14 @@ def _heaviest(
     period = np.bincount(group, hits.period.take(at)).astype(np.int64)
     seconds = event_seconds(event, count, period)
     order = np.lexsort((rows, -count, -event_weight(event, count, period)))
-    if not is_named:
+    if not wanted.is_named:
         has_time = event.seconds_per_period > 0 or event.seconds_per_hit > 0
         if has_time:
             kind = profile.objects.kind.take(profile.functions.object_index.take(rows))
             is_kernel = np.isin(kind, _KERNEL_KINDS)
             threshold = np.where(is_kernel, choice.kernel_threshold_s, choice.user_threshold_s)
             order = order[(seconds >= threshold - ROUNDING_S).take(order)]
+    if wanted.is_part or not wanted.is_named:
         order = order[: choice.most]
     chosen: list[int] = rows.take(order).tolist()
     return chosen

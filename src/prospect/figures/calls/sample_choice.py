@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import UsageError
+from prospect.figures.called_routines import routines_called
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.nothing_chosen import no_sample_left, nothing_chosen
 from prospect.figures.processes import chosen_hits
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 
 class SampleChoice(Record):
-    """What was asked for; "" and None ask for everything. Names may be patterns, as ``cc1*``.
+    """What was asked for; "" and None ask for everything.
+
+    Names may be patterns, as ``cc1*``; those of routines also parts of them.
 
     Attributes:
         detail: `-V`.
@@ -131,16 +134,16 @@ def _filters(samples: StackSamples, choice: SampleChoice) -> list[tuple[str, NDA
 
 
 def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
-    """Return bool[f]: the functions with this name, or that fit this pattern.
+    """Return bool[f]: the functions that are meant by a name, a pattern or a part of a name.
 
     Raises:
         UsageError: there is none.
     """
     rows = range(len(profile.functions))
-    found = [_fits(what, routine_names(profile, row)) for row in rows]
+    found = routines_called(profile, what)
     known = (name for row in rows for name in routine_names(profile, row)[-1:])
-    _must_be_some(found, "routine", what, known)
-    return np.array(found, np.bool_)
+    _must_be_some(found.tolist(), "routine", what, known)
+    return found
 
 
 def _in_objects(profile: Profile, what: str) -> NDArray[np.bool_]:
