@@ -13,6 +13,7 @@ from prospect.analysis.source_annotation import INDEX
 pytest.importorskip("symbolic")
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
 ]
 

@@ -20,7 +20,7 @@ from prospect.figures.portions import event_seconds
 from prospect.figures.report.view import report_view
 from prospect.profile.model import KIND_KERNEL
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
 def test_a_killed_prospect_leaves_a_readable_recording_and_nothing_else(here):

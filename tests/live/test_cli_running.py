@@ -16,7 +16,7 @@ import prospect as library
 from builders.command_line import BURN, PROSPECT, names, run
 from prospect.perfdata.reader import open_recording
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 NOBODY = 65534
 

@@ -15,7 +15,7 @@ import pytest
 from builders.command_line import BURN, PROSPECT, names, run
 from builders.waiting import wait_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
 @pytest.mark.parametrize("status", [0, 1, 7, 255])

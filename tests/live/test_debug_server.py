@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
 ]
 AS_SERVED = pytest.mark.skipif(not shutil.which("debuginfod"), reason="needs Debian's debuginfod")

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("iced_x86")
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(
         not (shutil.which("gcc") and shutil.which("objdump")), reason="needs gcc and binutils"
     ),

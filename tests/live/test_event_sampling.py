@@ -10,7 +10,7 @@ import pytest
 import prospect
 from builders.recordings import PROSPECT, build_program
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 PAGES, CALLS = 500, 300
 POINT = "sched:sched_process_exit"

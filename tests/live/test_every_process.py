@@ -22,6 +22,7 @@ from prospect.symbols.objects import Missing, ObjectKey
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 SPINS = ("static_spins", "global_spins")

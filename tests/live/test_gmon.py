@@ -14,7 +14,7 @@ import pytest
 import prospect
 from builders.recordings import PROSPECT, hits_by
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROUNDING_S = 0.0101  # both print hundredths

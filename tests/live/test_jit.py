@@ -17,6 +17,7 @@ from prospect.profile.naming import NameSource
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="the JIT writes x86-64 code"),
 ]

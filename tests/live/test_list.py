@@ -9,7 +9,7 @@ import pytest
 
 from builders.recordings import PROSPECT
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
 def listed(*words):

@@ -17,6 +17,7 @@ from prospect.perfdata.writer import RecordingWriter
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
 ]
 

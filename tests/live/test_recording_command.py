@@ -19,7 +19,7 @@ from prospect.errors import CommandError
 from prospect.recording.events import RecordOptions
 from prospect.recording.run import record
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 SHOW_SELF = """
 import json, os, resource, signal, sys

@@ -15,7 +15,7 @@ from prospect.capture.loop.command import Command
 from prospect.capture.loop.signals import SignalWatch
 from prospect.perfdata.reader import open_recording
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
 @pytest.fixture

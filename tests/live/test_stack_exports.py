@@ -17,6 +17,7 @@ from prospect.cli.values import STACK_FORMATS
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 

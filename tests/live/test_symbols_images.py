@@ -20,6 +20,7 @@ from prospect.symbols.symbolizer import Symbolizer
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("gcc"), reason="builds small C programs"),
 ]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

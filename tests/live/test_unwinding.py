@@ -16,6 +16,7 @@ from prospect.unwind.unwinder import unwind
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("perf"), reason="needs perf"),
     pytest.mark.skipif(not shutil.which("g++"), reason="needs g++"),
 ]
