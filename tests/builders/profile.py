@@ -208,6 +208,7 @@ class ProfileBuilder:
                 end=_column(self.mappings, 3, np.uint64),
                 pgoff=_column(self.mappings, 4, np.uint64),
                 hits=_column(self.mappings, 5, np.int64),
+                prot=np.full(len(self.mappings), 5, np.int8),
             ),
             hits=HitTable(
                 process_index=_column(self.hits, 0, np.int32),

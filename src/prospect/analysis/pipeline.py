@@ -335,7 +335,9 @@ def _assemble(
         stack_quality=placed.calls.quality if placed.calls else None,
         call_counts=calls,
         threads=describe_threads(placed.waits, world) if placed.waits else None,
-        unhit_mappings=UnhitMappings(world, hits.process_row, placed.of_hits.mapping_index),
+        unhit_mappings=UnhitMappings(
+            world, hits.process_row, placed.of_hits.mapping_index, info.extras
+        ),
     )
 
 

@@ -61,5 +61,17 @@ def by_number(value: object) -> dict[int, Any]:
     return {number: item for number, item in numbered.items() if is_i32(number)}
 
 
+def unpacked(packed: str, most_bytes: int) -> bytes:
+    """Return what was compressed and written in Base64: at most so many bytes, none if damaged."""
+    import base64  # noqa: PLC0415 - few reports ask for that
+    import binascii  # noqa: PLC0415 - likewise
+    import zlib  # noqa: PLC0415 - likewise
+
+    try:
+        return zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), most_bytes)
+    except (binascii.Error, ValueError, zlib.error):
+        return b""
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and 0 <= value <= _LARGEST_I64

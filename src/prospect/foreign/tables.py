@@ -81,7 +81,8 @@ def process_table(names: list[str], pids: list[int]) -> ProcessTable:
 def no_mappings() -> MappingTable:
     """Return a table without rows."""
     rows, places = np.empty(0, np.int32), np.empty(0, np.uint64)
-    return MappingTable(rows, rows, places, places, places, np.empty(0, np.int64))
+    counts, flags = np.empty(0, np.int64), np.empty(0, np.int8)
+    return MappingTable(rows, rows, places, places, places, counts, flags)
 
 
 def no_losses() -> LossTable:

@@ -1,4 +1,4 @@
-"""What a process had mapped: mappings with hits, and the executable ones without."""
+"""What a process had mapped: mappings with hits, and those without."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# PROT_* bits, <asm-generic/mman-common.h>
+READ, WRITE, EXECUTE = 1, 2, 4
+
 
 class MemoryMap(Record):
     """Mappings of one process.
@@ -18,15 +21,20 @@ class MemoryMap(Record):
     Attributes:
         start, end: u64[m] first address (AVMA) and the one behind the last.
         pgoff: u64[m] file offset of `start`, in bytes.
+        prot: i8[m] PROT_* bits, -1 where the recording does not say.
         hits: i64[m] of all events.
         path: what is mapped, one a row.
+        read_ns: when mappings of data stood as they are here, on the recording's clock; None where
+            only executable ones are known.
     """
 
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
     pgoff: NDArray[np.uint64]
+    prot: NDArray[np.int8]
     hits: NDArray[np.int64]
     path: list[str]
+    read_ns: int | None = None
 
     def __len__(self) -> int:
         return len(self.path)
@@ -36,8 +44,33 @@ class MemoryMap(Record):
         """u64[m]."""
         return self.end - self.start
 
+    @property
+    def is_data(self) -> NDArray[np.bool_]:
+        """bool[m]: whether it is known that code cannot run there."""
+        found: NDArray[np.bool_] = (self.prot >= 0) & (self.prot & EXECUTE == 0)
+        return found
+
+    @property
+    def permissions(self) -> list[str]:
+        """What may be done there, as /proc/PID/maps shows it, "" where that is unknown."""
+        bits = (("r", READ), ("w", WRITE), ("x", EXECUTE))
+        return [
+            "".join(letter if prot & bit else "-" for letter, bit in bits) if prot >= 0 else ""
+            for prot in self.prot.tolist()
+        ]
+
+    @property
+    def mapped_bytes(self) -> int:
+        """All of them together, what several cover once; rows in the order of `start`."""
+        if not len(self):
+            return 0
+        covered = np.maximum.accumulate(self.end)
+        begin = np.maximum(self.start[1:], covered[:-1])
+        more = np.where(self.end[1:] > begin, self.end[1:] - begin, np.uint64(0))
+        return int(self.end[0] - self.start[0]) + int(more.sum())
+
     @staticmethod
     def empty() -> MemoryMap:
         """Return a map without a row."""
         none = np.empty(0, np.uint64)
-        return MemoryMap(none, none, none, np.empty(0, np.int64), [])
+        return MemoryMap(none, none, none, np.empty(0, np.int8), np.empty(0, np.int64), [])

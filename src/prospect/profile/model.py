@@ -143,7 +143,10 @@ class LocationTable(Record):
 
 
 class MappingTable(Record):
-    """Executable mappings of processes: i32, i32, u64, u64, u64 columns, equally long."""
+    """Executable mappings of processes: i32, i32, u64, u64, u64, i64, i8 columns, equally long.
+
+    `prot` are PROT_* bits, -1 where the recording does not say.
+    """
 
     process_index: NDArray[np.int32]
     object_index: NDArray[np.int32]
@@ -151,6 +154,7 @@ class MappingTable(Record):
     end: NDArray[np.uint64]
     pgoff: NDArray[np.uint64]
     hits: NDArray[np.int64]
+    prot: NDArray[np.int8]
 
 
 class CauseTable(Record):
@@ -341,7 +345,7 @@ class Profile(Record):
     `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts,
     `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
     recording has no call chains, `stack_quality` where it has no copies of stacks, `threads`, what
-    each thread did all its life, where it has no switches. `unhit_mappings` gives the executable
+    each thread did all its life, where it has no switches. `unhit_mappings` gives the
     mappings without a hit of the process in a row of `processes`, which few reports ask for.
     """
 

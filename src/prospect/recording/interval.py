@@ -48,6 +48,7 @@ _SIGNALLED = 128
 
 # What may be big in the description of a run, the most useful last, and what is said without it.
 _BIG_KEYS = {
+    "memory_maps": "memory maps were not kept",
     "jit_files": "files with names of JIT code were not copied",
     "mapped_files": "build ids of mapped files were not kept",
 }
@@ -118,7 +119,7 @@ def follow(started: Started) -> RecordingResult:
         jit_files.start()
         tasks = events.tasks if options.pids else ()
         background = describe_surroundings(loop, events.plan, command.pid, tasks)
-        mapped_files.look_at(background.snapshot.files)
+        mapped_files.look_at(background.snapshot.files, background.snapshot.ticks)
         recorder_pids = [os.getpid(), *jit_files.pids, *filter(None, [mapped_files.reader.pid])]
         early = early_document(options, events, background, loop.begin_ns)
         early |= {"command_pid": command.pid, "started_at": started.started_at}
@@ -145,6 +146,8 @@ def follow(started: Started) -> RecordingResult:
         for child in (mapped_files.reader, jit_files):
             for name, used_s in zip(("user_s", "system_s"), child.used_s, strict=True):
                 extras["recorder_rusage"][name] += used_s
+        if mapped_files.maps:
+            extras["memory_maps"] = mapped_files.maps
         if jit_copies:
             extras["jit_files"] = jit_copies
         events.close()  # their rings may be all the memory that this user may lock

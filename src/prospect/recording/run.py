@@ -72,7 +72,7 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> Re
         SignalWatch() as signals,
         _awaited(options, signals) as command,
         open_events(options, command.pid, watch.online) as events,
-        MappedFiles(events.tasks, watch.online) as mapped_files,
+        MappedFiles(events.tasks, watch.online, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
     ):
         writer = RecordingWriter(

@@ -50,6 +50,14 @@ class Mappings(Record):
         return len(self.start)
 
 
+def recorded_prot(mappings: Mappings, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Return the PROT_READ, PROT_WRITE and PROT_EXEC bits of some rows, -1 where unknown, i8."""
+    prot = mappings.prot.take(rows)
+    known = prot & (abi.PROT_READ | abi.PROT_WRITE | abi.PROT_EXEC)
+    found: NDArray[np.int8] = np.where(prot == 0, -1, known.astype(np.int8)).astype(np.int8)
+    return found
+
+
 def is_of_kernel(mmaps: Mmaps) -> NDArray[np.bool_]:
     """Tell which records describe the kernel's own text and modules.
 

@@ -1,6 +1,9 @@
-"""The executable mappings of a process that no hit is in."""
+"""The mappings of a process that no hit is in."""
 
 from __future__ import annotations
+
+import base64
+import zlib
 
 from builders.sideband import EventLog
 from prospect.assembly.tables.memory_maps import UnhitMappings
@@ -10,19 +13,34 @@ from prospect.spaces.world import build_spaces
 JITDUMP = b"[jitdump] /tmp/jit-2.dump"
 
 
-def unhit(log):
-    """What `UnhitMappings` says by pid and name of process: (path, start, end, pgoff) a mapping."""
+def maps_of(log, extras=None):
+    """Return the world of a recording, and its unhit mappings."""
     events = log.events()
     world = build_spaces(events)
     hits = attribute(events.samples, world.timeline)
     located = world.address_spaces.locate(hits.space, hits.epoch, hits.address)
-    maps = UnhitMappings(world, hits.process_row, located)
+    return world, UnhitMappings(world, hits.process_row, located, extras or {})
+
+
+def read_maps(*read):
+    """Return what a recorder keeps of (pid, time, text)."""
+    pids, times, texts = zip(*read, strict=True)
+    packed = base64.b64encode(zlib.compress(b"".join(texts))).decode()
+    columns = {"pid": [*pids], "read_ns": [*times], "size_bytes": [*map(len, texts)]}
+    return {"memory_maps": columns | {"zlib": packed}}
+
+
+def unhit(log):
+    """What `UnhitMappings` says by pid and name of process: (path, start, end, pgoff) a mapping."""
+    world, maps = maps_of(log)
     found = {}
     for row, (pid, name) in enumerate(
         zip(world.processes.pid.tolist(), world.processes.name.tolist(), strict=True)
     ):
         each = maps(row)
         assert each.hits.tolist() == [0] * len(each)
+        assert each.read_ns is None
+        assert not each.is_data.any()
         found[pid, world.names[name].decode()] = list(
             zip(each.path, each.start.tolist(), each.end.tolist(), each.pgoff.tolist(), strict=True)
         )
@@ -116,3 +134,50 @@ def test_ten_thousand_children_that_map_nothing_cost_a_look_up_each():
     found = unhit(log)
     assert len(found) == 10_001
     assert set(map(tuple, found.values())) == {(("/bin/server", 0x1000, 0x2000, 0),)}
+
+
+TEXT = b"""\
+00000000-00001000 ---p 00000000 00:00 0\x20
+00001000-00002000 r-xp 00000000 08:01 7 /bin/dd
+00002000-00003000 rw-p 00001000 08:01 7 /bin/dd
+00005000-00006000 rwxp 00000000 00:00 0\x20
+00007000-00009000 r-xp 00003000 08:01 8 /lib/libc.so
+00010000-00031000 rw-p 00000000 00:00 0 [heap]
+"""
+
+
+def test_a_map_that_was_read_adds_what_no_record_tells_of():
+    log = EventLog()
+    log.comm(0, 2, b"sh")
+    log.exec(10, 2, b"dd")
+    log.mmap(11, 2, 0x1000, 0x1000, b"/bin/dd")
+    log.mmap(12, 2, 0x7000, 0x1800, b"/lib/libc.so", pgoff=0x3000)
+    log.mmap(90, 2, 0x20000, 0x1000, b"/lib/late.so")
+    log.sample(95, 2, 0x7800)
+    world, maps = maps_of(log, read_maps((2, 5, TEXT[:200]), (2, 50, TEXT)))
+    before, after = (maps(row) for row in range(len(world.processes.pid)))
+    assert before.read_ns == 5
+    assert after.read_ns == 50
+    found = zip(after.start.tolist(), after.permissions, after.path, strict=True)
+    assert sorted(found) == [
+        (0x0, "---", "//anon"),
+        (0x1000, "r-x", "/bin/dd"),
+        (0x2000, "rw-", "/bin/dd"),
+        (0x5000, "rwx", "//anon"),
+        # libc has a hit; what of it the map has is not there twice.
+        (0x10000, "rw-", "[heap]"),
+        (0x20000, "r-x", "/lib/late.so"),
+    ]
+
+
+def test_executable_mappings_that_others_cover_are_not_there_twice():
+    log = EventLog()
+    log.comm(0, 2, b"dd")
+    log.mmap(10, 2, 0x1000, 0x9000, b"/first")
+    log.mmap(11, 2, 0x2000, 0x1000, b"/second")
+    text = b"""\
+00008000-0000b000 r-xp 00000000 00:00 0 /x
+0000a000-0000b000 r-xp 00000000 00:00 0 /y
+"""
+    _, maps = maps_of(log, read_maps((2, 50, text)))
+    assert maps(0).path == ["/first", "/second", "/first", "/y"]

@@ -156,7 +156,7 @@ def test_a_reader_that_is_held_up_does_not_hold_the_recorder_up(monkeypatch):
     monkeypatch.setattr(mapped_file_reader, "serve", lambda *_: time.sleep(60))
     files = MappedFiles((os.getpid(),), [0])
     files.wait()
-    files.look_at({})
+    files.look_at({}, {})
     began = time.monotonic()
     assert files.finish() == []
     assert time.monotonic() - began < 5

@@ -6,10 +6,9 @@ Comes in: the key ``jit_files`` of Prospect's own feature section, which anybody
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
-from prospect.assembly.extras import is_i32, mapping_of
+from prospect.assembly.extras import is_i32, mapping_of, unpacked
 from prospect.records import Record, field
 
 LARGEST_COPY_BYTES = 1 << 26
@@ -34,21 +33,10 @@ def recorded_copies(extras: dict[str, Any]) -> JitCopies:
         pid, packed = one.get("pid"), one.get("zlib")
         if not isinstance(pid, int) or not is_i32(pid) or not isinstance(packed, str):
             continue
-        content = _unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
+        content = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
         left -= len(content)
         if one.get("kind") == "map":
             copies.maps[pid] = copies.maps.get(pid, b"") + content
         elif one.get("kind") == "dump" and content:
             copies.dumps[pid] = content
     return copies
-
-
-def _unpacked(packed: str, most_bytes: int) -> bytes:
-    """Return at most so many bytes, none where the text is damaged."""
-    import base64  # noqa: PLC0415 - few recordings have copies
-    import binascii  # noqa: PLC0415 - likewise
-
-    try:
-        return zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), most_bytes)
-    except (binascii.Error, ValueError, zlib.error):
-        return b""

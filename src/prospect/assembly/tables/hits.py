@@ -9,6 +9,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of
 from prospect.profile.model import KIND_JIT, HitTable, LossTable, MappingTable, SampleTable
+from prospect.spaces.mappings import recorded_prot
 from prospect.spaces.runs import task_tid
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def describe_mappings(
         end=end,
         pgoff=world.mappings.pgoff.take(mapping),
         hits=counted,
+        prot=recorded_prot(world.mappings, mapping),
     )
 
 

@@ -1,7 +1,8 @@
 """Address spaces → what a process had mapped as it ended, for those mappings that no hit is in.
 
-Comes in: the world, and in which of its mappings the hits are. Goes out: a `MemoryMap` for each
-process that a report asks for. Nothing is looked up before the first one asks.
+Comes in: the world, in which of its mappings the hits are, the maps that were read whole. Goes out:
+a `MemoryMap` for each process that a report asks for; nothing is looked up before. Executable
+mappings are those of the records, all others those of the map that was read.
 """
 
 from __future__ import annotations
@@ -16,19 +17,27 @@ from prospect.abi import constants as abi
 from prospect.columns import sorting
 from prospect.profile.memory_map import MemoryMap
 from prospect.profile.model import KIND_JIT
+from prospect.spaces.mappings import recorded_prot
 from prospect.symbols.objects import classify
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
+    from prospect.assembly.tables.whole_maps import WholeMaps
     from prospect.spaces.world import World
 
 
 class UnhitMappings:
-    """The executable mappings without a hit, process by process."""
+    """The mappings without a hit, process by process."""
 
     def __init__(
-        self, world: World, process_row: NDArray[np.int32], mapping_index: NDArray[np.int64]
+        self,
+        world: World,
+        process_row: NDArray[np.int32],
+        mapping_index: NDArray[np.int64],
+        extras: dict[str, Any],
     ) -> None:
         """Prepare.
 
@@ -36,19 +45,49 @@ class UnhitMappings:
             world: all mappings.
             process_row: i32[h] process of each hit.
             mapping_index: i64[h] row of `world.mappings` that each hit is in, -1 for none.
+            extras: Prospect's own section, which may have maps that were read whole.
         """
+        self._extras = extras
         self._world = world
         self._process_row = process_row
         self._mapping_index = mapping_index
 
     def __call__(self, process: int) -> MemoryMap:
-        """Return the mappings of a process without a hit, in the order of their addresses.
+        """Return the mappings of a process without a hit.
 
         Args:
             process: row of the world's processes; one beyond them has no mappings.
         """
         if not 0 <= process < len(self._last_change):
             return MemoryMap.empty()
+        processes = self._world.processes
+        life_ns = int(processes.start_ns[process]), int(processes.end_ns[process])
+        known = self._executable(process)
+        whole = self._whole.of(int(processes.pid[process]), *life_ns) if self._whole else None
+        return self._with_data(known, whole, process) if whole else known
+
+    def _with_data(self, known: MemoryMap, whole: MemoryMap, process: int) -> MemoryMap:
+        """Add what was read and no record tells of, where nothing stands that one tells of."""
+        table, hit = self._world.mappings, self._hit_mappings(process)
+        start = np.concatenate((known.start, table.start.take(hit)))
+        end = np.concatenate((known.end, table.end.take(hit)))
+        is_executable = whole.prot & abi.PROT_EXEC != 0
+        rows = np.flatnonzero(
+            ~np.isin(whole.start, start)
+            & ~(is_executable & _overlaps(whole.start, whole.end, start, end))
+        )
+        return MemoryMap(
+            start=np.concatenate((known.start, whole.start[rows])),
+            end=np.concatenate((known.end, whole.end[rows])),
+            pgoff=np.concatenate((known.pgoff, whole.pgoff[rows])),
+            prot=np.concatenate((known.prot, whole.prot[rows])),
+            hits=np.concatenate((known.hits, whole.hits[rows])),
+            path=known.path + [whole.path[row] for row in rows.tolist()],
+            read_ns=whole.read_ns,
+        )
+
+    def _executable(self, process: int) -> MemoryMap:
+        """Return the executable mappings without a hit, in the order of their addresses."""
         timeline, table = self._world.timeline, self._world.mappings
         change = self._last_change[process]
         start, end, mapping = self._world.address_spaces.standing(
@@ -60,6 +99,7 @@ class UnhitMappings:
         hit = self._hit_mappings(process)
         if len(hit):
             is_wanted &= ~np.isin(mapping, hit)
+        bits = recorded_prot(table, mapping[is_wanted])
         start, end, mapping = start[is_wanted], end[is_wanted], mapping[is_wanted]
         # A piece that was left of a mapping begins further inside the file than all of it.
         pgoff = table.pgoff.take(mapping) + (start - table.start.take(mapping))
@@ -67,10 +107,12 @@ class UnhitMappings:
         if self._is_jit.take(name).any():
             rows, last = self._first_and_last_pieces(name, table.name.take(hit))
             start, end, pgoff, name = start[rows], end[last], pgoff[rows], name[rows]
+            bits = bits[rows]
         return MemoryMap(
             start=start,
             end=end,
             pgoff=pgoff,
+            prot=bits,
             hits=np.zeros(len(start), np.int64),
             path=[os.fsdecode(self._world.names[row]) for row in name.tolist()],
         )
@@ -94,6 +136,14 @@ class UnhitMappings:
         is_kept = (distinct >= 0) | ~np.isin(-1 - distinct, hit_name)
         order = np.argsort(first[is_kept])
         return first[is_kept][order], (len(name) - 1 - behind)[is_kept][order]
+
+    @functools.cached_property
+    def _whole(self) -> WholeMaps | None:
+        if not self._extras.get("memory_maps"):
+            return None
+        from prospect.assembly.tables.whole_maps import WholeMaps  # noqa: PLC0415 - not of all
+
+        return WholeMaps(self._extras)
 
     @functools.cached_property
     def _is_jit(self) -> NDArray[np.bool_]:
@@ -125,3 +175,19 @@ class UnhitMappings:
         of_process, mapping = self._hits
         first, end = np.searchsorted(of_process, (process, process + 1))
         return mapping[first:end]
+
+
+def _overlaps(
+    start: NDArray[np.uint64],
+    end: NDArray[np.uint64],
+    other_start: NDArray[np.uint64],
+    other_end: NDArray[np.uint64],
+) -> NDArray[np.bool_]:
+    """Tell which of some ranges share an address with any of others, bool[n]."""
+    order = np.argsort(other_start, kind="stable")
+    first, reached = other_start[order], np.maximum.accumulate(other_end[order])
+    # Those others that begin before a range ends, and how far they reach.
+    before = np.searchsorted(first, end)
+    reach = np.concatenate((np.zeros(1, np.uint64), reached))[before]
+    overlaps: NDArray[np.bool_] = reach > start
+    return overlaps

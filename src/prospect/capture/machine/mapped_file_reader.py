@@ -1,6 +1,8 @@
-"""The process that reads the build ids of mapped files, as soon as they are mapped.
+"""The process that reads the build ids of mapped files, as soon as they are mapped, and whole maps.
 
-Comes in: rings with MMAP2 records, files that were mapped before. Goes out: rows of `ReadFiles`.
+Comes in: rings with MMAP2 records, files that were mapped before. Goes out: rows of `ReadFiles`,
+and what `MapReader` reads of the processes that the records tell of.
+
 A file is what the record says by device and inode; it is opened where the process has it mapped
 (``/proc/PID/map_files``, for root), as the process's executable, or at its path if device and
 inode are the recorded ones there. It is read once, and again if its size or time of change is
@@ -22,13 +24,15 @@ import time
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.kernel_maps import gnu_build_id
+from prospect.capture.machine.map_reader import MapReader
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.synthesis import Map
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from typing import Any
 
     from prospect.capture.kernel.rings import Ring
     from prospect.capture.machine.read_files import ReadFiles
@@ -79,8 +83,19 @@ class _Version(NamedTuple):
     until_ns: int
 
 
+class Watched(NamedTuple):
+    """Whose maps are read: COMMAND's pid, -1 for none; whether only some tasks are followed."""
+
+    command_pid: int
+    is_chosen: bool
+
+
 def serve(
-    rings: Mapping[int, Ring], stop_fd: int, found: ReadFiles, before_fds: tuple[int, int]
+    rings: Mapping[int, Ring],
+    stop_fd: int,
+    found: ReadFiles,
+    before_fds: tuple[int, int],
+    watched: Watched,
 ) -> None:
     """Read until `stop_fd` is at its end.
 
@@ -89,34 +104,50 @@ def serve(
         stop_fd: a pipe's end.
         found: takes what is read.
         before_fds: a pipe that tells how long a list of files that were mapped before is, and
-            where that list is.
+            where that list is; what is read of maps is written there.
+        watched: whose maps are read.
     """
     reader = FileReader(found)
+    maps = MapReader(watched.command_pid)
     before_fd, before = before_fds
     poll = select.poll()
     for fd in (stop_fd, before_fd, *rings):
         poll.register(fd, select.POLLIN)
     is_over = False
     while not is_over:
-        for fd, what in poll.poll():
+        for fd, what in poll.poll(maps.wait_ms()):
             if fd == stop_fd:
                 is_over = True
             elif fd == before_fd:
-                reader.look(_mapped_before(before_fd, before))
+                files, ticks = _told_before(before_fd, before)
+                reader.look(_mapped_before(files))
+                maps.see_before(ticks)
+                if watched.is_chosen:
+                    maps.see(ticks)
                 poll.unregister(fd)
             elif what & ~select.POLLIN:
                 poll.unregister(fd)  # its CPU or its process is gone
-        reader.look(_drained(rings.values(), found))
+        mappings = list(_drained(rings.values(), found))
+        reader.look(iter(mappings))
+        maps.see({mapping.pid for mapping in mappings})
+        maps.look()
         if not is_over:
             is_over = bool(select.select((stop_fd,), (), (), _GATHER_S)[0])
     reader.look(_drained(rings.values(), found))
+    maps.finish(before)
 
 
-def _mapped_before(before_fd: int, before: int) -> Iterator[_Mapping]:
-    """Give the mappings that the recorder found; none if it ended before it told them."""
+def _told_before(before_fd: int, before: int) -> tuple[list[tuple[Any, ...]], dict[int, int]]:
+    """Return what the recorder found; nothing if it ended before it told that."""
     size = int.from_bytes(os.read(before_fd, NUMBER_BYTES), "little")
+    told = os.pread(before, size, 0)
+    os.ftruncate(before, 0)
     # The recorder's own words, in memory that nobody else has.
-    rows = marshal.loads(os.pread(before, size, 0)) if size else ()  # noqa: S302 - as said
+    return marshal.loads(told) if size else ([], {})  # noqa: S302 - as said
+
+
+def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Mapping]:
+    """Give the mappings that the recorder found."""
     for major, minor, inode, pid, *fields in rows:
         one = Map(*fields)
         yield _Mapping((major, minor, inode), pid, one.start, one.start + one.length, one.name, 0)

@@ -1,7 +1,8 @@
-"""Build ids of the files that are mapped while a recording runs, read by a process of its own.
+"""Build ids of mapped files, and memory maps, read by a process of its own while a recording runs.
 
 Comes in: events of every CPU that tell each executable mapping, and the files that were mapped
-before. Goes out: rows (file, since when, until when, build id) for the recording's description.
+before. Goes out: rows (file, since when, until when, build id) and maps for the recording's
+description.
 
 The kernel would put build ids into its records itself (``attr.build_id``). It is not asked to: from
 then on the records that it writes for others have the bit that announces a build id, and none
@@ -50,18 +51,21 @@ class MappedFiles(Closing):
     Attributes:
         reader: the reader's process.
         limits: sentences about what could not be read.
+        maps: whole maps of processes, once finished; see docs/recording.md.
     """
 
-    def __init__(self, tasks: tuple[int, ...], cpus: Iterable[int]) -> None:
+    def __init__(self, tasks: tuple[int, ...], cpus: Iterable[int], command_pid: int = -1) -> None:
         """Open the events and start the reader; where that cannot be, nothing is read.
 
         Args:
             tasks: threads to follow, EVERY_TASK alone for all.
             cpus: where.
+            command_pid: COMMAND, -1 for none.
         """
         self.reader = Child()
         self.limits: list[str] = []
         self._found = ReadFiles()
+        self.maps: dict[str, object] = {}
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
         before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before = os.memfd_create("mapped-before", os.MFD_CLOEXEC)
@@ -72,9 +76,10 @@ class MappedFiles(Closing):
             def serve(stop_fd: int) -> None:
                 rings = _mapped_rings(fds.values(), mapped_fd)
                 # Here, not in the recorder: it costs the command nothing.
-                from prospect.capture.machine.mapped_file_reader import serve  # noqa: PLC0415 - see above
+                from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - see above
 
-                serve(rings, stop_fd, self._found, (before_fd, self._before))
+                watched = Watched(command_pid, tasks != (EVERY_TASK,))
+                serve(rings, stop_fd, self._found, (before_fd, self._before), watched)
 
             self.reader.start(serve, (*chain(*fds.values()), mapped_fd, before_fd, self._before))
         except OSError as error:
@@ -93,17 +98,22 @@ class MappedFiles(Closing):
                 self._not_read(os.strerror(code))
                 self.reader.kill()
 
-    def look_at(self, mapped_before: Mapping[tuple[int, int, int], tuple[int, Map]]) -> None:
+    def look_at(
+        self,
+        mapped_before: Mapping[tuple[int, int, int], tuple[int, Map]],
+        ticks: dict[int, int],
+    ) -> None:
         """Let the reader look at files that were mapped before.
 
         Args:
             mapped_before: (major, minor, inode) → a process that has it mapped, and where.
+            ticks: pid → CPU time of processes that ran before.
         """
         rows = [(*file, pid, *one) for file, (pid, one) in mapped_before.items()]
         if not self.reader.pid or not rows:
             return
         try:
-            size = os.pwrite(self._before, marshal.dumps(rows), 0)
+            size = os.pwrite(self._before, marshal.dumps((rows, ticks)), 0)
             os.write(self._before_fd, size.to_bytes(NUMBER_BYTES, "little"))
         except OSError as error:  # no memory, or the reader has ended
             self._not_read(os.strerror(error.errno or 0), "some")
@@ -118,6 +128,10 @@ class MappedFiles(Closing):
             self._not_read("a file system did not answer in time", "some")
         elif self.reader.status:
             self._not_read(f"their reader failed with status {self.reader.status}", "some")
+        else:
+            from prospect.capture.machine.map_reader import document_in  # noqa: PLC0415 - at the end
+
+            self.maps = document_in(self._before)
         self._let_go()
         counts = self._found.counts()
         count = counts.late + counts.lost

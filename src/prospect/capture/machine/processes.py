@@ -32,7 +32,7 @@ _ANONYMOUS = b"//anon"
 
 
 class Stat(NamedTuple):
-    """What of /proc/PID/stat is needed."""
+    """What of /proc/PID/stat is needed; `ticks` is user and system time."""
 
     comm: bytes
     ppid: int
@@ -40,6 +40,7 @@ class Stat(NamedTuple):
     session: int
     is_kernel_thread: bool
     threads: int
+    ticks: int
 
 
 class Snapshot:
@@ -49,6 +50,7 @@ class Snapshot:
         processes: pid → [parent, process group, session, 1 for a kernel thread].
         unreadable: pid → name of processes whose mappings this user may not read.
         files: (major, minor, inode) of files with mapped code → a process that has it, and where.
+        ticks: pid → CPU time that processes of programs had used.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Snapshot:
         self.processes: dict[int, list[int]] = {}
         self.unreadable: dict[int, bytes] = {}
         self.files: dict[tuple[int, int, int], tuple[int, Map]] = {}
+        self.ticks: dict[int, int] = {}
         self._execute = (b"x", b"-") if with_data else (b"x",)
         # Compiled here, after the command has started, rather than at import.
         self._mapping = re.compile(
@@ -108,6 +111,7 @@ class Snapshot:
             for pid, stat in reversed(found)
         )
         programs = [(pid, stat) for pid, stat in found if not stat.is_kernel_thread]
+        self.ticks = {pid: stat.ticks for pid, stat in programs}
         for first in range(0, len(programs), _PORTION_PROCESSES):
             portion: list[bytes] = []
             for pid, stat in programs[first : first + _PORTION_PROCESSES]:
@@ -197,6 +201,7 @@ def parse_stat(text: bytes) -> Stat:
         session=int(fields[3]),
         is_kernel_thread=bool(flags & _PF_KTHREAD),
         threads=int(fields[17]),
+        ticks=int(fields[11]) + int(fields[12]),
     )
 
 

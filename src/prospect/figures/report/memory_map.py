@@ -1,4 +1,4 @@
-"""What a process had mapped: mappings with hits, and the executable ones without."""
+"""What a process had mapped: mappings with hits, and those without."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def memory_map(profile: Profile, process: int, hit_rows: NDArray[np.int64]) -> M
         start=start[order],
         end=end[order],
         pgoff=np.concatenate((hit.pgoff.take(hit_rows), unhit.pgoff))[order],
+        prot=np.concatenate((hit.prot.take(hit_rows), unhit.prot))[order],
         hits=np.concatenate((hit.hits.take(hit_rows), unhit.hits))[order],
         path=[path[row] for row in order.tolist()],
+        read_ns=unhit.read_ns,
     )

@@ -156,20 +156,23 @@ def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
             if report.lines
             else {}
         ),
+        "data_mappings_read_ns": mapped.read_ns,
         "mappings": [
             {
                 "hits": hits,
                 "start": start,
                 "end": end,
                 "size_bytes": size_bytes,
+                "permissions": may_do or None,
                 "pgoff": pgoff,
                 "object": path,
             }
-            for hits, start, end, size_bytes, pgoff, path in zip(
+            for hits, start, end, size_bytes, may_do, pgoff, path in zip(
                 mapped.hits.tolist(),
                 mapped.start.tolist(),
                 mapped.end.tolist(),
                 mapped.size_bytes.tolist(),
+                mapped.permissions,
                 mapped.pgoff.tolist(),
                 mapped.path,
                 strict=True,

@@ -15,7 +15,7 @@ from prospect.figures.portions import (
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
 from prospect.render.escape import escaped
 from prospect.render.text.causes import process_cause_lines
-from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.memory_map import memory_map_lines
 from prospect.render.text.routines import Rows
 from prospect.render.text.style import RULE
 from prospect.render.text.syscalls import chosen_call_lines, syscall_lines
@@ -37,14 +37,6 @@ _PORTIONS = (
 # Shown only where there is any.
 _OCCASIONAL = (PORTION_INTERRUPT, PORTION_OTHER)
 _NOT_ITS_DOING = "Interrupts and softirqs while the process ran; as a rule not its doing."
-_MAP_COLUMNS = (
-    Column("Hits"),
-    Column("Start"),
-    Column("End"),
-    Column("KiB"),
-    Column("Offset"),
-    Column("Filename", right=False),
-)
 _INDENT = " " * 16
 
 
@@ -65,7 +57,7 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
             yield from process_source_lines(page, process)
         yield from syscall_lines(page, process)
         yield from process_cause_lines(page, process)
-        yield from _map_lines(view, process, style)
+        yield from memory_map_lines(view, process, style)
     if event.detail_skipped:
         yield style.cut(_cut_line(view, event))
         yield ""
@@ -166,34 +158,3 @@ def _rows(page: Page, process: int, portion: int) -> Rows:
         late=late,
         half_s=float(page.estimates.process_half_width_s(portion)[process]),
     )
-
-
-def _map_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
-    mapped = view.memory_map(process)
-    if not len(mapped):
-        return
-    yield from style.section("Section 3: Memory Map")
-    start, end, pgoff = (
-        [f"0x{value:08x}" for value in column.tolist()]
-        for column in (mapped.start, mapped.end, mapped.pgoff)
-    )
-    size_bytes = mapped.size_bytes.tolist()
-    yield from table_lines(
-        _MAP_COLUMNS,
-        [
-            [str(hits) for hits in mapped.hits.tolist()],
-            start,
-            end,
-            [_kibibytes(size) for size in size_bytes],
-            pgoff,
-            [escaped(path) for path in mapped.path],
-        ],
-    )
-    total = f"{counted(len(mapped), 'mapping')}, {_kibibytes(sum(size_bytes))} KiB"
-    yield f"- {total}; mappings of data, heaps and stacks are not shown"
-    yield ""
-
-
-def _kibibytes(size_bytes: int) -> str:
-    """Return a size without decimals where it is whole pages, as all but a JIT's code is."""
-    return str(size_bytes // 1024) if size_bytes % 1024 == 0 else f"{size_bytes / 1024:.1f}"

@@ -1,0 +1,179 @@
+"""Which processes' whole memory maps are read, and when."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from prospect.assembly.tables.whole_maps import WholeMaps
+from prospect.capture.machine import map_reader
+from prospect.capture.machine.map_reader import MapReader, document_in
+
+NOW, NEVER = 0, (1 << 64) - 1
+LINE = b"%x-%x rw-p 00000000 00:00 0  [heap]\n"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that stands still until it is moved."""
+
+    class Clock:
+        now_ns = 10**9
+        spent_ns = 0
+
+    monkeypatch.setattr(map_reader.time, "monotonic_ns", lambda: Clock.now_ns)
+    monkeypatch.setattr(map_reader.time, "thread_time_ns", lambda: Clock.spent_ns)
+    return Clock
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    """Write what /proc says of a process, which has a mapping of 4 KiB for each of its ticks."""
+    alive = set()
+
+    def kill(pid, _signal):
+        if pid not in alive:
+            raise ProcessLookupError
+
+    monkeypatch.setattr(map_reader.os, "kill", kill)
+
+    def write(pid, ticks, text=None):
+        alive.add(pid)
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        fields = ["S", "1", "1", "1", "0", "0", "0", "0", "0", "0", "0", str(ticks), *"000000"]
+        (tmp_path / f"{pid}/stat").write_text(f"{pid} (name) {' '.join(fields)}\n")
+        told = LINE % (0x1000, 0x1000 + 0x1000 * ticks) if text is None else text
+        (tmp_path / f"{pid}/maps").write_bytes(told)
+
+    write.proc = str(tmp_path)
+    write.gone = alive.discard
+    return write
+
+
+def kept(reader):
+    """Return {pid: KiB of its map} of what a report finds."""
+    fd = os.memfd_create("maps")
+    reader.finish(fd)
+    document = document_in(fd)
+    os.close(fd)
+    maps = WholeMaps({"memory_maps": document})
+    found = {pid: maps.of(pid, NOW, NEVER) for pid in document.get("pid", ())}
+    return {pid: one.mapped_bytes // 1024 if one else 0 for pid, one in found.items()}
+
+
+def looks(reader, clock, *after_ms):
+    for ms in after_ms:
+        clock.now_ns = 10**9 + ms * 10**6
+        reader.look()
+
+
+def test_a_map_is_read_20_ms_after_code_was_mapped_if_the_cpu_was_used(clock, process):
+    process(7, 1)
+    process(8, 0)
+    reader = MapReader(-1, process.proc)
+    reader.see([7, 8])
+    assert reader.wait_ms() == 21
+    looks(reader, clock, 19)
+    process.gone(7)
+    process.gone(8)
+    (gone,) = [MapReader(-1, process.proc)]
+    assert kept(gone) == {}
+    process(7, 1)
+    looks(reader, clock, 20)
+    assert kept(reader) == {7: 4}
+
+
+def test_the_map_of_command_is_read_at_once_and_used_cpu_or_not(clock, process):
+    process(7, 0, LINE % (0, 0x2000))
+    reader = MapReader(7, process.proc)
+    reader.see([7])
+    looks(reader, clock, 0)
+    assert kept(reader) == {7: 8}
+
+
+def test_a_process_is_looked_at_again_when_it_is_twice_as_old_and_has_used_as_much_again(
+    clock, process
+):
+    process(7, 2)
+    reader = MapReader(-1, process.proc)
+    reader.see([7])
+    looks(reader, clock, 20)
+    process(7, 3)
+    looks(reader, clock, 40)
+    assert reader._texts[7].text == LINE % (0x1000, 0x3000)
+    process(7, 4)
+    looks(reader, clock, 79)
+    assert reader._texts[7].text == LINE % (0x1000, 0x3000)
+    looks(reader, clock, 80)
+    assert reader._texts[7].text == LINE % (0x1000, 0x5000)
+
+
+def test_what_has_ended_is_forgotten_and_its_map_kept(clock, process):
+    process(7, 1)
+    reader = MapReader(-1, process.proc)
+    reader.see([7])
+    looks(reader, clock, 20)
+    process.gone(7)
+    looks(reader, clock, 40)
+    assert reader.wait_ms() is None
+    assert kept(reader) == {7: 4}
+
+
+def test_what_ran_before_is_read_at_the_end_where_it_used_the_cpu_meanwhile(clock, process):
+    process(7, 5)
+    process(8, 5)
+    reader = MapReader(-1, process.proc)
+    reader.see_before({7: 5, 8: 4, 9: 1})
+    assert reader.wait_ms() is None
+    assert kept(reader) == {8: 20}
+
+
+def test_looks_that_cost_too_much_wait_and_those_at_command_do_not(clock, process):
+    for pid in (5, 7):
+        process(pid, 1)
+    reader = MapReader(5, process.proc)
+    reader.see([7])
+    reader._spent_ns = 10**8
+    clock.now_ns += 20 * 10**6
+    reader.see([5])
+    reader.look()
+    assert set(reader._texts) == {5}
+    assert reader.wait_ms() >= 20
+    clock.now_ns += 100 * 10**9
+    reader.look()
+    assert set(reader._texts) == {5, 7}
+
+
+def test_large_maps_and_too_many_of_them_are_not_kept(clock, process, monkeypatch):
+    monkeypatch.setattr(map_reader, "_MOST_TEXT_BYTES", 2 * len(LINE))
+    monkeypatch.setattr(map_reader, "_MOST_BYTES", 100)
+    process(7, 1, LINE * 3)
+    for pid in (8, 9, 10):
+        process(pid, 1)
+    reader = MapReader(-1, process.proc)
+    reader.see([7, 8, 9, 10])
+    looks(reader, clock, 20)
+    assert kept(reader) == {8: 4, 9: 4}
+
+
+def test_a_storm_of_processes_is_not_followed_without_bounds(process):
+    reader = MapReader(-1, process.proc)
+    reader.see(range(1, 10**5))
+    assert len(reader._watched) == len(reader._due) == 4096
+
+
+def test_the_map_of_a_real_process_is_the_one_that_the_kernel_shows():
+    reader = MapReader(os.getpid())
+    with subprocess.Popen(["sleep", "60"]) as child:
+        reader.see([os.getpid(), child.pid])
+        reader.look()
+        fd = os.memfd_create("maps")
+        reader.finish(fd)
+        child.kill()
+    found = WholeMaps({"memory_maps": document_in(fd)}).of(os.getpid(), NOW, NEVER)
+    os.close(fd)
+    assert found
+    assert {"[heap]", "[stack]"} <= set(found.path)
+    assert found.permissions[found.path.index("[stack]")] == "rw-"
