@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
+from prospect.cli.settings import Settings
 from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
     from prospect.api.calls import CallsOptions
-    from prospect.cli.settings import Settings
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -69,9 +69,11 @@ def _options(settings: Settings, *, colour: bool) -> CallsOptions:
         cause=settings.cause,
         between_s=settings.between,
     )
+    # Who asks for one tree sees no other unless asked for too.
+    is_by_default = settings.callers_of and settings.sections == Settings().sections
     choice = CallsChoice(
         samples=samples,
-        sections=settings.sections,
+        sections=() if is_by_default else settings.sections,
         callers_of=settings.callers_of,
         most=settings.rows,
         share=settings.share,

@@ -38,6 +38,8 @@ def test_filters_choose_samples(arguments, field, value):
     [
         (("--show", "graph,totals"), "sections", ("graph", "totals")),
         (("--callers-of", "malloc"), "callers_of", "malloc"),
+        (("--callers-of", "malloc"), "sections", ()),
+        (("--callers-of", "malloc", "--show", "graph"), "sections", ("graph",)),
         (("--rows", "7"), "most", 7),
         (("--share", "5%"), "share", 0.05),
     ],

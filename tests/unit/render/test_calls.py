@@ -47,6 +47,12 @@ def test_calls_are_as_they_were_read(golden, name, renderer, choice, options):
     golden(f"calls/{name}", rendered(renderer, choice, **options))
 
 
+def test_the_tree_that_was_asked_for_comes_first():
+    text = rendered(TextCalls(), CallsChoice(sections=SECTIONS, callers_of="work")).decode()
+    assert text.index("Callers of work") < text.index("Routines by Total Time")
+    assert text.count("(bottom-up)") == 1
+
+
 def test_colours_change_nothing_but_colour():
     plain = rendered(TextCalls(), EVERYTHING).decode()
     coloured = rendered(TextCalls(colour=True), EVERYTHING).decode()

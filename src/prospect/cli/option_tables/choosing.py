@@ -54,7 +54,8 @@ CHOOSING = (
         "",
         ("callers-of",),
         "ROUTINE",
-        "show the tree of who called ROUTINE, what it called included",
+        "show the tree of who called ROUTINE, what it called included; other sections where --show "
+        "names them",
         ("calls",),
         values.name,
     ),

@@ -18,7 +18,12 @@ from prospect.figures.stacks.call_forest import (
     subtree_ranges,
     subtree_sums,
 )
-from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
+from prospect.figures.stacks.frames import (
+    frame_labels,
+    frame_table,
+    named_forest,
+    with_alike_as_one,
+)
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
@@ -128,6 +133,8 @@ def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: in
         event_index: row of `RunInfo.events`.
     """
     frames = frame_table(samples.profile)
+    if samples.profile.call_counts is None:  # which are known by function
+        frames = with_alike_as_one(samples.profile, frames)
     named = fold_recursion(named_forest(samples.stacks, frames))
     row = named.row_of_stack.take(samples.stack_index)
     chosen = chosen & (samples.of_hit(samples.profile.hits.event) == event_index)

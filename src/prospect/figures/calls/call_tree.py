@@ -15,6 +15,7 @@ from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import distinct
 from prospect.figures.portions import event_seconds
 from prospect.figures.stacks.call_forest import levels
+from prospect.figures.stacks.frames import first_of_each
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -204,11 +205,15 @@ def _tree(
     least = 0.0
     size = 0
     member, above = np.arange(len(hits)), np.zeros(len(hits), np.int64)
-    room = len(graph.labels) + len(process_names)
+    labels = [*graph.labels, *process_names]
+    # A tree shows no objects: rows that print alike are one.
+    alike = np.arange(len(labels))
+    alike[: len(graph.labels)] = first_of_each(graph.labels)
+    room = len(labels)
     for depth in itertools.count():
         frame = frame_at(depth, member)
         goes_on = frame >= 0
-        member, above, frame = member[goes_on], above[goes_on], frame[goes_on]
+        member, above, frame = member[goes_on], above[goes_on], alike.take(frame[goes_on])
         if not len(member):
             break
         bound = (int(above.max()) + 1) * room
@@ -233,7 +238,7 @@ def _tree(
         )
         size += len(kept)
         member, above = member[above >= 0], above[above >= 0]
-    return _in_order(grown, [*graph.labels, *process_names], seconds)
+    return _in_order(grown, labels, seconds)
 
 
 def _in_order(grown: list[_Level], labels: list[str], seconds: NDArray[np.float64]) -> CallTree:

@@ -178,9 +178,8 @@ def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:
         return self_callers_tree(graph, np.arange(len(graph.frames)), choice.share)
     wanted = functions_called(graph.profile, choice.callers_of)
     function = graph.frames.function_index
-    return callers_tree(
-        graph, np.flatnonzero((function >= 0) & wanted.take(np.maximum(function, 0))), choice.share
-    )
+    is_wanted = (function >= 0) & wanted.take(np.maximum(function, 0))
+    return callers_tree(graph, np.flatnonzero(is_wanted), choice.share)
 
 
 def _blocks(graph: CallGraph, totals: FrameTotals, choice: CallsChoice) -> NDArray[np.int64]:

@@ -14,6 +14,8 @@ from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.profile.model import Profile, StackTable
@@ -177,6 +179,27 @@ def frame_labels(profile: Profile, frames: FrameTable) -> list[str]:
         name or f"[{object_label(profile.objects.path[row])}]"
         for name, row in zip(frames.name, frames.object_index.tolist(), strict=True)
     ]
+
+
+def with_alike_as_one(profile: Profile, frames: FrameTable) -> FrameTable:
+    """Return the frames where those of one label and one object's name are one, the first.
+
+    Such are functions of one name in a file, nameless code, and what a JIT compiled again or in
+    several processes: nobody can tell them apart in what is printed. Rows of the others stay
+    behind, and are no location's.
+    """
+    objects = [object_label(path) for path in profile.objects.path]
+    labels = frame_labels(profile, frames)
+    of_object = [objects[row] for row in frames.object_index.tolist()]
+    alike = first_of_each(list(zip(labels, of_object, strict=True)))
+    return replace(frames, frame=alike.take(frames.frame))
+
+
+def first_of_each(labels: Sequence[object]) -> NDArray[np.int64]:
+    """Return for each label the row that has it first."""
+    first: dict[object, int] = {}
+    rows = [first.setdefault(label, row) for row, label in enumerate(labels)]
+    return np.array(rows, np.int64)
 
 
 def object_label(path: str) -> str:

@@ -89,25 +89,40 @@ def _event_lines(
         yield f"Note: {counted(event.without_callers, unit)} ({share}) without a caller.{remedy}"
     yield ""
     numbers = call_numbers(view)
+    if event.callers is not None and view.choice.callers_of:  # what was asked for comes first
+        yield from _callers(view, event, estimates, figures, style)
     if TOTALS in view.choice.sections:
         yield from style.section("Routines by Total Time (with all that they call)")
         yield from _totals(event, estimates, figures, numbers)
         yield ""
-    limit = f"{view.choice.share * 100:g}%"
     if event.callees is not None:
         yield from style.section("Callees, from the Outermost Routine on (top-down)")
         yield from _tree(event.callees, estimates.callees_s, figures, graph.hits)
-        yield from ["", style.cut(f"- Rows of less than {limit} are left out"), ""]
-    if event.callers is not None:
-        of = view.choice.callers_of
-        title = f"Callers of {escaped(of)}" if of else "Callers of Each Routine Hit"
-        yield from style.section(f"{title}, from the Inside out (bottom-up)")
-        yield from _tree(event.callers, estimates.callers_s, figures, graph.hits)
-        yield from ["", style.cut(f"- Rows of less than {limit} are left out"), ""]
+        yield from _left_out(view, style)
+    if event.callers is not None and not view.choice.callers_of:
+        yield from _callers(view, event, estimates, figures, style)
     if event.arcs is not None:
         yield from style.section("Call Graph (callers above each routine, callees below)")
         yield from _graph(event, event.arcs, figures, numbers)
         yield ""
+
+
+def _callers(
+    view: CallsView, event: EventCalls, estimates: CallEstimates, figures: Figures, style: Style
+) -> Iterator[str]:
+    if event.callers is None:
+        return
+    of = view.choice.callers_of
+    title = f"Callers of {escaped(of)}" if of else "Callers of Each Routine Hit"
+    yield from style.section(f"{title}, from the Inside out (bottom-up)")
+    yield from _tree(event.callers, estimates.callers_s, figures, event.graph.hits)
+    yield from _left_out(view, style)
+
+
+def _left_out(view: CallsView, style: Style) -> Iterator[str]:
+    yield ""
+    yield style.cut(f"- Rows of less than {view.choice.share * 100:g}% are left out")
+    yield ""
 
 
 def _totals(
