@@ -36,6 +36,7 @@ _LOCATION_FIELDS = 4
 _DEEPEST = 250
 _LONGEST_TEXT_BYTES = 1 << 16
 _CXX = 2  # symbolic-common's Language::Cpp
+_COLD = b".cold"
 _MANGLED = b"_Z"
 
 _Text = TypeVar("_Text", bytes, str)
@@ -242,7 +243,8 @@ class SymCache(Record, eq=False):
         is_bare = known & (chosen[:, 3] != NONE)
         is_bare[known] &= self.functions[function[known], 3] == _CXX
         keys, index = np.unique(offsets.astype(np.int64) * 2 + is_bare, return_inverse=True)
-        texts = [self._string(key // 2) for key in keys.tolist()]
+        # A function whose unlikely part stands first has that part's symbol; it is one function.
+        texts = [self._string(key // 2).removesuffix(_COLD) for key in keys.tolist()]
         if qualified:
             bare = {
                 text

@@ -214,3 +214,21 @@ def test_damaged_debug_information_never_ends_the_process(tmp_path):
             offset, size = debug[random.integers(len(debug))]
             content[offset + random.integers(size)] = random.integers(256)
         frames_of(found_of(tmp_path, bytes(content)), address)
+
+
+@NEEDS_GCC
+def test_a_function_whose_cold_part_stands_first_has_its_own_name(tmp_path):
+    source = (
+        "#include <stdlib.h>\n__attribute__((cold, noreturn)) void give_up(int n) { exit(n); }\n"
+        "volatile int seen;\n"
+        "__attribute__((noinline)) int work(int n) {\n"
+        "    for (int i = 0; i < n; i++) { seen += i; if (seen == 77) give_up(i); }\n"
+        "    return seen;\n}\n"
+        "int main(int argc, char **argv) { return work(argc); }\n"
+    )
+    (tmp_path / "cold.c").write_text(source)
+    command = ["gcc", "-g", "-O2", "-o", "cold", str(tmp_path / "cold.c")]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    found = open_image(os.fsencode(tmp_path / "cold"))
+    frames, _ = frames_of(found, addresses_of(found, b"work"))
+    assert {name for (name, *_), *_ in frames} == {"work"}

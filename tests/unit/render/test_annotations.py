@@ -10,7 +10,7 @@ from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.profile import ProfileBuilder
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
-from prospect.profile.source import FLOW_NEXT, NO_TARGET
+from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT, NO_TARGET
 from prospect.records import replace
 from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
@@ -92,3 +92,25 @@ def test_instructions_far_from_hits_are_left_out_and_counted():
 def test_nothing_over_the_thresholds_says_so():
     profile = replace(annotated_loop(), code=code_table({}))
     assert b"give -m 0 -k 0, or name a routine" in rendered(TextAnnotation(), profile)
+
+
+def test_a_long_listing_opens_at_its_hottest_block():
+    build = ProfileBuilder()
+    command = build.process("x", 1, is_command=True)
+    row = build.function("long", build.object("/bin/x"), 0)
+    for offset, count in ((10, 5), (30, 6), (50, 900), (70, 7)):
+        build.hit(command, row, count, offset=offset)
+    rows = [(at, 1, f"nop{at}", FLOW_NEXT, NO_TARGET, "") for at in range(100)]
+    rows[44] = (44, 1, "jmp", FLOW_BRANCH, 99, "")
+    rows[54] = (54, 1, "jmp", FLOW_BRANCH, 99, "")
+    profile = replace(build.build(), code=code_table({row: rows}))
+    text = rendered(TextAnnotation(), profile).decode()
+    opening, _, ordered = text.partition("The routine in order of its addresses:\n")
+    assert "The hottest block, 900 hits, 98%:\n...\n" in opening
+    assert [at for at in range(100) if f"nop{at}\n" in opening] == list(range(45, 54))
+    assert "nop10\n" in ordered
+    assert "nop50\n" in ordered
+
+
+def test_a_short_listing_has_no_opening():
+    assert b"The hottest block" not in rendered(TextAnnotation(), annotated_loop())

@@ -95,5 +95,6 @@ def _routine_lines(
         form = Form(options.whole, BOXES if options.boxes else ASCII, figures, style)
         listing = Listing(view.code, routine, start, form)
         yield listing.title
+        yield from listing.opening()
         yield from (line.text for line in listing.lines())
     yield ""

@@ -12,6 +12,7 @@ from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.routine_names import routine_names
+from prospect.profile.naming import NameSource
 from prospect.profile.stack_quality import END_CUT
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
@@ -36,6 +37,11 @@ _MOST_BLOCKERS = 3
 _MOST_COMMANDS = 2
 _LEAST_NAMELESS = 0.01
 _LEAST_CUT = 0.05
+# Where all was inlined, one function has at least this share of the time.
+_LEAST_INLINING = 0.75
+_INLINING = ("_Z", "_R")  # symbols of C++ and Rust, whose templates and closures are inlined
+# Objects whose debug information may be there too.
+_HAS_LINES = (NameSource.SYMTAB, NameSource.DEBUG_FILE)
 
 
 def in_short_lines(
@@ -218,8 +224,24 @@ def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterato
         commands.insert(0, f"annotate {name}{file}")
         if view.profile.stacks is not None:
             commands.insert(0, f"calls --callers-of {name}{file}")
+        if _may_be_inlined(view, first):
+            commands.insert(0, f"report --lines{file}  (inlined functions, if built with -g)")
     for number, command in enumerate(commands[:_MOST_COMMANDS]):
         yield f"{'        ' if number else 'Next:   '}prospect {command}"
+
+
+def _may_be_inlined(view: ReportView, first: FunctionRow) -> bool:
+    """Say whether one function has so much of the time that what was inlined into it may matter."""
+    functions, objects = view.profile.functions, view.profile.objects
+    symbol = functions.raw_name[first.function]
+    has_symbols = int(objects.source[int(functions.object_index[first.function])]) in _HAS_LINES
+    is_inlining = symbol == "main" or symbol.startswith(_INLINING)
+    return (
+        view.profile.lines is None
+        and first.share >= _LEAST_INLINING
+        and has_symbols
+        and is_inlining
+    )
 
 
 def _brief(name: str, width: int) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _CONTEXT = 4
 _LEAST_SKIPPED = 4
 _HOT_SHARE = 0.1
+# Instructions of a listing that need no excerpt: a terminal of 24 lines shows them.
+_SEEN_AT_ONCE = 20
 _SOURCE_WIDTH = 100
 _NAME_WIDTH = 48
 _GAP = "  "
@@ -83,6 +85,30 @@ class Listing:
     def title(self) -> str:
         """What stands above the columns."""
         return f"{self._title}{_GAP}Address and instruction"
+
+    def opening(self) -> Iterator[str]:
+        """Yield the block with most hits, where the whole is longer than is seen at once."""
+        counted_hits, blocks = self._routine.counted, self._routine.blocks
+        rows = len(counted_hits) if self._form.whole else int(near_hits(counted_hits).sum())
+        if rows <= _SEEN_AT_ONCE or not len(blocks.start):
+            return
+        hottest = int(blocks.sums(counted_hits).argmax())
+        ends = np.append(blocks.start[1:], len(counted_hits))
+        begin, end = int(blocks.start[hottest]), int(ends[hottest])
+        if end - begin > _SEEN_AT_ONCE:
+            middle = begin + int(counted_hits[begin:end].argmax())
+            begin = max(begin, middle - _SEEN_AT_ONCE // 2)
+            end = min(end, begin + _SEEN_AT_ONCE)
+        hits, share = self._blocks[int(blocks.start[hottest])]
+        yield f"The hottest block, {counted(hits, 'hit')}, {percent(share, self._digits)}:"
+        yield self._form.style.cut("...")
+        yield from self._source_lines(begin) if self._frames(begin) else ()
+        for row in range(begin, end):
+            line = self._instruction_line(row)
+            is_hot = self._routine.instruction_share[row] >= _HOT_SHARE
+            yield self._form.style.title(line) if is_hot else line
+        yield self._form.style.cut("...")
+        yield "The routine in order of its addresses:"
 
     def lines(self) -> Iterator[ListingLine]:
         """Yield instructions, with blocks and source lines above them."""

@@ -1,0 +1,40 @@
+"""The first screen as text: what it proposes to type next."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from builders.profile import ProfileBuilder, run_info
+from prospect.profile.naming import NameSource
+from prospect.render.text.report import TextRenderer
+
+
+def next_lines(*, hits=100, **function):
+    build = ProfileBuilder(run_info(command=("work",)))
+    source = function.pop("source", NameSource.SYMTAB)
+    image = build.object("/bin/work", source=source)
+    process = build.process("work", 7, is_command=True)
+    build.hit(process, build.function("rest", image, 0x9000), 10)
+    build.hit(process, build.function("main", image, 0x1000, **function), hits)
+    out = io.BytesIO()
+    TextRenderer(recording="run.data").render(build.build(), out)
+    lines = out.getvalue().decode().splitlines()
+    at = next(row for row, line in enumerate(lines) if line.startswith("Next: "))
+    return lines[at : at + 2]
+
+
+def test_where_one_function_has_it_all_lines_are_proposed():
+    first, second = next_lines()
+    assert "prospect report --lines run.data" in first
+    assert "prospect annotate main run.data" in second
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"hits": 5}, {"raw_name": "plain_c"}, {"source": NameSource.DYNSYM}],
+    ids=["one of many", "C", "stripped"],
+)
+def test_else_they_are_not(facts):
+    assert "--lines" not in "".join(next_lines(**facts))
