@@ -91,6 +91,14 @@ class ArchivedImages(RecordedImages):
             return Missing(NameSource.NO_FILE, "it is no file")
         return self.image_of(key)
 
+    def find_all(
+        self,
+        objects: Iterable[tuple[ObjectKey, Sequence[int]]],
+        needs_debug_file: Callable[[FoundImage], bool],
+        share: float = 1.0,
+    ) -> None:
+        """Find nothing: no file is opened."""
+
     def image_of(self, key: ObjectKey) -> FoundImage | Missing:
         """Return what the archive has of an image, or why it has nothing."""
         if key not in self._restored:

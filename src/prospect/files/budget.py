@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from _thread import RLock  # `threading` would take as long as several rooms
+from _thread import RLock, _local  # `threading` would take as long as several rooms
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from prospect.errors import UsageError
@@ -21,7 +21,7 @@ from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
 VARIABLE = "PROSPECT_MEMORY"
 DEFAULT_BYTES = 1 << 30
@@ -29,6 +29,7 @@ _SIZE = r"([0-9]{1,12})([KMGT]?)"
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 _Name = TypeVar("_Name", bound="Hashable")
+_Found = TypeVar("_Found")
 
 
 def size_in_bytes(text: str) -> int:
@@ -109,7 +110,29 @@ class HeldMemory:
 
     def __init__(self) -> None:
         self._lock = RLock()
+        self._weighed = _local()
         self.bytes = 0
+
+    @property
+    def left_bytes(self) -> int:
+        """How much more may be held.
+
+        Raises:
+            UsageError: the variable holds no size.
+        """
+        return ReadBudget.of_environment().most_bytes - self.bytes
+
+    def weigh(self, find: Callable[[], _Found]) -> tuple[_Found, int]:
+        """Let something look for files, none of which is held: each is refused as too costly.
+
+        Returns:
+            What it found, and the size of the biggest file that it would hold, 0 for none.
+        """
+        self._weighed.biggest = 0
+        try:
+            return find(), self._weighed.biggest
+        finally:
+            del self._weighed.biggest
 
     def hold(self, memory: mmap.mmap, size: int) -> bool:
         """Count memory until nothing refers to it any more; return False where it is too much.
@@ -121,8 +144,12 @@ class HeldMemory:
         Raises:
             UsageError: the variable holds no size.
         """
+        biggest = getattr(self._weighed, "biggest", None)
+        if biggest is not None:
+            self._weighed.biggest = max(biggest, size, 1)
+            return False
         with self._lock:
-            if self.bytes + size > ReadBudget.of_environment().most_bytes:
+            if size > self.left_bytes:
                 return False
             self.bytes += size
         weakref.finalize(memory, self._let_go, size)

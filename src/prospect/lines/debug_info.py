@@ -7,6 +7,7 @@ compressed sections are defined by the gABI, "Section Compression", and ``.zdebu
 
 from __future__ import annotations
 
+import enum
 import struct
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,11 @@ COSTLY = (
     f" users may; {VARIABLE}=4G allows more"
 )
 
+NO_MEMORY = (
+    "its debug information was not read: files of other users, and what was packed, take all the"
+    f" memory that they may; {VARIABLE}=4G allows more"
+)
+
 # The reader needs several times this much memory, and its addresses and offsets have 32 bits.
 _LARGEST_BYTES = 4 << 30
 _COMPRESSED_32 = struct.Struct("<III")  # Elf32_Chdr: type, size, alignment
@@ -42,14 +48,34 @@ _LONGEST_SECTION_NAME_BYTES = 32
 _MOST_NAMES = 3
 
 
-def split_files_missing(names: Sequence[bytes]) -> str:
-    """Say which files with split debug information were not found, or could not be read."""
+class Lack(enum.Enum):
+    """Why the debug information of a split unit is missing."""
+
+    FILE = "was not found or could not be read"
+    MEMORY = "was not read"
+    TIME = "could not be read"
+
+
+_HELP = {
+    Lack.FILE: (
+        "keep .dwo files where they were made or beside the image, or the .dwp package beside it"
+    ),
+    Lack.MEMORY: (
+        "files of other users, and what was packed, take all the memory that they may; "
+        f"{VARIABLE}=4G allows more"
+    ),
+    Lack.TIME: (
+        "it is damaged, or takes more time or memory than files of other users may; "
+        f"{VARIABLE}=4G allows more"
+    ),
+}
+
+
+def split_files_missing(lack: Lack, names: Sequence[bytes]) -> str:
+    """Say which files with split debug information were not read, and why."""
     shown = ", ".join(name.decode("utf-8", "surrogateescape") for name in names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return (
-        f"split debug information was not found or could not be read: {shown}{more}; keep .dwo "
-        "files where they were made or beside the image, or the .dwp package beside it"
-    )
+    return f"split debug information {lack.value}: {shown}{more}; {_HELP[lack]}"
 
 
 def may_be_split(image: ElfImage) -> bool:
@@ -72,7 +98,12 @@ def is_readable(image: ElfImage) -> bool:
     The library reserves the memory that a compressed section claims to need, and a refusal of the
     system ends the process.
     """
-    return len(image.data) + sum(_unpacked_sizes(image)) <= _LARGEST_BYTES
+    return len(image.data) + unpacked_bytes(image) <= _LARGEST_BYTES
+
+
+def unpacked_bytes(image: ElfImage) -> int:
+    """Return what the compressed sections of debug information claim to unpack to."""
+    return sum(_unpacked_sizes(image))
 
 
 def _unpacked_sizes(image: ElfImage) -> Iterator[int]:

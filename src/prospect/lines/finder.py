@@ -8,6 +8,7 @@ outside of the interpreter's lock.
 
 from __future__ import annotations
 
+import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted, silent
+from prospect.files.budget import CostlyError, of_others
 from prospect.files.rights import EVERYBODY, is_trusted
 from prospect.lines import debug_info
 from prospect.lines.bounded import BoundedReader
@@ -36,7 +38,7 @@ from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.images.recorded_images import identity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -50,11 +52,19 @@ _MOST_READERS = 4
 
 
 class _Holder(NamedTuple):
-    """An image, its separate debug file, and what its symcache is called in the cache on disk."""
+    """What has the lines of an image.
+
+    Attributes:
+        found: the image.
+        debug: its separate debug file.
+        key: what its symcache is called in the cache on disk, "" where it is not kept.
+        is_costly: whether files of other users left no memory for the debug file.
+    """
 
     found: FoundImage
     debug: DebugImage | None
     key: str
+    is_costly: bool
 
     @property
     def speaks_for(self) -> int:
@@ -123,20 +133,11 @@ class LineFinder:
             for identity, holder in holders.items()
             if contents[identity] is None and _has_lines(holder.image)
         ]
-        # The largest first, so that none is left to one processor at the end.
-        missing.sort(key=lambda one: -len(one[1].image.data))
-        if missing:
-            readers = min(len(os.sched_getaffinity(0)), _MOST_READERS, len(missing))
-            with ThreadPoolExecutor(readers) as pool:
-                made = pool.map(self._converted, [holder for _, holder in missing])
-                announce(f"reading the debug information of {counted(len(missing), 'file')}")
-                for done, ((identity, holder), content) in enumerate(
-                    zip(missing, made, strict=True), 1
-                ):
-                    announce(f"reading debug information, {done} of {len(missing)} files done")
-                    contents[identity] = content
-                    self._keep(holder, content)
-        for identity, holder in holders.items():
+        for (identity, holder), content in self._converted(missing, announce):
+            contents[identity] = content
+            self._keep(holder, content)
+        by_size = sorted(holders.items(), key=lambda one: debug_info.unpacked_bytes(one[1].image))
+        for identity, holder in by_size:
             self._sources[identity] = self._source(holder, contents[identity])
 
     def frames(
@@ -178,14 +179,41 @@ class LineFinder:
     def _holder(
         self, found: FoundImage, find_debug_file: Callable[[], DebugImage | None]
     ) -> _Holder:
-        debug = None if has_debug_info(found.image) else find_debug_file()
+        debug, is_costly = None, False
+        if not has_debug_info(found.image):
+            try:
+                debug = find_debug_file()
+            except CostlyError:
+                is_costly = True
         key = cache_key(identity_of(found), found.image, debug.image if debug else None)
-        return _Holder(found, debug, f"{key}+symcache{VERSION}" if key else "")
+        return _Holder(found, debug, f"{key}+symcache{VERSION}" if key else "", is_costly)
 
-    def _converted(self, holder: _Holder) -> bytes | None:
-        """Make a symcache: in a child where the file is of someone else than root or us."""
-        data = holder.image.data
-        return convert(data) if is_trusted(holder.speaks_for) else self._reader.convert(data)
+    def _converted(
+        self, missing: list[tuple[FileIdentity, _Holder]], announce: Announce
+    ) -> Iterator[tuple[tuple[FileIdentity, _Holder], bytes | None]]:
+        """Make symcaches on several processors, those of other users' files in turn.
+
+        Of ours the largest is first, so that none is left to one processor at the end; of theirs
+        the smallest, so that it has its part of what all of them may take.
+        """
+        if not missing:
+            return
+        missing.sort(key=lambda one: len(one[1].image.data))
+        ours = [one for one in reversed(missing) if is_trusted(one[1].speaks_for)]
+        theirs = [one for one in missing if not is_trusted(one[1].speaks_for)]
+        readers = min(len(os.sched_getaffinity(0)), _MOST_READERS, max(len(ours), 1))
+        with ThreadPoolExecutor(readers) as pool, ThreadPoolExecutor(1) as turns:
+            made = pool.map(convert, [one.image.data for _, one in ours])
+            in_turn = turns.map(
+                self._reader.convert,
+                [one.image.data for _, one in theirs],
+                [one.speaks_for for _, one in theirs],
+            )
+            announce(f"reading the debug information of {counted(len(missing), 'file')}")
+            contents = itertools.chain(made, in_turn)
+            for done, (one, content) in enumerate(zip([*ours, *theirs], contents, strict=True), 1):
+                announce(f"reading debug information, {done} of {len(missing)} files done")
+                yield one, content
 
     def _kept(self, holder: _Holder) -> memoryview | None:
         """Take a symcache from the cache on disk."""
@@ -198,13 +226,40 @@ class LineFinder:
             self.cache.store_lines(holder.key, content)
 
     def _source(self, holder: _Holder, content: bytes | memoryview | None) -> _Source:
-        image, found = holder.image, holder.found
+        image = holder.image
         load_address = debug_info.load_address(image)
         names = ScopedNames(image, self._name_budget)
         if not has_debug_info(image):
-            return _Source(None, load_address, debug_info.NO_DEBUG_INFO, names)
+            note = debug_info.NO_MEMORY if holder.is_costly else debug_info.NO_DEBUG_INFO
+            return _Source(None, load_address, note, names)
         if not debug_info.is_readable(image):
             return _Source(None, load_address, debug_info.UNREADABLE, names)
+        notes = []
+        try:
+            split = self._split(holder)
+        except CostlyError:
+            split = None
+            notes.append(debug_info.NO_MEMORY)
+        symcache = SymCache.parse(content) if content is not None else None
+        if content is None or (symcache is not None and not symcache.has_lines):
+            content = None
+            notes += [] if split or notes else [_why_none(holder)]
+        elif debug_info.is_shared(image):
+            notes.append(debug_info.SHARED)
+        return _Source(content, load_address, "; ".join(notes), names, split, holder.speaks_for)
+
+    def _split(self, holder: _Holder) -> SplitLines | None:
+        """Read which units were split off, None where none was.
+
+        Raises:
+            CostlyError: what is packed would take over half of the memory that is left, which the
+                files of these units need too.
+        """
+        image, found = holder.image, holder.found
+        if not debug_info.may_be_split(image):
+            return None
+        if debug_info.unpacked_bytes(image) > of_others.left_bytes / 2:
+            raise CostlyError
         debug_image = holder.debug.image if holder.debug else None
         split = SplitLines(
             image,
@@ -214,13 +269,7 @@ class LineFinder:
             key=cache_key(identity_of(found), found.image, debug_image),
             reader=self._reader,
         )
-        split_or_none = split if debug_info.may_be_split(image) and split.has_units else None
-        symcache = SymCache.parse(content) if content is not None else None
-        if content is None or (symcache is not None and not symcache.has_lines):
-            note = "" if split_or_none else _why_none(holder)
-            return _Source(None, load_address, note, names, split_or_none, holder.speaks_for)
-        note = debug_info.SHARED if debug_info.is_shared(image) else ""
-        return _Source(content, load_address, note, names, split_or_none, holder.speaks_for)
+        return split if split.has_units else None
 
 
 def _has_lines(image: ElfImage) -> bool:
@@ -261,8 +310,8 @@ def _with_split(
         ],
     )
     notes = [note] if note else []
-    if missing:
-        notes.append(debug_info.split_files_missing(sorted(missing)))
+    for lack, names in missing.items():
+        notes.append(debug_info.split_files_missing(lack, sorted(names)))
     return whole, "; ".join(notes)
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.files.budget import CostlyError
 from prospect.lines import dwarf
 from prospect.lines.debug_info import is_shared
 from prospect.lines.dwarf import DwarfError, leb128, string, unsigned
@@ -115,7 +116,7 @@ class ScopedNames:
         try:
             search = _Search(self._image, names, self._budget, are_indexed=self._are_indexed)
             return search.unique()
-        except DwarfError:
+        except (DwarfError, CostlyError):
             return {}
 
 

@@ -1,7 +1,6 @@
 """Sections of debug information → their bytes, unpacked within bounds.
 
-Comes in: an ELF image. Goes out: bytes; none where a section is absent, damaged or too large
-for what is left of the memory that files of others may take.
+Comes in: an ELF image. Goes out: bytes; none where a section is absent, damaged or too large.
 Compression is defined by the gABI, "Section Compression".
 """
 
@@ -13,7 +12,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from prospect.elf import layout
-from prospect.files.budget import of_others
+from prospect.files.budget import CostlyError, of_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +31,9 @@ def section(image: ElfImage, name: bytes) -> memoryview:
     """Return the bytes of the first section of a name, unpacked; none where that is not possible.
 
     What is not compressed is not copied.
+
+    Raises:
+        CostlyError: too little is left of the memory that files of others may take.
     """
     row = image.find_section(name)
     if row < 0 or not image.sections[row]["flags"] & layout.SHF_COMPRESSED:
@@ -48,7 +50,7 @@ def section(image: ElfImage, name: bytes) -> memoryview:
         return image.data[:0]
     memory = mmap.mmap(-1, unpacked_bytes)
     if not of_others.hold(memory, unpacked_bytes):
-        return image.data[:0]
+        raise CostlyError
     filled = 0
     try:
         for piece in _unpacked(kind, packed[header.size :]):

@@ -18,10 +18,12 @@ import numpy as np
 
 from prospect.elf.image import ElfImage
 from prospect.errors import ElfError
+from prospect.files.budget import CostlyError
 from prospect.files.door import OWN_ROOT, OpenFile
 from prospect.files.opening import open_named
 from prospect.lines import dwarf
 from prospect.lines.sections import Sections
+from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -82,22 +84,36 @@ class SplitFiles:
         self._image_path = image.path
         self._root = image.root
         self._named_by = named_by
-        self._package: _Opened | None = None
-        self._looked_for_package = False
+        self._package: _Opened | NameSource | None = None
         self._last_path = b""
-        self._last: _Opened | None = None
+        self._last: _Opened | NameSource | None = None
 
     def find(self, unit: SplitUnit) -> UnitSections | None:
-        """Find a unit's sections, None where no file has them."""
+        """Find a unit's sections, None where no file has them.
+
+        Raises:
+            CostlyError: a file that may have them is too big for what is left of the memory that
+                files of others may take.
+        """
+        is_costly = False
         for path in self._paths(unit):
             opened = self._last_opened(path)
-            found = _in_object(*opened, unit) if opened else None
+            found = _in_object(*opened, unit) if isinstance(opened, _Opened) else None
             if found:
                 return found
-        if not self._looked_for_package:
-            self._looked_for_package = True
+            is_costly |= opened == NameSource.NO_BUDGET
+        if self._package is None:
             self._package = self._open(self._image_path + b".dwp")
-        return _in_package(*self._package, unit) if self._package else None
+        if isinstance(self._package, _Opened):
+            return _in_package(*self._package, unit)
+        if is_costly or self._package == NameSource.NO_BUDGET:
+            raise CostlyError
+        return None
+
+    def let_go(self) -> None:
+        """Close what is open, which takes memory that other files may need."""
+        self._package = self._last = None
+        self._last_path = b""
 
     def _paths(self, unit: SplitUnit) -> Iterator[bytes]:
         """Give the places where a unit's file may lie: where it was compiled, or by the image."""
@@ -109,21 +125,24 @@ class SplitFiles:
         beside = os.path.dirname(self._image_path)  # noqa: PTH120 - bytes
         yield beside + b"/" + unit.dwo_name.rpartition(b"/")[2]
 
-    def _last_opened(self, path: bytes) -> _Opened | None:
+    def _last_opened(self, path: bytes) -> _Opened | NameSource | None:
         """Open a file, of which other units may be asked for next."""
         if path != self._last_path:
             self._last, self._last_path = None, path
             self._last = self._open(path)
         return self._last
 
-    def _open(self, path: bytes) -> _Opened | None:
+    def _open(self, path: bytes) -> _Opened | NameSource:
         """Open a file in the image's own root, else in ours."""
+        reason = NameSource.NO_FILE
         for root in dict.fromkeys((self._root, OWN_ROOT)):
             file = open_named(path, self._named_by, root=root, largest_bytes=_LARGEST_FILE_BYTES)
             if isinstance(file, OpenFile):
                 with contextlib.suppress(ElfError):
                     return _Opened(file, Sections(ElfImage.parse(file.data)))
-        return None
+            elif file == NameSource.NO_BUDGET:
+                reason = file
+        return reason
 
 
 def _in_object(file: OpenFile, section: Sections, wanted: SplitUnit) -> UnitSections | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf.image import ElfImage
+from prospect.files.budget import CostlyError
 from prospect.files.rights import is_trusted
 from prospect.lines.conversion import convert
-from prospect.lines.debug_info import load_address
+from prospect.lines.debug_info import Lack, load_address
 from prospect.lines.scoped_names import ScopedNames
 from prospect.lines.split_conversion import whole_unit
 from prospect.lines.split_files import SplitFiles
@@ -47,6 +48,9 @@ class SplitLines:
         cache: where what was read is kept, under `key`; None for nowhere.
         key: names the image there; None where nothing identifies it.
         reader: reads what strangers may have written.
+
+    Raises:
+        CostlyError: there is no memory for what the image has packed.
     """
 
     def __init__(  # noqa: PLR0913 - a keyword for each
@@ -66,7 +70,7 @@ class SplitLines:
         self._cache = cache if key else None
         self._key = key
         self._reader = reader
-        self._contents: dict[int, bytes | memoryview | None] = {}
+        self._contents: dict[int, bytes | memoryview | Lack] = {}
 
     @property
     def has_units(self) -> bool:
@@ -75,7 +79,7 @@ class SplitLines:
 
     def frames(
         self, svma: NDArray[np.uint64], name_budget: SearchBudget
-    ) -> tuple[Frames, NDArray[np.bool_], set[bytes]]:
+    ) -> tuple[Frames, NDArray[np.bool_], dict[Lack, set[bytes]]]:
         """Find the frames of addresses.
 
         Args:
@@ -84,17 +88,25 @@ class SplitLines:
 
         Returns:
             Frames; bool[n] which addresses are in a unit that could be read; and the names of the
-            files that were not found or not read.
+            files that were not read, by why.
         """
+        try:
+            return self._frames(svma, name_budget)
+        finally:
+            self._files.let_go()
+
+    def _frames(
+        self, svma: NDArray[np.uint64], name_budget: SearchBudget
+    ) -> tuple[Frames, NDArray[np.bool_], dict[Lack, set[bytes]]]:
         unit_of = unit_of_addresses(self._skeletons.units, svma)
         pieces = []
         is_known = np.zeros(len(svma), np.bool_)
-        missing = set()
+        missing: dict[Lack, set[bytes]] = {}
         for unit in np.unique(unit_of[unit_of >= 0]).tolist():
             rows = np.flatnonzero(unit_of == unit)
             content = self._content(unit)
-            if content is None:
-                missing.add(self._skeletons.units[unit].dwo_name)
+            if isinstance(content, Lack):
+                missing.setdefault(content, set()).add(self._skeletons.units[unit].dwo_name)
                 continue
             is_known[rows] = True
             address = svma.take(rows) - np.uint64(self._load_address)
@@ -108,27 +120,37 @@ class SplitLines:
             pieces.append((rows, found))
         return join_frames(len(svma), pieces), is_known, missing
 
-    def _content(self, unit: int) -> bytes | memoryview | None:
+    def _content(self, unit: int) -> bytes | memoryview | Lack:
         if unit not in self._contents:
-            self._contents[unit] = self._read(unit)
+            try:
+                self._contents[unit] = self._read(unit)
+            except CostlyError:
+                self._contents[unit] = Lack.MEMORY
         return self._contents[unit]
 
     def _qualified(self, row: int, budget: SearchBudget, names: set[bytes]) -> dict[bytes, bytes]:
         """Find the qualified names of functions of a unit; few units have any without."""
         unit = self._skeletons.units[row]
-        rest = self._files.find(unit)
+        try:
+            rest = self._files.find(unit)
+        except CostlyError:
+            return {}
         whole = whole_unit(self._skeletons, unit, rest, self._load_address) if rest else None
         if whole is None:
             return {}
         image = ElfImage.parse(memoryview(whole))
         return ScopedNames(image, budget, are_indexed=True).qualified(names)
 
-    def _read(self, row: int) -> bytes | memoryview | None:
-        """Take a unit's symcache from the cache on disk, else make it and keep it there."""
+    def _read(self, row: int) -> bytes | memoryview | Lack:
+        """Take a unit's symcache from the cache on disk, else make it and keep it there.
+
+        Raises:
+            CostlyError: there is no memory for its file.
+        """
         unit = self._skeletons.units[row]
         rest = self._files.find(unit)
         if rest is None:
-            return None
+            return Lack.FILE
         self.speakers.add(rest.speaks_for)
         of_unit = f"dwo{_MADE_WHOLE}-{unit.dwo_id:x}-{rest.size:x}-{rest.owner}"
         key = f"{self._key}+{of_unit}+symcache{VERSION}"
@@ -137,9 +159,11 @@ class SplitLines:
             return kept
         whole = whole_unit(self._skeletons, unit, rest, self._load_address)
         if whole is None:
-            return None
-        are_trusted = all(map(is_trusted, self.speakers))
-        made = convert(whole) if are_trusted else self._reader.convert(whole)
-        if made is not None and self._cache:
+            return Lack.FILE
+        strangers = [uid for uid in self.speakers if not is_trusted(uid)]
+        made = self._reader.convert(whole, min(strangers)) if strangers else convert(whole)
+        if made is None:
+            return Lack.TIME if strangers else Lack.FILE
+        if self._cache:
             self._cache.store_lines(key, made)
         return made

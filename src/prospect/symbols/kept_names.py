@@ -22,14 +22,14 @@ from prospect.symbols.resolution import joined
 from prospect.symbols.symbolizer import KeptKernel, Symbolizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from prospect.elf.image import ElfImage
     from prospect.profile.builder import NamedAddresses
     from prospect.symbols.kernel.running_kernel import KernelPlaces
-    from prospect.symbols.objects import ObjectKey
+    from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.resolution import Resolution
     from prospect.symbols.table import SymbolTable
@@ -139,12 +139,21 @@ class KeepingSymbolizer(Symbolizer):
         before, self._kept.modules = self._kept.modules, loaded_modules(self._places)
         return not self._kept.modules <= before
 
+    def _weigh(self, objects: Iterable[HitObject]) -> None:
+        """Choose the files that are read as `Symbolizer` does; of what is kept none is."""
+        super()._weigh(one for one in objects if not self._is_kept(one.key, one.pids))
+
+    def _is_kept(self, key: ObjectKey, pids: Sequence[int]) -> bool:
+        kept = self._kept
+        return key in kept.images and kept.asked.get(key, frozenset(pids)).issuperset(pids)
+
     def _load_image(
         self, key: ObjectKey, pids: Sequence[int]
     ) -> tuple[ElfImage, SymbolTable] | Missing:
         kept = self._kept
-        loaded = kept.images.get(key)
-        if loaded is None or not kept.asked.get(key, frozenset(pids)).issuperset(pids):
+        if self._is_kept(key, pids):
+            loaded = kept.images[key]
+        else:
             loaded = super()._load_image(key, pids)
             kept.asked.pop(key, None)
             if isinstance(loaded, Missing):

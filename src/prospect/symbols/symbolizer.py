@@ -27,7 +27,7 @@ from prospect.profile.model import (
 from prospect.profile.naming import NameSource
 from prospect.records import Record, replace
 from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
-from prospect.symbols.images.image_files import image_costs, same_build_id
+from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
 from prospect.symbols.jit.map_files import (
@@ -123,24 +123,35 @@ class Symbolizer:
             found = self.images.forget(key)
             if found:
                 self._tables.pop(identity_of(found), None)
+        self._weigh(one for one in objects if fetched.causes.get(one.key) == "")
 
     def _weigh(self, objects: Iterable[HitObject]) -> None:
         """Choose the files that are read, of all objects the smallest first."""
         maps: dict[int, Cost[int | FileIdentity]] = {}
         images: dict[FileIdentity, Cost[int | FileIdentity]] = {}
+        objects = list(objects)
+        self.images.find_all(
+            ((one.key, one.pids) for one in objects if one.key.kind == KIND_ELF), _lacks_symbols
+        )
         for key, pids, _ in objects:
             if key.kind == KIND_ELF:
                 found = self.images.find(key, pids)
                 if not isinstance(found, Missing):
                     identity = identity_of(found)
-                    images[identity] = Cost(*image_costs(found.image), identity)
+                    images[identity] = Cost(*self._image_costs(key, found), identity)
             elif key.kind in {KIND_ANON, KIND_JIT} and key.path not in self._options.jit_code:
                 for pid in pids:
                     if pid not in maps:
                         maps[pid] = Cost(*map_file_costs(self._map_bytes(pid)), pid)
         left_out = self._options.budget.admit((*maps.values(), *images.values()))
-        self._refused_maps = {key: note for key, note in left_out.items() if key in maps}
-        self._refused_images = {key: note for key, note in left_out.items() if key in images}
+        self._refused_maps.update({key: note for key, note in left_out.items() if key in maps})
+        self._refused_images.update({key: note for key, note in left_out.items() if key in images})
+
+    def _image_costs(self, key: ObjectKey, found: FoundImage) -> tuple[int, int]:
+        """Return what the symbols of an image take, with those of its debug file."""
+        debug = self.images.debug_file(key, found) if _lacks_symbols(found) else None
+        costs = [image_costs(image) for image in (found.image, debug and debug.image) if image]
+        return sum(peak for peak, _ in costs), sum(kept for _, kept in costs)
 
     def admit(self, key: ObjectKey, use: str, peak_bytes: int, kept_bytes: int) -> bool:
         """Spend on another use of an object's file; where too little is left, the report says so.
@@ -241,9 +252,9 @@ class Symbolizer:
             self._note(f"{_shown(key.path)} was not used: {note}.")
             return Missing(NameSource.NO_BUDGET, note)
         if identity not in self._tables:
-            debug = None
-            if found.image.find_section(b".symtab") < 0:
-                debug = self.images.debug_file(key, found)
+            debug = self.images.debug_file(key, found) if _lacks_symbols(found) else None
+            if self.images.is_debug_file_costly(found):
+                self._note(f"The debug file of {_shown(key.path)} was not used: {OTHERS_TAKE_ALL}.")
             self._tables[identity] = found.image, self._table(found, identity, debug)
         return self._tables[identity]
 
@@ -372,6 +383,10 @@ class Symbolizer:
     @cached_property
     def _loaded(self) -> SymbolTable:
         return kernel_symbol_table(self._options.kernel_symbols, self._options.names)
+
+
+def _lacks_symbols(found: FoundImage) -> bool:
+    return found.image.find_section(b".symtab") < 0
 
 
 def _map_table(path: bytes, text: bytes) -> tuple[bytes, SymbolTable] | Missing:

@@ -14,6 +14,7 @@ from prospect.elf import layout
 from prospect.elf.image import ElfImage
 from prospect.files.opening import open_file
 from prospect.lines import bounded, conversion, debug_info, finder
+from prospect.lines.bounded import BoundedReader
 from prospect.lines.finder import LineFinder
 from prospect.profile.naming import NameSource
 from prospect.symbols.cache import SymbolCache
@@ -187,6 +188,57 @@ def test_debug_information_of_others_has_what_is_left_of_the_budget(tmp_path, mo
         monkeypatch.setattr(conversion, "_OWN_BYTES", 1 << 20)
         assert frames_of(of_a_stranger, address) == ([[]], debug_info.COSTLY)
     assert frames_of(found, address)[0] != [[]]
+
+
+@NEEDS_GCC
+def test_of_other_users_files_the_smallest_is_read_first(tmp_path, monkeypatch):
+    found = [build(tmp_path, f"-Wl,--defsym=n={n}", name=f"program{n}") for n in range(4)]
+    sizes = (3 << 20, 1 << 20, 2 << 20, 4 << 20)
+    of_whom = (4242, 4243, 4242, 0)
+    found = [
+        one._replace(
+            file=one.file._replace(speaks_for=uid, inode=row),
+            image=ElfImage.parse(bytes(one.image.data) + bytes(size)),
+        )
+        for row, (one, size, uid) in enumerate(zip(found, sizes, of_whom, strict=True))
+    ]
+    asked = []
+
+    def convert(self, data, uid):
+        asked.append((len(data) >> 20, uid))
+
+    monkeypatch.setattr(BoundedReader, "convert", convert)
+    lines = LineFinder(None)
+    lines.prepare([(one, lambda: None) for one in found])
+    assert asked == [(1, 4243), (2, 4242), (3, 4242)]
+    frames, note = lines.frames(found[3], lambda: None, addresses_of(found[3], b"work")[:1])
+    assert frames.files
+    assert note == ""
+
+
+def test_no_user_takes_all_the_time_that_other_users_files_may(monkeypatch):
+    given = []
+
+    def convert(data, most_bytes, seconds):
+        given.append(seconds)
+        clock[0] += seconds
+
+    clock = [0.0]
+    monkeypatch.setattr(bounded, "convert_in_child", convert)
+    monkeypatch.setattr(bounded.time, "monotonic", lambda: clock[0])
+    reader = BoundedReader()
+    for _ in range(9):
+        reader.convert(bytes(100_000_000), 4242)
+    assert sum(given) == pytest.approx(120)
+    for uid in range(5000, 5040):
+        reader.convert(bytes(100_000_000), uid)
+    assert sum(given) <= 180.001
+    del given[:]
+    reader = BoundedReader()
+    for _ in range(9):
+        reader.convert(bytes(100_000_000), 4242)
+    reader.convert(bytes(1_000_000), 4243)
+    assert given[-1] == 6.0
 
 
 def test_garbage_for_debug_information_gives_no_lines(tmp_path):

@@ -11,7 +11,9 @@ from elftools.elf.elffile import ELFFile
 
 from builders.dwarf_package import package
 from builders.llvm_frames import llvm_frames
-from prospect.lines import split_lines
+from prospect.files.budget import of_others
+from prospect.lines import bounded, debug_info, split_lines
+from prospect.lines.debug_info import unpacked_bytes
 from prospect.lines.finder import LineFinder
 from prospect.symbols.cache import SymbolCache
 from prospect.symbols.images.image_files import open_image
@@ -126,6 +128,52 @@ def test_compressed_debug_information_is_read_too(tmp_path):
     found, note = frames_of(program, table_addresses(program))
     assert note == ""
     assert sum(map(bool, found)) > 0.97 * len(found)  # padding between functions has none
+
+
+NO_MEMORY = "what was packed, take all the memory that they may; PROSPECT_MEMORY=4G allows more"
+
+
+def test_a_packed_section_that_there_is_no_memory_for_is_said_to_be_that(tmp_path, monkeypatch):
+    program = build(tmp_path, 5, "-gz")
+    addresses = table_addresses(program)
+    before = of_others.bytes
+    sizes = [unpacked_bytes(open_image(bytes(path)).image) for path in tmp_path.glob("*.dwo")]
+    monkeypatch.setenv("PROSPECT_MEMORY", str(before + min(sizes)))
+    found, note = frames_of(program, addresses)
+    assert any(found)
+    assert "was not read: main.dwo; " in note
+    assert NO_MEMORY in note
+    assert "keep .dwo files" not in note
+    monkeypatch.setenv("PROSPECT_MEMORY", str(before + 2 * sum(sizes)))
+    found, note = frames_of(program, addresses)
+    assert sum(map(bool, found)) > 0.97 * len(found)
+    assert note == ""
+    assert of_others.bytes == before
+    # What the image itself has packed leaves half of the memory to the files of its units.
+    monkeypatch.setattr(debug_info, "unpacked_bytes", lambda _: sum(sizes) + 1)
+    found, note = frames_of(program, addresses)
+    assert not any(found)
+    assert NO_MEMORY in note
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
+def test_a_file_of_another_user_that_there_is_no_memory_for_is_said_to_be_that(
+    program, hidden, tmp_path, monkeypatch
+):
+    image = copied(program, tmp_path)
+    for path in hidden.iterdir():
+        shutil.copy2(path, tmp_path)
+        os.chown(tmp_path / path.name, 4242, 4242)
+    monkeypatch.setenv("PROSPECT_MEMORY", str(of_others.bytes + 100))
+    found, note = frames_of(image, table_addresses(program))
+    assert not any(found)
+    assert "was not read: main.dwo, other.dwo; " in note
+    assert NO_MEMORY in note
+    monkeypatch.delenv("PROSPECT_MEMORY")
+    monkeypatch.setattr(bounded, "_ALL_S", 0.0)
+    found, note = frames_of(image, table_addresses(program))
+    assert not any(found)
+    assert "takes more time or memory than files of other users may" in note
 
 
 def copied(program, directory, *names):

@@ -10,11 +10,13 @@ import numpy as np
 from prospect.announcing import silent
 from prospect.archived.answering import archived_frames, archived_source
 from prospect.archived.answers import Owner, owner_of
+from prospect.files.budget import CostlyError
 from prospect.lines.finder import LineFinder
 from prospect.lines.source_text import read_source
-from prospect.profile.model import KIND_UNKNOWN
+from prospect.profile.model import KIND_ELF, KIND_UNKNOWN
 from prospect.records import Record, field
 from prospect.symbols.cache import SymbolCache
+from prospect.symbols.images.debug_files import has_debug_info
 from prospect.symbols.objects import ObjectKey
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.places import Placement
     from prospect.lines.symcache import Frames
     from prospect.profile.model import Profile
-    from prospect.symbols.images.image_files import FoundImage
+    from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.objects import Missing
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.symbolizer import Symbolizer
@@ -65,13 +67,31 @@ class RecordedObjects(Record):
 
     def prepare_frames(self, images: Iterable[tuple[int, FoundImage]]) -> None:
         """Read the debug information of images of object rows, on all processors."""
+        images = list(images)
+        self.symbolizer.images.find_all(
+            [
+                (self.keys[row], self.pids[row])
+                for row, _ in images
+                if self.keys[row].kind == KIND_ELF
+            ],
+            lambda found: not has_debug_info(found.image),
+        )
         self.lines.prepare(
-            (
-                (found, partial(self.symbolizer.images.debug_file, self.keys[row], found))
-                for row, found in images
-            ),
+            ((found, partial(self._debug_file, row, found)) for row, found in images),
             self.announce,
         )
+
+    def _debug_file(self, row: int, found: FoundImage) -> DebugImage | None:
+        """Find the debug file of an image.
+
+        Raises:
+            CostlyError: files of other users left no memory for it.
+        """
+        images = self.symbolizer.images
+        debug = images.debug_file(self.keys[row], found)
+        if debug is None and images.is_debug_file_costly(found):
+            raise CostlyError
+        return debug
 
     def frames(self, row: int, found: FoundImage, svma: NDArray[np.uint64]) -> tuple[Frames, str]:
         """Find source lines of addresses in an object, and a note on what is missing."""
@@ -85,8 +105,7 @@ class RecordedObjects(Record):
         self, row: int, found: FoundImage, svma: NDArray[np.uint64]
     ) -> tuple[Frames, str]:
         """Find them in the files of this machine, and keep nothing."""
-        find_debug_file = partial(self.symbolizer.images.debug_file, self.keys[row], found)
-        frames, note = self.lines.frames(found, find_debug_file, svma)
+        frames, note = self.lines.frames(found, partial(self._debug_file, row, found), svma)
         self.add_namer(frames, self.lines.named_by(found))
         return frames, note
 

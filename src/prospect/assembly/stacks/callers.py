@@ -75,6 +75,9 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
         samples, quality = with_whole_chains(samples, contexts, code, info, announce)
+        del code
+        # Naming finds what it needs again, of all files the smallest first.
+        symbolizer.images.let_go()
     announce("putting call stacks together")
     callers = distinct_callers(samples, contexts.of_sample)
     return SampleCallers(callers, *caller_addresses(callers, contexts), quality)

@@ -22,6 +22,8 @@ from prospect.symbols.images.recorded_images import identity_of
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _NO_OBJECT = -1
 _ROW_BYTES = 16  # of FrameRows: u64 start, i64 rule
+_MOST_SHARE = 0.5  # of the memory that is left, for one file of another user
 
 
 class RecordedCode:
@@ -80,6 +83,7 @@ class RecordedCode:
         )
         object_row = np.full(len(address), _NO_OBJECT, np.int32)
         svma = address.copy()
+        self._find_all(zip(placed.keys, placed.pids, strict=True))
         order, starts = placed.sorted_places()
         for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
             rows = order[begin:end]
@@ -95,6 +99,15 @@ class RecordedCode:
         prot = np.append(self._world.mappings.prot, np.uint32(0)).take(placed.mapping_index)
         is_code = (prot & abi.PROT_EXEC) != 0
         return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
+
+    def _find_all(self, objects: Iterable[tuple[ObjectKey, list[int]]]) -> None:
+        """Find the files of objects, those of other users the smallest first.
+
+        Others are met later, further up the stacks: none may take all the memory beforehand.
+        """
+        images = self._symbolizer.images
+        new = (one for one in objects if one[0].kind == KIND_ELF and one[0] not in self._row_of)
+        images.find_all(new, lambda _: True, _MOST_SHARE)
 
     def _row(self, key: ObjectKey, pids: list[int]) -> int:
         """Return the row of an object, _NO_OBJECT where there is no image of it."""

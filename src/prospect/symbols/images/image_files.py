@@ -40,6 +40,9 @@ _TOO_LONG = b"//toolong"
 DEBUG_ROOT = b"/usr/lib/debug"
 # PERF_RECORD_MMAP2 has room for 20 bytes of build id; perf fills shorter ones up with zeros.
 _RECORDED_BUILD_ID_BYTES = 20
+OTHERS_TAKE_ALL = (
+    f"files of other users take all the memory that they may; {VARIABLE}=4G allows more"
+)
 _SERVED = (
     "the file is on a FUSE file system of another user, whose program could hold up whoever opens"
     " it; report as that user"
@@ -50,9 +53,7 @@ _OF_A_STRANGER = (
 _SENTENCES = {
     NameSource.NO_PERMISSION: "the file cannot be read by this user",
     NameSource.NO_ANSWER: "its file system did not answer in time",
-    NameSource.NO_BUDGET: (
-        f"files of other users take all the memory that they may; {VARIABLE}=4G allows more"
-    ),
+    NameSource.NO_BUDGET: OTHERS_TAKE_ALL,
     NameSource.NO_ELF: "what is there is not an ELF file that can be read",
 }
 # Of several failures the first of these says most about what to do.

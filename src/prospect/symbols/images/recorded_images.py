@@ -1,28 +1,55 @@
 """The files behind the objects of a recording, for those who need more of them than their names.
 
 Comes in: an `ObjectKey` and processes that had it mapped. Goes out: its image and debug file, each
-found once, by the rules of `image_files`.
+found once, by the rules of `image_files`. What belongs to other users takes memory as long as it is
+remembered, so `find_all` weighs it first.
 """
 
 from __future__ import annotations
 
 import os
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from prospect.files.budget import of_others
+from prospect.files.rights import is_trusted
 from prospect.files.served_mounts import ServedMounts
 from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
 from prospect.symbols.cache import FileIdentity
-from prospect.symbols.images.image_files import find_debug_image, find_image, same_build_id
+from prospect.symbols.images.image_files import (
+    OTHERS_TAKE_ALL,
+    find_debug_image,
+    find_image,
+    same_build_id,
+)
 from prospect.symbols.live_process import live_process
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.live_process import LiveProcess
     from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
+
+
+class _Step(NamedTuple):
+    """A file that is to be found: an object's image, or the debug file of one that was found.
+
+    Attributes:
+        held_bytes: what it, or the biggest file that may be it, takes of other users' memory.
+        number: no two steps have the same.
+        key, pids: the object.
+        image: of which the debug file is meant, None for the image itself.
+    """
+
+    held_bytes: int
+    number: int
+    key: ObjectKey
+    pids: Sequence[int]
+    image: FoundImage | None
 
 
 class RecordedImages:
@@ -34,15 +61,90 @@ class RecordedImages:
         self._is_here = options.hostname in {"", os.uname().nodename}
         self._served = ServedMounts()
         self._debug: dict[FileIdentity, DebugImage | None] = {}
+        self._costly_debug: set[FileIdentity] = set()
+
+    def find_all(
+        self,
+        objects: Iterable[tuple[ObjectKey, Sequence[int]]],
+        needs_debug_file: Callable[[FoundImage], bool],
+        share: float = 1.0,
+    ) -> None:
+        """Find the files of objects, those of other users the smallest first.
+
+        So a big file leaves no small one without memory, whichever is asked for first.
+
+        Args:
+            objects: each with processes that had it mapped.
+            needs_debug_file: tells of which images the debug file is wanted too.
+            share: of the memory that is left, what a single file of another user may take.
+        """
+        steps = [
+            _Step(self._weigh(key, pids), number, key, pids, None)
+            for number, (key, pids) in enumerate(objects)
+        ]
+        heapify(steps)
+        number = len(steps)
+        while steps:
+            step = heappop(steps)
+            is_costly = step.held_bytes > share * of_others.left_bytes
+            if step.image is not None:
+                self._find_debug_file(step.key, step.image, step.held_bytes, is_costly=is_costly)
+            elif is_costly:
+                self._found[step.key] = Missing(NameSource.NO_BUDGET, OTHERS_TAKE_ALL)
+            else:
+                found = self.find(step.key, step.pids)
+                if not isinstance(found, Missing) and needs_debug_file(found):
+                    held_bytes = self._weigh_debug_file(step.key, found)
+                    heappush(steps, _Step(held_bytes, number, step.key, step.pids, found))
+                    number += 1
+
+    def _weigh(self, key: ObjectKey, pids: Sequence[int]) -> int:
+        """Return what an object's image takes of other users' memory, 0 if it is found."""
+        if key not in self._found:
+            found, held_bytes = of_others.weigh(lambda: self._look(key, pids))
+            if held_bytes:
+                return held_bytes
+            self._found[key] = found
+        return 0
+
+    def _weigh_debug_file(self, key: ObjectKey, image: FoundImage) -> int:
+        """Return the same of its debug file."""
+        identity = identity_of(image)
+        if identity not in self._debug:
+            found, held_bytes = of_others.weigh(lambda: _debug_file_of(key, image))
+            if held_bytes:
+                return held_bytes
+            self._debug[identity] = found
+        return 0
+
+    def let_go(self) -> None:
+        """Forget the files of other users; they are found again when they are asked for."""
+        self._found = {
+            key: found
+            for key, found in self._found.items()
+            if (
+                found.reason != NameSource.NO_BUDGET
+                if isinstance(found, Missing)
+                else is_trusted(found.file.owner)
+            )
+        }
+        self._debug = {
+            identity: debug
+            for identity, debug in self._debug.items()
+            if debug and is_trusted(debug.speaks_for)
+        }
+        self._costly_debug.clear()
 
     def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
         """Find the file that was mapped, or say why there is none."""
         if key not in self._found:
-            until = self._options.recorded_until
-            processes = (live_process(pid, until) for pid in (pids if self._is_here else ()))
-            alive = [one for one in processes if one]
-            self._found[key] = self._find(key, alive)
+            self._found[key] = self._look(key, pids)
         return self._found[key]
+
+    def _look(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:
+        until = self._options.recorded_until
+        processes = (live_process(pid, until) for pid in (pids if self._is_here else ()))
+        return self._find(key, [one for one in processes if one])
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
         """Tell whether a path's inode and build id in a recording are those of two files.
@@ -80,8 +182,24 @@ class RecordedImages:
         """Find the separate debug file of an image and its source, None if there is none."""
         identity = identity_of(found)
         if identity not in self._debug:
-            self._debug[identity] = find_debug_image(found, key.path.rpartition(b"/")[0])
+            # Weighed, to know whether it is not there or may not be read.
+            self._find_debug_file(key, found, self._weigh_debug_file(key, found))
         return self._debug[identity]
+
+    def is_debug_file_costly(self, found: FoundImage) -> bool:
+        """Tell whether files of other users left no memory for the debug file of an image."""
+        return identity_of(found) in self._costly_debug
+
+    def _find_debug_file(
+        self, key: ObjectKey, image: FoundImage, held_bytes: int, *, is_costly: bool = False
+    ) -> None:
+        """Find a debug file that was weighed, and remember it."""
+        identity = identity_of(image)
+        if identity in self._debug:
+            return
+        self._debug[identity] = found = None if is_costly else _debug_file_of(key, image)
+        if found is None and held_bytes > (0 if is_costly else of_others.left_bytes):
+            self._costly_debug.add(identity)
 
     def forget(self, key: ObjectKey) -> FoundImage | None:
         """Look again for an object's files, as some were fetched; return what was its image."""
@@ -90,6 +208,10 @@ class RecordedImages:
             return None
         self._debug.pop(identity_of(found), None)
         return found
+
+
+def _debug_file_of(key: ObjectKey, image: FoundImage) -> DebugImage | None:
+    return find_debug_image(image, key.path.rpartition(b"/")[0])
 
 
 def identity_of(found: FoundImage) -> FileIdentity:
