@@ -159,6 +159,8 @@ def lies_on_it(directory):
         (lies_on_it, ("report",), signal.SIGINT, True),
         (lies_on_it, ("report",), signal.SIGTERM, False),
         (lies_on_it, ("annotate", "--source"), signal.SIGTERM, True),
+        (names_source, ("annotate", "main"), signal.SIGKILL, False),
+        (names_debug_file, ("report",), signal.SIGKILL, True),
     ],
 )
 def test_a_signal_ends_what_waits_for_a_mount(open_path, names, words, number, takes):

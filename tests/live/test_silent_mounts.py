@@ -1,9 +1,13 @@
 """A file system that does not answer, in somebody's own mounts, holds up no recording."""
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -54,13 +58,38 @@ time.sleep(600)
 """
 
 
+# Runs a command whose own /tmp does not answer, and tells its process id.
+RUNS = (
+    HOLDS.partition("os.setresgid")[0]
+    + """
+import subprocess
+command = subprocess.Popen(sys.argv[1:])
+print("ready", command.pid, flush=True)
+time.sleep(600)
+"""
+)
+
+
+@contextmanager
+def holding(program, *words):
+    """Run a program that holds such a mount, and give what it says."""
+    line = [sys.executable, "-c", program, *map(str, words)]
+    holder = subprocess.Popen(line, stdout=subprocess.PIPE)
+    try:
+        said = holder.stdout.readline().decode().split()
+        if not said:
+            pytest.skip("FUSE cannot be mounted here")
+        yield said
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+
+
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("program", [HOLDS, HOLDS_AS_USER], ids=["root", "user"])
 def test_a_mount_over_tmp_that_does_not_answer_holds_up_no_recording(tmp_path, program):
-    holder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    try:
-        if holder.stdout.readline() != b"ready\n":
-            pytest.skip("FUSE cannot be mounted here")
+    with holding(program):
         line = [*PROSPECT, "record", "-o", tmp_path / "r", "sleep", "0.2"]
         began_s = time.monotonic()
         recorder = subprocess.Popen(line)
@@ -71,7 +100,53 @@ def test_a_mount_over_tmp_that_does_not_answer_holds_up_no_recording(tmp_path, p
         assert time.monotonic() - began_s < 60
         line = [*PROSPECT, "report", "--no-cache", tmp_path / "r"]
         subprocess.run(line, stdout=subprocess.DEVNULL, timeout=60, check=True)
-    finally:
-        holder.kill()
-        holder.wait()
-        holder.stdout.close()
+
+
+@pytest.mark.timeout(200)
+def test_a_recorder_killed_while_a_child_waits_for_a_mount_leaves_nothing():
+    mounts = Path("/proc/self/mountinfo").read_bytes()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # not below the mount
+        directory = Path(name)
+        line = [*PROSPECT, "record", "-o", directory / "r", "sleep", "60"]
+        with holding(RUNS, *line) as (_, recorder):
+            try:
+                until = time.monotonic() + 60
+                while not any(map(_waits_for_mount, children := _children(recorder))):
+                    assert time.monotonic() < until
+                    assert _is_alive(recorder)
+                    time.sleep(0.01)
+                time.sleep(1)  # COMMAND and the other children may start meanwhile
+                children = {*children, *_children(recorder)}
+            finally:
+                os.kill(int(recorder), signal.SIGKILL)
+            while left := list(filter(_is_alive, children)):
+                # COMMAND is not Prospect's to end.
+                for child in left:
+                    if _read(child, "comm") == b"sleep\n":
+                        os.kill(int(child), signal.SIGKILL)
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            assert not _is_alive(recorder)
+        assert [path.name for path in directory.iterdir()] == ["r"]
+        assert Path("/proc/self/mountinfo").read_bytes() == mounts
+
+
+def _read(pid, name):
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _children(pid):
+    return _read(f"{pid}/task/{pid}", "children").decode().split()
+
+
+def _waits_for_mount(pid):
+    return b"fuse" in _read(pid, "stack")
+
+
+def _is_alive(pid):
+    """Tell whether a process runs; only an init that does not reap keeps a dead one listed."""
+    state = _read(pid, "stat").rpartition(b")")[2].split()
+    return bool(state) and state[0] not in (b"Z", b"X")
