@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 VARIABLE = "PROSPECT_MEMORY"
 DEFAULT_BYTES = 1 << 30
+_SHORT_STAY = 0.25  # of the memory for files of others, kept free of what stays in it
 _SIZE = r"([0-9]{1,12})([KMGT]?)"
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 _Name = TypeVar("_Name", bound="Hashable")
+_Name_co = TypeVar("_Name_co", bound="Hashable", covariant=True)
 _Found = TypeVar("_Found")
 
 
@@ -44,7 +46,17 @@ def size_in_bytes(text: str) -> int:
     return int(found[1]) << _POWERS[found[2]]
 
 
-class Cost(NamedTuple, Generic[_Name]):
+def setting_for(size: int) -> str:
+    """Say how the variable is set to a size, or to somewhat more.
+
+    >>> setting_for(1_500_000_000)
+    'PROSPECT_MEMORY=2G'
+    """
+    unit, power = ("G", 30) if size > 1 << 30 else ("M", 20)
+    return f"{VARIABLE}={-(-size >> power)}{unit}"
+
+
+class Cost(NamedTuple, Generic[_Name_co]):
     """What reading one file costs.
 
     Attributes:
@@ -55,7 +67,7 @@ class Cost(NamedTuple, Generic[_Name]):
 
     peak_bytes: int
     kept_bytes: int
-    name: _Name
+    name: _Name_co
 
 
 class ReadBudget:
@@ -86,15 +98,19 @@ class ReadBudget:
         """Spend on the cheapest files first.
 
         Returns:
-            The files for which too little is left, each with why it was not read.
+            The files for which too little is left, each with why it was not read, and how much it
+            would take.
         """
         left_out = {}
+        wanted_bytes = self.most_bytes - self.left_bytes
         for cost in sorted(costs, key=lambda one: one.peak_bytes):
+            setting = setting_for(wanted_bytes + cost.peak_bytes)
+            wanted_bytes += cost.kept_bytes
             if cost.peak_bytes > self.left_bytes:
                 left_out[cost.name] = (
                     f"reading it takes about {cost.peak_bytes / 1e6:,.0f} MB, more than is left of"
                     f" the {self.most_bytes / 1e6:,.0f} MB that files of names may take;"
-                    f" {VARIABLE}=4G allows more"
+                    f" with {setting} it is read"
                 )
             else:
                 self.left_bytes -= cost.kept_bytes
@@ -121,6 +137,15 @@ class HeldMemory:
             UsageError: the variable holds no size.
         """
         return ReadBudget.of_environment().most_bytes - self.bytes
+
+    @property
+    def left_to_stay_bytes(self) -> int:
+        """How much more may be held until a report ends; what is read and let go needs the rest.
+
+        Raises:
+            UsageError: the variable holds no size.
+        """
+        return self.left_bytes - int(ReadBudget.of_environment().most_bytes * _SHORT_STAY)
 
     def weigh(self, find: Callable[[], _Found]) -> tuple[_Found, int]:
         """Let something look for files, none of which is held: each is refused as too costly.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.elf.image import NO_ADDRESS
-from prospect.files.budget import Cost, CostlyError
+from prospect.files.budget import Cost
 from prospect.profile.model import (
     KIND_ANON,
     KIND_BPF,
@@ -30,13 +30,7 @@ from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
-from prospect.symbols.jit.map_files import (
-    find_map_file,
-    held_bytes_of,
-    map_file_costs,
-    map_path,
-    parse_map_file,
-)
+from prospect.symbols.jit.map_tables import MapTables
 from prospect.symbols.kernel.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
 from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, is_running_kernel
@@ -94,9 +88,8 @@ class Symbolizer:
         self._tables: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
         self._kernel = kernel or KeptKernel()
         self._unfetched: dict[ObjectKey, str] = {}
-        self._map_tables: dict[int, tuple[bytes, SymbolTable] | Missing] = {}
-        # Map files by process and images by identity that are too big to be read, and why.
-        self._refused_maps: dict[int, str] = {}
+        self._maps = MapTables(options, is_here=self._is_here)
+        # Images that are too big to be read, and why.
         self._refused_images: dict[FileIdentity, str] = {}
         self.notes: list[str] = []
         self.process_notes: dict[ProcessNote, None] = {}
@@ -127,8 +120,8 @@ class Symbolizer:
 
     def _weigh(self, objects: Iterable[HitObject]) -> None:
         """Choose the files that are read, of all objects the smallest first."""
-        maps: dict[int, Cost[int | FileIdentity]] = {}
-        images: dict[FileIdentity, Cost[int | FileIdentity]] = {}
+        images: dict[FileIdentity, Cost[FileIdentity]] = {}
+        mappers: dict[int, None] = {}
         objects = list(objects)
         self.images.find_all(
             ((one.key, one.pids) for one in objects if one.key.kind == KIND_ELF), _lacks_symbols
@@ -140,12 +133,12 @@ class Symbolizer:
                     identity = identity_of(found)
                     images[identity] = Cost(*self._image_costs(key, found), identity)
             elif key.kind in {KIND_ANON, KIND_JIT} and key.path not in self._options.jit_code:
-                for pid in pids:
-                    if pid not in maps:
-                        maps[pid] = Cost(*map_file_costs(self._map_bytes(pid)), pid)
-        left_out = self._options.budget.admit((*maps.values(), *images.values()))
-        self._refused_maps.update({key: note for key, note in left_out.items() if key in maps})
-        self._refused_images.update({key: note for key, note in left_out.items() if key in images})
+                mappers.update(dict.fromkeys(pids))
+        maps = self._maps.costs(mappers)
+        costs: list[Cost[int | FileIdentity]] = [*maps.values(), *images.values()]
+        left_out = self._options.budget.admit(costs)
+        self._maps.refuse({pid: left_out[pid] for pid in maps if pid in left_out})
+        self._refused_images.update({one: left_out[one] for one in images if one in left_out})
 
     def _image_costs(self, key: ObjectKey, found: FoundImage) -> tuple[int, int]:
         """Return what the symbols of an image take, with those of its debug file."""
@@ -166,17 +159,6 @@ class Symbolizer:
         for note in left_out.values():
             self._note(f"{_shown(key.path)} was not used for {use}: {note}.")
         return not left_out
-
-    def _map_bytes(self, pid: int) -> int:
-        """Return how much a process's map file holds, 0 without one."""
-        if pid in self._options.jit_maps:
-            return len(self._options.jit_maps[pid])
-        if not self._is_here:
-            return 0
-        process = live_process(pid, self._options.recorded_until)
-        return held_bytes_of(
-            map_path(process.own_pid if process else pid), process, self._options.named_by
-        )
 
     def resolve(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
@@ -326,9 +308,7 @@ class Symbolizer:
     ) -> Resolution:
         notes = []
         for pid in pids:
-            if not self._is_here and pid not in self._options.jit_maps:
-                continue
-            found = self._map_table(pid)
+            found = self._maps.table(pid)
             if isinstance(found, Missing):
                 notes += [(pid, found.note)] if found.note else []
                 continue
@@ -341,26 +321,6 @@ class Symbolizer:
         self.process_notes.update(dict.fromkeys(notes))
         note = notes[0][1] if notes else ""
         return Resolution(nameless(address, NameSource.NO_ANONYMOUS), path, key.kind, note=note)
-
-    def _map_table(self, pid: int) -> tuple[bytes, SymbolTable] | Missing:
-        known = self._map_tables.get(pid)
-        if known is not None:
-            return known
-        found: tuple[bytes, SymbolTable] | Missing
-        if pid in self._refused_maps:
-            path = map_path(pid).decode()
-            note = f"{path} was not used: {self._refused_maps[pid]}"
-            found = Missing(NameSource.NO_ANONYMOUS, note)
-        elif pid in self._options.jit_maps:
-            found = _map_table(map_path(pid), self._options.jit_maps[pid])
-        else:
-            process = live_process(pid, self._options.recorded_until)
-            file = find_map_file(pid, process, self._options.named_by)
-            found = (
-                file if isinstance(file, Missing) else _map_table(file.path, file.without_holes())
-            )
-        self._map_tables[pid] = found
-        return found
 
     def _note(self, sentence: str) -> None:
         if sentence and sentence not in self.notes:
@@ -387,13 +347,6 @@ class Symbolizer:
 
 def _lacks_symbols(found: FoundImage) -> bool:
     return found.image.find_section(b".symtab") < 0
-
-
-def _map_table(path: bytes, text: bytes) -> tuple[bytes, SymbolTable] | Missing:
-    try:
-        return path, parse_map_file(text)
-    except CostlyError as error:
-        return Missing(NameSource.NO_ANONYMOUS, f"{_shown(path)} was not used: {error}")
 
 
 def _of_image(

@@ -14,12 +14,19 @@ from builders.elf import Section, Symbol, code, elf_file
 from prospect.assembly.stacks.recorded_code import RecordedCode
 from prospect.errors import UsageError
 from prospect.files import door, opening
-from prospect.files.budget import DEFAULT_BYTES, Cost, ReadBudget, of_others, size_in_bytes
+from prospect.files.budget import (
+    DEFAULT_BYTES,
+    Cost,
+    ReadBudget,
+    of_others,
+    setting_for,
+    size_in_bytes,
+)
 from prospect.files.held_files import data_extents
 from prospect.files.opener import Refusal
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.profile.naming import NameSource
-from prospect.symbols.jit.map_files import find_map_file, parse_map_file
+from prospect.symbols.jit.map_files import find_map_file, map_file_costs, parse_map_file
 from prospect.symbols.objects import HitObject, ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
@@ -117,6 +124,39 @@ def test_of_two_map_files_the_big_one_is_left_out_and_named(map_files):
     assert pid == PIDS[0]
     assert str(map_files[0]) in note
     assert "PROSPECT_MEMORY" in note
+
+
+def test_a_usual_map_file_of_a_hundred_megabytes_fits_into_the_default():
+    peak_bytes, _ = map_file_costs(100 << 20)
+    assert peak_bytes <= DEFAULT_BYTES
+    assert map_file_costs(75 << 20, 1 << 20)[0] <= map_file_costs(75 << 20)[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"), [(b"%x 40 the_name_of_a_usual_function\n", 3000), (b"%x 1 a\n", 9000)]
+)
+def test_what_is_left_out_says_with_which_setting_it_is_read(map_files, monkeypatch, line, rows):
+    """A file of short lines takes more than its size tells, which is seen as it is read."""
+    map_files[0].write_bytes(b"".join(line % (64 * row) for row in range(rows)))
+    key = ObjectKey(ANON, kind=KIND_ANON)
+    setting = "1M"
+    for is_read in (False, True):
+        monkeypatch.setenv("PROSPECT_MEMORY", setting)
+        options = SymbolOptions(use_cache=False, budget=ReadBudget.of_environment())
+        symbolizer = Symbolizer(options)
+        symbolizer.fetch([HitObject(key, PIDS[:1], 1)], None)
+        assert bool(named(symbolizer, key, PIDS[:1], 0)) == is_read
+        for _, note in symbolizer.process_notes:
+            assert str(map_files[0]) in note
+            setting = note.partition("with PROSPECT_MEMORY=")[2].split()[0]
+
+
+@pytest.mark.parametrize(
+    ("size", "setting"), [(1, "1M"), (1 << 20, "1M"), (1 << 30, "1024M"), ((1 << 30) + 1, "2G")]
+)
+def test_a_setting_is_no_less_than_what_is_wanted(size, setting):
+    assert setting_for(size) == f"PROSPECT_MEMORY={setting}"
+    assert size_in_bytes(setting) >= size
 
 
 def test_an_image_with_a_sparse_symbol_table_is_left_out_and_named(tmp_path):

@@ -86,7 +86,7 @@ class RecordedImages:
         number = len(steps)
         while steps:
             step = heappop(steps)
-            is_costly = step.held_bytes > share * of_others.left_bytes
+            is_costly = step.held_bytes > share * of_others.left_to_stay_bytes
             if step.image is not None:
                 self._find_debug_file(step.key, step.image, step.held_bytes, is_costly=is_costly)
             elif is_costly:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 LARGEST_BYTES = 1 << 28
 MOST_LINES = 1 << 22
+_USUAL_LINE_BYTES, _LEAST_COST_BYTES = 40, 1 << 10
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 18, 1 << 16
 # Some 0.03 to 0.25 s of a processor's time a MB were measured.
 _LEAST_S, _S_A_MB = 5.0, 1.0
@@ -90,13 +91,17 @@ def find_map_file(
     return file
 
 
-def map_file_costs(held_bytes: int) -> tuple[int, int]:
-    """Return what a map file takes at most: bytes while it is read, and from then on.
+def map_file_costs(size: int, lines: int | None = None) -> tuple[int, int]:
+    """Return what a map file takes: bytes while it is read, and from then on.
 
-    That is what a comb takes, one line under many short ones with gaps, whose every line is two
-    pieces; an honest file takes some 4 and 1.5 times its size.
+    Args:
+        size: of what it holds.
+        lines: how many it has, where it was read: then this is what they take at most, as a comb
+            does, one line under many short ones with gaps, whose every line is two pieces. Else
+            what those of runtimes take, 40 bytes and more each.
     """
-    return 26 * held_bytes, 8 * held_bytes
+    lines = size // _USUAL_LINE_BYTES if lines is None else lines
+    return 3 * size + 280 * lines + _LEAST_COST_BYTES, 2 * size + 100 * lines
 
 
 def held_bytes_of(path: bytes, process: LiveProcess | None, named_by: int) -> int:
