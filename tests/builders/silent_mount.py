@@ -1,10 +1,11 @@
-"""A FUSE file system whose server never answers, as any user may have one."""
+"""A FUSE file system whose server never answers, as any user may have one; others alike."""
 
 import ctypes
 import errno
 import os
 import select
 import struct
+import subprocess
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,33 @@ def silent_mount(point: Path, user: int = 65534, *, takes: bool = False):
         # All who wait are answered with an error as the connection ends.
         os.close(server)
         libc.umount2(os.fsencode(point), MNT_DETACH)
+
+
+@contextmanager
+def silent_autofs(point: Path):
+    """Mount an autofs whose daemon never mounts what it is asked for.
+
+    Args:
+        point: an empty directory.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    questions, told = os.pipe()
+    # Whoever is in the daemon's group of processes does not wait.
+    daemon = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    options = f"fd={told},pgrp={daemon.pid},minproto=5,maxproto=5,indirect"
+    is_mounted = not libc.mount(b"silent", os.fsencode(point), b"autofs", 0, options.encode())
+    try:
+        if not is_mounted:
+            pytest.skip("no autofs can be mounted here")
+        yield point
+    finally:
+        # All who wait are answered with an error as nobody reads their questions.
+        os.close(questions)
+        if is_mounted:
+            libc.umount2(os.fsencode(point), MNT_DETACH)
+        os.close(told)
+        daemon.kill()
+        daemon.wait()
 
 
 def _take(server, ended):

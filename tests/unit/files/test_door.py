@@ -2,12 +2,13 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from builders.silent_mount import overlay_mount, silent_mount
+from builders.silent_mount import overlay_mount, silent_autofs, silent_mount
 from prospect.files import door
 from prospect.files.door import OpenFile, open_named
 from prospect.files.mounts import is_local
@@ -124,18 +125,21 @@ def test_dots_and_links_of_our_own_lead_where_they_say(tmp_path: Path) -> None:
 
 @AS_ROOT
 @pytest.mark.timeout(60)
+@pytest.mark.parametrize("mounted", [silent_mount, silent_autofs])
 def test_a_file_system_that_does_not_answer_costs_two_seconds_once(
-    open_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mounted: Callable[[Path], AbstractContextManager[Path]],
 ) -> None:
     point = open_path / "silent"
     point.mkdir()
     for named_by in (STRANGER, 0):
-        with silent_mount(point):
+        with mounted(point):
             door._opener.close()
             monkeypatch.setattr(door, "_opener", Opener())
             began_s = time.monotonic()
             for number in range(100):
-                found = open_named(os.fsencode(point / f"{number}.c"), named_by)
+                found = open_named(os.fsencode(point / f"{number}" / "x.c"), named_by)
                 assert found == Refusal.SILENT
             assert time.monotonic() - began_s < 10
             # What lies elsewhere is still read.
