@@ -30,7 +30,6 @@ from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
-from prospect.symbols.jit.map_tables import MapTables
 from prospect.symbols.kernel.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
 from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, is_running_kernel
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from prospect.elf.image import ElfImage
     from prospect.profile.run_info import ProcessNote
     from prospect.symbols.images.image_files import DebugImage, FoundImage
+    from prospect.symbols.jit.map_tables import MapTables
     from prospect.symbols.kernel.running_kernel import KernelPlaces
     from prospect.symbols.objects import HitObject, ObjectKey
     from prospect.symbols.options import SymbolOptions
@@ -88,7 +88,6 @@ class Symbolizer:
         self._tables: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
         self._kernel = kernel or KeptKernel()
         self._unfetched: dict[ObjectKey, str] = {}
-        self._maps = MapTables(options, is_here=self._is_here)
         # Images that are too big to be read, and why.
         self._refused_images: dict[FileIdentity, str] = {}
         self.notes: list[str] = []
@@ -134,10 +133,11 @@ class Symbolizer:
                     images[identity] = Cost(*self._image_costs(key, found), identity)
             elif key.kind in {KIND_ANON, KIND_JIT} and key.path not in self._options.jit_code:
                 mappers.update(dict.fromkeys(pids))
-        maps = self._maps.costs(mappers)
+        maps = self._maps.costs(mappers) if mappers else {}
         costs: list[Cost[int | FileIdentity]] = [*maps.values(), *images.values()]
         left_out = self._options.budget.admit(costs)
-        self._maps.refuse({pid: left_out[pid] for pid in maps if pid in left_out})
+        if maps:
+            self._maps.refuse({pid: left_out[pid] for pid in maps if pid in left_out})
         self._refused_images.update({one: left_out[one] for one in images if one in left_out})
 
     def _image_costs(self, key: ObjectKey, found: FoundImage) -> tuple[int, int]:
@@ -325,6 +325,12 @@ class Symbolizer:
     def _note(self, sentence: str) -> None:
         if sentence and sentence not in self.notes:
             self.notes.append(sentence)
+
+    @cached_property
+    def _maps(self) -> MapTables:
+        from prospect.symbols.jit.map_tables import MapTables  # noqa: PLC0415 - most have no JIT
+
+        return MapTables(self._options, is_here=self._is_here)
 
     @cached_property
     def _cache(self) -> SymbolCache | None:

@@ -8,7 +8,7 @@ remembered, so `find_all` weighs it first.
 from __future__ import annotations
 
 import os
-from heapq import heapify, heappop, heappush
+from bisect import insort
 from typing import TYPE_CHECKING
 
 from prospect.files.budget import of_others
@@ -78,14 +78,13 @@ class RecordedImages:
             needs_debug_file: tells of which images the debug file is wanted too.
             share: of the memory that is left, what a single file of another user may take.
         """
-        steps = [
+        steps = sorted(
             _Step(self._weigh(key, pids), number, key, pids, None)
             for number, (key, pids) in enumerate(objects)
-        ]
-        heapify(steps)
+        )
         number = len(steps)
         while steps:
-            step = heappop(steps)
+            step = steps.pop(0)
             is_costly = step.held_bytes > share * of_others.left_to_stay_bytes
             if step.image is not None:
                 self._find_debug_file(step.key, step.image, step.held_bytes, is_costly=is_costly)
@@ -95,7 +94,7 @@ class RecordedImages:
                 found = self.find(step.key, step.pids)
                 if not isinstance(found, Missing) and needs_debug_file(found):
                     held_bytes = self._weigh_debug_file(step.key, found)
-                    heappush(steps, _Step(held_bytes, number, step.key, step.pids, found))
+                    insort(steps, _Step(held_bytes, number, step.key, step.pids, found))
                     number += 1
 
     def _weigh(self, key: ObjectKey, pids: Sequence[int]) -> int:
