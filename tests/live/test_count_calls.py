@@ -138,6 +138,19 @@ def test_the_report_shows_calls_and_callers(tmp_path, probed):
     assert ["200", "100.00%"] in [line[:2] for line in lines if line[-1] == "work"]
 
 
+def test_what_a_large_budget_may_cost_is_said_before_the_command_runs(tmp_path):
+    source = '#include <stdio.h>\nint main(void) { return fputs("begun\\n", stderr) < 0; }'
+    program = tmp_path / "says"
+    gcc = ["gcc", "-x", "c", "-o", program, "-"]
+    subprocess.run(gcc, input=source, text=True, check=True, timeout=60)
+    said = record(tmp_path, "main", program, budget="100%")
+    bound = "COMMAND may take up to twice its CPU time, and 5 s more."
+    assert 0 <= said.find(bound) < said.index("begun"), said
+    half = record(tmp_path, "main", program, budget="60%")
+    assert "COMMAND may take up to twice its CPU time. " in half
+    assert "may take" not in record(tmp_path, "main", program, budget="5%")
+
+
 def test_probes_end_with_a_recorder_that_is_killed(tmp_path, rates):
     choice = ["--count-calls", "leaf", "--count-budget", "100"]
     line = [*PROSPECT, "record", "-o", str(tmp_path / "r"), *choice]

@@ -97,7 +97,7 @@ def play(monkeypatch):
     def play(machine):
         monkeypatch.setattr(sample_cost, "_Clock", machine.clock)
         monkeypatch.setattr(sample_cost, "_duration_ns", machine.duration)
-        monkeypatch.setattr(sample_cost, "_preemptions", lambda: machine.preemptions)
+        monkeypatch.setattr(sample_cost, "preemptions", lambda: machine.preemptions)
         monkeypatch.setattr(sample_cost.time, "perf_counter_ns", lambda: int(machine.now_ns))
         affinity = os.sched_getaffinity(0)
         cost = measure_sample_cost(PLAN)
@@ -139,10 +139,10 @@ def test_leaving_the_cpu_to_another_task_is_seen():
     os.sched_setaffinity(0, {min(allowed)})
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        before, end_s = sample_cost._preemptions(), time.monotonic() + 20
-        while sample_cost._preemptions() == before and time.monotonic() < end_s:
+        before, end_s = sample_cost.preemptions(), time.monotonic() + 20
+        while sample_cost.preemptions() == before and time.monotonic() < end_s:
             pass
-        assert sample_cost._preemptions() > before
+        assert sample_cost.preemptions() > before
     finally:
         other.kill()
         other.wait()

@@ -4,7 +4,8 @@ Comes in: kinds of first instruction. Goes out: nanoseconds a call. The kernel h
 through a breakpoint, by the instruction that stands there, and one costs many times another: a nop
 of five bytes becomes a call, pushes and jumps are emulated, all others are executed out of line
 with a second trap behind them. ``endbr64``, with which many functions begin, is a kind of its own.
-A little code in a file without a name is timed with and without a probe.
+A little code in a file without a name is timed with and without a probe. Rounds in which another
+task had the CPU tell nothing of it and do not count.
 
 Source: arch_uprobe_analyze_insn(), arch_uprobe_optimize() in ``arch/x86/kernel/uprobes.c``,
 Linux 6.18; Intel SDM volume 2 for the bytes.
@@ -18,7 +19,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from prospect.capture.cost.sample_cost import median_and_spread
+from prospect.capture.cost.sample_cost import median_and_spread, preemptions
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ _FIRST = {
 _REST = {"emulated": b"\x5d\xc3"}  # pop %rbp; ret
 _RET = b"\xc3"
 _CALLS, _ROUNDS = 100, 9
+# As long is waited until a loaded CPU has left alone the fewest rounds.
+_LOADED_BUDGET_NS = 50_000_000
+_FEWEST_ROUNDS = 5
 # Where the cost cannot be measured: as much as was ever seen, and so no promise is broken.
 UNKNOWN_NS = 60_000.0
 
@@ -91,11 +95,11 @@ def _measure(program: tuple[bytes, int], attach: Callable[[bytes, int], int]) ->
         address = _map(file)
         try:
             run = ctypes.CFUNCTYPE(None)(address)
-            plain_ns = min(_duration_ns(run) for _ in range(_ROUNDS))
+            plain_ns = min(_durations_ns(run))
             probe = attach(b"/proc/self/fd/%d" % file, function)
             try:
                 run()
-                probed = [(_duration_ns(run) - plain_ns) / _CALLS for _ in range(_ROUNDS)]
+                probed = [(each_ns - plain_ns) / _CALLS for each_ns in _durations_ns(run)]
             finally:
                 os.close(probe)
         finally:
@@ -122,6 +126,22 @@ def _map(file: int) -> int:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return int(address)
+
+
+def _durations_ns(run: Callable[[], object]) -> list[int]:
+    """Time rounds without another task; all rounds where nearly every one was disturbed."""
+    every: list[int] = []
+    alone: list[int] = []
+    begin_ns = time.perf_counter_ns()
+    while len(alone) < _ROUNDS:
+        if len(every) >= _ROUNDS and time.perf_counter_ns() - begin_ns >= _LOADED_BUDGET_NS:
+            break
+        switches = preemptions()
+        took_ns = _duration_ns(run)
+        every.append(took_ns)
+        if preemptions() == switches:
+            alone.append(took_ns)
+    return alone if len(alone) >= _FEWEST_ROUNDS else every
 
 
 def _duration_ns(run: Callable[[], object]) -> int:

@@ -165,12 +165,12 @@ def _cost(clock: _Clock, work: Callable[[], object]) -> tuple[float, float] | No
         budget_ns = _BUDGET_NS if len(costs) >= _FEWEST_PAIRS else _LOADED_BUDGET_NS
         if time.perf_counter_ns() - begin_ns >= budget_ns:
             break
-        switches = _preemptions()
+        switches = preemptions()
         alone_ns = _duration_ns(work)
         clock.start()
         sampled_ns = _duration_ns(work)
         samples = clock.stop()
-        if samples and _preemptions() == switches:
+        if samples and preemptions() == switches:
             costs.append((sampled_ns - alone_ns) / samples)
     if len(costs) < _FEWEST_PAIRS:
         return None
@@ -185,7 +185,7 @@ def _duration_ns(work: Callable[[], object]) -> int:
     return time.perf_counter_ns() - begin_ns
 
 
-def _preemptions() -> int:
+def preemptions() -> int:
     """Return how often this thread had to leave the CPU to another task."""
     import resource  # noqa: PLC0415 - seldom measured, as above
 
