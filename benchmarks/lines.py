@@ -115,9 +115,10 @@ OURS = """
 import sys
 from pathlib import Path
 import numpy as np
+from prospect.analysis.wanted import Wanted
+from prospect.options import NamingOptions
 from prospect.lines.finder import LineFinder
 from prospect.api import profile as api
-from prospect.analysis.pipeline import PipelineOptions
 asked = distinct = 0
 seen = {}
 frames = LineFinder.frames
@@ -128,7 +129,7 @@ def counted(self, found, *others):
     asked += len(address); known.update(address.tolist())
     return frames(self, found, *others)
 LineFinder.frames = counted
-profile = api.read(sys.argv[1], PipelineOptions(lines=True, stacks=True, debuginfod_s=0))
+profile = api.read(sys.argv[1], NamingOptions(debuginfod_s=0), Wanted(lines=True, stacks=True))
 text = profile.report(detail="4")
 depth = np.diff(profile.lines.frame_start)
 print(len(profile.samples), len(profile.locations), int((depth > 0).sum()), int(depth.max()),

@@ -30,6 +30,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 from prospect.assembly.code.code import code_of_report
+from prospect.options import DisassemblerOptions
 from prospect.render.html import HtmlRenderer
 from prospect.render.html.parts import Selection
 from prospect.render.registry import make_renderer
@@ -115,7 +116,7 @@ def open_page(driver: webdriver.Chrome, address: str) -> float:
 
 def measure_served(driver: webdriver.Chrome) -> None:
     profile = random_stacks_profile(*CASES["10^6 samples"])
-    finder = CodeFinder(None, code_of_report("att", "library", 1))
+    finder = CodeFinder(None, code_of_report(DisassemblerOptions(gdb_processes=1)))
     start = time.perf_counter()
     recording = serve_profile(profile, HtmlRenderer("4"), finder)
     prepared_s = time.perf_counter() - start

@@ -1,20 +1,36 @@
-"""Write docs/prospect.1 from the table that ``--help`` is written from.
+"""Write docs/prospect.1 and the keywords of docs/python.md from the table behind ``--help``.
 
-Usage: python scripts/man.py [--check]. With --check nothing is written; the status is 1 where the
-page is not current.
+Usage: python scripts/man.py [--check]. With --check nothing is written; the status is 1 where one
+of them is not current.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 
+import prospect
 from prospect.cli import help as pages
 from prospect.cli.commands import COMMANDS, PROFILE, SUBCOMMANDS, Command
-from prospect.cli.option_table import options_of
+from prospect.cli.option_table import OPTIONS, options_of
 from prospect.version import __version__
 
-PAGE = Path(__file__).parent.parent / "docs" / "prospect.1"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "prospect.1"
+PYTHON_PAGE = DOCS / "python.md"
+_TABLE_HEAD = "| option | keyword | of |\n|---|---|---|\n"
+FUNCTIONS = {
+    "record": prospect.record,
+    "open": prospect.open,
+    "Profile.report": prospect.Profile.report,
+    "annotate": prospect.annotate,
+    "calls": prospect.calls,
+    "count": prospect.count,
+    "archive": prospect.archive,
+    "diff": prospect.diff,
+    "Difference.report": prospect.Difference.report,
+}
 
 _MAP_FILES = "/tmp/perf-PID.map"  # noqa: S108 - the name that every JIT and profiler agreed on
 _FILES = (
@@ -94,16 +110,42 @@ def _text(words: str) -> str:
     return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped
 
 
+def keywords() -> str:
+    """Return docs/python.md with a row for each keyword of the Python interface."""
+    takers: dict[str, list[str]] = {}
+    for name, function in FUNCTIONS.items():
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                takers.setdefault(parameter.name, []).append(f"`{name}`")
+    rows: dict[str, list[str]] = {}
+    values: dict[str, str] = {}
+    for option in OPTIONS:
+        if option.keyword not in takers:
+            continue
+        spelled = "`, `".join(option.spellings)
+        label = f"`{spelled} {option.metavar}".rstrip().replace("|", "\\|") + "`"
+        rows.setdefault(option.keyword, []).append(label)
+        is_flag = not (option.check or option.is_counted) and option.value in (True, False)
+        values[option.keyword] = f"{option.keyword}={option.value}" if is_flag else option.keyword
+    table = "".join(
+        f"| {', '.join(dict.fromkeys(labels))} | `{values[keyword]}` | "
+        f"{', '.join(takers[keyword])} |\n"
+        for keyword, labels in rows.items()
+    )
+    before, head, rest = PYTHON_PAGE.read_text().partition(_TABLE_HEAD)
+    return before + head + table + "\n" + rest.partition("\n\n")[2]
+
+
 def main() -> int:
-    """Write the page, or say whether it is current."""
-    text = manual()
-    if sys.argv[1:] == ["--check"]:
-        if PAGE.exists() and PAGE.read_text() == text:
-            return 0
-        sys.stderr.write("docs/prospect.1 is not current: run python scripts/man.py\n")
-        return 1
-    PAGE.write_text(text)
-    return 0
+    """Write the pages, or say whether they are current."""
+    status = 0
+    for page, text in ((PAGE, manual()), (PYTHON_PAGE, keywords())):
+        if sys.argv[1:] != ["--check"]:
+            page.write_text(text)
+        elif not page.exists() or page.read_text() != text:
+            sys.stderr.write(f"docs/{page.name} is not current: run python scripts/man.py\n")
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from __future__ import annotations
 # Without typing: Ctrl-C while it were imported would be a traceback, before __main__ can catch it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.analysis.archiving import archive
     from prospect.api.annotate import annotate
+    from prospect.api.archive import archive
     from prospect.api.calls import calls
     from prospect.api.diff import Difference, diff
     from prospect.api.profile import Profile, open, record
@@ -39,7 +39,7 @@ _HOMES = {
     "Difference": "api.diff",
     "Profile": "api.profile",
     "annotate": "api.annotate",
-    "archive": "analysis.archiving",
+    "archive": "api.archive",
     "calls": "api.calls",
     "count": "recording.stat",
     "diff": "api.diff",
@@ -48,12 +48,19 @@ _HOMES = {
 }
 
 
+# Functions that share keywords, which `help` is to show one by one.
+_KEYWORDS = ("annotate", "archive", "calls", "diff", "open", "record")
+
+
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'prospect' has no attribute '{name}'")
     import importlib  # noqa: PLC0415 - not for the command line
 
-    return getattr(importlib.import_module(f"prospect.{_HOMES[name]}"), name)
+    found = getattr(importlib.import_module(f"prospect.{_HOMES[name]}"), name)
+    if name not in _KEYWORDS:
+        return found
+    return importlib.import_module("prospect.api.keywords").written_out(found)
 
 
 def __dir__() -> list[str]:

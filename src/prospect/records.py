@@ -9,7 +9,16 @@ would take as long as all the rest that `prospect COMMAND` does before COMMAND s
 
 from __future__ import annotations
 
-__all__ = ["NamedTuple", "Record", "contents", "field", "field_names", "nested_contents", "replace"]
+__all__ = [
+    "NamedTuple",
+    "Record",
+    "contents",
+    "field",
+    "field_names",
+    "narrowed",
+    "nested_contents",
+    "replace",
+]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
     _Value = TypeVar("_Value")
+    _Kind = TypeVar("_Kind", bound="Record")
 else:
     from _collections import _tuplegetter  # what named tuples of `collections` are made of
 
@@ -104,7 +114,9 @@ class Record:
     __record_fields__: ClassVar[dict[str, Any]] = {}  # name: default, a _MadeAnew, or _REQUIRED
 
     def __init_subclass__(cls, *, frozen: bool = True, eq: bool = True) -> None:
-        fields = dict(cls.__record_fields__)
+        fields: dict[str, Any] = {}
+        for base in reversed(cls.__bases__):
+            fields |= getattr(base, "__record_fields__", {})
         own = cls.__dict__
         for name, annotation in cls.__annotations__.items():
             if "ClassVar[" not in str(annotation):
@@ -191,6 +203,11 @@ def contents(record: Record) -> dict[str, Any]:
     """Return a record's fields by name, in the order of their declaration."""
     state = record.__dict__
     return {name: state[name] for name in record.__record_fields__}
+
+
+def narrowed(record: Record, kind: type[_Kind]) -> _Kind:
+    """Return what a record has of a class that its own extends, and nothing more."""
+    return kind(**{name: record.__dict__[name] for name in kind.__record_fields__})
 
 
 def nested_contents(record: Record) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi import constants as abi
 from prospect.abi.block import EventDescription
 from prospect.abi.recording import RecordingInfo
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
+from prospect.options import NamingOptions
 
 if TYPE_CHECKING:
     from prospect.profile.model import Profile
@@ -65,4 +67,4 @@ RUN = [
 def switched_profile(*events: EventDescription, **options: Any) -> Profile:
     info = RecordingInfo(events=events, extras={"interval_ns": [BEGIN, END]})
     source = BuiltSource(list(RUN), info)
-    return build_profile(source, PipelineOptions(use_cache=False, debuginfod_s=0, **options))
+    return build_profile(source, NamingOptions(use_cache=False, debuginfod_s=0), Wanted(**options))

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from builders.recordings import PROSPECT, build_program
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
+from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [
@@ -33,8 +35,8 @@ def recorded(directory, mode, *command):
 
 
 def profile_of(file, *, stacks=True):
-    options = PipelineOptions(stacks=stacks, use_cache=False, debuginfod_s=0)
-    return build_profile(open_recording(str(file)), options)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=stacks)
+    return build_profile(open_recording(str(file)), *options)
 
 
 def stacks_of(profile, comm):
@@ -140,8 +142,8 @@ def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, programs, monkeypat
     file = recorded(tmp_path, "dwarf", programs["without"], 3, ROUNDS)
     told = []
     for _ in range(2):
-        options = PipelineOptions(stacks=True, use_cache=True, debuginfod_s=0)
-        told.append(stacks_of(build_profile(open_recording(str(file)), options), "without"))
+        options = NamingOptions(use_cache=True, debuginfod_s=0), Wanted(stacks=True)
+        told.append(stacks_of(build_profile(open_recording(str(file)), *options), "without"))
         assert list((tmp_path / "cache").rglob("*.frames"))
     assert told[0] == told[1] == stacks_of(profile_of(file), "without")
 

@@ -24,6 +24,7 @@ from prospect.live.session import LiveSession
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import BIRTH_PREEXISTING
 from prospect.recording.events import RecordOptions
+from prospect.records import replace
 
 pytestmark = pytest.mark.live
 
@@ -169,7 +170,7 @@ def test_a_session_leaves_no_thread_and_no_file_open():
 
 def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
     monkeypatch.setattr("prospect.live.session._MOST_UNASKED_BYTES", 1 << 12)
-    session = LiveSession(OPTIONS._replace(frequency_hz=4000))
+    session = LiveSession(replace(OPTIONS, frequency_hz=4000))
     full = os.eventfd(1)  # as if a ring were half full, always
     try:
         session.advance()

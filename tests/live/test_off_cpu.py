@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from builders.recordings import PROSPECT, build_program
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
 from prospect.figures.report.waiting import waiting
+from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.complete import complete
 
@@ -52,8 +54,8 @@ def resting(record):
 
 
 def profile_of(file):
-    options = PipelineOptions(stacks=True, use_cache=False, debuginfod_s=0)
-    return build_profile(open_recording(str(file)), options)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=True)
+    return build_profile(open_recording(str(file)), *options)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def busy(seconds):
 
 def record_to(path, *words, **options):
     with path.open("wb") as file:
-        record(RecordOptions(words, **options), file.fileno())
+        record(RecordOptions(command=words, **options), file.fileno())
     return read(path)
 
 

@@ -77,7 +77,7 @@ def test_recording_works_outside_the_main_thread(tmp_path):
 
     def work():
         with (tmp_path / "r").open("wb") as file:
-            results.append(record(RecordOptions(("sh", "-c", "exit 4")), file.fileno()))
+            results.append(record(RecordOptions(command=("sh", "-c", "exit 4")), file.fileno()))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -96,9 +96,9 @@ def test_recorder_leaves_the_callers_process_as_it_was(tmp_path):
 
     before = state()
     with (tmp_path / "r").open("wb") as file:
-        record(RecordOptions(("true",)), file.fileno())
+        record(RecordOptions(command=("true",)), file.fileno())
         with pytest.raises(CommandError):
-            record(RecordOptions(("no-such-command-here",)), file.fileno())
+            record(RecordOptions(command=("no-such-command-here",)), file.fileno())
     assert state() == before
 
 

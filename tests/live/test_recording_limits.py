@@ -46,7 +46,7 @@ def read(path):
 
 def record_to(path, *words, **options):
     with path.open("wb") as file:
-        return record(RecordOptions(words, **options), file.fileno())
+        return record(RecordOptions(command=words, **options), file.fileno())
 
 
 @contextmanager

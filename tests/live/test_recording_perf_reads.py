@@ -34,9 +34,9 @@ def recording(request, tmp_path_factory, high_rates):
     path = tmp_path_factory.mktemp("perf") / "perf.data"
     with path.open("wb") as file:
         options = RecordOptions(
-            (sys.executable, "-c", LOAD),
-            4000,
-            5,
+            command=(sys.executable, "-c", LOAD),
+            frequency_hz=4000,
+            flush_centiseconds=5,
             clocks=request.param,
             command_line=("prospect", "x y"),
         )

@@ -14,7 +14,9 @@ import pytest
 
 from builders.recordings import PROSPECT
 from builders.unwinding import image_of
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
+from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [
@@ -92,8 +94,8 @@ def test_callers_are_those_that_gdb_sees(spinner, tmp_path):
     subprocess.run([str(word) for word in line], check=True, timeout=60, capture_output=True)
     expected = callers_by_gdb(spinner.pid)
     assert len(expected) > 35
-    options = PipelineOptions(stacks=True, use_cache=False, debuginfod_s=0)
-    profile = build_profile(open_recording(str(file)), options)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=True)
+    profile = build_profile(open_recording(str(file)), *options)
     stacks, locations = profile.stacks, profile.locations
     pid = profile.processes.pid.take(profile.hits.process_index.take(profile.samples.hit_index))
     rows = profile.samples.stack_index[pid == spinner.pid]

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from prospect.analysis.pipeline import PipelineOptions
 from prospect.analysis.reading import read_profile
+from prospect.options import NamingOptions
 
 pytestmark = [
     pytest.mark.live,
@@ -100,7 +100,7 @@ def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path
     assert terminal.end() == 0
     assert all(part in terminal.seen for part in _SCREEN_LEFT)
     (saved,) = tmp_path.iterdir()
-    profile = read_profile(str(saved), PipelineOptions())
+    profile = read_profile(str(saved), NamingOptions())
     assert spinning in profile.processes.pid.tolist()
 
 

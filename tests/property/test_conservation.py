@@ -12,9 +12,10 @@ from builders.sums import check_sums
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
 from prospect.api.profile import Profile
 from prospect.errors import RecordingError
+from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 
 FLAGS = (
@@ -150,7 +151,7 @@ def test_whatever_is_recorded_adds_up(tmp_path_factory, made, command_pid):
     path.write_bytes(build.FileBuilder(events=(CLOCK, FAULTS), records=made).file())
     with open_recording(str(path)) as recording:
         source = FromElsewhere(recording, command_pid)
-        options = PipelineOptions(use_cache=False, system_map=str(listing))
+        options = NamingOptions(use_cache=False, system_map=str(listing))
         if not made:  # a file without a record is one whose recorder was stopped
             with pytest.raises(RecordingError, match="no sample could be read"):
                 build_profile(source, options)

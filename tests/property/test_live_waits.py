@@ -13,10 +13,12 @@ from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from builders.switches import PERIOD, RECORDS, SWITCH, SWITCH_ID
 from prospect.abi import constants as abi
 from prospect.abi.recording import RecordingInfo
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
 from prospect.columns.table_rows import taken
 from prospect.figures.report.waits import without_waits
 from prospect.live.growing import GrowingProfile
+from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 from prospect.records import replace
 
@@ -90,8 +92,8 @@ def info_of(begin, end):
 
 def in_one_piece(told, end):
     source = BuiltSource([record for _, record in told], info_of(BEGIN, end))
-    options = PipelineOptions(stacks=True, use_cache=False, debuginfod_s=0)
-    return build_profile(source, options)
+    options = NamingOptions(use_cache=False, debuginfod_s=0), Wanted(stacks=True)
+    return build_profile(source, *options)
 
 
 def in_parts(told, end, cuts, most_samples=10**6):

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
 from prospect.assembly.code.code import CodeChoice
-from prospect.disasm.gdb import MOST_PROCESSES
-from prospect.disasm.syntax import DISASSEMBLERS, SYNTAXES, Disassembler, Syntax
 from prospect.errors import UsageError
 from prospect.estimate.errors.half_widths import half_widths
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice, choose_routines
 from prospect.figures.processes import DETAILS
+from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.perfdata.reader import open_recording
-from prospect.records import Record, field, replace
+from prospect.records import Record, field
 from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 
 if TYPE_CHECKING:
+    from prospect.analysis.wanted import Sinks
     from prospect.figures.annotate.annotation import AnnotationView
+    from prospect.options import NamingOptions
 
 FORMATS = ("text", "json")
 
@@ -33,35 +35,32 @@ class AnnotateOptions(Record):
 
     Attributes:
         choice: which routines.
-        syntax: of x86 instructions, "att" or "intel".
-        disassembler, gdb_processes: see `CodeChoice`.
+        disassembler: how instructions are written.
         source: whether source lines and inlined functions are shown.
         whole: whether instructions far from all hits are shown too.
         format: "text" or "json".
         colour, boxes: see `TextAnnotation`.
-        naming: how addresses are named.
     """
 
     choice: RoutineChoice = field(default_factory=RoutineChoice)
-    syntax: Syntax = "att"
-    disassembler: Disassembler = "library"
-    gdb_processes: int = MOST_PROCESSES
+    disassembler: DisassemblerOptions = field(default_factory=DisassemblerOptions)
     source: bool = True
     whole: bool = False
     format: str = "text"
     colour: bool = False
     boxes: bool = False
-    naming: PipelineOptions = field(default_factory=PipelineOptions)
 
 
 def annotate(
-    path: str, options: AnnotateOptions
+    path: str, options: AnnotateOptions, naming: NamingOptions, sinks: Sinks
 ) -> tuple[AnnotationView, TextAnnotation | JsonAnnotation]:
     """Read a recording, disassemble the chosen routines, and pair them with their renderer.
 
     Args:
         path: a perf.data file, "-" for a pipe on standard input.
         options: what was asked for.
+        naming: how addresses are named.
+        sinks: who is told what.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
@@ -71,13 +70,11 @@ def annotate(
     choice = options.choice
     code = CodeChoice(
         lambda profile: choose_routines(profile, choice),
-        syntax=options.syntax,
         disassembler=options.disassembler,
-        gdb_processes=options.gdb_processes,
         with_lines=options.source,
     )
     with open_recording(path) as recording:
-        profile = build_profile(recording, replace(options.naming, code=code))
+        profile = build_profile(recording, naming, Wanted(code=code), sinks)
     view = annotation_view(profile, choice, half_widths)
     if options.format == "json":
         return view, JsonAnnotation()
@@ -87,8 +84,8 @@ def annotate(
 def _check(options: AnnotateOptions) -> None:
     for name, value, known in (
         ("format", options.format, FORMATS),
-        ("syntax", options.syntax, SYNTAXES),
-        ("disassembler", options.disassembler, DISASSEMBLERS),
+        ("syntax", options.disassembler.syntax, SYNTAXES),
+        ("disassembler", options.disassembler.disassembler, DISASSEMBLERS),
         ("detail", options.choice.detail, DETAILS),
     ):
         if value not in known:

@@ -2,7 +2,7 @@
 
 Comes in: a perf.data file made on this machine. Goes out: a copy that `prospect report` and
 `prospect annotate` show elsewhere as they show the recording here. It is made by making a report
-and the annotation of all routines, and keeping what they asked. `archive` is its Python interface.
+and the annotation of all routines, and keeping what they asked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
 from prospect.archived.answers import Answers
 from prospect.archived.collector import Collector
 from prospect.archived.encoding import encode
@@ -25,7 +26,7 @@ from prospect.errors import RecordingError, UsageError
 from prospect.files.outputs import PRIVATE, ReportFile, are_same_file
 from prospect.perfdata.archive_section import check_archivable, with_archive
 from prospect.perfdata.reader import open_recording
-from prospect.records import Record, field, replace
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.announcing import Announce
+    from prospect.analysis.wanted import Sinks
+    from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 
 SUFFIX = ".archive"
@@ -42,18 +44,6 @@ _CODE_BYTES = 1 << 20
 _ALL_CODE_BYTES = 1 << 62
 # What a routine costs beside its code, and one of unknown size.
 _LEAST_ROUTINE_BYTES = 64
-
-
-class ArchiveOptions(Record):
-    """What was asked for.
-
-    Attributes:
-        whole_images: whether images are kept with all their bytes.
-        naming: how addresses are named.
-    """
-
-    whole_images: bool = False
-    naming: PipelineOptions = field(default_factory=PipelineOptions)
 
 
 class Archive(Record, eq=False):
@@ -70,54 +60,17 @@ class Archive(Record, eq=False):
     added_bytes: int
 
 
-def archive(  # noqa: PLR0913 - a keyword for each option of the command line
-    path: str | os.PathLike[str],
-    *,
-    output: str = "",
-    whole_images: bool = False,
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
-    announce: Announce | None = None,
-) -> str:
-    """Make a recording one file that is reported on elsewhere as it is here, and return its path.
-
-    Args:
-        path: a perf.data file.
-        output: the file to write, "" for `path` and ``.archive``.
-        whole_images: keep programs and libraries with hits whole.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image, for names and code of the kernel.
-        use_cache: whether symbol and line tables are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
-        announce: told what is being done, and how far it is.
-
-    Raises:
-        RecordingError: it cannot be read, is no whole recording, or is an archive already.
-        RenderError: the archive cannot be written; an earlier one of that name stays.
-        UsageError: the archive would replace its recording.
-    """
-    recording = os.fsdecode(path)
-    naming = PipelineOptions(
-        system_map=system_map,
-        kernel_image=kernel_image,
-        use_cache=use_cache,
-        debuginfod_s=debuginfod_s,
-        announce=announce,
-    )
-    target = output or recording + SUFFIX
-    write_archive(recording, target, ArchiveOptions(whole_images, naming))
-    return target
-
-
-def write_archive(path: str, output: str, options: ArchiveOptions) -> Archive:
+def write_archive(
+    path: str, output: str, naming: NamingOptions, sinks: Sinks, *, whole_images: bool = False
+) -> Archive:
     """Archive a recording; the file appears under its name when it is whole.
 
     Args:
         path: a perf.data file.
         output: the file to write.
-        options: what was asked for.
+        naming: how addresses are named.
+        sinks: who is told what.
+        whole_images: whether images with hits are kept with all their bytes.
 
     Raises:
         RecordingError: it cannot be read, is no whole recording, or is an archive already.
@@ -130,19 +83,23 @@ def write_archive(path: str, output: str, options: ArchiveOptions) -> Archive:
         raise UsageError(f"-o {output}: the archive would replace its recording")
     target = ReportFile(output, "the archive", PRIVATE)
     try:
-        made = make_archive(path, options)
+        made = make_archive(path, naming, sinks, whole_images=whole_images)
         target.put(lambda out: out.writelines(made.pieces))
     finally:
         target.close()
     return made
 
 
-def make_archive(path: str, options: ArchiveOptions) -> Archive:
+def make_archive(
+    path: str, naming: NamingOptions, sinks: Sinks, *, whole_images: bool = False
+) -> Archive:
     """Ask this machine all that reports on a recording need.
 
     Args:
         path: a perf.data file.
-        options: what was asked for.
+        naming: how addresses are named.
+        sinks: who is told what.
+        whole_images: whether images with hits are kept with all their bytes.
 
     Raises:
         RecordingError: it cannot be read, is no whole recording, or is an archive already.
@@ -154,18 +111,11 @@ def make_archive(path: str, options: ArchiveOptions) -> Archive:
         raise RecordingError(f"{path}: {error}") from error
     with open_recording(path) as recording:
         info = recording.info
-        most_bytes = _ALL_CODE_BYTES if options.whole_images else _CODE_BYTES
-        collector = Collector(
-            whole_images=options.whole_images, call_frames=_samples_registers(info)
-        )
-        naming = replace(
-            options.naming,
-            lines=True,
-            stacks=True,
-            code=CodeChoice(functools.partial(_hottest_routines, most_bytes)),
-            collector=collector,
-        )
-        build_profile(recording, naming)
+        most_bytes = _ALL_CODE_BYTES if whole_images else _CODE_BYTES
+        collector = Collector(whole_images=whole_images, call_frames=_samples_registers(info))
+        code = CodeChoice(functools.partial(_hottest_routines, most_bytes))
+        wanted = Wanted(lines=True, stacks=True, code=code)
+        build_profile(recording, naming, wanted, replace(sinks, collector=collector))
     section = encode(_answers(path, info.recorded_at, collector))
     try:
         pieces = with_archive(file, header, section)

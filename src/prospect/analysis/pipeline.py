@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from prospect.analysis.unread import tell_unread
+from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.sample_causes import label_samples
@@ -43,15 +43,16 @@ from prospect.assembly.threads.waits import describe_threads, find_waits, with_w
 from prospect.errors import RecordingError
 from prospect.events.decode import decode
 from prospect.files.budget import ReadBudget
+from prospect.options import NamingOptions
 from prospect.profile.builder import TableBuilder
 from prospect.profile.model import CAUSE_NONE, CauseTable, Profile
-from prospect.records import NamedTuple, Record, replace
+from prospect.records import NamedTuple, replace
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
-from prospect.symbols.options import DEBUG_SERVERS_S, debug_servers
+from prospect.symbols.options import debug_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -59,10 +60,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
     from prospect.archived.answers import Answers
-    from prospect.archived.collector import Collector
     from prospect.assembly.causes.sample_causes import SampleCauses
-    from prospect.assembly.code.code import CodeChoice
-    from prospect.assembly.code.later_code import LaterCode
     from prospect.assembly.code.recorded_objects import RecordedObjects
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.places import Addresses, Placement
@@ -73,46 +71,8 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
-    from prospect.symbols.kept_names import KeptNames
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.symbolizer import Symbolizer
-
-
-class PipelineOptions(Record):
-    """What a person may choose about naming.
-
-    Attributes:
-        system_map: a System.map to use for the kernel (-K), "" for what the machine says.
-        kernel_image: an uncompressed kernel image to use (-L), likewise.
-        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
-        use_cache: whether symbol tables are kept on disk between runs.
-        stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
-        waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
-            they are too. How long threads waited (`Profile.threads`) is always said.
-        lines: whether the source line of every location is wanted (`Profile.lines`).
-        code: whose instructions are wanted (`Profile.code`), None for nobody's.
-        keep_code: given what finds instructions after the profile was made; None for nobody.
-        hints: whether limits tell which options of a runtime would have named its code.
-        debuginfod_s: how long debug-file servers may delay the profile; 0 asks none.
-        announce: told what is being done, and how far it is; None to say nothing.
-        collector: keeps what this machine says, for an archive; None to keep nothing.
-        on_unread: told what of the recording could not be read; None for a warning of Python's.
-    """
-
-    system_map: str = ""
-    kernel_image: str = ""
-    program: str = ""
-    use_cache: bool = True
-    stacks: bool = False
-    waits: bool = False
-    lines: bool = False
-    code: CodeChoice | None = None
-    keep_code: Callable[[LaterCode], None] | None = None
-    hints: bool = True
-    debuginfod_s: float = DEBUG_SERVERS_S
-    announce: Announce | None = None
-    collector: Collector | None = None
-    on_unread: Callable[[str], None] | None = None
 
 
 class RecordSource(Protocol):
@@ -147,17 +107,39 @@ class RecordSource(Protocol):
         ...
 
 
-def build_profile(source: RecordSource, options: PipelineOptions | None = None) -> Profile:
+class _Order(NamedTuple):
+    """What was asked for, of a recording with the answers of an archive or without."""
+
+    naming: NamingOptions
+    wanted: Wanted
+    sinks: Sinks
+    answers: Answers | None
+
+    @property
+    def tell(self) -> Announce:
+        """Takes what is being done."""
+        return self.sinks.announce or silent
+
+
+def build_profile(
+    source: RecordSource,
+    naming: NamingOptions | None = None,
+    wanted: Wanted | None = None,
+    sinks: Sinks | None = None,
+) -> Profile:
     """Decode, place and name every sample of a recording.
 
     Args:
         source: the recording; read to its end.
-        options: naming choices.
+        naming: how addresses are named.
+        wanted: what the profile holds beside its hits.
+        sinks: who is told what.
 
     Raises:
         RecordingError: it describes impossible events, or is so damaged that no sample is read.
     """
-    tell = (options and options.announce) or silent
+    sinks = sinks or Sinks()
+    tell = sinks.announce or silent
     events = decode(
         source.blocks(),
         source.info.events,
@@ -171,41 +153,40 @@ def build_profile(source: RecordSource, options: PipelineOptions | None = None) 
         )
     if unread_bytes := events.unread_bytes + source.unread_bytes:
         events = replace(events, unread_bytes=unread_bytes)
-        tell_unread(source.info.origin, events, options.on_unread if options else None)
-    return profile_of_events(events, source.info, options)
+        sinks.tell_unread(source.info.origin, events)
+    return profile_of_events(
+        events, source.info, naming or NamingOptions(), wanted or Wanted(), sinks
+    )
 
 
 def profile_of_events(
-    events: Events,
-    info: RecordingInfo,
-    options: PipelineOptions | None = None,
-    kept: KeptNames | None = None,
+    events: Events, info: RecordingInfo, naming: NamingOptions, wanted: Wanted, sinks: Sinks
 ) -> Profile:
     """Place and name every sample of decoded records.
 
     Args:
         events: the records.
         info: what their recording says of itself.
-        options: naming choices.
-        kept: takes the names, for the next part of a live session.
+        naming: how addresses are named.
+        wanted: what the profile holds beside its hits.
+        sinks: who is told what.
     """
     info, answers = with_answers(info)
-    chosen = options or PipelineOptions()
     if answers is not None:
         # Anyone may have made the archive: what it says is not kept for other recordings.
-        chosen = replace(chosen, use_cache=False)
-    tell = chosen.announce or silent
-    placed = _place_all(events, info, chosen, answers, kept)
-    placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), tell)
+        naming = replace(naming, use_cache=False)
+    order = _Order(naming, wanted, sinks, answers)
+    placed = _place_all(events, info, order)
+    placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), order.tell)
     builder = TableBuilder()
-    location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, tell)
-    tell("adding up hits")
+    location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, order.tell)
+    order.tell("adding up hits")
     profile = _assemble(placed, location_index, object_rows, builder)
-    run = _with_limits_of_archive(profile.run, answers, placed.symbolizer, chosen.collector)
+    run = _with_limits_of_archive(profile.run, placed.symbolizer, order)
     profile = with_causes(replace(profile, run=run), placed.hits.label, placed.told.causes)
-    if chosen.hints:
+    if wanted.hints:
         profile = _with_hints(profile, placed.jit)
-    if not (chosen.lines or chosen.code or chosen.keep_code):
+    if not (wanted.lines or wanted.code or sinks.keep_code):
         return profile
     # Only reports that go back to the files pay for what that takes.
     from prospect.assembly.code.source import recorded_objects  # noqa: PLC0415 - as above
@@ -213,8 +194,8 @@ def profile_of_events(
     recorded = recorded_objects(
         placed.placement, object_rows, placed.symbolizer, placed.symbol_options
     )
-    recorded = replace(recorded, answers=answers, collector=chosen.collector, announce=tell)
-    return _with_source(profile, recorded, chosen)
+    recorded = replace(recorded, answers=answers, collector=sinks.collector, announce=order.tell)
+    return _with_source(profile, recorded, order)
 
 
 class _Placed(NamedTuple):
@@ -242,37 +223,36 @@ class _Placed(NamedTuple):
         return self.placement.first(len(self.hits))
 
 
-def _place_all(
-    events: Events,
-    info: RecordingInfo,
-    options: PipelineOptions,
-    answers: Answers | None,
-    kept: KeptNames | None,
-) -> _Placed:
+def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     """Find what stood at every address of the records."""
-    tell = options.announce or silent
+    wanted, collector, tell = order.wanted, order.sinks.collector, order.tell
     tell("following processes and their mappings")
     events = with_clock_periods(events, info)
-    waits = find_waits(events, info, as_samples=options.waits or options.stacks)
+    waits = find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
     if waits is not None:
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()
     jit = find_jit_code(events, info, recorded_until(info, events), budget)
-    if options.collector is not None:
-        options.collector.jit_dumps |= jit.dumps
+    if collector is not None:
+        collector.jit_dumps |= jit.dumps
     world = build_spaces(jit.events)
-    symbol_options = replace(_symbol_options(info, jit, world, options), budget=budget)
-    symbolizer = make_symbolizer(symbol_options, answers, options.collector, kept)
+    symbol_options = replace(_symbol_options(info, jit, world, order), budget=budget)
+    symbolizer = make_symbolizer(symbol_options, order.answers, collector, order.sinks.kept_names)
     tell("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
     told = label_samples(events.samples, kernel_names, info.arch)
     hits = attribute(events.samples, world.timeline, told.label)
     calls = None
-    if options.stacks or (options.waits and waits):
+    if wanted.stacks or (wanted.waits and waits):
         from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all
 
         calls = find_callers(
-            events.samples, world, info, symbolizer, use_cache=options.use_cache, announce=tell
+            events.samples,
+            world,
+            info,
+            symbolizer,
+            use_cache=order.naming.use_cache,
+            announce=tell,
         )
     counted = read_call_counts(info, world.timeline)
     addresses = _all_addresses(hits, calls, counted)
@@ -341,20 +321,19 @@ def _assemble(
     )
 
 
-def _with_source(profile: Profile, recorded: RecordedObjects, options: PipelineOptions) -> Profile:
+def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> Profile:
     """Add what the files behind a profile say."""
     from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - see above
     from prospect.assembly.code.source import add_source  # noqa: PLC0415 - see above
 
-    if options.keep_code is not None:
-        options.keep_code(later_code(recorded))
-    return add_source(profile, recorded, lines=options.lines, code=options.code)
+    if order.sinks.keep_code is not None:
+        order.sinks.keep_code(later_code(recorded))
+    return add_source(profile, recorded, lines=order.wanted.lines, code=order.wanted.code)
 
 
-def _with_limits_of_archive(
-    run: RunInfo, answers: Answers | None, symbolizer: Symbolizer, collector: Collector | None
-) -> RunInfo:
+def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order) -> RunInfo:
     """Say what the machine of the archive said, or keep what this one says for an archive."""
+    answers, collector = order.answers, order.sinks.collector
     if answers is not None:
         limits = (*answers.limits, *symbolizer.notes)
         run = replace(run, limits=limits, process_notes=answers.process_notes)
@@ -385,15 +364,16 @@ def _all_addresses(
 
 
 def _symbol_options(
-    info: RecordingInfo, jit: JitRecords, world: World, options: PipelineOptions
+    info: RecordingInfo, jit: JitRecords, world: World, order: _Order
 ) -> SymbolOptions:
+    naming, wanted = order.naming, order.wanted
     return replace(
         recorded_facts(info, jit, world),
-        system_map=options.system_map or None,
-        kernel_image=options.kernel_image or None,
-        use_cache=options.use_cache,
-        servers=debug_servers(os.environ, options.debuginfod_s),
-        wants_lines=options.lines
-        or options.keep_code is not None
-        or (options.code is not None and options.code.with_lines),
+        system_map=naming.system_map or None,
+        kernel_image=naming.kernel_image or None,
+        use_cache=naming.use_cache,
+        servers=debug_servers(os.environ, naming.debuginfod_s),
+        wants_lines=wanted.lines
+        or order.sinks.keep_code is not None
+        or (wanted.code is not None and wanted.code.with_lines),
     )

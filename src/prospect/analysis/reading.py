@@ -15,19 +15,29 @@ from prospect.perfdata.format import MAGIC, MAGIC_SWAPPED, MAGIC_VERSION_1
 from prospect.perfdata.reader import STDIN, open_recording
 
 if TYPE_CHECKING:
-    from prospect.analysis.pipeline import PipelineOptions
+    from prospect.analysis.wanted import Sinks, Wanted
+    from prospect.options import NamingOptions
     from prospect.profile.model import Profile
 
 _HEAD_BYTES = 1 << 16
 _MAGICS = (MAGIC, MAGIC_SWAPPED, MAGIC_VERSION_1)
 
 
-def read_profile(path: str, options: PipelineOptions) -> Profile:
+def read_profile(
+    path: str,
+    naming: NamingOptions | None = None,
+    wanted: Wanted | None = None,
+    sinks: Sinks | None = None,
+    program: str = "",
+) -> Profile:
     """Read a recording or a profile of another tool.
 
     Args:
         path: the file, "-" for a recording on standard input.
-        options: how addresses are named.
+        naming: how addresses are named.
+        wanted: what the profile holds beside its hits.
+        sinks: who is told what.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
 
     Raises:
         RecordingError: the file cannot be read, or is of no kind that is known.
@@ -36,11 +46,11 @@ def read_profile(path: str, options: PipelineOptions) -> Profile:
     if head and not head.startswith(_MAGICS):
         from prospect.analysis.other_tools import profile_of_other_tool  # noqa: PLC0415 - seldom read
 
-        profile = profile_of_other_tool(path, head, options.program)
+        profile = profile_of_other_tool(path, head, program)
         if profile is not None:
             return profile
     with open_recording(path) as recording:
-        return build_profile(recording, options)
+        return build_profile(recording, naming, wanted, sinks)
 
 
 def _head(path: str) -> bytes:

@@ -11,7 +11,8 @@ from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
 from prospect.announcing import counted
 from prospect.archived.decoding import decode as decode_archive
 from prospect.errors import UsageError
@@ -30,8 +31,10 @@ from prospect.render.text.annotated_source import MARK, TextSource
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from prospect.analysis.wanted import Sinks
     from prospect.figures.annotate.annotated_source import SourceView
     from prospect.figures.processes import Detail
+    from prospect.options import NamingOptions
 
 INDEX = "prospect-index.txt"
 _KEPT = "lines that the archive keeps; the others are empty here"
@@ -50,7 +53,6 @@ class SourceOptions(Record):
         whole: whether lines far from all hits are shown too.
         format: "text" or "json".
         colour: whether a terminal reads it.
-        naming: how addresses are named.
     """
 
     what: str = ""
@@ -61,7 +63,6 @@ class SourceOptions(Record):
     whole: bool = False
     format: str = "text"
     colour: bool = False
-    naming: PipelineOptions = field(default_factory=PipelineOptions)
 
 
 class AnnotatedSources(Record):
@@ -137,12 +138,16 @@ class AnnotatedSources(Record):
         return SourceFile(_KEPT, lines, 0, 0, 0, is_public=False)
 
 
-def annotate_sources(path: str, options: SourceOptions) -> AnnotatedSources:
+def annotate_sources(
+    path: str, options: SourceOptions, naming: NamingOptions, sinks: Sinks
+) -> AnnotatedSources:
     """Read a recording and find the source line of every hit.
 
     Args:
         path: a perf.data file, "-" for a pipe on standard input.
         options: what was asked for.
+        naming: how addresses are named.
+        sinks: who is told what.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
@@ -157,7 +162,7 @@ def annotate_sources(path: str, options: SourceOptions) -> AnnotatedSources:
     if options.places.base_dirs and not options.places.search_dirs:
         raise UsageError("--base-dirs says what to take off before --search-dirs: give both")
     with open_recording(path) as recording:
-        profile = build_profile(recording, replace(options.naming, lines=True))
+        profile = build_profile(recording, naming, Wanted(lines=True), sinks)
         kept = _kept_lines(recording.info.archive)
     functions = None
     if options.what:

@@ -11,20 +11,28 @@ from typing import TYPE_CHECKING
 
 from prospect.analysis.annotation import AnnotateOptions
 from prospect.analysis.annotation import annotate as annotate_recording
-from prospect.analysis.pipeline import PipelineOptions
 from prospect.analysis.source_annotation import SourceOptions, annotate_sources
+from prospect.analysis.wanted import Sinks
+from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
 from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.lines.source_files import SourcePlaces
+from prospect.options import DisassemblerOptions, NamingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from prospect.announcing import Announce
     from prospect.api.returned import Written
+    from prospect.options import DisassemblerKeywords, NamingKeywords
+
+    class AnnotateKeywords(DisassemblerKeywords, NamingKeywords):
+        """Keywords of instructions and of names."""
 
 
+@takes(DisassemblerOptions, NamingOptions)
 def annotate(
     path: str | os.PathLike[str],
     what: str = "",
@@ -33,9 +41,6 @@ def annotate(
     user_threshold_s: float = 0.02,
     kernel_threshold_s: float = 0.02,
     most_routines: int = 5,
-    syntax: str = "att",
-    disassembler: str = "library",
-    gdb_processes: int = 8,
     source: bool = True,
     source_files: bool = False,
     output_dir: str = "",
@@ -46,11 +51,8 @@ def annotate(
     whole: bool = False,
     format: str = "text",
     output: str = "",
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
     announce: Announce | None = None,
+    **keywords: Unpack[AnnotateKeywords],
 ) -> str:
     """Return the instructions of routines with their hits, as ``prospect annotate`` writes them.
 
@@ -61,9 +63,6 @@ def annotate(
         user_threshold_s: leave out routines with less user time, unless they are named.
         kernel_threshold_s: leave out kernel routines with less time, unless they are named.
         most_routines: how many routines, unless they are named.
-        syntax: of x86 instructions, "att" or "intel".
-        disassembler: "library", with GDB for what that does not know, or "gdb".
-        gdb_processes: how many GDB processes may be open at once.
         source: whether source lines and inlined functions are shown.
         source_files: whether source files with their hits are returned instead.
         output_dir: of source files: a directory to write a tree of annotated ones to; what is
@@ -75,11 +74,8 @@ def annotate(
         whole: whether instructions or lines far from all hits are shown too.
         format: "text" or "json".
         output: a file to write it to as well, "" for none.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image, for names and code of the kernel.
-        use_cache: whether symbol and line tables are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
         announce: told what is being done, and how far it is.
+        **keywords: see `prospect.options`.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.
@@ -88,13 +84,7 @@ def annotate(
     """
     if output_dir and (output or not source_files):
         raise UsageError("annotate: output_dir is for source_files, and excludes output")
-    naming = PipelineOptions(
-        system_map=system_map,
-        kernel_image=kernel_image,
-        use_cache=use_cache,
-        debuginfod_s=debuginfod_s,
-        announce=announce,
-    )
+    recording, reading = os.fsdecode(path), (chosen(NamingOptions, keywords), Sinks(announce))
     choice = RoutineChoice(
         what,
         str(detail),  # type: ignore[arg-type]  # checked by those who annotate
@@ -104,27 +94,23 @@ def annotate(
     )
     if not source_files:
         instructions = AnnotateOptions(
-            choice,
-            syntax,  # type: ignore[arg-type]  # likewise
-            disassembler,  # type: ignore[arg-type]  # likewise
-            gdb_processes,
-            source,
-            whole,
-            format,
-            naming=naming,
+            choice, chosen(DisassemblerOptions, keywords), source, whole, format
         )
         return as_text(
-            returned_report(output, lambda: _instructions(os.fsdecode(path), instructions))
+            returned_report(output, lambda: _instructions(recording, instructions, *reading))
         )
     places = SourcePlaces(tuple(search_dirs), tuple(base_dirs))
     patterns = tuple(include_files), tuple(exclude_files)
-    options = SourceOptions(what, choice.detail, places, *patterns, whole, format, naming=naming)
+    of_source = SourceOptions(what, choice.detail, places, *patterns, whole, format)
     if output_dir:
-        return annotate_sources(os.fsdecode(path), options).write_tree(output_dir)
-    report = returned_report(output, lambda: annotate_sources(os.fsdecode(path), options).render)
-    return as_text(report)
+        return annotate_sources(recording, of_source, *reading).write_tree(output_dir)
+    return as_text(
+        returned_report(output, lambda: annotate_sources(recording, of_source, *reading).render)
+    )
 
 
-def _instructions(path: str, options: AnnotateOptions) -> Written:
-    view, renderer = annotate_recording(path, options)
+def _instructions(
+    path: str, options: AnnotateOptions, naming: NamingOptions, sinks: Sinks
+) -> Written:
+    view, renderer = annotate_recording(path, options, naming, sinks)
     return lambda out: renderer.render(view, out)

@@ -7,10 +7,12 @@ the renderer of the chosen format. The command line and the Python interface sha
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
-from prospect.analysis.pipeline import PipelineOptions
 from prospect.analysis.reading import read_profile
+from prospect.analysis.wanted import Sinks, Wanted
+from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
 from prospect.estimate.errors.calls import estimate_calls
@@ -18,7 +20,8 @@ from prospect.figures.calls.call_shares import call_shares, has_call_shares
 from prospect.figures.calls.calls_view import SECTIONS, TOTALS, CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.processes import DETAILS
-from prospect.records import Record, field, replace
+from prospect.options import NamingOptions
+from prospect.records import Record, field
 from prospect.render.json.call_shares import JsonCallShares
 from prospect.render.json.calls import JsonCalls
 from prospect.render.text.call_shares import TextCallShares
@@ -26,9 +29,10 @@ from prospect.render.text.calls import TextCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import BinaryIO
+    from typing import BinaryIO, Unpack
 
     from prospect.announcing import Announce
+    from prospect.options import NamingKeywords
     from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")
@@ -39,23 +43,29 @@ class CallsOptions(Record):
 
     Attributes:
         choice: which samples, and what is shown of them.
+        inline: whether inlined functions are routines of their own.
+        program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
         format: "text" or "json".
         colour: see `TextCalls`.
-        naming: how addresses are named.
     """
 
     choice: CallsChoice = field(default_factory=CallsChoice)
+    inline: bool = False
+    program: str = ""
     format: str = "text"
     colour: bool = False
-    naming: PipelineOptions = field(default_factory=PipelineOptions)
 
 
-def examine_calls(path: str, options: CallsOptions) -> Callable[[BinaryIO], None]:
+def examine_calls(
+    path: str, options: CallsOptions, naming: NamingOptions, sinks: Sinks
+) -> Callable[[BinaryIO], None]:
     """Read a recording, find out who called whom, and return what writes it to a file.
 
     Args:
         path: a recording or a profile of another tool, "-" for a recording on standard input.
         options: what was asked for.
+        naming: how addresses are named.
+        sinks: who is told what.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
@@ -69,7 +79,9 @@ def examine_calls(path: str, options: CallsOptions) -> Callable[[BinaryIO], None
         for value in given:
             if value not in known:
                 raise UsageError(f"calls: {name} is of {', '.join(known)}, not {value!r}")
-    profile = read_profile(path, replace(options.naming, stacks=True))
+    profile = read_profile(
+        path, naming, Wanted(lines=options.inline, stacks=True), sinks, options.program
+    )
     if has_call_shares(profile):
         return _counted_calls(profile, options)
     view = calls_view(profile, options.choice)
@@ -96,6 +108,7 @@ def _counted_calls(profile: Profile, options: CallsOptions) -> Callable[[BinaryI
     return lambda out: renderer.render(shares, out)
 
 
+@takes(NamingOptions)
 def calls(
     path: str | os.PathLike[str],
     *,
@@ -115,12 +128,9 @@ def calls(
     inline: bool = False,
     format: str = "text",
     output: str = "",
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
     program: str = "",
     announce: Announce | None = None,
+    **keywords: Unpack[NamingKeywords],
 ) -> str:
     """Return who called whom, as ``prospect calls`` writes it.
 
@@ -142,12 +152,9 @@ def calls(
         inline: show inlined functions as routines of their own.
         format: "text" or "json".
         output: a file to write it to as well, "" for none.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image to name the kernel with.
-        use_cache: whether symbol tables are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
         announce: told what is being done, and how far it is.
+        **keywords: see `prospect.options.NamingOptions`.
 
     Raises:
         RecordingError: the recording cannot be read, or is none.
@@ -165,15 +172,8 @@ def calls(
         cause,
         between,
     )
-    naming = PipelineOptions(
-        lines=inline,
-        system_map=system_map,
-        kernel_image=kernel_image,
-        use_cache=use_cache,
-        debuginfod_s=debuginfod_s,
-        program=program,
-        announce=announce,
-    )
     choice = CallsChoice(samples, tuple(sections), callers_of, rows, share)
-    options = CallsOptions(choice, format, naming=naming)
-    return as_text(returned_report(output, lambda: examine_calls(os.fsdecode(path), options)))
+    asked = CallsOptions(choice, inline, program, format)
+    naming, sinks = chosen(NamingOptions, keywords), Sinks(announce)
+    make = partial(examine_calls, os.fsdecode(path), asked, naming, sinks)
+    return as_text(returned_report(output, make))

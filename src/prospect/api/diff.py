@@ -11,25 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.analysis.pipeline import PipelineOptions
+from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import silent
 from prospect.api import profile as api
+from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
 from prospect.estimate.compare import comparison as model
 from prospect.estimate.compare.compare import compare
 from prospect.figures.portions import PORTION_NAMES
 from prospect.figures.tables import as_unicode
+from prospect.options import NamingOptions
 from prospect.profile.model import Profile
 from prospect.records import contents, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
     from prospect.estimate.compare.change_table import ChangeTable
+    from prospect.options import NamingKeywords
 
     Recordings = str | os.PathLike[str] | Profile | Sequence[str | os.PathLike[str] | Profile]
 
@@ -105,6 +109,7 @@ class Difference(model.Comparison):
         return self.processes, self.objects, self.routines
 
 
+@takes(NamingOptions)
 def diff(
     before: Recordings,
     after: Recordings,
@@ -115,11 +120,8 @@ def diff(
     run_variation: float = 0.05,
     fail_if: str = "",
     stacks: bool = False,
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
     announce: Announce | None = None,
+    **keywords: Unpack[NamingKeywords],
 ) -> Difference:
     """Compare two recordings, or two sides of several recordings each.
 
@@ -133,24 +135,14 @@ def diff(
             no side has several recordings to tell.
         fail_if: a condition such as "slower by 3% at 95%"; its answer is `verdict`.
         stacks: whether call stacks are compared too, for the flame graph of the page.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image to name the kernel with.
-        use_cache: whether symbol tables are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay each; 0 asks none.
         announce: told what is being done, and how far it is.
+        **keywords: see `prospect.options.NamingOptions`.
 
     Raises:
         UsageError: a keyword has no meaning, or does not fit the recordings.
         RecordingError: a recording cannot be read, or holds no time.
     """
-    naming = PipelineOptions(
-        system_map=system_map,
-        kernel_image=kernel_image,
-        use_cache=use_cache,
-        debuginfod_s=debuginfod_s,
-        announce=announce,
-    )
-    options = model.CompareOptions(
+    asked = model.CompareOptions(
         scope=str(scope),  # type: ignore[arg-type] # checked by compare
         per=per,
         fdr=fdr,
@@ -158,18 +150,22 @@ def diff(
         fail_if=fail_if,
         stacks=stacks,
     )
-    return diff_by(before, after, options, naming)
+    return diff_by(before, after, asked, chosen(NamingOptions, keywords), Sinks(announce))
 
 
 def diff_by(
-    before: Recordings, after: Recordings, options: model.CompareOptions, naming: PipelineOptions
+    before: Recordings,
+    after: Recordings,
+    asked: model.CompareOptions,
+    naming: NamingOptions,
+    sinks: Sinks,
 ) -> Difference:
     """Compare as `diff` does, with choices of naming that are none of its keywords."""
     sides = _listed(before), _listed(after)
-    tell = naming.announce or silent
-    first, second = _profiles(sides, replace(naming, stacks=options.stacks), tell)
+    tell = sinks.announce or silent
+    first, second = _profiles(sides, naming, Wanted(stacks=asked.stacks), sinks)
     tell("comparing")
-    found = compare(first, second, options)
+    found = compare(first, second, asked)
     return Difference(**contents(found))
 
 
@@ -179,8 +175,9 @@ def _listed(side: Recordings) -> list[str | os.PathLike[str] | Profile]:
 
 def _profiles(
     sides: Sequence[Sequence[str | os.PathLike[str] | Profile]],
-    naming: PipelineOptions,
-    tell: Announce,
+    naming: NamingOptions,
+    wanted: Wanted,
+    sinks: Sinks,
 ) -> list[list[Profile]]:
     """Read the recordings of each side, and tell which one of how many."""
     count = sum(map(len, sides))
@@ -192,8 +189,8 @@ def _profiles(
             number += 1
             if not isinstance(item, Profile):
                 which = f"recording {number} of {count}"
-                choices = replace(naming, announce=_of_recording(which, tell))
-                item = api.read(os.fsdecode(item), choices)  # noqa: PLW2901 - opened in place
+                of_one = replace(sinks, announce=_of_recording(which, sinks.announce or silent))
+                item = api.read(os.fsdecode(item), naming, wanted, of_one)  # noqa: PLW2901 - opened in place
             profiles[-1].append(item)
     return profiles
 

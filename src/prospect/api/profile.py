@@ -12,22 +12,31 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prospect.analysis.pipeline import PipelineOptions
 from prospect.analysis.reading import read_profile
+from prospect.analysis.wanted import Sinks, Wanted
+from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import ProspectError, UsageError
 from prospect.figures import tables
 from prospect.files import outputs
+from prospect.options import DisassemblerOptions, NamingOptions, RecordingOptions
 from prospect.profile import model
 from prospect.records import contents
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
-    from prospect.recording.events import RecordOptions
+    from prospect.options import DisassemblerKeywords, NamingKeywords, RecordingKeywords
+
+    class OpenKeywords(NamingKeywords, DisassemblerKeywords):
+        """Keywords of what is read."""
+
+    class RecordKeywords(RecordingKeywords, OpenKeywords):
+        """Keywords of what is recorded and read."""
 
 
 class Profile(model.Profile):
@@ -157,70 +166,28 @@ class Profile(model.Profile):
         return profile_cell(self)
 
 
+@takes(RecordingOptions, NamingOptions, DisassemblerOptions)
 def record(
     command: str | Sequence[str] = (),
     *,
-    pids: Sequence[int] = (),
-    for_s: float | None = None,
-    frequency_hz: int = 200,
-    clocks: int = 4,
-    overhead_percent: float | None = None,
-    flush_centiseconds: int = 200,
-    count_syscalls: bool = False,
-    count_calls: str = "",
-    count_budget_percent: float = 5.0,
-    call_graph: str = "",
-    off_cpu: bool = False,
-    events: Sequence[str] = (),
     save: str = "",
-    max_bytes: int | None = None,
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
     lines: bool = False,
     stacks: bool = False,
     code: bool = False,
-    syntax: str = "att",
-    disassembler: str = "library",
-    gdb_processes: int = 8,
     announce: Announce | None = None,
+    **keywords: Unpack[RecordKeywords],
 ) -> Profile:
     """Run a command, or attach to processes, record what the machine does, return the profile.
 
     Args:
         command: the words of the command; a string is split as a shell would, without one.
-        pids: profile these processes, which run already, until they end; with `command` as long
-            as it runs.
-        for_s: record that long, without `command`: the whole system, or `pids`.
-        frequency_hz: samples a second and CPU.
-        clocks: how many timers share that rate, 1 to 4; 0 for a hardware counter where there is
-            one, else 4 timers.
-        overhead_percent: choose the rate so that sampling takes at most this share of each CPU.
-        flush_centiseconds: how often the kernel's buffers are emptied, in 1/100 s.
-        count_syscalls: also count every system call of every process, exactly.
-        count_calls: also count the calls of functions that fit these patterns, as "parse_*" or
-            "libz.so.1:deflate*"; see ``--count-calls``.
-        count_budget_percent: how much of the command's CPU time that may take; 100 counts each
-            until that has cost 5 s.
-        off_cpu: record the scheduler's switches too: how long each thread waited, and for what.
-        call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
-            with a size as in "dwarf,16384"; see ``--call-graph``.
-        events: sample these events instead of clocks, as behind ``--event``.
         save: keep the recording in this file (perf.data format).
-        max_bytes: end the recording at this size; None for a quarter of the free space.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image to name the kernel with.
-        use_cache: whether symbol tables and the cost of a sample are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
         lines: whether the source line of every hit is wanted, for the tables and the report.
         stacks: whether call stacks are wanted, for flame graphs and the formats that show them;
             those of user space are recorded with `call_graph`.
         code: whether the instructions of every routine with a hit are wanted, for the report.
-        syntax: of x86 instructions, "att" or "intel".
-        disassembler: "library", with GDB for what that does not know, or "gdb".
-        gdb_processes: how many GDB processes may be open at once.
         announce: told what is being done once the command has ended, and how far it is.
+        **keywords: see `prospect.options`.
 
     Raises:
         CommandError: the command cannot be started.
@@ -230,47 +197,29 @@ def record(
     from prospect.recording.events import RecordOptions
     from prospect.recording.run import record as record_command
 
-    is_attached = bool(pids) or for_s is not None
-    options = RecordOptions(
+    recording = chosen(RecordingOptions, keywords)
+    _check_rate(recording)
+    is_attached = bool(recording.pids) or recording.for_s is not None
+    naming = chosen(NamingOptions, keywords)
+    order = RecordOptions(
+        **contents(recording),
         command=() if is_attached and not command else _words(command),
-        frequency_hz=frequency_hz,
-        clocks=clocks,
-        overhead_percent=overhead_percent,
-        flush_centiseconds=flush_centiseconds,
-        count_syscalls=count_syscalls,
-        count_calls=count_calls,
-        count_budget_percent=count_budget_percent,
-        call_graph=call_graph,
-        off_cpu=off_cpu,
-        events=tuple(events),
         command_line=tuple(sys.argv),
-        use_cache=use_cache,
-        max_bytes=max_bytes,
-        pids=tuple(pids),
-        for_s=for_s,
+        use_cache=naming.use_cache,
     )
-    _check_rate(options)
     file = outputs.RecordingFile(save)
     try:
         try:
-            record_command(options, file.descriptor)
+            record_command(order, file.descriptor)
         except ProspectError:
             file.withdraw()
             raise
         try:
-            return open(
+            return read(
                 f"/proc/self/fd/{file.descriptor}",
-                system_map=system_map,
-                kernel_image=kernel_image,
-                use_cache=use_cache,
-                debuginfod_s=debuginfod_s,
-                lines=lines,
-                stacks=stacks,
-                code=code,
-                syntax=syntax,
-                disassembler=disassembler,
-                gdb_processes=gdb_processes,
-                announce=announce,
+                naming,
+                _wanted(keywords, lines=lines, stacks=stacks, code=code),
+                Sinks(announce),
             )
         except Exception as error:
             if path := file.keep():
@@ -280,69 +229,56 @@ def record(
         file.close()
 
 
+@takes(NamingOptions, DisassemblerOptions)
 def open(
     path: str | os.PathLike[str],
     *,
-    system_map: str = "",
-    kernel_image: str = "",
-    use_cache: bool = True,
-    debuginfod_s: float = 30.0,
     program: str = "",
     lines: bool = False,
     stacks: bool = False,
     code: bool = False,
-    syntax: str = "att",
-    disassembler: str = "library",
-    gdb_processes: int = 8,
     announce: Announce | None = None,
+    **keywords: Unpack[OpenKeywords],
 ) -> Profile:
     """Read a recording by Prospect or by perf, or a profile of another tool, and return it.
 
     Args:
         path: a perf.data file, folded stacks, a profile of pprof or a gmon.out; "-" for a recording
             on standard input.
-        system_map: a System.map to name the kernel with.
-        kernel_image: an uncompressed kernel image to name the kernel with.
-        use_cache: whether symbol tables are kept on disk between runs.
-        debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay it; 0 asks none.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
         lines: whether the source line of every hit is wanted, for the tables and the report.
         stacks: whether call stacks are wanted, for the formats that show them.
         code: whether the instructions of every routine with a hit are wanted, for the report.
-        syntax: of x86 instructions, "att" or "intel".
-        disassembler: "library", with GDB for what that does not know, or "gdb".
-        gdb_processes: how many GDB processes may be open at once.
         announce: told what is being done, and how far it is.
+        **keywords: see `prospect.options`.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
         UsageError: a keyword has no meaning.
     """
+    wanted = _wanted(keywords, lines=lines, stacks=stacks, code=code)
+    naming = chosen(NamingOptions, keywords)
+    return read(os.fsdecode(path), naming, wanted, Sinks(announce), program)
+
+
+def _wanted(keywords: Mapping[str, Any], *, lines: bool, stacks: bool, code: bool) -> Wanted:
+    if not code:
+        return Wanted(lines=lines, stacks=stacks)
     from prospect.assembly.code.code import code_of_report
 
-    return read(
-        os.fsdecode(path),
-        PipelineOptions(
-            system_map=system_map,
-            kernel_image=kernel_image,
-            use_cache=use_cache,
-            program=program,
-            lines=lines,
-            stacks=stacks,
-            debuginfod_s=debuginfod_s,
-            code=code_of_report(syntax, disassembler, gdb_processes) if code else None,
-            announce=announce,
-        ),
-    )
+    choice = code_of_report(chosen(DisassemblerOptions, keywords))
+    return Wanted(lines=lines, stacks=stacks, code=choice)
 
 
-def read(path: str, options: PipelineOptions) -> Profile:
+def read(
+    path: str, naming: NamingOptions, wanted: Wanted, sinks: Sinks, program: str = ""
+) -> Profile:
     """Read a recording as `open` does, with choices that are none of its keywords."""
-    profile = read_profile(path, options)
+    profile = read_profile(path, naming, wanted, sinks, program)
     return Profile(**contents(profile))
 
 
-def _check_rate(options: RecordOptions) -> None:
+def _check_rate(options: RecordingOptions) -> None:
     for keyword in ("frequency_hz", "clocks", "flush_centiseconds", "max_bytes"):
         value = getattr(options, keyword)
         if not isinstance(value, int) and not (keyword == "max_bytes" and value is None):
@@ -350,10 +286,7 @@ def _check_rate(options: RecordOptions) -> None:
     percent = options.overhead_percent
     if not isinstance(percent, (int, float, type(None))):
         raise UsageError(f"record: overhead_percent is a number, not {percent!r}")
-    if (
-        percent is not None
-        and options.frequency_hz != type(options)._field_defaults["frequency_hz"]
-    ):
+    if percent is not None and options.frequency_hz != RecordingOptions.frequency_hz:
         raise UsageError("record: overhead_percent chooses the rate: leave out frequency_hz")
 
 

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from prospect.analysis.pipeline import PipelineOptions
+    from prospect.analysis.wanted import Sinks
     from prospect.cli.progress import Progress
-    from prospect.cli.settings import Settings
     from prospect.files.outputs import ReportFile
 
 
@@ -51,19 +50,11 @@ class Unread:
         return 1 if self._sentences else 0
 
 
-def naming(settings: Settings, progress: Progress, unread: Unread) -> PipelineOptions:
-    """Return how addresses are named, as the options say."""
-    from prospect.analysis.pipeline import PipelineOptions
+def sinks(progress: Progress, unread: Unread) -> Sinks:
+    """Return who is told what while recordings are read."""
+    from prospect.analysis.wanted import Sinks
 
-    return PipelineOptions(
-        system_map=settings.system_map,
-        kernel_image=settings.kernel_image,
-        program=settings.program,
-        use_cache=settings.use_cache,
-        debuginfod_s=settings.debuginfod_s,
-        announce=progress.tell,
-        on_unread=unread.add,
-    )
+    return Sinks(announce=progress.tell, on_unread=unread.add)
 
 
 def takes_colour(target: ReportFile) -> bool:

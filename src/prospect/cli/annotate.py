@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import STDIN, looks_like_recording, readable
 from prospect.cli.terminal import say, takes_escapes
@@ -95,9 +95,8 @@ def _write_sources(
             whole=settings.whole,
             format=settings.format,
             colour=target is not None and takes_colour(target),
-            naming=naming(settings, progress, unread),
         )
-        sources = annotate_sources(recording, options)
+        sources = annotate_sources(recording, options, settings, sinks(progress, unread))
         if target:
             put(target, sources.render, progress, settings.format)
             return
@@ -112,7 +111,6 @@ def _write(
     get_ready()
     from prospect.analysis.annotation import AnnotateOptions, annotate
     from prospect.figures.annotate.routine_choice import RoutineChoice
-    from prospect.records import replace
 
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = AnnotateOptions(
@@ -123,9 +121,7 @@ def _write(
             kernel_threshold_s=settings.kernel_threshold_s,
             most=settings.most_routines,
         ),
-        syntax=settings.syntax,  # type: ignore[arg-type]  # likewise
-        disassembler=settings.disassembler,  # type: ignore[arg-type]  # likewise
-        gdb_processes=settings.gdb_processes,
+        disassembler=settings,
         source=settings.source,
         whole=settings.whole,
         format=settings.format,
@@ -133,6 +129,5 @@ def _write(
         boxes=has_boxes,
     )
     with Progress("reading the recording") as progress:
-        options = replace(options, naming=naming(settings, progress, unread))
-        view, renderer = annotate(recording, options)
+        view, renderer = annotate(recording, options, settings, sinks(progress, unread))
         put(target, lambda out: renderer.render(view, out), progress, settings.format)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, naming
+from prospect.cli.analysis import Unread, get_ready, sinks
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import STDIN, readable
 from prospect.cli.terminal import say
@@ -23,7 +23,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         ProspectError: the recording cannot be archived, or the archive not be written.
     """
     get_ready()
-    from prospect.analysis.archiving import SUFFIX, ArchiveOptions, write_archive
+    from prospect.analysis.archiving import SUFFIX, write_archive
 
     recording = words[0] if words else ""
     if recording != STDIN:  # which is refused by what archives, whoever asks
@@ -31,8 +31,13 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     output = settings.save or recording + SUFFIX
     unread = Unread()
     with Progress("reading the recording") as progress:
-        options = ArchiveOptions(settings.whole_images, naming(settings, progress, unread))
-        made = write_archive(recording, output, options)
+        made = write_archive(
+            recording,
+            output,
+            settings,
+            sinks(progress, unread),
+            whole_images=settings.whole_images,
+        )
     if output != "-":
         say(
             f"{output}: the recording's {made.recording_bytes} bytes and {made.added_bytes} more; "

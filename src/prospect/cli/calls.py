@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.settings import Settings
@@ -38,18 +38,12 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 def _write(recording: str, settings: Settings, target: ReportFile) -> int:
     get_ready()
     from prospect.api.calls import examine_calls
-    from prospect.records import replace
 
     options = _options(settings, colour=takes_colour(target))
     unread = Unread()
     with Progress("reading the recording") as progress:
-        choices = replace(naming(settings, progress, unread), lines=settings.inline)
-        put(
-            target,
-            examine_calls(recording, replace(options, naming=choices)),
-            progress,
-            settings.format,
-        )
+        write = examine_calls(recording, options, settings, sinks(progress, unread))
+        put(target, write, progress, settings.format)
     return unread.exit_status()
 
 
@@ -78,4 +72,4 @@ def _options(settings: Settings, *, colour: bool) -> CallsOptions:
         most=settings.rows,
         share=settings.share,
     )
-    return CallsOptions(choice, settings.format, colour)
+    return CallsOptions(choice, settings.inline, settings.program, settings.format, colour)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.commands import DIFF
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import refuse_missing
@@ -89,7 +89,7 @@ def _write(before: list[str], after: list[str], settings: Settings, target: Repo
     )
     unread = Unread()
     with Progress("reading the recordings") as progress:
-        difference = diff_by(before, after, options, naming(settings, progress, unread))
+        difference = diff_by(before, after, options, settings, sinks(progress, unread))
         put(target, lambda out: renderer.render(difference, out), progress, settings.format)
     verdict = difference.verdict
     is_met = verdict is not None and verdict.outcome == "met"

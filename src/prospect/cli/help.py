@@ -126,7 +126,7 @@ def option_label(option: Option) -> str:
 
 def option_help(option: Option) -> str:
     """Return an option's help, its default included."""
-    default = Settings._field_defaults[option.keyword]
+    default = getattr(Settings, option.keyword)
     if option.check and default not in ("", None, ()):
         return f"{option.help} (default: {default})"
     return option.help

@@ -6,8 +6,10 @@ from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.cli.terminal import say
 from prospect.errors import CommandError, ProspectError
 from prospect.files.outputs import RecordingFile
+from prospect.options import RecordingOptions
 from prospect.recording.events import RecordOptions
 from prospect.recording.run import record
+from prospect.records import contents, narrowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,22 +45,10 @@ def record_into(
         ProspectError: the command was not started; an earlier recording is as it was.
     """
     options = RecordOptions(
+        **contents(narrowed(settings, RecordingOptions)),
         command=tuple(command),
-        frequency_hz=settings.frequency_hz,
-        clocks=settings.clocks,
-        overhead_percent=settings.overhead_percent,
-        flush_centiseconds=settings.flush_centiseconds,
-        count_syscalls=settings.count_syscalls,
-        call_graph=settings.call_graph,
-        off_cpu=settings.off_cpu,
-        count_calls=settings.count_calls,
-        events=settings.events,
-        count_budget_percent=settings.count_budget_percent,
         command_line=command_line,
         use_cache=settings.use_cache,
-        max_bytes=settings.max_bytes,
-        pids=settings.pids,
-        for_s=settings.for_s,
     )
     try:
         return record(options, file.descriptor, say)

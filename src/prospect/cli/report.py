@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, naming, put, takes_colour
+from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.terminal import refuse_binary, say
@@ -58,8 +58,8 @@ def write(
         ProspectError: the recording cannot be read, or the report not be written.
     """
     get_ready()
+    from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
-    from prospect.records import replace
     from prospect.render.registry import make_renderer
 
     # Who asks for stacks wants to see them.
@@ -79,15 +79,14 @@ def write(
     )
     unread = Unread()
     with Progress("reading the recording") as progress:
-        choices = replace(
-            naming(settings, progress, unread),
+        wanted = Wanted(
             lines=settings.lines
             or (settings.inline and settings.format in ("html", *STACK_FORMATS)),
             stacks=bool(calls) or settings.format in ("html", *STACK_FORMATS),
             waits=True,
             code=_code_choice(settings),
         )
-        profile = api.read(recording, choices)
+        profile = api.read(recording, settings, wanted, sinks(progress, unread), settings.program)
         put(target, lambda out: renderer.render(profile, out), progress, settings.format)
     if settings.format != "text":  # which says so itself
         _say_if_empty(profile, settings.detail)
@@ -121,5 +120,5 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
         settings.kernel_threshold_s,
         settings.disassemble,
     )
-    code = code_of_report(settings.syntax, settings.disassembler, settings.gdb_processes, choice)
+    code = code_of_report(settings, choice)
     return replace(code, with_lines=settings.format == "html")

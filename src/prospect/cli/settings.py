@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from prospect.records import NamedTuple
+from prospect.options import DisassemblerOptions, NamingOptions, RecordingOptions
 
 DEFAULT_RECORDING = "perf.data"
 
 
-class Settings(NamedTuple):
+class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     """What the options amount to; a field is a keyword of the Python interface too.
 
-    An empty `output` is stdout, an empty `save` keeps no recording.
+    What commands share stands in `prospect.options`. An empty `output` is stdout, an empty `save`
+    keeps no recording.
     """
 
     detail: str = "3"
-    frequency_hz: int = 200
-    clocks: int = 4
-    overhead_percent: float | None = None
-    flush_centiseconds: int = 200
     output: str = ""
     input: str = ""
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02
-    system_map: str = ""
-    kernel_image: str = ""
     program: str = ""
     save: str = ""
-    max_bytes: int | None = None
-    count_syscalls: bool = False
-    call_graph: str = ""
-    off_cpu: bool = False
-    count_calls: str = ""
-    count_budget_percent: float = 5.0
     format: str = "text"
     inline: bool = False
     lines: bool = False
     classic: bool = False
-    use_cache: bool = True
-    debuginfod_s: float = 30.0
     clear: bool = False
     scope: str = "3"
     per: str = ""
@@ -59,9 +46,6 @@ class Settings(NamedTuple):
     between: tuple[float, float] | None = None
     share: float = 0.01
     disassemble: int = 0
-    disassembler: str = "library"
-    gdb_processes: int = 8
-    syntax: str = "att"
     source: bool = True
     source_files: bool = False
     output_dir: str = ""
@@ -71,9 +55,6 @@ class Settings(NamedTuple):
     exclude_files: tuple[str, ...] = ()
     whole: bool = False
     whole_images: bool = False
-    events: tuple[str, ...] = ()
-    pids: tuple[int, ...] = ()
-    for_s: float | None = None
     interval_s: float = 0.0
     repeat: int = 1
     fields: bool = False

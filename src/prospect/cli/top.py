@@ -67,16 +67,15 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
 
 def _session(settings: Settings, command_line: tuple[str, ...]) -> LiveSession:
     from prospect.live.session import LiveSession
+    from prospect.options import RecordingOptions
     from prospect.recording.events import RecordOptions
+    from prospect.records import contents, narrowed, replace
 
+    recording = narrowed(settings, RecordingOptions)
     options = RecordOptions(
-        command=(),
-        frequency_hz=settings.frequency_hz,
-        clocks=settings.clocks,
+        **contents(replace(recording, call_graph=settings.call_graph or _CALL_GRAPH)),
         command_line=command_line,
         use_cache=settings.use_cache,
-        call_graph=settings.call_graph or _CALL_GRAPH,
-        off_cpu=settings.off_cpu,
     )
     with Progress("looking at what runs here"):
         return LiveSession(options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from prospect.errors import UsageError
+from prospect.options import DISASSEMBLERS, SYNTAXES
 
 FORMATS = (
     "text",
@@ -145,12 +146,12 @@ def text_or_json(text: str) -> str:
 
 def syntax(text: str) -> str:
     """Read a syntax of x86 instructions."""
-    return _one_of(text, ("att", "intel"), "att or intel")
+    return _one_of(text, SYNTAXES, "att or intel")
 
 
 def disassembler(text: str) -> str:
     """Read who disassembles; GDB has to be installed."""
-    if _one_of(text, ("library", "gdb"), "library or gdb") == "gdb":
+    if _one_of(text, DISASSEMBLERS, "library or gdb") == "gdb":
         import shutil
 
         if not any(map(shutil.which, ("gdb-multiarch", "gdb"))):

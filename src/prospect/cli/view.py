@@ -11,7 +11,7 @@ import signal
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from prospect.cli.analysis import Unread, get_ready, naming
+from prospect.cli.analysis import Unread, get_ready, sinks
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.terminal import say
@@ -52,23 +52,19 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecording:
     get_ready()
+    from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
     from prospect.assembly.code.code import code_of_report
     from prospect.records import replace
     from prospect.render.html import HtmlRenderer
     from prospect.web.recording import CodeFinder, serve_profile
 
-    choice = code_of_report(settings.syntax, settings.disassembler, settings.gdb_processes)
+    choice = code_of_report(settings)
     found: list[LaterCode] = []
     with Progress("reading the recording") as progress:
-        choices = replace(
-            naming(settings, progress, unread),
-            lines=settings.inline,
-            stacks=True,
-            waits=True,
-            keep_code=found.append,
-        )
-        profile = api.read(recording, choices)
+        wanted = Wanted(lines=settings.inline, stacks=True, waits=True)
+        keeping = replace(sinks(progress, unread), keep_code=found.append)
+        profile = api.read(recording, settings, wanted, keeping, settings.program)
         progress.tell("preparing the page")
         renderer = HtmlRenderer(
             settings.detail,  # type: ignore[arg-type]  # checked by the options' table

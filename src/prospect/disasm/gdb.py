@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from prospect.disasm.code_image import apart, code_image
 from prospect.disasm.gdb_text import error_of, rows_of
 from prospect.elf import layout
+from prospect.options import DisassemblerOptions
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 
     from prospect.disasm.code_image import Piece
     from prospect.disasm.gdb_text import Row
-    from prospect.disasm.syntax import Syntax
+    from prospect.options import Syntax
 
-MOST_PROCESSES = 8
 ANSWER_S = 20.0
 
 NO_GDB = "gdb is not installed"
@@ -70,8 +70,8 @@ def gdb_path() -> str | None:
 
 def disassemble_by_gdb(
     groups: Sequence[Sequence[Piece]],
-    syntax: Syntax = "att",
-    processes: int = MOST_PROCESSES,
+    syntax: Syntax = DisassemblerOptions.syntax,
+    processes: int = DisassemblerOptions.gdb_processes,
     answer_s: float = ANSWER_S,
 ) -> list[list[list[Row] | str]]:
     """Decode code.

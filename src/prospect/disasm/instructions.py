@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.disasm.syntax import Syntax
+    from prospect.options import Syntax
 
 _X86_BITS = {layout.EM_386: 32, layout.EM_X86_64: 64}
 

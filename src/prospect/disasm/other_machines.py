@@ -19,7 +19,7 @@ from prospect.profile.source import (
 )
 
 if TYPE_CHECKING:
-    from prospect.disasm.syntax import Syntax
+    from prospect.options import Syntax
 
 _MODES = {
     layout.EM_X86_64: (capstone.CS_ARCH_X86, capstone.CS_MODE_64),

@@ -22,7 +22,7 @@ from prospect.profile.source import (
 )
 
 if TYPE_CHECKING:
-    from prospect.disasm.syntax import Syntax
+    from prospect.options import Syntax
 
 _FLOW = {
     FlowControl.NEXT: FLOW_NEXT,

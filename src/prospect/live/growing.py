@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi.block import RecordBlock
-from prospect.analysis.pipeline import PipelineOptions, profile_of_events
+from prospect.analysis.pipeline import profile_of_events
+from prospect.analysis.wanted import Sinks, Wanted
 from prospect.assembly.tables.clocks import clock_of_id
 from prospect.assembly.threads.waits import switch_event
 from prospect.events.decode import decode
@@ -19,6 +20,7 @@ from prospect.live.away import LastSwitches
 from prospect.live.joined import JoinedProfile
 from prospect.live.programs import LoadedPrograms
 from prospect.live.tasks import LiveTasks, pids_of
+from prospect.options import NamingOptions
 from prospect.profile.model import BIRTH_PREEXISTING
 from prospect.records import replace
 from prospect.symbols.kept_names import KeptNames
@@ -55,10 +57,9 @@ class GrowingProfile:
             off_cpu: whether switches are recorded, which all threads have part in.
         """
         self._most_samples = most_samples
-        self._options = PipelineOptions(
-            stacks=stacks, use_cache=use_cache, hints=False, debuginfod_s=0
-        )
-        self._names = KeptNames()
+        self._naming = NamingOptions(use_cache=use_cache, debuginfod_s=0)
+        self._wanted = Wanted(stacks=stacks, hints=False)
+        self._sinks = Sinks(kept_names=KeptNames())
         self._joined = JoinedProfile()
         self._switches = LastSwitches() if off_cpu else None
         self._programs = LoadedPrograms()
@@ -84,7 +85,7 @@ class GrowingProfile:
         told = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
         processes = {str(pid): seen[pid] for pid in told & seen.keys()}
         info = info._replace(extras=info.extras | {"processes": processes})
-        part = profile_of_events(carried, info, self._options, self._names)
+        part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
         part = replace(part, processes=_with_births(part.processes, births))
         self.tasks.take_in(events)
         self._programs.take_in(events)

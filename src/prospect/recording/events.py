@@ -22,7 +22,8 @@ from prospect.capture.events.cpu_events import EventSet
 from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_TASK, choose_events
 from prospect.capture.kernel.rings import ring_size_bytes
 from prospect.errors import CaptureError, UsageError
-from prospect.records import NamedTuple
+from prospect.options import RecordingOptions
+from prospect.records import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,48 +33,21 @@ if TYPE_CHECKING:
 LEAST_MAX_BYTES = 1 << 20
 
 
-class RecordOptions(NamedTuple):
-    """What to record.
+class RecordOptions(RecordingOptions):
+    """What to record, and for whom.
 
     Attributes:
         command: the words of the command; none to record as long as `pids` or `for_s` say, or
             until a signal.
-        pids: processes that run already, for which the report is to be, instead of the command.
-        for_s: how long, without a command; None until `pids` have ended.
-        frequency_hz: samples a second and CPU, of all clocks together.
-        flush_centiseconds: how often the rings are drained at least, in 1/100 s.
-        clocks: how many timers of different periods share the rate; 0 for a hardware counter where
-            there is one, else as many as a bank has.
-        periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
-        overhead_percent: instead of a rate, the most that sampling may take of each CPU.
         command_line: the recorder's own argument vector, kept in the recording.
-        count_syscalls: whether the kernel is to count every system call as well.
+        periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
         use_cache: whether the cost of a sample is kept for the next recording.
-        call_graph: which callers in user space samples tell, as behind ``--call-graph``.
-        off_cpu: whether the scheduler's switches are recorded as well.
-        count_calls: whose calls are counted, as behind ``--count-calls``; "" for nobody's.
-        count_budget_percent: how much of the command's CPU time counting calls may take; 100
-            counts every call until that has cost 5 s.
-        max_bytes: at how many bytes of records it ends; None for a share of the free space.
     """
 
-    command: tuple[str | bytes, ...]
-    frequency_hz: int = 200
-    flush_centiseconds: int = 200
-    clocks: int = MOST_CLOCKS
+    command: tuple[str | bytes, ...] = ()
     command_line: tuple[str, ...] = ()
-    count_syscalls: bool = False
     periods_ns: tuple[int, ...] = ()
-    overhead_percent: float | None = None
     use_cache: bool = True
-    call_graph: str = ""
-    off_cpu: bool = False
-    count_calls: str = ""
-    count_budget_percent: float = 5.0
-    events: tuple[str, ...] = ()
-    max_bytes: int | None = None
-    pids: tuple[int, ...] = ()
-    for_s: float | None = None
 
 
 def with_rate(options: RecordOptions) -> RecordOptions:
@@ -85,8 +59,8 @@ def with_rate(options: RecordOptions) -> RecordOptions:
     """
     if options.periods_ns:
         check_periods(options.periods_ns)
-        return options._replace(
-            frequency_hz=total_rate_hz(options.periods_ns), clocks=len(options.periods_ns)
+        return replace(
+            options, frequency_hz=total_rate_hz(options.periods_ns), clocks=len(options.periods_ns)
         )
     clocks = options.clocks or MOST_CLOCKS
     rate_hz = options.frequency_hz
@@ -103,7 +77,7 @@ def with_rate(options: RecordOptions) -> RecordOptions:
             use_cache=options.use_cache,
         )
     check_rate(rate_hz, clocks)
-    return options._replace(frequency_hz=rate_hz, periods_ns=clock_periods_ns(rate_hz, clocks))
+    return replace(options, frequency_hz=rate_hz, periods_ns=clock_periods_ns(rate_hz, clocks))
 
 
 def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> EventSet:

@@ -11,7 +11,8 @@ import pytest
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 
 RECORDS = build.RecordBuilder()
@@ -60,7 +61,7 @@ def counts_of(document):
     ]
     info = RecordingInfo(events=(CLOCK,), hostname="elsewhere", extras={"calls": document})
     source = BuiltSource(records, info)
-    profile = build_profile(source, PipelineOptions(use_cache=False))
+    profile = build_profile(source, NamingOptions(use_cache=False))
     complete(profile)
     return profile.call_counts, profile
 

@@ -11,11 +11,13 @@ import pytest
 from builders import perfdata as build
 from builders.elf import Symbol, code, elf_file
 from builders.sources import CLOCK_ID, BuiltSource
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
 from prospect.assembly.code import code_bytes as assembly_code
 from prospect.assembly.code.code import CodeChoice
 from prospect.elf.image import ElfImage
 from prospect.figures.tables import hits_table
+from prospect.options import NamingOptions
 from prospect.profile.source import innermost
 from prospect.symbols.images.images import read_symbol_table
 
@@ -41,8 +43,8 @@ def profile_of(path, addresses, *, lines=False, with_lines=False, name=None):
         *(sample(ip=AVMA + at, time=100 + n) for n, at in enumerate(addresses)),
     ]
     choice = CodeChoice(lambda profile: np.arange(len(profile.functions)), with_lines=with_lines)
-    options = PipelineOptions(use_cache=False, lines=lines, code=choice)
-    return build_profile(BuiltSource(records), options)
+    options = NamingOptions(use_cache=False), Wanted(lines=lines, code=choice)
+    return build_profile(BuiltSource(records), *options)
 
 
 def image(path, **options):
@@ -113,7 +115,9 @@ def test_an_image_that_was_replaced_has_no_code(tmp_path):
         RECORDS.sample(ip=AVMA + at, pid=10, tid=10, time=100, period=1, **TAIL),
     ]
     choice = CodeChoice(lambda profile: np.arange(len(profile.functions)))
-    profile = build_profile(BuiltSource(records), PipelineOptions(use_cache=False, code=choice))
+    profile = build_profile(
+        BuiltSource(records), NamingOptions(use_cache=False), Wanted(code=choice)
+    )
     assert "another one than was recorded" in profile.code.reason[0]
 
 
@@ -138,7 +142,9 @@ def test_no_routine_chosen_is_an_empty_table(tmp_path):
     path = image(tmp_path / "image")
     records = [RECORDS.comm(10, 10, "program")]
     choice = CodeChoice(lambda _: np.zeros(0, np.int64))
-    profile = build_profile(BuiltSource(records), PipelineOptions(use_cache=False, code=choice))
+    profile = build_profile(
+        BuiltSource(records), NamingOptions(use_cache=False), Wanted(code=choice)
+    )
     assert len(profile.code) == 0
     assert len(profile.code.lines) == 0
     assert path.exists()

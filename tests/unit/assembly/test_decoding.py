@@ -11,6 +11,7 @@ from prospect.disasm.code_image import Piece, Target
 from prospect.disasm.gdb import NO_GDB
 from prospect.elf import layout
 from prospect.errors import UsageError
+from prospect.options import DisassemblerOptions
 from prospect.profile.source import FLOW_NEXT, NO_TARGET
 
 pytest.importorskip("iced_x86")
@@ -42,7 +43,7 @@ def asked(monkeypatch):
 
 
 def texts(routines, disassembler="library"):
-    found = decode_routines(routines, "att", disassembler, 8)
+    found = decode_routines(routines, DisassemblerOptions(disassembler=disassembler))
     return [one if isinstance(one, str) else [text.strip() for text in one.text] for one in found]
 
 
@@ -91,7 +92,8 @@ def test_what_is_missing_is_said(monkeypatch):
 def test_the_real_gdb_and_the_library_agree():
     code = bytes.fromhex("55 4889e5 7402 ebf4 c3 4893")
     ours, theirs = (
-        decode_routines([routine([], code=code)], "att", one, 1)[0] for one in ("library", "gdb")
+        decode_routines([routine([], code=code)], DisassemblerOptions(disassembler=one))[0]
+        for one in ("library", "gdb")
     )
     assert ours.address.tolist() == theirs.address.tolist()
     assert ours.flow.tolist() == theirs.flow.tolist()

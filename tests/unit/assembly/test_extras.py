@@ -10,8 +10,9 @@ import pytest
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
 from prospect.assembly.extras import by_number, counts_of, number_of, texts_of
+from prospect.options import NamingOptions
 from prospect.render.registry import make_renderer
 
 KEYS = (
@@ -38,7 +39,7 @@ SAMPLE = RECORDS.sample(ip=16, pid=10, tid=10, time=5, period=10_000_000, id=CLO
 def test_no_value_of_any_key_does_harm(key):
     for value in VALUES:
         info = RecordingInfo(events=(CLOCK,), extras={"command": ["c"], key: value})
-        profile = build_profile(BuiltSource([SAMPLE], info), PipelineOptions(use_cache=False))
+        profile = build_profile(BuiltSource([SAMPLE], info), NamingOptions(use_cache=False))
         assert profile.hits.count.tolist() == [1]
         for name in ("text", "json", "csv"):
             make_renderer(name, detail="4").render(profile, io.BytesIO())

@@ -18,8 +18,10 @@ from builders.eh_frame import OF_ARM64, frame_sections
 from builders.elf import Symbol, code, elf_file
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
 from prospect.elf import layout
+from prospect.options import NamingOptions
 from prospect.perfdata.format import HEADER_ARCH
 
 OUTER, MIDDLE, LEAF, BARE = range(0x1000, 0x1200, 0x80)
@@ -53,8 +55,8 @@ def stacks_of(program, *samples, arch="aarch64", mask=1 << FP | 1 << LR | 1 << S
     """Return the routines of each sample, the outermost first; empty where there is no name."""
     event, records = recorded(program, *samples, mask=mask)
     info = RecordingInfo(events=(event,), arch=arch)
-    options = PipelineOptions(use_cache=False, stacks=True)
-    return routines_of(build_profile(BuiltSource(records, info), options))
+    options = NamingOptions(use_cache=False), Wanted(stacks=True)
+    return routines_of(build_profile(BuiltSource(records, info), *options))
 
 
 def recorded(program, *samples, mask):

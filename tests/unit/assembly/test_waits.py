@@ -8,9 +8,10 @@ import pytest
 from builders.sources import CLOCK, BuiltSource
 from builders.switches import BEGIN, END, FAULTS, PERIOD, RUN, SWITCH, switched_profile
 from prospect.abi.recording import RecordingInfo
-from prospect.analysis.pipeline import PipelineOptions, build_profile
+from prospect.analysis.pipeline import build_profile
 from prospect.figures.report.view import report_view
 from prospect.figures.report.waits import without_waits
+from prospect.options import NamingOptions
 from prospect.profile.complete import complete
 
 
@@ -91,5 +92,5 @@ def test_times_without_samples_of_switches_are_still_times():
 def test_an_interval_that_cannot_be_one_is_no_life(interval):
     info = RecordingInfo(events=(CLOCK, SWITCH), extras={"interval_ns": interval})
     source = BuiltSource(list(RUN), info)
-    profile = build_profile(source, PipelineOptions(use_cache=False, debuginfod_s=0))
+    profile = build_profile(source, NamingOptions(use_cache=False, debuginfod_s=0))
     assert profile.threads is None

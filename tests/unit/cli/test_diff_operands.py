@@ -29,7 +29,7 @@ PROFILES = {
 def recordings(monkeypatch, tmp_path):
     """Let a few names stand for recordings, in an empty directory."""
 
-    def read(path, _options):
+    def read(path, *_options):
         if path not in PROFILES:
             raise RecordingError(f"{path}: No such file or directory")
         return run_of(PROFILES[path], origin=path)
@@ -41,8 +41,8 @@ def recordings(monkeypatch, tmp_path):
 
 
 def test_it_is_told_which_recording_is_read(recordings, monkeypatch):
-    def read(path, options):
-        options.announce(f"naming objects of {path}")
+    def read(path, _naming, _wanted, sinks):
+        sinks.announce(f"naming objects of {path}")
         return run_of(PROFILES[path], origin=path)
 
     monkeypatch.setattr(differences.api, "read", read)
@@ -103,7 +103,7 @@ def test_operands_that_cannot_be_meant_are_refused(words, says):
 )
 def test_each_option_sets_its_field_and_no_other(arguments, field, value):
     settings, rest = parse(DIFF, [*arguments, "a", "b"])
-    assert settings == Settings()._replace(**{field: value})
+    assert settings == Settings(**{field: value})
     assert rest == ["a", "b"]
 
 

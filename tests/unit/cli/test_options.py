@@ -9,6 +9,7 @@ from prospect.cli.option_table import OPTIONS, options_of
 from prospect.cli.options import parse
 from prospect.cli.settings import Settings
 from prospect.errors import UsageError
+from prospect.records import field_names
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ from prospect.errors import UsageError
 )
 def test_each_spelling_sets_its_field_and_no_other(arguments, field, value):
     settings, rest = parse(PROFILE, [*arguments, "true"])
-    assert settings == Settings()._replace(**{field: value})
+    assert settings == Settings(**{field: value})
     assert rest == ["true"]
 
 
@@ -182,7 +183,7 @@ def test_no_two_options_of_a_command_share_a_spelling():
 
 
 def test_every_option_sets_a_field_of_the_settings():
-    assert {option.keyword for option in OPTIONS} == set(Settings._fields)
+    assert {option.keyword for option in OPTIONS} == set(field_names(Settings))
 
 
 def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):

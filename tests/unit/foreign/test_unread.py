@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from prospect.analysis.pipeline import PipelineOptions
 from prospect.analysis.reading import read_profile
 from prospect.errors import RecordingError
 from prospect.foreign.detection import foreign_kind
 from prospect.foreign.unread import unread_format
+from prospect.options import NamingOptions
 
 FILES = {
     "speedscope": (
@@ -44,7 +44,7 @@ def test_a_file_that_is_not_read_says_what_it_is(tmp_path, name):
     path = tmp_path / "file"
     path.write_bytes(data)
     with pytest.raises(RecordingError) as refusal:
-        read_profile(str(path), PipelineOptions())
+        read_profile(str(path), NamingOptions())
     assert str(refusal.value).startswith(f"{path} is ")
     assert words in str(refusal.value)
     assert "\n" not in str(refusal.value)

@@ -22,6 +22,7 @@ from builders.profile import hostile_profile
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.assembly.code.code import code_of_report
 from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.options import DisassemblerOptions
 from prospect.records import replace
 from prospect.render.html import HtmlRenderer
 from prospect.render.html import parts as parts_module
@@ -40,7 +41,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 SIZE = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 TOKEN = "a-token"
-CHOICE = code_of_report("att", "library", 1)
+CHOICE = code_of_report(DisassemblerOptions(gdb_processes=1))
 
 
 class Code:

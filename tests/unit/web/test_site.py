@@ -10,6 +10,7 @@ import pytest
 from builders.annotated import LOOP, LOOP_LINES, SOURCE, annotated_loop, code_table
 from prospect.assembly.code.code import code_of_report
 from prospect.errors import UsageError
+from prospect.options import DisassemblerOptions
 from prospect.render.html import HtmlRenderer
 from prospect.render.registry import make_renderer
 from prospect.web.recording import CodeFinder, serve_profile
@@ -30,7 +31,7 @@ class Code:
 
 
 def site_of(profile, code=None):
-    finder = CodeFinder(code, code_of_report("att", "library", 1))
+    finder = CodeFinder(code, code_of_report(DisassemblerOptions(gdb_processes=1)))
     return Site(serve_profile(profile, HtmlRenderer("4", 0.0, 0.0), finder), TOKEN)
 
 

@@ -17,16 +17,15 @@ from prospect.assembly.code.code_bytes import KERNEL_KINDS, CodeBytes
 from prospect.assembly.code.decoding import Routine, decode_routines
 from prospect.assembly.code.jit_source import jit_code_of, jit_frames
 from prospect.assembly.placing.places import KERNEL_KEY
-from prospect.disasm.gdb import MOST_PROCESSES
-from prospect.disasm.syntax import DISASSEMBLERS, SYNTAXES
 from prospect.errors import UsageError
 from prospect.figures.annotate.disassembly import disassembled_functions
 from prospect.lines.table import LineTableBuilder
+from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.profile.model import (
     KIND_ELF,
 )
 from prospect.profile.source import NO_TARGET, CodeTable
-from prospect.records import Record
+from prospect.records import Record, field
 from prospect.symbols.objects import Missing
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.code.recorded_objects import RecordedObjects
-    from prospect.disasm.syntax import Disassembler, Syntax
     from prospect.figures.annotate.disassembly import DisassemblyChoice
     from prospect.profile.model import Profile
     from prospect.profile.source import LineTable
@@ -48,33 +46,29 @@ class CodeChoice(Record):
 
     Attributes:
         choose: gives the function rows of a profile, in the order in which they are wanted.
-        syntax: of x86 instructions.
+        disassembler: how they are written, and by what.
         with_lines: whether source lines are wanted too.
-        disassembler: "library", with GDB for what the libraries do not know; "gdb" for all.
-        gdb_processes: how many GDB processes may be open at once.
     """
 
     choose: Callable[[Profile], NDArray[np.int64]]
-    syntax: Syntax = "att"
+    disassembler: DisassemblerOptions = field(default_factory=DisassemblerOptions)
     with_lines: bool = True
-    disassembler: Disassembler = "library"
-    gdb_processes: int = MOST_PROCESSES
 
 
 def code_of_report(
-    syntax: str, disassembler: str, gdb_processes: int, report: DisassemblyChoice | None = None
+    options: DisassemblerOptions, report: DisassemblyChoice | None = None
 ) -> CodeChoice:
     """Choose the routines that a report disassembles; without its choice all with a hit.
 
     Raises:
         UsageError: a name or a number has no meaning.
     """
-    if syntax not in SYNTAXES:
-        raise UsageError(f"syntax is one of {', '.join(SYNTAXES)}, not {syntax!r}")
-    if disassembler not in DISASSEMBLERS:
-        raise UsageError(f"disassembler is one of {', '.join(DISASSEMBLERS)}, not {disassembler!r}")
-    if gdb_processes < 1:
-        raise UsageError(f"gdb_processes is at least 1, not {gdb_processes!r}")
+    for name, known in (("syntax", SYNTAXES), ("disassembler", DISASSEMBLERS)):
+        value = getattr(options, name)
+        if value not in known:
+            raise UsageError(f"{name} is one of {', '.join(known)}, not {value!r}")
+    if options.gdb_processes < 1:
+        raise UsageError(f"gdb_processes is at least 1, not {options.gdb_processes!r}")
 
     def choose(profile: Profile) -> NDArray[np.int64]:
         if report is not None:
@@ -83,7 +77,7 @@ def code_of_report(
         functions = np.unique(profile.locations.function_index.take(hit)).astype(np.int64)
         return functions[functions >= 0]
 
-    return CodeChoice(choose, syntax, False, disassembler, gdb_processes)
+    return CodeChoice(choose, options, with_lines=False)
 
 
 def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoice) -> CodeTable:
@@ -105,9 +99,7 @@ def describe_code(profile: Profile, recorded: RecordedObjects, choice: CodeChoic
     hits = _hits(profile, functions)
     decoded = decode_routines(
         [Routine(*one) for one in zip(code, object_rows.tolist(), hits, strict=True)],
-        choice.syntax,
         choice.disassembler,
-        choice.gdb_processes,
     )
     parts = [one for one in decoded if not isinstance(one, str)]
     size = np.array([0 if isinstance(one, str) else len(one) for one in decoded], np.int64)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.disasm.syntax import Disassembler, Syntax
+    from prospect.options import Disassembler, DisassemblerOptions
 
 NO_MACHINE = "the libraries cannot disassemble code of this machine, and {}: install gdb-multiarch"
 GDB_IS_MISSING = "--disassembler gdb: gdb is not installed; install it, or use the library"
@@ -48,15 +48,13 @@ class Routine(NamedTuple):
 
 
 def decode_routines(
-    routines: Sequence[Routine], syntax: Syntax, disassembler: Disassembler, gdb_processes: int
+    routines: Sequence[Routine], options: DisassemblerOptions
 ) -> list[Instructions | str]:
     """Decode routines.
 
     Args:
         routines: what to decode.
-        syntax: of x86.
-        disassembler: "library", with GDB for what the libraries do not know; "gdb" for all.
-        gdb_processes: how many GDB processes may be open at once.
+        options: how, and by what.
 
     Returns:
         The instructions of each, or why there are none.
@@ -64,6 +62,7 @@ def decode_routines(
     Raises:
         UsageError: GDB is asked for, and is not installed.
     """
+    syntax, disassembler = options.syntax, options.disassembler
     if disassembler == "gdb" and gdb_path() is None:
         raise UsageError(GDB_IS_MISSING)
     decoded: list[Instructions | str] = []
@@ -81,7 +80,7 @@ def decode_routines(
         [code for row in rows if isinstance(code := routines[row].code, Piece)]
         for rows in for_gdb.values()
     ]
-    answers = disassemble_by_gdb(groups, syntax, gdb_processes) if groups else []
+    answers = disassemble_by_gdb(groups, syntax, options.gdb_processes) if groups else []
     for rows, of_group in zip(for_gdb.values(), answers, strict=True):
         for row, answer in zip(rows, of_group, strict=True):
             decoded[row] = _chosen(decoded[row], answer, routines[row].hits, disassembler)

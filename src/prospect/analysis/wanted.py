@@ -1,0 +1,74 @@
+"""What a profile is to hold beside its hits, and who is told what while it is made.
+
+Neither is for a person to choose: a report knows what it shows, and who asks for it wants to hear.
+What a person chooses is `prospect.options.NamingOptions`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from prospect.announcing import counted
+from prospect.errors import UnreadRecordsWarning
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prospect.announcing import Announce
+    from prospect.archived.collector import Collector
+    from prospect.assembly.code.code import CodeChoice
+    from prospect.assembly.code.later_code import LaterCode
+    from prospect.events.columns import Events
+    from prospect.symbols.kept_names import KeptNames
+
+
+class Wanted(Record):
+    """What a profile holds.
+
+    Attributes:
+        stacks: whether call stacks are wanted (`Profile.stacks`), where the recording has them.
+        waits: whether waits off the CPU are samples, with their stacks; where stacks are wanted,
+            they are too. How long threads waited (`Profile.threads`) is always said.
+        lines: whether the source line of every location is wanted (`Profile.lines`).
+        code: whose instructions are wanted (`Profile.code`), None for nobody's.
+        hints: whether limits tell which options of a runtime would have named its code.
+    """
+
+    stacks: bool = False
+    waits: bool = False
+    lines: bool = False
+    code: CodeChoice | None = None
+    hints: bool = True
+
+
+class Sinks(Record):
+    """Who takes what comes up while a profile is made; None for nobody.
+
+    Attributes:
+        announce: told what is being done, and how far it is.
+        on_unread: told what of the recording could not be read; None for a warning of Python's.
+        keep_code: given what finds instructions after the profile was made.
+        collector: keeps what this machine says, for an archive.
+        kept_names: takes the names, for the next part of a live session.
+    """
+
+    announce: Announce | None = None
+    on_unread: Callable[[str], None] | None = None
+    keep_code: Callable[[LaterCode], None] | None = None
+    collector: Collector | None = None
+    kept_names: KeptNames | None = None
+
+    def tell_unread(self, origin: str, events: Events) -> None:
+        """Say how much of a recording was not understood, and why."""
+        why = "; ".join(reason.removeprefix(f"{origin}: ") for reason in events.damage)
+        sentence = (
+            f"{origin}: {counted(events.unread_bytes, 'byte')} of records were not read, the rest"
+            f" in full ({why}): copy the recording again if this is a copy, record again if it is"
+            " none, or use the perf that wrote it"
+        )
+        if self.on_unread is None:
+            warnings.warn(sentence, UnreadRecordsWarning, stacklevel=3)
+        else:
+            self.on_unread(sentence)
