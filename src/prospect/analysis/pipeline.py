@@ -189,7 +189,9 @@ def profile_of_events(
     if not (wanted.lines or wanted.code or sinks.keep_code):
         return profile
     # Only reports that go back to the files pay for what that takes.
-    from prospect.assembly.code.source import recorded_objects  # noqa: PLC0415 - as above
+    from prospect.assembly.code.recorded_objects import (  # noqa: PLC0415 - as above
+        recorded_objects,
+    )
 
     recorded = recorded_objects(
         placed.placement, object_rows, placed.symbolizer, placed.symbol_options
@@ -323,12 +325,19 @@ def _assemble(
 
 def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> Profile:
     """Add what the files behind a profile say."""
-    from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - see above
-    from prospect.assembly.code.source import add_source  # noqa: PLC0415 - see above
-
     if order.sinks.keep_code is not None:
+        from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - see above
+
         order.sinks.keep_code(later_code(recorded))
-    return add_source(profile, recorded, lines=order.wanted.lines, code=order.wanted.code)
+    if order.wanted.lines:
+        from prospect.assembly.code.lines import describe_lines  # noqa: PLC0415 - see above
+
+        profile = replace(profile, lines=describe_lines(profile, recorded))
+    if order.wanted.code:
+        from prospect.assembly.code.code import describe_code  # noqa: PLC0415 - see above
+
+        profile = replace(profile, code=describe_code(profile, recorded, order.wanted.code))
+    return profile
 
 
 def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order) -> RunInfo:

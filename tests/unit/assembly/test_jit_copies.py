@@ -5,8 +5,8 @@ import zlib
 
 import pytest
 
-from prospect.assembly.placing import jit_copies
-from prospect.assembly.placing.jit_copies import recorded_copies
+from prospect.assembly.placing import jit
+from prospect.assembly.placing.jit import recorded_copies
 
 
 def entry(content, **changed):
@@ -42,6 +42,6 @@ def test_what_is_no_copy_is_left_out(value):
 
 
 def test_a_copy_that_unpacks_to_more_than_was_recorded(monkeypatch):
-    monkeypatch.setattr(jit_copies, "LARGEST_COPY_BYTES", 1000)
+    monkeypatch.setattr(jit, "LARGEST_COPY_BYTES", 1000)
     found = recorded_copies({"jit_files": [entry(bytes(1 << 24))]})
     assert len(found.maps[7]) == 1000

@@ -8,12 +8,12 @@ addresses which are used again and code that is moved are told apart (`spaces.co
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.placing.jit_copies import recorded_copies
+from prospect.assembly.extras import is_i32, mapping_of, unpacked
 from prospect.columns.counting import counted
 from prospect.events.columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
@@ -38,6 +38,9 @@ _CLOCK_MONOTONIC = 1
 _NEVER_NS = (1 << 64) - 1
 # A recording of a thousand processes with a dump each is an attack on the reader's memory.
 _MOST_DUMPS = 256
+LARGEST_COPY_BYTES = 1 << 26
+_MOST_COPIES = 1024
+_MOST_COPIED_BYTES = 1 << 28
 
 
 class JitRecords(Record):
@@ -233,3 +236,29 @@ def _loads(
 
 def _shown(path: bytes) -> str:
     return path.decode(errors="replace")
+
+
+class JitCopies(Record):
+    """Map and jitdump files by process id; several map files of one, one behind the other."""
+
+    maps: dict[int, bytes] = field(default_factory=dict)
+    dumps: dict[int, bytes] = field(default_factory=dict)
+
+
+def recorded_copies(extras: dict[str, Any]) -> JitCopies:
+    """Unpack what the recorder copied (docs/recording.md), as anybody may have written it."""
+    listed = extras.get("jit_files")
+    copies = JitCopies()
+    left = _MOST_COPIED_BYTES
+    for entry in listed[:_MOST_COPIES] if isinstance(listed, list) else ():
+        one = mapping_of(entry)
+        pid, packed = one.get("pid"), one.get("zlib")
+        if not isinstance(pid, int) or not is_i32(pid) or not isinstance(packed, str):
+            continue
+        content = unpacked(packed, min(left, LARGEST_COPY_BYTES)) if left > 0 else b""
+        left -= len(content)
+        if one.get("kind") == "map":
+            copies.maps[pid] = copies.maps.get(pid, b"") + content
+        elif one.get("kind") == "dump" and content:
+            copies.dumps[pid] = content
+    return copies

@@ -31,12 +31,12 @@ from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.accounting import AccountedTime, accounted_times
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.kernel import KernelProfiles, kernel_profiles
-from prospect.figures.report.memory_map import memory_map
 from prospect.figures.report.quality import SymbolQuality, symbol_quality
 from prospect.figures.report.routines import RoutineTable, RoutineTables, routine_tables
 from prospect.figures.report.syscalls import SyscallFigures, SyscallRows, syscall_figures
 from prospect.figures.report.waits import without_waits
 from prospect.profile.complete import complete
+from prospect.profile.memory_map import MemoryMap
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from prospect.figures.portions import EventHits
     from prospect.figures.report.waiting import Waiting
-    from prospect.profile.memory_map import MemoryMap
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -146,7 +145,22 @@ class ReportView(Record):
 
     def memory_map(self, process: int) -> MemoryMap:
         """Return what a process had mapped, in the order of addresses."""
-        return memory_map(self.profile, process, self.mapping_rows.rows(process))
+        profile, rows = self.profile, self.mapping_rows.rows(process)
+        hit, paths = profile.mappings, profile.objects.path
+        unhit = profile.unhit_mappings(process) if profile.unhit_mappings else MemoryMap.empty()
+        start = np.concatenate((hit.start.take(rows), unhit.start))
+        end = np.concatenate((hit.end.take(rows), unhit.end))
+        path = [paths[row] for row in hit.object_index.take(rows).tolist()] + unhit.path
+        order = np.lexsort((end, start))
+        return MemoryMap(
+            start=start[order],
+            end=end[order],
+            pgoff=np.concatenate((hit.pgoff.take(rows), unhit.pgoff))[order],
+            prot=np.concatenate((hit.prot.take(rows), unhit.prot))[order],
+            hits=np.concatenate((hit.hits.take(rows), unhit.hits))[order],
+            path=[path[row] for row in order.tolist()],
+            read_ns=unhit.read_ns,
+        )
 
 
 def report_view(
