@@ -88,6 +88,18 @@ def test_the_map_is_the_one_that_the_process_saw(tmp_path):
     assert (held["permissions"], held["object"]) == ("r--", "/dev/zero (deleted)")
 
 
+def test_children_that_only_fork_have_whole_maps_too(tmp_path):
+    program = f"import os, sys; os.fork(); exec({WITNESS!r}.format(seconds=1))"
+    file = tmp_path / "r.data"
+    record(file, sys.executable, "-c", program)
+    document = json.loads(report("report", "-V", "3", "--format", "json", file))
+    of_python = [one for one in document["events"][0]["details"] if one["mappings"]]
+    assert len(of_python) >= 2
+    for process in of_python:
+        sizes = [one["size_bytes"] for one in process["mappings"]]
+        assert 7 << 20 in sizes, process["name"]
+
+
 def test_a_process_that_is_attached_to_has_a_whole_map(tmp_path):
     words = [sys.executable, "-c", WITNESS.format(seconds=30)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as running:

@@ -121,6 +121,19 @@ def test_what_has_ended_is_forgotten_and_its_map_kept(clock, process):
     assert kept(reader) == {7: 4}
 
 
+def test_children_that_map_nothing_are_followed_and_theirs(clock, process, tmp_path):
+    for pid, children in ((7, "8 9 "), (8, "10 "), (9, ""), (10, "")):
+        process(pid, 0 if pid == 9 else 1)
+        (tmp_path / f"{pid}/task/{pid}").mkdir(parents=True)
+        (tmp_path / f"{pid}/task/{pid}/children").write_text(children)
+    reader = MapReader(-1, process.proc)
+    reader.see([7])
+    looks(reader, clock, 20, 40)
+    assert set(reader._texts) == {7, 8}
+    looks(reader, clock, 60)
+    assert kept(reader) == {7: 4, 8: 4, 10: 4}
+
+
 def test_what_ran_before_is_read_at_the_end_where_it_used_the_cpu_meanwhile(clock, process):
     process(7, 5)
     process(8, 5)

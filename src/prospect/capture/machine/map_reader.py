@@ -6,9 +6,10 @@ text of /proc/PID/maps of each, for the recording's description.
 The kernel could write a record for each mapping of data (``attr.mmap_data``), but none for an
 unmapping: a program that maps and unmaps buffers would fill the rings, and what stands at its end
 would not be known. So maps are read, and not of everybody: a process is looked at 20 ms after it
-mapped code, then as it grows twice as old, and its map is read if it has used the CPU since.
-Processes that ran before are looked at once, at the end. COMMAND aside, all this takes no more
-than 4 ms of processor time and 0.1 % of the time that goes by.
+mapped code, then as it grows twice as old, and its map is read if it has used the CPU since. Its
+children are watched from then on: those that only fork map no code of their own. Processes that ran
+before are looked at once, at the end. COMMAND aside, all this takes no more than 4 ms of processor
+time and 0.1 % of the time that goes by.
 
 Defined by: proc(5); ``fs/proc/task_mmu.c`` (Linux 6.18).
 """
@@ -21,7 +22,7 @@ import os
 import time
 import zlib
 
-from prospect.capture.kernel.procfs import read_file
+from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -145,6 +146,8 @@ class MapReader:
         wait_ns = min(2 * watched.wait_ns, _LONGEST_WAIT_NS)
         self._watched[pid] = _Watched(wait_ns, ticks if is_changed else watched.ticks)
         heapq.heappush(self._due, (now_ns + watched.wait_ns, pid))
+        # Those of the main thread; a kernel without CONFIG_PROC_CHILDREN has no such file.
+        self.see(map(int, read_if_there(f"{self._proc}/{pid}/task/{pid}/children").split()))
 
     def _ticks(self, pid: int) -> int:
         """Return the CPU time of a process, -1 of one that has ended."""
