@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.counting import counted
 from prospect.columns.sorting import distinct, run_starts
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,22 @@ class Blocks(Record):
     before: NDArray[np.int32]
     after: NDArray[np.int32]
     hits: NDArray[np.int32] | None
+
+
+class Cells(NamedTuple):
+    """Samples by hit, stretch and slot, or what is counted of them.
+
+    Attributes:
+        hit: i32[c] the hits, or parts of them.
+        start: i64[s + 1] where each stretch begins.
+        slot: i64[c] as in `Blocks`.
+        times: i64[c] how many samples; None for one each.
+    """
+
+    hit: NDArray[np.int32]
+    start: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    times: NDArray[np.int64] | None
 
 
 class Disagreement(Record):
@@ -173,7 +190,44 @@ def _around(
     return before_hit, after_hit
 
 
-def clock_sums(ticks: Ticks, blocks: Blocks, row_of_hit: NDArray[np.int32], rows: int) -> ClockSums:
+def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], parts: int) -> Cells:
+    """Count the samples of each part of the hits by stretch and slot.
+
+    Args:
+        ticks: the samples on their grids.
+        blocks: from `cut_in_blocks`.
+        part_of_hit: i32[h] the part of each hit, -1 for none.
+        parts: how many parts there are.
+    """
+    stretches = len(ticks.count)
+    slots = 4**blocks.levels * len(ticks.period_ns)
+    # Samples of no part are those of one before the first, and are left out in the end.
+    key_of_hit = (part_of_hit + 1).astype(np.uint64) * np.uint64(slots)
+    keys = np.empty(len(ticks.hit_index), np.uint64)
+    for part, stretch in _parts(ticks.start):
+        key = key_of_hit.take(ticks.hit_index[part])
+        key += blocks.slot[part].view(np.uint64)
+        key += np.uint64(stretch * (parts + 1) * slots)
+        keys[part] = key
+    met = counted(keys)
+    row, slot = np.divmod(met.value.view(np.int64), slots)
+    of_stretch, part_after = np.divmod(row, parts + 1)
+    chosen = np.flatnonzero(part_after)
+    return Cells(
+        hit=(part_after.take(chosen) - 1).astype(np.int32),
+        start=np.searchsorted(of_stretch.take(chosen), np.arange(stretches + 1)),
+        slot=slot.take(chosen),
+        times=met.rows.take(chosen),
+    )
+
+
+def clock_sums(
+    ticks: Ticks,
+    blocks: Blocks,
+    row_of_hit: NDArray[np.int32],
+    rows: int,
+    merged: tuple[Cells, NDArray[np.int32]] | None = None,
+) -> ClockSums:
     """Add up each row's samples by clock, and compare the clocks.
 
     Args:
@@ -181,12 +235,14 @@ def clock_sums(ticks: Ticks, blocks: Blocks, row_of_hit: NDArray[np.int32], rows
         blocks: from `cut_in_blocks`.
         row_of_hit: i32[h] the row of each hit, -1 for none.
         rows: how many rows there are.
+        merged: the cells of parts of the hits, where these are known, and the row of each part.
     """
     stretches = len(ticks.count)
     if blocks.hits is not None:
         levels, pairs, hits = _added_up(blocks.levels, blocks.hits, ticks, row_of_hit)
     else:
-        levels, pairs, hits = _counted(ticks, blocks, row_of_hit, rows)
+        cells, row = merged or (Cells(ticks.hit_index, ticks.start, blocks.slot, None), row_of_hit)
+        levels, pairs, hits = _counted(cells, (blocks.levels, len(ticks.period_ns)), row, rows)
     coarser = 4 ** (blocks.levels - levels)
     of_row, of_stretch = np.divmod(pairs, stretches)
     sums_ns = hits * ticks.period_ns
@@ -217,42 +273,49 @@ def _added_up(
 
 
 def _counted(
-    ticks: Ticks, blocks: Blocks, row_of_hit: NDArray[np.int32], rows: int
+    cells: Cells, shape: tuple[int, int], row_of_hit: NDArray[np.int32], rows: int
 ) -> tuple[int, NDArray[np.int64], NDArray[np.integer]]:
     """Count each row's samples by stretch, block and clock.
+
+    Args:
+        cells: the samples.
+        shape: how often blocks are joined in fours, and how many clocks there are.
+        row_of_hit: i32 the row of each of the cells' hits, -1 for none.
+        rows: how many rows there are.
 
     Returns:
         how often blocks are joined in fours, i64[p] the pairs of a row and a stretch with a sample,
         as row times the number of stretches plus stretch, and [p, b, K] the counts.
     """
-    stretches, clocks = ticks.count.shape
+    most_levels, clocks = shape
+    stretches = len(cells.start) - 1
     # Samples of no row are those of a row before the first, and are left out in the end.
     key_of_hit = (row_of_hit + 1).astype(np.int64) * stretches
     met = _Met((rows + 1) * stretches)
-    for part, stretch in _parts(ticks):
-        met.add(key_of_hit.take(ticks.hit_index[part]) + stretch)
+    for part, stretch in _parts(cells.start):
+        met.add(key_of_hit.take(cells.hit[part]) + stretch)
     found = met.keys()
     pairs = found[found >= stretches] - stretches
-    levels = blocks.levels
+    levels = most_levels
     while levels and len(pairs) * 4**levels * clocks > _MOST_SUMS:
         levels -= 1
-    coarser = 4 ** (blocks.levels - levels)
+    coarser = 4 ** (most_levels - levels)
     slots = 4**levels * clocks
     hits = np.zeros(len(found) * slots, np.int64)
-    for part, stretch in _parts(ticks):
-        slot = blocks.slot[part]
+    for part, stretch in _parts(cells.start):
+        slot = cells.slot[part]
         if coarser > 1:
             slot = slot // clocks // coarser * clocks + slot % clocks
-        cell = met.place(key_of_hit.take(ticks.hit_index[part]) + stretch) * slots
+        cell = met.place(key_of_hit.take(cells.hit[part]) + stretch) * slots
         cell += slot
-        np.add.at(hits, cell, 1)
+        np.add.at(hits, cell, 1 if cells.times is None else cells.times[part])
     of_rows = hits[(len(found) - len(pairs)) * slots :]
     return levels, pairs, of_rows.reshape(len(pairs), 4**levels, clocks)
 
 
-def _parts(ticks: Ticks) -> Iterator[tuple[slice, int]]:
+def _parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
     """Cut the samples into parts of one stretch each whose temporaries stay in the cache."""
-    for stretch, (first, end) in enumerate(itertools.pairwise(ticks.start.tolist())):
+    for stretch, (first, end) in enumerate(itertools.pairwise(start.tolist())):
         for begin in range(first, end, _SAMPLES_AT_ONCE):
             yield slice(begin, min(begin + _SAMPLES_AT_ONCE, end)), stretch
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.clock_sums import ClockSums
     from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.parts import Parts
 
 CONFIDENCE = 0.95
 _NORMAL = 1.9599639845400536  # of the normal distribution, for CONFIDENCE
@@ -87,6 +88,7 @@ def error_bars(
     row_of_hit: NDArray[np.int32],
     row_count: int,
     other: NDArray[np.int64] | None = None,
+    parts: Parts | None = None,
 ) -> ErrorBars:
     """Estimate the error of each row's time.
 
@@ -95,6 +97,7 @@ def error_bars(
         row_of_hit: i32[h] the row of each of the profile's hits, -1 for none.
         row_count: how many rows there are, those without a hit included.
         other: i64[r] a row to compare each one with, such as the next in the table; -1 for none.
+        parts: hits that this table does not tell apart, as one, where that is known: to save time.
     """
     if other is None:
         other = np.full(row_count, -1, np.int64)
@@ -102,7 +105,7 @@ def error_bars(
     shifted = row_of_hit + 1
     hits = np.bincount(shifted, design.hits, row_count + 1)[1:].astype(np.float64)
     seconds = np.bincount(shifted, design.seconds, row_count + 1)[1:].astype(np.float64)
-    local = _local_error(design, row_of_hit, other, hits)
+    local = _local_error(design, row_of_hit, other, hits, parts)
     tick_s = _tick_seconds(design, hits, seconds)
     square_s2 = _square_seconds(design, tick_s)
     of_ticks = np.full(row_count, max(float(design.hits.sum()), 1.0))
@@ -112,7 +115,7 @@ def error_bars(
         tick_s, square_s2 = _weighted(seconds, squares, hits, typical_s)
         hits, of_ticks = seconds / tick_s, float(design.seconds.sum()) / tick_s
     variance = local.variance * square_s2
-    spread = _spread(design, row_of_hit, variance, local.changes, of_ticks)
+    spread = _spread(design, row_of_hit, (variance, local.changes), of_ticks, parts)
     low, high = effective_limits(
         np.minimum(hits, spread.of_ticks), spread.of_ticks, tick_s, spread.variance, spread.quantile
     )
@@ -139,8 +142,12 @@ def _local_error(
     row_of_hit: NDArray[np.int32],
     other: NDArray[np.int64],
     hits: NDArray[np.float64],
+    parts: Parts | None,
 ) -> LocalError:
     """Return the error of a program without a rhythm; of a random one, where samples lack times."""
+    if parts is not None and parts.changes is not None:
+        row_of_part = row_of_hit.take(parts.first_hit)
+        return local_error(parts.changes, row_of_part, other, design.clocks)
     if design.changes is not None:
         return local_error(design.changes, row_of_hit, other, design.clocks)
     total = max(float(design.hits.sum()), 1.0)
@@ -191,10 +198,12 @@ def _weighted(
 def _spread(
     design: Design,
     row_of_hit: NDArray[np.int32],
-    variance: NDArray[np.float64],
-    changes: NDArray[np.int64],
+    local: tuple[NDArray[np.float64], NDArray[np.int64]],
     of_ticks: NDArray[np.float64],
+    parts: Parts | None,
 ) -> _Spread:
+    """Return how uncertain rows are; `local` is the variance of each in s², and its changes."""
+    variance, changes = local
     rows = len(variance)
     normal = np.full(rows, _NORMAL)
     if design.ticks is None or design.blocks is None:
@@ -206,7 +215,10 @@ def _spread(
             of_ticks=of_ticks,
             alias_p=np.full(rows, np.nan),
         )
-    sums = clock_sums(design.ticks, design.blocks, row_of_hit, rows)
+    merged = None
+    if parts is not None and parts.cells is not None:
+        merged = parts.cells, row_of_hit.take(parts.first_hit)
+    sums = clock_sums(design.ticks, design.blocks, row_of_hit, rows, merged)
     in_rhythm = _in_rhythm(sums, variance) & (changes >= _LEAST_CHANGES)
     whole = sums.by_level[0]
     freedom = whole.freedom + _BOUNDED

@@ -15,6 +15,7 @@ from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.partitions import Partition, event_partitions
+from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.errors.row_estimates import RowEstimates, joined
 from prospect.estimate.errors.sentences import estimate_sentences
 from prospect.estimate.statistics.ranks import alike, needed_seconds
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 
     from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.parts import Parts
     from prospect.figures.causes import CauseRows
     from prospect.figures.report.view import EventView, ReportView
 
 # A row with more of its hits on an idle CPU is not tested for rhythm.
 _LARGEST_IDLE = 0.05
+_FINEST = "routines"
 
 
 class CauseEstimates(Record):
@@ -133,12 +136,20 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
     design = sampling_design(profile, event.event_index, grid)
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
     partitions = event_partitions(profile, event)
+    # The routines of every process tell most hits apart, the other tables few.
+    coarse = [table.row_of_hit for name, table in partitions.tables.items() if name != _FINEST]
+    parts = parts_of(design, coarse)
     made = {
-        name: _estimated(design, partition, is_idle, profile.run.wall_seconds)
+        name: _estimated(
+            design,
+            partition,
+            is_idle,
+            profile.run.wall_seconds,
+            parts if name != _FINEST else None,
+        )
         for name, partition in partitions.tables.items()
     }
     tables = _marked(made)
-    parts = [tables[name] for name in partitions.kernel_parts]
     return EventEstimates(
         event_index=event.event_index,
         design=design,
@@ -149,7 +160,7 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
         skipped=tables["skipped"],
         routines=tables["routines"],
         kernel=tables.get("kernel"),
-        kernel_parts=tuple(parts),
+        kernel_parts=tuple(tables[name] for name in partitions.kernel_parts),
         causes=CauseEstimates(
             joined([tables[name] for name in partitions.causes]), partitions.cause_place
         ),
@@ -158,11 +169,15 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
 
 
 def _estimated(
-    design: Design, partition: Partition, is_idle: NDArray[np.bool_], wall_s: float
+    design: Design,
+    partition: Partition,
+    is_idle: NDArray[np.bool_],
+    wall_s: float,
+    parts: Parts | None,
 ) -> tuple[RowEstimates, NDArray[np.float64]]:
     """Return a table's estimates without marks, and the p-values that marks are made of."""
     rows, above = len(partition.above), partition.above
-    bars = error_bars(design, partition.row_of_hit, rows, above)
+    bars = error_bars(design, partition.row_of_hit, rows, above, parts)
     known = partition.is_shown & design.has_time
     unknown = np.full(rows, np.nan)
     is_alike = alike(bars.seconds, above, bars.difference_half_s)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.counting import counted
+from prospect.columns.grouping import exact_sums
 from prospect.estimate.errors.sequence import MISSING, OUTSIDE
 from prospect.records import NamedTuple
 
@@ -45,21 +46,57 @@ def successions(sequence: NDArray[np.int32], lags: Iterable[int]) -> tuple[Succe
     return tuple(_succession(sequence, lag) for lag in lags)
 
 
+def merged(
+    changes: tuple[Succession, ...], part_of_hit: NDArray[np.int32]
+) -> tuple[Succession, ...]:
+    """Return the changes between parts of the hits: i32[h] the part of each, -1 for none."""
+    # MISSING is the last entry of the table, and stays what it is.
+    table = np.append(part_of_hit, np.int32(MISSING))
+    return tuple(
+        _of_pairs(one.lag, table.take(one.earlier), table.take(one.later), one.times)
+        for one in changes
+    )
+
+
 def _succession(sequence: NDArray[np.int32], lag: int) -> Succession:
     differs = np.flatnonzero(sequence[:-lag] != sequence[lag:])
     earlier, later = sequence.take(differs), sequence[lag:].take(differs)
     inside = (earlier != OUTSIDE) & (later != OUTSIDE)
     if not inside.all():
         earlier, later = earlier[inside], later[inside]
+    return _counted_pairs(lag, earlier, later, None)
+
+
+def _of_pairs(
+    lag: int,
+    earlier: NDArray[np.int32],
+    later: NDArray[np.int32],
+    times: NDArray[np.int64] | None,
+) -> Succession:
+    """Return the pairs whose sides differ."""
+    differs = np.flatnonzero(earlier != later)
+    if len(differs) < len(earlier):
+        earlier, later = earlier.take(differs), later.take(differs)
+        times = None if times is None else times.take(differs)
+    return _counted_pairs(lag, earlier, later, times)
+
+
+def _counted_pairs(
+    lag: int,
+    earlier: NDArray[np.int32],
+    later: NDArray[np.int32],
+    times: NDArray[np.int64] | None,
+) -> Succession:
+    """Join pairs that are alike, where that is worth it."""
     # Shifted, so that what is missing is 0.
     pair = (earlier - MISSING).astype(np.uint64) << np.uint64(_HIT_BITS)
     pair |= (later - MISSING).astype(np.uint64)
     if 2 * len(counted(pair[:_TRIED]).value) > min(len(pair), _TRIED):
-        return Succession(lag, earlier, later, None)
+        return Succession(lag, earlier, later, times)
     pairs = counted(pair)
     return Succession(
         lag=lag,
         earlier=(pairs.value >> np.uint64(_HIT_BITS)).astype(np.int32) + np.int32(MISSING),
         later=pairs.value.astype(np.uint32).view(np.int32) + np.int32(MISSING),
-        times=pairs.rows,
+        times=pairs.rows if times is None else exact_sums(pairs.place, times, len(pairs.value)),
     )

@@ -1,0 +1,87 @@
+"""Hits that no table of a report tells apart, as one: what the error bars of many tables share.
+
+Comes in: a `Design` and the tables' rows of hits. Goes out: `Parts`, the same samples told apart no
+further than those tables need. Most tables show the kernel by routine or cause and all else by
+process, so that few of the changes between hits are changes between parts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.counting import counted
+from prospect.estimate.errors.clock_sums import merged_cells
+from prospect.estimate.errors.successions import merged
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.errors.clock_sums import Cells
+    from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.successions import Succession
+
+_MOST_KEYS = 1 << 63
+
+
+class Parts(Record):
+    """The parts of an event's hits.
+
+    Attributes:
+        first_hit: i64[p] one hit of each part.
+        changes: as `Design.changes`, of parts in place of hits.
+        cells: samples of each part by stretch, block and clock; None where `Design.blocks` has none
+            or counts hits themselves.
+    """
+
+    first_hit: NDArray[np.int64]
+    changes: tuple[Succession, ...] | None
+    cells: Cells | None
+
+
+def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
+    """Merge the hits that are in the same row of each of these tables.
+
+    Args:
+        design: how the samples were taken.
+        tables: i32[h] each, the row of each hit, -1 for none.
+    """
+    part_of_hit, first_hit = _merged_hits(tables)
+    changes, ticks, blocks = design.changes, design.ticks, design.blocks
+    is_counted = ticks is None or blocks is None or blocks.hits is not None
+    return Parts(
+        first_hit=first_hit,
+        changes=None if changes is None else merged(changes, part_of_hit),
+        cells=None
+        if is_counted or ticks is None or blocks is None
+        else merged_cells(ticks, blocks, part_of_hit, len(first_hit)),
+    )
+
+
+def _merged_hits(
+    tables: Sequence[NDArray[np.int32]],
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the part of each hit, i32[h], -1 where it is in no table, and a hit of each part."""
+    hits = len(tables[0])
+    key, bound = np.zeros(hits, np.uint64), 1
+    for row in tables:
+        rows = int(row.max(initial=-1)) + 2
+        if bound * rows > _MOST_KEYS:
+            known = counted(key)
+            # Zero stays what is in no table so far.
+            shift = int(bool(len(known.value)) and known.value[0] != 0)
+            key = known.place.astype(np.uint64) + np.uint64(shift)
+            bound = len(known.value) + shift
+        key *= np.uint64(rows)
+        key += (row + 1).astype(np.uint64)
+        bound *= rows
+    met = counted(key)
+    first_hit = np.zeros(len(met.value), np.int64)
+    first_hit[met.place] = np.arange(hits)
+    if len(met.value) and not met.value[0]:
+        return met.place - np.int32(1), first_hit[1:]
+    return met.place, first_hit
