@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _NS_PER_US = 1000
 
 
+# To less than that, sums are equal that were added up in another order.
+ORDER_DIGITS = 9
+
+
 class CallGraph(Record):
     """The calls of one event.
 
@@ -98,9 +102,15 @@ class FrameTotals(Record):
     total_s: NDArray[np.float64]
 
     def hottest(self, most: int, *, by_self: bool = False) -> NDArray[np.int64]:
-        """Return the frames with most hits in all, or in themselves, most first."""
+        """Return the frames with most time in all, or in themselves, most first.
+
+        Where the event has no time, hits stand for it.
+        """
         hits = self.self_hits if by_self else self.total_hits
-        order = np.lexsort((np.arange(len(hits)), -self.self_hits, -hits))
+        seconds = self.self_s if by_self else self.total_s
+        order = np.lexsort(
+            (np.arange(len(hits)), -self.self_hits, -hits, -seconds.round(ORDER_DIGITS))
+        )
         return order[hits.take(order) > 0][:most]
 
 
@@ -122,6 +132,11 @@ class Arcs(Record):
 
     def __len__(self) -> int:
         return len(self.caller)
+
+    def by_time(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return in which order some rows have falling time, or hits if the event has no time."""
+        seconds = self.total_s.take(rows).round(ORDER_DIGITS)
+        return np.lexsort((np.arange(len(rows)), -self.hits.take(rows), -seconds))
 
 
 def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: int) -> CallGraph:

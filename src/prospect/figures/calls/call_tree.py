@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import distinct
+from prospect.figures.calls.call_graph import ORDER_DIGITS
 from prospect.figures.portions import event_seconds
 from prospect.figures.stacks.call_forest import levels
 from prospect.figures.stacks.frames import first_of_each
@@ -255,9 +256,9 @@ def _in_order(grown: list[_Level], labels: list[str], seconds: NDArray[np.float6
         ends = is_left & ~went_on
         place = slice(level.first, level.first + len(level.parent))
         own_s[place] = np.bincount(level.of_hit[ends], seconds[ends], len(level.parent))
-    # A depth-first walk, the child with most hits first.
+    # A depth-first walk, the child with most time first, or hits where the event has no time.
     children: dict[int, list[int]] = {}
-    for row in np.lexsort((frame, -hits)).tolist():
+    for row in np.lexsort((frame, -hits, -total_s.round(ORDER_DIGITS))).tolist():
         children.setdefault(int(parent[row]), []).append(row)
     order, waiting = [], children.get(-1, [])[::-1]
     while waiting:

@@ -232,8 +232,8 @@ def _graph(
         callers = np.flatnonzero((arcs.callee == frame) & (arcs.caller != frame))
         callees = np.flatnonzero((arcs.caller == frame) & (arcs.callee != frame))
         # The largest stand next to the routine itself.
-        callers = callers[np.argsort(arcs.hits.take(callers), kind="stable")]
-        callees = callees[np.argsort(-arcs.hits.take(callees), kind="stable")]
+        callers = callers[arcs.by_time(callers)[::-1]]
+        callees = callees[arcs.by_time(callees)]
         cells += rows_of(callers, arcs.caller)
         self_s, total_s = float(totals.self_s[frame]), float(totals.total_s[frame])
         cells.append(
