@@ -20,6 +20,9 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 # Debian's libdebuginfod-common sets it for every login: no test asks a server but its own.
 os.environ.pop("DEBUGINFOD_URLS", None)
 
+# A report on a terminal waits for nobody here.
+os.environ["PAGER"] = "cat"
+
 
 # No example has a time limit: a loaded machine takes any time. In CI the examples are always the
 # same, so that a run fails by what was changed; by hand they are new ones, and four times as many.

@@ -112,6 +112,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "port",
         "opens_browser",
         "input",
+        "pager",
     ):
         del defaults[shown_only]
     assert keywords == defaults

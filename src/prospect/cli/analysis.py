@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prospect.analysis.wanted import Sinks
     from prospect.cli.progress import Progress
+    from prospect.cli.settings import Settings
     from prospect.files.outputs import ReportFile
 
 
@@ -63,11 +64,15 @@ def takes_colour(target: ReportFile) -> bool:
 
 
 def put(
-    target: ReportFile, write: Callable[[BinaryIO], object], progress: Progress, form: str
+    target: ReportFile,
+    write: Callable[[BinaryIO], object],
+    progress: Progress,
+    settings: Settings,
 ) -> None:
-    """Write a report in the format `form` and put it in its place.
+    """Write a report in the format that was chosen and put it in its place.
 
-    On a terminal the report waits until the progress is taken away: both may be the same one.
+    On a terminal the report waits until the progress is taken away, both may be the same one, and
+    is shown by a pager where it is longer.
 
     Raises:
         RenderError: the report cannot be written.
@@ -79,5 +84,10 @@ def put(
     text = io.BytesIO()
     write(text)
     progress.end()
-    shown = fit_for(target.descriptor, text.getvalue(), form)
+    shown = fit_for(target.descriptor, text.getvalue(), settings.format)
+    if target.is_stdout and settings.pager and takes_escapes(target.descriptor):
+        from prospect.cli.pager import show_paged
+
+        if show_paged(shown):
+            return
     target.put(lambda out: out.write(shown))

@@ -98,7 +98,7 @@ def _write_sources(
         )
         sources = annotate_sources(recording, options, settings, sinks(progress, unread))
         if target:
-            put(target, sources.render, progress, settings.format)
+            put(target, sources.render, progress, settings)
             return
         progress.tell(f"writing annotated sources to {settings.output_dir}")
         said = sources.write_tree(settings.output_dir)
@@ -130,4 +130,4 @@ def _write(
     )
     with Progress("reading the recording") as progress:
         view, renderer = annotate(recording, options, settings, sinks(progress, unread))
-        put(target, lambda out: renderer.render(view, out), progress, settings.format)
+        put(target, lambda out: renderer.render(view, out), progress, settings)

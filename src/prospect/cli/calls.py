@@ -43,7 +43,7 @@ def _write(recording: str, settings: Settings, target: ReportFile) -> int:
     unread = Unread()
     with Progress("reading the recording") as progress:
         write = examine_calls(recording, options, settings, sinks(progress, unread))
-        put(target, write, progress, settings.format)
+        put(target, write, progress, settings)
     return unread.exit_status()
 
 

@@ -90,7 +90,7 @@ def _write(before: list[str], after: list[str], settings: Settings, target: Repo
     unread = Unread()
     with Progress("reading the recordings") as progress:
         difference = diff_by(before, after, options, settings, sinks(progress, unread))
-        put(target, lambda out: renderer.render(difference, out), progress, settings.format)
+        put(target, lambda out: renderer.render(difference, out), progress, settings)
     verdict = difference.verdict
     is_met = verdict is not None and verdict.outcome == "met"
     if verdict is not None and (is_met or not target.is_stdout):

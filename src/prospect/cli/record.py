@@ -26,8 +26,12 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
     file = RecordingFile(settings.save or DEFAULT_RECORDING)
     try:
         result = record_into(file, settings, command, command_line)
+        from prospect.capture.machine.surroundings import UNREADABLE_MAPPINGS
+
         for limit in result.limits:
-            say(limit)
+            # Of others' mappings the report speaks where it is about them.
+            if not (command and limit.startswith(UNREADABLE_MAPPINGS)):
+                say(limit)
         from prospect.recording.closing_words import closing_words
 
         say(closing_words(file.descriptor, file.path, DEFAULT_RECORDING))

@@ -87,7 +87,7 @@ def write(
             code=_code_choice(settings),
         )
         profile = api.read(recording, settings, wanted, sinks(progress, unread), settings.program)
-        put(target, lambda out: renderer.render(profile, out), progress, settings.format)
+        put(target, lambda out: renderer.render(profile, out), progress, settings)
     if settings.format != "text":  # which says so itself
         _say_if_empty(profile, settings.detail)
     for limit in limits:

@@ -25,6 +25,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     inline: bool = False
     lines: bool = False
     classic: bool = False
+    pager: bool = True
     clear: bool = False
     scope: str = "3"
     per: str = ""

@@ -56,6 +56,12 @@ class EventHits(Record):
         """Whether this event's hits can be turned into seconds at all."""
         return event_has_time(self.event)
 
+    def of_processes(self, chosen: NDArray[np.bool_]) -> EventHits:
+        """Return those of some processes, bool[p]."""
+        rows = chosen.take(self.process)
+        columns = (self.process, self.function, self.portion, self.count, self.period)
+        return EventHits(self.event, *(column[rows] for column in columns))
+
     def seconds(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return f64 seconds of summed counts and periods; zeros where the event has no time."""
         return event_seconds(self.event, count, period)

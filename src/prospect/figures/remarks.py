@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
+# As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names behind it.
+_UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
 # How many of several events a note names.
 _EVENTS_NAMED = 3
 
@@ -32,7 +34,17 @@ def limits_of(profile: Profile, shown: Detail) -> tuple[str, ...]:
     run, processes = profile.run, profile.processes
     pids = set(processes.pid[chosen_by_detail(processes, shown)].tolist())
     of_processes = (sentence for pid, sentence in run.process_notes if pid in pids)
-    return tuple(dict.fromkeys((*run.limits, *of_processes)))
+    is_of_all = shown not in ("2", "3") or not run.command
+    of_run = (limit for limit in run.limits if is_of_all or not _is_of_others(limit, pids))
+    return tuple(dict.fromkeys((*of_run, *of_processes)))
+
+
+def _is_of_others(limit: str, pids: set[int]) -> bool:
+    """Say whether a sentence is about the mappings of processes that are not asked for."""
+    if not limit.startswith(_UNREADABLE_MAPPINGS):
+        return False
+    named = limit.removeprefix(_UNREADABLE_MAPPINGS).split(", ")
+    return not any(word.partition(" ")[0] in map(str, pids) for word in named)
 
 
 def run_notes(

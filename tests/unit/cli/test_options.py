@@ -61,6 +61,7 @@ from prospect.records import field_names
         (["-ee"], "disassemble", 2),
         (["--lines"], "lines", True),
         (["--classic"], "classic", True),
+        (["--no-pager"], "pager", False),
         (["-e", "--disassemble"], "disassemble", 2),
         (["--disassembler", "library"], "disassembler", "library"),
         (["-g3"], "gdb_processes", 3),

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 
 NO_COMMAND = -1
+# How the sentence begins, with pids and names behind it.
+UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
 _SHOWN_PROCESSES = 3
 
 
@@ -98,7 +100,7 @@ def _unreadable_maps(unreadable: dict[int, bytes]) -> str:
     shown = ", ".join(named[:_SHOWN_PROCESSES])
     more = len(named) - _SHOWN_PROCESSES
     return (
-        f"The kernel did not show the mappings of process {shown}"
+        f"{UNREADABLE_MAPPINGS}{shown}"
         + (f" and {more} more" if more > 0 else "")
         + ": what of them was mapped before the start has no names. It takes root with"
         " CAP_SYS_PTRACE, which containers often lack."

@@ -108,6 +108,15 @@ OUTPUT = (
         REPORTS,
     ),
     Option(
+        "pager",
+        "",
+        ("no-pager",),
+        "",
+        "on a terminal, show what is longer than it as it is, not by PAGER (default: less)",
+        READERS,
+        value=False,
+    ),
+    Option(
         "format",
         "",
         ("format",),

@@ -261,7 +261,7 @@ def _event_view(
             if detail in ("4", "k")
             else None
         ),
-        quality=symbol_quality(profile, hits),
+        quality=symbol_quality(profile, hits.of_processes(chosen)),
         causes=cause_figures(profile, event_index, totals, kernel_threshold_s),
         calls=calls,
         chosen_calls=calls.of_processes(chosen),

@@ -65,9 +65,9 @@ def in_short_lines(
     if not short.hits:
         yield from wrap(escaped(nothing_chosen(view.profile, view.detail)), _WIDTH)
         return
-    yield from _program_lines(short, figures)
+    yield from _program_lines(short, figures, style)
     yield ""
-    yield from _function_lines(short, figures)
+    yield from _function_lines(short, figures, style)
     yield ""
     yield from _cause_line(short, figures)
     yield _waits_line(view)
@@ -112,28 +112,27 @@ def _asked_for(view: ReportView) -> str:
     return words if view.profile.run.command else words.replace("The command", "The process")
 
 
-def _program_lines(short: InShort, figures: Figures) -> Iterator[str]:
+def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
     rows = short.programs
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
     columns = [Column("Program", right=False), Column("CPU s"), Column("±"), Column("Hits")]
     columns += [Column("User"), Column("Kernel"), Column("Processes")]
-    yield from table_lines(
-        columns,
-        [
-            [_brief(row.name, _PROGRAM_WIDTH) for row in rows],
-            times,
-            bars,
-            [str(row.hits) for row in rows],
-            [_percent(row.user_share) for row in rows],
-            [_percent(1.0 - row.user_share) for row in rows],
-            [str(row.processes) for row in rows],
-        ],
-    )
+    cells = [
+        [_brief(row.name, _PROGRAM_WIDTH) for row in rows],
+        times,
+        bars,
+        [str(row.hits) for row in rows],
+        [_percent(row.user_share) for row in rows],
+        [_percent(1.0 - row.user_share) for row in rows],
+        [str(row.processes) for row in rows],
+    ]
+    shares = [row.hits / max(short.hits, 1) for row in rows]
+    yield from style.hot_rows(table_lines(columns, cells), shares)
     if short.more_programs:
         yield f"... and {counted(short.more_programs, 'program')} more"
 
 
-def _function_lines(short: InShort, figures: Figures) -> Iterator[str]:
+def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
     rows = short.functions
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
     has_callers = any(row.caller for row in rows)
@@ -152,7 +151,7 @@ def _function_lines(short: InShort, figures: Figures) -> Iterator[str]:
         cells.append([_brief(row.caller, _CALLER_WIDTH) if row.caller else NO_TIME for row in rows])
     if not short.has_time:
         columns[2] = Column("Hits")
-    yield from table_lines(columns, cells)
+    yield from style.hot_rows(table_lines(columns, cells), [row.share for row in rows])
     more = f"... and {short.more_functions} more" if short.more_functions else ""
     if behind := [part for part in (more, _separation(short)) if part]:
         yield _cut("; ".join(behind))

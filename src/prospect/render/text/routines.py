@@ -101,7 +101,8 @@ class RoutineFormatter:
         shown = table.shown
         if shown:
             columns, cells = self._columns(rows)
-            yield from table_lines(columns, cells)
+            rows_of_text = table_lines(columns, cells)
+            yield from self._style.hot_rows(rows_of_text, table.share[:shown].tolist())
         if shown < len(table):
             first_s = float(table.seconds[shown])
             yield self._style.cut(

@@ -1,0 +1,27 @@
+"""What a report says before its figures is about the processes that it shows."""
+
+from __future__ import annotations
+
+from builders.profile import ProfileBuilder, run_info
+from prospect.capture.machine.surroundings import UNREADABLE_MAPPINGS
+from prospect.figures.remarks import limits_of
+
+INIT = f"{UNREADABLE_MAPPINGS}1 (init): what of them was mapped before has no names."
+BOTH = f"{UNREADABLE_MAPPINGS}1 (init), 77 (work): what of them was mapped before has no names."
+
+
+def limits(sentence, shown, command=("work",)):
+    build = ProfileBuilder(run_info(command=command, limits=(sentence, "Another.")))
+    build.process("init", 1)
+    build.process("work", 77, is_command=True)
+    return limits_of(build.build(), shown)
+
+
+def test_mappings_of_processes_that_are_not_shown_are_not_spoken_of():
+    assert limits(INIT, "3") == ("Another.",)
+    assert limits(BOTH, "3") == (BOTH, "Another.")
+
+
+def test_where_all_are_shown_or_there_is_no_command_they_are():
+    assert limits(INIT, "4") == (INIT, "Another.")
+    assert limits(INIT, "3", command=()) == (INIT, "Another.")
