@@ -1,7 +1,7 @@
-"""A profile and what call chains told of its hits → the profile with the causes of kernel time.
+"""A profile and what call chains say of its hits → the profile with the causes of kernel time.
 
 Comes in: a `Profile` whose causes are not set, and a label for each hit (`sample_causes`). Goes
-out: the profile with its `CauseTable`. What a chain does not tell, the process or the function that
+out: the profile with its `CauseTable`. What a chain does not say, the process or the function that
 was hit may.
 """
 
@@ -48,22 +48,22 @@ _PER_CPU = re.compile(r"/\d+$")
 _WORKER = "kworker/"
 
 
-def with_causes(profile: Profile, label: NDArray[np.uint16], told: Sequence[Cause]) -> Profile:
+def with_causes(profile: Profile, label: NDArray[np.uint16], of_chains: Sequence[Cause]) -> Profile:
     """Return a profile with the cause of each of its hits.
 
     Args:
         profile: its `causes` and `hits.cause_index` are replaced.
-        label: u16[h] row of `told`.
-        told: what the chains told; NO_CHAIN and SILENT are its first rows.
+        label: u16[h] row of `of_chains`.
+        of_chains: what the chains say; NO_CHAIN and SILENT are its first rows.
     """
     hits = profile.hits
     is_kernel = hits.mode == MODE_KERNEL
     pid, is_kthread = _facts_of_processes(profile)
     is_silent = label == SILENT
-    is_thread = is_kthread & (is_silent | _marked(told, NEW_TASK).take(label))
-    is_thread |= _marked(told, KERNEL_THREAD).take(label)
-    causes = [*told, IDLE]
-    cause = np.where(is_silent & (pid == 0), len(told), label.astype(np.int64))
+    is_thread = is_kthread & (is_silent | _marked(of_chains, NEW_TASK).take(label))
+    is_thread |= _marked(of_chains, KERNEL_THREAD).take(label)
+    causes = [*of_chains, IDLE]
+    cause = np.where(is_silent & (pid == 0), len(of_chains), label.astype(np.int64))
     cause[is_thread] = len(causes) + hits.comm_index[is_thread]
     causes += [Cause(CAUSE_KERNEL_THREAD, _thread_name(name)) for name in profile.comms]
     untold = np.flatnonzero(
@@ -86,8 +86,8 @@ def _facts_of_processes(profile: Profile) -> tuple[NDArray[np.int32], NDArray[np
     return pid.take(profile.hits.process_index), is_kthread.take(profile.hits.process_index)
 
 
-def _marked(told: Sequence[Cause], wanted: Cause) -> NDArray[np.bool_]:
-    return np.array([cause == wanted for cause in told], np.bool_)
+def _marked(causes: Sequence[Cause], wanted: Cause) -> NDArray[np.bool_]:
+    return np.array([cause == wanted for cause in causes], np.bool_)
 
 
 def _thread_name(comm: str) -> str:
@@ -104,7 +104,7 @@ def _function_rows(profile: Profile, hits: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _cause_of_place(profile: Profile, function: int, *, has_chain: bool) -> Cause:
-    """Return why the kernel was entered where only the function that was hit may tell."""
+    """Return why the kernel was entered where only the function that was hit can say."""
     functions, objects = profile.functions, profile.objects
     is_own = function >= 0 and objects.kind[functions.object_index[function]] == KIND_KERNEL
     for name in (functions.raw_name[function], *functions.aliases[function]) if is_own else ():

@@ -37,11 +37,11 @@ class Cause(NamedTuple):
 
 
 class EntryPoint(NamedTuple):
-    """What a function in a chain tells.
+    """What a function in a chain says.
 
     Attributes:
-        cause: if the function called by it tells nothing.
-        hands_on: whether the function called by it may tell more, see `cause_of_called`.
+        cause: if the function called by it says nothing.
+        hands_on: whether the function called by it may say more, see `cause_of_called`.
     """
 
     cause: Cause
@@ -92,7 +92,7 @@ _WITHOUT_OUTER_FRAMES |= dict.fromkeys(names.TRAP_PATHS.split(), _TRAP_PATH)
 
 
 def entry_point(function: str) -> EntryPoint | None:
-    """Return what a kernel function tells of why the kernel was entered, None if nothing."""
+    """Return what a kernel function says of why the kernel was entered, None if nothing."""
     function = function.partition(".")[0]  # what the compiler adds: .isra.0, .constprop.0
     known = _BY_NAME.get(function)
     if known is not None:
@@ -102,7 +102,7 @@ def entry_point(function: str) -> EntryPoint | None:
 
 
 def cause_of_place(function: str) -> Cause | None:
-    """Return what the function that was hit tells where a chain has no more to say."""
+    """Return what the function that was hit says where a chain has no more to say."""
     return _WITHOUT_OUTER_FRAMES.get(function.partition(".")[0])
 
 
@@ -128,8 +128,8 @@ def cause_of_called(entry: EntryPoint, function: str, calls: Container[str]) -> 
     if re.match(names.AROUND_CALL, function):
         return entry.cause
     stem = re.fullmatch(names.IMPLEMENTATION, function)
-    told = names.CALLS.get(function) or (stem.group(1) if stem else function)
-    name = names.CALLS.get(told, told)
+    call = names.CALLS.get(function) or (stem.group(1) if stem else function)
+    name = names.CALLS.get(call, call)
     return Cause(CAUSE_SYSCALL, name) if name in calls else entry.cause
 
 

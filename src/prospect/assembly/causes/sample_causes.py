@@ -45,7 +45,7 @@ _MOST_LABELS = 1 << 16
 
 
 class SampleCauses(Record):
-    """What the chains tell.
+    """What the chains say.
 
     Attributes:
         label: u16[n] row of `causes`; None where no sample has a chain: all are NO_CHAIN.
@@ -57,7 +57,7 @@ class SampleCauses(Record):
 
 
 class _Names(Record):
-    """What the names of the chains' addresses tell.
+    """What the names of the chains' addresses say.
 
     A sample's *state* is NO_CHAIN, SILENT, the entry point that its chain has innermost, or a pair:
     an entry point that hands on, and the function called by it.
@@ -184,12 +184,12 @@ def _entry_points(found: Resolution) -> dict[int, EntryPoint]:
 def _states(frames: ChainFrames, names: _Names) -> NDArray[np.int32]:
     """Return the state of each sample of a block, i32[s]."""
     state = np.where(frames.is_kernel, np.int32(SILENT), np.int32(NO_CHAIN))
-    told, place, function = _innermost_entries(frames, names)
-    state[told] = names.state.take(function)
+    sample, place, function = _innermost_entries(frames, names)
+    state[sample] = names.state.take(function)
     pair = names.pair.take(function)
-    hands_on = (pair >= 0) & (place > frames.start.take(told))
+    hands_on = (pair >= 0) & (place > frames.start.take(sample))
     called = frames.words.take(place[hands_on] - 1)
-    state[told[hands_on]] = pair[hands_on] + names.function.take(names.addresses.find(called))
+    state[sample[hands_on]] = pair[hands_on] + names.function.take(names.addresses.find(called))
     return state
 
 
@@ -218,5 +218,5 @@ def _innermost_entries(
     if not found:
         none = np.empty(0, np.int64)
         return none, none, np.empty(0, np.int32)
-    told, place, row = (np.concatenate(column) for column in zip(*found, strict=True))
-    return told, place, names.entry_function.take(row)
+    sample, place, row = (np.concatenate(column) for column in zip(*found, strict=True))
+    return sample, place, names.entry_function.take(row)

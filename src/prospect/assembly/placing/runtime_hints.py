@@ -59,12 +59,12 @@ _RUNTIMES = (
 )
 
 
-def runtime_hints(profile: Profile, told_pids: Collection[int]) -> tuple[str, ...]:
+def runtime_hints(profile: Profile, named_pids: Collection[int]) -> tuple[str, ...]:
     """Say which runtimes' functions have no names, and what would name them.
 
     Args:
         profile: named.
-        told_pids: processes that wrote a map or jitdump file, whether it named any hit or not.
+        named_pids: processes that wrote a map or jitdump file, whether it named any hit or not.
     """
     hits, functions = profile.hits, profile.functions
     function = profile.locations.function_index.take(hits.location_index)
@@ -73,8 +73,8 @@ def runtime_hints(profile: Profile, told_pids: Collection[int]) -> tuple[str, ..
     processes = len(profile.processes)
     total = int(hits.count.sum())
     is_jit = np.append(profile.objects.kind, np.uint8(0)).take(of_object) == KIND_JIT
-    told = _hits_by_process(profile, is_jit, processes) > 0
-    told |= np.isin(profile.processes.pid, list(told_pids))
+    is_named = _hits_by_process(profile, is_jit, processes) > 0
+    is_named |= np.isin(profile.processes.pid, list(named_pids))
     nameless = _hits_by_process(profile, source == NameSource.NO_ANONYMOUS, processes)
     hints = []
     for runtime in _RUNTIMES:
@@ -89,7 +89,7 @@ def runtime_hints(profile: Profile, told_pids: Collection[int]) -> tuple[str, ..
             np.bool_,
         )
         within = _hits_by_process(profile, images.take(of_object), processes)
-        wanting = (within if runtime.is_interpreter else nameless)[(within > 0) & ~told]
+        wanting = (within if runtime.is_interpreter else nameless)[(within > 0) & ~is_named]
         if wanting.sum() >= max(_LEAST_HITS, _LEAST_SHARE * total):
             hints.append(f"{runtime.advice} {int(wanting.sum())} hits; docs/jit.md.")
     return tuple(hints)

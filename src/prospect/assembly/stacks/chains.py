@@ -173,13 +173,13 @@ def _decoded(tails: _Tails, of_sample: NDArray[np.int32]) -> Callers:
     words = tails.words.take(segments(tails.begin, tails.length))
     end = np.cumsum(tails.length)
     is_context = words >= LOWEST_CONTEXT
-    # The last place at or before each word where its mode was told: a context word, or the start.
-    told = np.where(is_context, np.arange(len(words)), -1)
+    # The last place at or before each word where its mode was set: a context word, or the start.
+    set_at = np.where(is_context, np.arange(len(words)), -1)
     start_of_word = np.repeat(end - tails.length, tails.length)
-    told = np.maximum.accumulate(told) if len(told) else told
-    negated = (~words.take(np.maximum(told, 0)) + np.uint64(1)).view(np.int64)
+    set_at = np.maximum.accumulate(set_at) if len(set_at) else set_at
+    negated = (~words.take(np.maximum(set_at, 0)) + np.uint64(1)).view(np.int64)
     mode = np.where(
-        told < start_of_word,
+        set_at < start_of_word,
         np.repeat(tails.mode, tails.length),
         _MODE_OF_WORD.take(negated, mode="clip"),
     )

@@ -1,6 +1,6 @@
 """Unwound stacks → `StackQuality`: how many are whole, where the others end, and what would help.
 
-How large a copy a cut stack would have needed is told by its thread: where other samples of the
+How large a copy a cut stack would have needed follows from its thread: where other samples of the
 same thread were unwound to the outermost function, the stack's far end is known.
 """
 
@@ -82,8 +82,8 @@ def _needed_sizes(
     """Find the size that would have held 99 % of the stacks that end whole or were cut."""
     end = unwound.end.take(copied)
     whole, cut = copied[end == model.END_COMPLETE], copied[end == model.END_CUT]
-    told = len(whole) + len(cut)
-    if len(cut) <= (1 - _HELD_SHARE) * told:
+    ended = len(whole) + len(cut)
+    if len(cut) <= (1 - _HELD_SHARE) * ended:
         return _Needed(0, is_least=False)
     number, first = numbered(task)
     # A copy ends where the stack's mapping does, or before: of several the nearest is the best.
@@ -96,7 +96,7 @@ def _needed_sizes(
     least = unwound.needed_bytes.take(cut).astype(np.uint64)
     size = np.sort(np.where(is_known, np.maximum(top - sp, least), least))
     # The whole ones fit into what was recorded: they are the smaller part of the order.
-    rank = int(np.ceil(_HELD_SHARE * told)) - len(whole) - 1
+    rank = int(np.ceil(_HELD_SHARE * ended)) - len(whole) - 1
     steps = -(-int(size[max(rank, 0)]) // _SIZE_STEP_BYTES)
     return _Needed(steps * _SIZE_STEP_BYTES, is_least=not is_known.all())
 

@@ -92,7 +92,7 @@ def _full_buffers(
     clocks, times = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
     for row in np.flatnonzero(np.isin(table.cpu, cpu[cpu >= 0])).tolist():
         is_within = (time_ns >= table.begin_ns[row]) & (time_ns <= table.end_ns[row])
-        told = time_ns[(cpu == table.cpu[row]) & is_within]
-        clocks.append(np.full(len(told), row, np.int64))
-        times.append(told)
+        stops = time_ns[(cpu == table.cpu[row]) & is_within]
+        clocks.append(np.full(len(stops), row, np.int64))
+        times.append(stops)
     return np.concatenate(clocks), np.concatenate(times)

@@ -114,7 +114,7 @@ def _own_rows(info: RecordingInfo, events: Events, run: RunInfo) -> list[tuple[i
     """Return the clocks of a recording of ours, each with the id of its event."""
     if not _timer_period_ns(info.events[0].attr):
         return []
-    lost = by_number(info.extras["lost"] if "lost" in info.extras else _told_lost(events))
+    lost = by_number(info.extras["lost"] if "lost" in info.extras else _lost_by_records(events))
     rows: list[tuple[int, _Row]] = []
     for position, clock in enumerate(_bank(info)):
         spans = {cpu: _spans_online(info, cpu, run) for cpu in set(clock.cpus)}
@@ -192,8 +192,8 @@ def _timer_period_ns(attr: EventAttr) -> float:
     return float(attr.sample_period)
 
 
-def _told_lost(events: Events) -> dict[str, int]:
-    """Return id → records lost, by those records that tell of it: what a cut recording has."""
+def _lost_by_records(events: Events) -> dict[str, int]:
+    """Return id → records lost, by the records that report it: what a cut recording has."""
     ids, place = np.unique(events.losses.id, return_inverse=True)
     count = np.minimum(np.bincount(place, events.losses.count, len(ids)), 2.0**62)
     return dict(zip(map(str, ids.tolist()), count.astype(np.int64).tolist(), strict=True))

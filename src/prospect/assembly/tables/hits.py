@@ -104,7 +104,7 @@ def describe_mappings(
 def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
     """Add up by CPU what the kernel says it did not deliver.
 
-    LOST records tell of losses while they can be written; the counters that the recorder read at
+    LOST records report losses while they can be written; the counters that the recorder read at
     the end (PERF_FORMAT_LOST, by event id) know all of them, and win where they say more.
     """
     losses = events.losses
@@ -113,15 +113,15 @@ def describe_losses(events: Events, info: RecordingInfo) -> LossTable:
         for cpu, count in by_number(info.extras.get("lost_by_cpu")).items()
         if counts_of([count])
     }
-    told_cpu = np.array(list(counted), np.int32)
-    cpu, place = np.unique(np.concatenate((losses.cpu, told_cpu)), return_inverse=True)
-    row, told_row = np.split(place, [len(losses.cpu)])
+    counted_cpu = np.array(list(counted), np.int32)
+    cpu, place = np.unique(np.concatenate((losses.cpu, counted_cpu)), return_inverse=True)
+    row, counted_row = np.split(place, [len(losses.cpu)])
     is_throttle = losses.kind == abi.PERF_RECORD_THROTTLE
     throttled = np.bincount(row[is_throttle], minlength=len(cpu))
     lost = np.zeros(len(cpu))
-    # As real numbers: only a damaged record tells of more than 2**53, and none may turn negative.
+    # As real numbers: only a damaged record reports more than 2**53, and none may turn negative.
     np.add.at(lost, row, losses.count)
-    lost[told_row] = np.maximum(lost[told_row], list(counted.values()))
+    lost[counted_row] = np.maximum(lost[counted_row], list(counted.values()))
     lost = np.minimum(lost, _MOST_LOST)
     is_met = (lost > 0) | (throttled > 0)
     return LossTable(

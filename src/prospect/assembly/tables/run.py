@@ -144,8 +144,8 @@ def recorded_until(info: RecordingInfo, events: Events) -> float:
 
 
 def _started_at(info: RecordingInfo, wall_seconds: float) -> float:
-    told = number_of(info.extras.get("started_at")) or info.started_at
-    return told or max(info.ended_at - wall_seconds, 0.0)
+    recorded = number_of(info.extras.get("started_at")) or info.started_at
+    return recorded or max(info.ended_at - wall_seconds, 0.0)
 
 
 def _events(
@@ -178,17 +178,17 @@ def event_info(
         abi.PERF_COUNT_SW_TASK_CLOCK,
     )
     if is_clock and not rate_hz and attr.sample_period:
-        told_hz = number_of(info.extras.get("frequency_hz"))
-        rate_hz = told_hz if told_hz >= 1 else 1e9 / attr.sample_period
+        stated_hz = number_of(info.extras.get("frequency_hz"))
+        rate_hz = stated_hz if stated_hz >= 1 else 1e9 / attr.sample_period
     # Cycles and the like go on while a processor runs; faults, switches and tracepoints do not.
     is_steady = is_clock or attr.type not in _OCCASIONAL_TYPES
     clocks = clock_count(info) if is_clock else 1
     found = time if time and not is_clock else CounterTime()
     per_hit = 1.0 / rate_hz if rate_hz and is_steady and not found.periods_vary else 0.0
-    told = _seconds_per_cycle(attr, info)
-    if told and found.relative_error == 1.0:
+    stated = _seconds_per_cycle(attr, info)
+    if stated and found.relative_error == 1.0:
         found = found._replace(units_per_s=0.0, relative_error=0.0)
-    per_unit = 1.0 / found.units_per_s if found.units_per_s > 0 else told
+    per_unit = 1.0 / found.units_per_s if found.units_per_s > 0 else stated
     return EventInfo(
         name=event.name,
         seconds_per_period=_NS / clocks if is_clock else per_unit,
@@ -204,7 +204,7 @@ def event_info(
 def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
     """Return what a cycle is worth where the recorder said how fast the CPUs are, else 0.0.
 
-    It stands in where too few samples tell (`counter_time`).
+    It stands in where there are too few samples to say (`counter_time`).
     """
     is_cycles = (attr.type, attr.config) == (abi.PERF_TYPE_HARDWARE, abi.PERF_COUNT_HW_CPU_CYCLES)
     mhz = number_of(info.extras.get("cpu_mhz"))
@@ -270,7 +270,7 @@ def _counter_words(info: RecordingInfo) -> str:
     """Say whether a hardware counter is known to interrupt by NMIs.
 
     Those of x86 always do; those of arm64 only with pseudo-NMIs, which our recorder looks for and
-    no section of perf.data tells.
+    no section of perf.data says.
     Source: ``drivers/perf/arm_pmu.c`` armpmu_request_irq(), Linux 6.18.
     """
     is_x86 = info.arch in ("x86_64", "i386", "i486", "i586", "i686")
@@ -292,17 +292,20 @@ def _recorded_limits(attr: EventAttr | None, extras: dict[str, Any]) -> tuple[st
 
 
 def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
-    """Count the kernel's records; what the recorder told of earlier times bears time 0."""
+    """Count the kernel's records; synthesised records, of what stood before, bear time 0."""
     counts, tasks = events.counts, events.tasks
-    told_tasks, told_mmaps = _told_earlier(tasks.time_ns), _told_earlier(events.mmaps.time_ns)
-    told_forks = int((told_tasks & (tasks.kind == TASK_FORK)).sum())
-    told_maps = int(told_mmaps.sum())
+    synthesised_tasks, synthesised_mmaps = (
+        _is_synthesised(tasks.time_ns),
+        _is_synthesised(events.mmaps.time_ns),
+    )
+    synthesised_forks = int((synthesised_tasks & (tasks.kind == TASK_FORK)).sum())
+    synthesised_maps = int(synthesised_mmaps.sum())
     statistics = {
         "execs": int((tasks.kind == TASK_EXEC).sum()),
-        "forks": counts.get(abi.PERF_RECORD_FORK, 0) - told_forks,
+        "forks": counts.get(abi.PERF_RECORD_FORK, 0) - synthesised_forks,
         "maps": counts.get(abi.PERF_RECORD_MMAP, 0)
         + counts.get(abi.PERF_RECORD_MMAP2, 0)
-        - told_maps,
+        - synthesised_maps,
         "exits": counts.get(abi.PERF_RECORD_EXIT, 0),
         "samples": len(events.samples),
         "lost": int(events.losses.count.sum()),
@@ -312,13 +315,13 @@ def _statistics(events: Events, extras: dict[str, Any]) -> dict[str, int]:
         for kind, number in counts.items()
         if kind in _KERNEL_TYPES and kind != abi.PERF_RECORD_SAMPLE
     }
-    told = int(told_tasks.sum()) + told_maps
-    statistics["notifications"] = sum(of_kernel.values()) - told
+    synthesised = int(synthesised_tasks.sum()) + synthesised_maps
+    statistics["notifications"] = sum(of_kernel.values()) - synthesised
     statistics["unknowns"] = sum(of_kernel[kind] for kind in of_kernel.keys() - _KNOWN_TYPES)
     return statistics | counts_by_name(extras.get("counters"))
 
 
-def _told_earlier(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _is_synthesised(time_ns: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Mark records of what stood before the interval; none where no record bears a time."""
     if not time_ns.any():
         return np.zeros(len(time_ns), np.bool_)

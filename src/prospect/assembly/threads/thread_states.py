@@ -60,7 +60,7 @@ for _mark, _state, _ends in (
 
 
 class Marks(NamedTuple):
-    """What is told of threads, in any order.
+    """What records say of threads, in any order.
 
     Attributes:
         tid: i32[m].
@@ -100,7 +100,7 @@ class ThreadStates(Record):
     Attributes:
         tid, pid: i32[t]; the process that the thread belonged to last.
         begin_ns, end_ns: u64[t].
-        told_ns: u64[t] the last time within its life that something was told of it.
+        last_ns: u64[t] the last time within its life that a record is about it.
         life: i64[i] row of the above of each interval, ascending.
         state: u8[i] CPU, RUNNABLE, BLOCKED or UNKNOWN.
         start_ns: u64[i].
@@ -113,7 +113,7 @@ class ThreadStates(Record):
     pid: NDArray[np.int32]
     begin_ns: NDArray[np.uint64]
     end_ns: NDArray[np.uint64]
-    told_ns: NDArray[np.uint64]
+    last_ns: NDArray[np.uint64]
     life: NDArray[np.int64]
     state: NDArray[np.uint8]
     start_ns: NDArray[np.uint64]
@@ -126,8 +126,8 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
     """Find the intervals.
 
     Args:
-        marks: of all threads but those of process zero; what was told just before the begin or
-            after the end counts as told then, in its order.
+        marks: of all threads but those of process zero; what was recorded just before the begin or
+            after the end counts as of then, in its order.
         begin_ns: when the recording begins.
         end_ns: when it ends.
     """
@@ -160,7 +160,7 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
         pid=marks.pid[is_last],
         begin_ns=marks.time_ns[is_first],
         end_ns=until_ns[is_last],
-        told_ns=marks.time_ns[is_last],
+        last_ns=marks.time_ns[is_last],
         life=life[kept],
         state=_STATE_OF[marks.kind, following][kept],
         start_ns=marks.time_ns[kept],

@@ -113,8 +113,8 @@ class CallProbes:
     def find_impossible(self) -> list[int]:
         """Return the functions that the kernel cannot probe.
 
-        Each file is mapped here meanwhile: of one that nobody has mapped the kernel looks at the
-        instruction only as somebody maps it, and then tells nobody.
+        Each file is mapped here meanwhile: for an unmapped file the kernel validates the probed
+        instruction at a later mmap and does not report a failure.
         Source: uprobe_mmap() in ``kernel/events/uprobes.c``, Linux 6.18.
 
         Raises:

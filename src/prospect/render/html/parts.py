@@ -130,7 +130,7 @@ class EventParts(Record):
         favoured = self._favoured(selection)
         for doubled, halved in _STEPS:
             shift = min(doubled, stretches.bit_length() - 1)
-            tree, keys, (count, period) = self._told_apart(
+            tree, keys, (count, period) = self._separated(
                 rows, (context, rows.stretch >> shift), _NODES >> halved, favoured
             )
             if len(count) <= _MOST_CELLS:
@@ -186,7 +186,7 @@ class EventParts(Record):
         first, last = np.searchsorted(self.time_ns, (selection.begin_ns, end_ns)).tolist()
         return first, max(first, last), end_ns
 
-    def _told_apart(
+    def _separated(
         self,
         rows: _Rows,
         keys: tuple[NDArray[np.int64], ...],

@@ -116,8 +116,8 @@ def _places_in_report(names: StackNames, events: Iterable[int]) -> list[int]:
     """Return where the report has each event, -1 for waits; several may have one name."""
     profile = names.samples.profile
     present = distinct(profile.hits.event).tolist()
-    told = [row for row in present if not profile.run.events[row].is_waiting]
-    return [told.index(event) if event in told else -1 for event in events]
+    sampled = [row for row in present if not profile.run.events[row].is_waiting]
+    return [sampled.index(event) if event in sampled else -1 for event in events]
 
 
 def _event(names: StackNames, event: int, cells: SampleCells, block: ColumnBlock) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _seconds(column: NDArray[np.float64], rows: list[int]) -> list[str]:
 
 def _without_grid(view: ReportView) -> Iterator[str]:
     counters = view.counters
-    told = ", ".join(
+    counts = ", ".join(
         f"{int(counters[name])} {label}"
         for name, label in (
             ("samples", "recorded"),
@@ -126,7 +126,7 @@ def _without_grid(view: ReportView) -> Iterator[str]:
         )
         if name in counters
     )
-    yield f"{told}; missing ticks cannot be known, as no timer with a fixed grid is known here."
+    yield f"{counts}; missing ticks cannot be known, as no timer with a fixed grid is known here."
 
 
 def _lateness_lines(lateness: Lateness) -> Iterator[str]:
@@ -149,23 +149,23 @@ def _cost_lines(cost: OwnCost, view: ReportView) -> Iterator[str]:
             else ""
         )
         hits = counted(cost.recorder_hits, "hit")
-        yield f"Prospect itself: {hits}, {_told(cost.recorder)}{accounted}"
+        yield f"Prospect itself: {hits}, {_cost_words(cost.recorder)}{accounted}"
     if cost.sampling:
         samples, each = int(view.counters["samples"]), f"{cost.sample_cost_ns / 1e3:.2f} us"
         if samples * cost.sample_cost_ns * 1e-9 > cost.sampling.seconds * (1 + _ROUNDING):
             yield (
                 f"Sampling: {samples} samples of less than {each}, the cost of one alone: at most"
-                f" {_told(cost.sampling)}"
+                f" {_cost_words(cost.sampling)}"
             )
         else:
             yield (
-                f"Sampling: {samples} samples of {each}, {_told(cost.sampling)},"
+                f"Sampling: {samples} samples of {each}, {_cost_words(cost.sampling)},"
                 f" ± {cost.sampling_spread_s:.4f} Sec"
             )
     if cost.counted_calls:
-        yield f"Counting system calls: at least {_told(cost.counted_calls)}"
+        yield f"Counting system calls: at least {_cost_words(cost.counted_calls)}"
 
 
-def _told(cost: Cost) -> str:
+def _cost_words(cost: Cost) -> str:
     share = "" if cost.share is None else f" = {cost.share:.2%} of the CPUs' time"
     return f"{cost.seconds:.3f} Sec{share}"

@@ -82,7 +82,7 @@ def fetch_all(
         wanted: what to ask for, in this order; each build id once.
         servers: whom, and what it may cost.
         kept: the cache, which gets the files.
-        announce: told several times a second how far it is; None to say nothing.
+        announce: called several times a second how far it is; None to say nothing.
     """
     run = _Run(wanted, servers, kept)
     deadline = time.monotonic() + servers.budget_s
@@ -212,19 +212,19 @@ class _Run:
         age_s = self._kept.age_s(marker)
         if age_s is not None and age_s < _ABSENT_FOR_S:
             return Outcome.ABSENT
-        told = []
+        outcomes = []
         for url, server in self._servers.items():
             if url not in self._failures and not self._is_stopped:
                 outcome = self._ask(url, server, build_id, kind)
                 if outcome is Outcome.FOUND:
                     return outcome
-                told.append(outcome)
-        if told == [Outcome.ABSENT] * len(self._servers):
+                outcomes.append(outcome)
+        if outcomes == [Outcome.ABSENT] * len(self._servers):
             self._kept.put(marker, ())
             return Outcome.ABSENT
         if self._is_stopped:
             return Outcome.LATE
-        return Outcome.TOO_BIG if Outcome.TOO_BIG in told else Outcome.FAILED
+        return Outcome.TOO_BIG if Outcome.TOO_BIG in outcomes else Outcome.FAILED
 
     def _ask(self, url: str, server: DebugServer, build_id: bytes, kind: str) -> Outcome:
         part = part_name()
