@@ -15,23 +15,20 @@ import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys
 from prospect.columns.table_rows import taken
-from prospect.records import replace
+from prospect.profile.complete import ProfileByRoutine
+from prospect.records import contents, replace
 
 if TYPE_CHECKING:
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _MOST_KEYS = 1 << 63
 
 
-def by_routine(profile: Profile) -> Profile:
+def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
     """Return the profile with its hits added up by process, routine, mode, cause and event.
 
-    Args:
-        profile: as `complete` returns it.
-
     Returns:
-        A profile with the same samples and fewer hits. The place, the thread name and the stack of
-        a row are those of one hit among many: they mean nothing here.
+        A profile with the same samples and fewer hits; the same one where nothing is to be added.
     """
     hits, samples = profile.hits, profile.samples
     if not len(hits):
@@ -44,13 +41,13 @@ def by_routine(profile: Profile) -> Profile:
     order, starts = equal_rows(packed)
     row_of_hit = np.empty(len(order), np.int32)
     row_of_hit[order] = np.arange(len(starts)).repeat(np.diff(starts, append=len(order)))
-    return replace(
-        profile,
-        hits=replace(
+    added_up = {
+        "hits": replace(
             taken(hits, order.take(starts)),
             count=np.add.reduceat(hits.count.take(order), starts),
             period=np.add.reduceat(hits.period.take(order), starts),
             stack_index=None,
         ),
-        samples=replace(samples, hit_index=row_of_hit.take(samples.hit_index)),
-    )
+        "samples": replace(samples, hit_index=row_of_hit.take(samples.hit_index)),
+    }
+    return ProfileByRoutine(**{**contents(profile), **added_up})

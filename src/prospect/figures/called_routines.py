@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from prospect.profile.model import Profile
 
+
 # Shorter parts are in too many names to mean one.
 _LEAST_LETTERS_OF_A_PART = 3
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import ProcessTotals
-    from prospect.profile.model import CauseTable, Profile
+    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.model import CauseTable
     from prospect.profile.run_info import EventInfo
 
 CAUSE_KIND_NAMES = (
@@ -119,7 +120,7 @@ class CauseFigures(Record):
 
 
 def cause_figures(
-    profile: Profile, event_index: int, totals: ProcessTotals, threshold_s: float
+    profile: ProfileByRoutine, event_index: int, totals: ProcessTotals, threshold_s: float
 ) -> CauseFigures:
     """Add up the kernel time of a completed profile by process and cause.
 

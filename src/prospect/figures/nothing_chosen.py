@@ -11,14 +11,14 @@ from prospect.figures.processes import DETAIL_WORDS, chosen_hits, shown_detail
 
 if TYPE_CHECKING:
     from prospect.figures.processes import Detail
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 # What is worth a look instead, the narrower first.
 _OTHERS: tuple[Detail, ...] = ("3", "4")
 NO_SAMPLES = "The recording has no samples: run longer, or raise the rate (-H)."
 
 
-def nothing_chosen(profile: Profile, detail: Detail) -> str:
+def nothing_chosen(profile: CompleteProfile, detail: Detail) -> str:
     """Say which other `-V` has hits, not of idle CPUs nor of Prospect; see `has_chosen` first.
 
     Args:
@@ -43,7 +43,7 @@ def nothing_chosen(profile: Profile, detail: Detail) -> str:
     return f"{none}; {' and '.join(found)}."
 
 
-def has_chosen(profile: Profile, detail: Detail) -> bool:
+def has_chosen(profile: CompleteProfile, detail: Detail) -> bool:
     """Say whether `-V` asks for any hit of a completed profile."""
     return bool(profile.hits.count[chosen_hits(profile, detail)].sum())
 
@@ -78,7 +78,7 @@ def no_sample_left(detail: Detail, left_without: list[tuple[str, int]], everywhe
     return f"No sample of -V {detail} passes {given}: {hint}."
 
 
-def _words(profile: Profile, detail: Detail) -> str:
+def _words(profile: CompleteProfile, detail: Detail) -> str:
     """Return whose hits they are; processes that the recorder was attached to are no command."""
     words = "the command itself" if detail == "2" else DETAIL_WORDS[detail]
     return words if profile.run.command else words.replace("the command", "the process")

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ, MODE_KERNEL, MODE_USER, Profile
+from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ, MODE_KERNEL, MODE_USER
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import ProcessTable
     from prospect.profile.run_info import EventInfo
 
@@ -99,7 +100,7 @@ def event_weight(
     return whole.astype(np.float64)
 
 
-def event_hits(profile: Profile, event_index: int) -> EventHits:
+def event_hits(profile: ProfileByRoutine, event_index: int) -> EventHits:
     """Select the hits of one event of a completed profile."""
     hits = profile.hits
     of_event = hits.event == event_index
@@ -112,7 +113,7 @@ def event_hits(profile: Profile, event_index: int) -> EventHits:
     return EventHits(profile.run.events[event_index], process, function, portion, count, period)
 
 
-def hit_portions(profile: Profile) -> NDArray[np.int64]:
+def hit_portions(profile: ProfileByRoutine) -> NDArray[np.int64]:
     """Return the portion, i64[h] PORTION_*, of every hit of a completed profile.
 
     Hard interrupts and softirqs are the interrupt portion of whichever process was running, as in

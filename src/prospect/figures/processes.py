@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.portions import EventHits
-    from prospect.profile.model import ProcessTable, Profile
+    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.model import ProcessTable
 
 Detail = Literal["2", "3", "4", "k"]
 DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
@@ -107,7 +108,7 @@ def chosen_by_detail(processes: ProcessTable, detail: Detail) -> NDArray[np.bool
     return np.ones(len(processes), np.bool_)
 
 
-def chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
     """Return bool[h]: which hits of a completed profile `-V` asks for."""
     shown = shown_detail(profile.processes, detail)
     chosen = chosen_by_detail(profile.processes, shown).take(profile.hits.process_index)

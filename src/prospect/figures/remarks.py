@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prospect.figures.processes import Detail
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.run_info import EventInfo
 
 # As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names behind it.
@@ -24,7 +24,7 @@ _UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
 _EVENTS_NAMED = 3
 
 
-def limits_of(profile: Profile, shown: Detail) -> tuple[str, ...]:
+def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
     """Return what this run could not see, as a whole and of the processes that are shown.
 
     Args:
@@ -48,7 +48,7 @@ def _is_of_others(limit: str, pids: set[int]) -> bool:
 
 
 def run_notes(
-    profile: Profile, events: Sequence[EventInfo], *, asked: Detail, shown: Detail
+    profile: CompleteProfile, events: Sequence[EventInfo], *, asked: Detail, shown: Detail
 ) -> tuple[str, ...]:
     """Return what this run could not see, and what the report does about it.
 
@@ -90,7 +90,7 @@ def _some_events(names: Sequence[str]) -> str:
     return f"{len(names)} events ({shown})"
 
 
-def run_warnings(profile: Profile, counters: Mapping[str, float]) -> tuple[str, ...]:
+def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tuple[str, ...]:
     """Return what was damaged or lost; `counters` are those of `run_counters`."""
     warnings = list(profile.run.damage)
     recorded = profile.run.statistics.get("samples")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import HitTable, Profile, SampleTable, StackTable
 
 _Fact = TypeVar("_Fact")
+_AnyProfile = TypeVar("_AnyProfile", bound="Profile")
 
 
 class _Kept(NamedTuple):
@@ -95,7 +96,9 @@ def only_exported(samples: StackSamples) -> StackSamples:
     )
 
 
-def _of_hits(profile: Profile, hit: _Kept, process: _Kept, stacks: StackTable | None) -> Profile:
+def _of_hits(
+    profile: _AnyProfile, hit: _Kept, process: _Kept, stacks: StackTable | None
+) -> _AnyProfile:
     """Return a profile of some of the hits; its samples are still those of all.
 
     Args:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import Profile
 
     Table = dict[str, NDArray[Any]]
@@ -136,7 +137,7 @@ TABLES = {
 }
 
 
-def _seconds(profile: Profile) -> NDArray[np.float64]:
+def _seconds(profile: ProfileByRoutine) -> NDArray[np.float64]:
     """Return each hit row's time: f64[h] seconds, 0 for an event that is not time."""
     seconds = np.zeros(len(profile.hits))
     hits = profile.hits

@@ -1,7 +1,8 @@
 """A Profile whose every index is a row: hits without a process, place or object get their own.
 
-Comes in: a Profile, where -1 says "none". Goes out: the same profile, with at most one row more in
-the process, object, function and location tables, so that whatever groups by row counts every hit.
+Comes in: a Profile, where -1 says "none". Goes out: a `CompleteProfile`, with at most one row
+more in the process, object, function and location tables, so that whatever groups by row counts
+every hit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
-from prospect.records import replace
+from prospect.records import contents, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,13 +36,24 @@ NO_EVENT_NAME = "unknown"
 _STILL_RUNNING = 2**64 - 1
 
 
-def complete(profile: Profile) -> Profile:
-    """Return `profile` with a row for "none" wherever a table refers to none.
+class ProfileByRoutine(Profile):
+    """A profile without an index of -1, whose hits tell routines apart, and maybe no addresses.
 
-    Returns:
-        A profile without an index of -1: its last process, object, function or location stands
-        for what is missing. Rates of events are finite and at least 0.
+    Its last process, object, function or location stands for what is missing. Rates of events are
+    finite and at least 0. What is computed from one needs of a hit its process, routine, mode,
+    cause and event; its place, thread and stack may be those of one hit among many
+    (`figures.by_routine`).
     """
+
+
+class CompleteProfile(ProfileByRoutine):
+    """A profile without an index of -1, whose hits tell addresses, threads and stacks apart."""
+
+
+def complete(profile: Profile) -> CompleteProfile:
+    """Return `profile` with a row for "none" wherever a table refers to none."""
+    if isinstance(profile, CompleteProfile):
+        return profile
     hits = profile.hits
     processes, process_index = profile.processes, hits.process_index
     syscalls = profile.syscalls
@@ -56,18 +68,18 @@ def complete(profile: Profile) -> Profile:
     if (mappings.object_index < 0).any():
         mappings = _with_object(mappings, len(objects) - 1)
     events = profile.run.events or (EventInfo(NO_EVENT_NAME, 0.0, 0.0, 0.0),)
-    return replace(
-        profile,
-        run=replace(profile.run, events=tuple(map(_usable, events))),
-        processes=processes,
-        objects=objects,
-        functions=functions,
-        locations=locations,
-        mappings=mappings,
-        hits=replace(hits, process_index=process_index, location_index=location_index),
-        syscalls=syscalls,
-        stacks=_complete_stacks(profile.stacks, len(locations) - 1),
-    )
+    changed = {
+        "run": replace(profile.run, events=tuple(map(_usable, events))),
+        "processes": processes,
+        "objects": objects,
+        "functions": functions,
+        "locations": locations,
+        "mappings": mappings,
+        "hits": replace(hits, process_index=process_index, location_index=location_index),
+        "syscalls": syscalls,
+        "stacks": _complete_stacks(profile.stacks, len(locations) - 1),
+    }
+    return CompleteProfile(**{**contents(profile), **changed})
 
 
 def _complete_stacks(stacks: StackTable | None, no_location: int) -> StackTable | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.stacks.frames import FrameTable
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _PART_BITS = 16
 _PART = 1 << _PART_BITS  # stacks at a time
@@ -77,7 +77,7 @@ class CallgrindRenderer(StackRenderer):
         yield f"\ntotals: {total[0]} {total[1]}\n".encode()
 
 
-def _head(profile: Profile, total: tuple[int, int]) -> str:
+def _head(profile: CompleteProfile, total: tuple[int, int]) -> str:
     run = profile.run
     command = escaped(" ".join(run.command) or run.origin)
     return (
@@ -156,7 +156,7 @@ def _sums(column: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int
     return np.add.reduceat(column, first) if len(first) else column
 
 
-def _functions(profile: Profile, frames: FrameTable, costs: _Costs) -> Iterator[bytes]:
+def _functions(profile: CompleteProfile, frames: FrameTable, costs: _Costs) -> Iterator[bytes]:
     """Yield a block for each function: its own costs, then its calls."""
     names = _Names(profile, frames)
     location = np.repeat(np.arange(len(frames.start) - 1), np.diff(frames.start))
@@ -190,7 +190,7 @@ def _listed(*columns: NDArray[np.int64]) -> Iterator[tuple[int, ...]]:
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _entries(profile: Profile, frames: FrameTable) -> list[int]:
+def _entries(profile: CompleteProfile, frames: FrameTable) -> list[int]:
     """Return the first address of each frame's function, 0 of inlined ones."""
     address = profile.functions.address.take(np.maximum(frames.function_index, 0))
     found: list[int] = np.where(frames.function_index >= 0, address, 0).tolist()
@@ -200,7 +200,7 @@ def _entries(profile: Profile, frames: FrameTable) -> list[int]:
 class _Names:
     """Names of frames, each by its number after the first time, as the format allows."""
 
-    def __init__(self, profile: Profile, frames: FrameTable) -> None:
+    def __init__(self, profile: CompleteProfile, frames: FrameTable) -> None:
         files = [*(profile.lines.files if profile.lines else []), "???"]
         self._function = frame_labels(profile, frames)
         self._file = [files[row] for row in frames.file_index.tolist()]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.figures.stacks.stack_weights import SampleThreads, StackSamples
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _PART = 1 << 14
 
@@ -59,7 +59,7 @@ class ChromeTraceRenderer(StackRenderer):
         yield b"]}\n"
 
 
-def _metadata(profile: Profile, threads: SampleThreads) -> list[dict[str, Any]]:
+def _metadata(profile: CompleteProfile, threads: SampleThreads) -> list[dict[str, Any]]:
     processes = profile.processes
     events: list[dict[str, Any]] = []
     columns = (threads.process_index, threads.comm_index, threads.tid)
@@ -72,7 +72,9 @@ def _metadata(profile: Profile, threads: SampleThreads) -> list[dict[str, Any]]:
     return events
 
 
-def _stack_frames(profile: Profile, frames: FrameTable, forest: NamedForest) -> Iterator[bytes]:
+def _stack_frames(
+    profile: CompleteProfile, frames: FrameTable, forest: NamedForest
+) -> Iterator[bytes]:
     is_kernel = is_kernel_frame(profile, frames).tolist()
     words = [
         encoded({"category": "kernel" if kernel else "user", "name": label})[:-1].decode()

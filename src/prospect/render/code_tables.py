@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.stacks.frames import FrameTable
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.render.strings import Strings
 
 _PAGE = 0x1000
@@ -95,7 +95,7 @@ def code_tables(samples: StackSamples, frames: FrameTable, strings: Strings) -> 
     )
 
 
-def object_build_ids(profile: Profile, tables: CodeTables) -> list[str]:
+def object_build_ids(profile: CompleteProfile, tables: CodeTables) -> list[str]:
     """Return the build id of each object in use; the kernel's is that of the recorded machine."""
     objects = profile.objects
     return [
@@ -117,7 +117,7 @@ def stacks_innermost_first(
 
 
 def value_columns(
-    profile: Profile, weights: StackWeights, nanoseconds: NDArray[np.int64]
+    profile: CompleteProfile, weights: StackWeights, nanoseconds: NDArray[np.int64]
 ) -> list[tuple[int, str, str, NDArray[np.int64]]]:
     """Return (event, type, unit, i64[w]) of each value that a stack has.
 
@@ -141,7 +141,7 @@ def value_columns(
 
 
 def _objects_in_use(
-    profile: Profile, object_index: NDArray[np.int64]
+    profile: CompleteProfile, object_index: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     objects, mapping = np.unique(object_index, return_inverse=True)
     command = profile.run.command[0].rsplit("/", 1)[-1] if profile.run.command else ""
@@ -156,7 +156,7 @@ def _objects_in_use(
 
 
 def _bounds(
-    profile: Profile,
+    profile: CompleteProfile,
     objects: NDArray[np.int64],
     mapping: NDArray[np.int64],
     address: NDArray[np.uint64],
@@ -183,7 +183,7 @@ def _lines(
 
 
 def _functions(
-    profile: Profile, frames: FrameTable, used: NDArray[np.int64]
+    profile: CompleteProfile, frames: FrameTable, used: NDArray[np.int64]
 ) -> tuple[list[str], list[str], list[str]]:
     labels = frame_labels(profile, frames)
     files = [*(profile.lines.files if profile.lines else []), ""]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.stack_weights import SampleThreads, StackSamples
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
     # A table by line, and of each row its function and its line: see `frames_by_line`.
     _ByLine = tuple[FrameTable, NDArray[np.int64], NDArray[np.int64]]
@@ -83,7 +83,7 @@ class FirefoxRenderer(StackRenderer):
         yield b"}\n"
 
 
-def _meta(profile: Profile) -> dict[str, Any]:
+def _meta(profile: CompleteProfile) -> dict[str, Any]:
     run = profile.run
     frequency_hz = run.events[0].frequency_hz
     return {
@@ -109,7 +109,7 @@ def _meta(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _libs(profile: Profile) -> list[dict[str, Any]]:
+def _libs(profile: CompleteProfile) -> list[dict[str, Any]]:
     objects = profile.objects
     return [
         {
@@ -290,7 +290,7 @@ def _frame_table(
     }
 
 
-def _is_native(profile: Profile, frames: FrameTable) -> NDArray[np.bool_]:
+def _is_native(profile: CompleteProfile, frames: FrameTable) -> NDArray[np.bool_]:
     """Return bool[f]: functions of images, whose addresses are whole numbers to JavaScript."""
     is_image = profile.objects.kind.take(frames.object_index) == KIND_ELF
     address = profile.functions.address.take(np.maximum(frames.function_index, 0))
@@ -298,7 +298,9 @@ def _is_native(profile: Profile, frames: FrameTable) -> NDArray[np.bool_]:
     return found & (frames.function_index >= 0)
 
 
-def _native_symbols(profile: Profile, frames: FrameTable, labels: list[int]) -> dict[str, Any]:
+def _native_symbols(
+    profile: CompleteProfile, frames: FrameTable, labels: list[int]
+) -> dict[str, Any]:
     rows = np.flatnonzero(_is_native(profile, frames))
     functions = frames.function_index.take(rows)
     sizes = profile.functions.size_bytes.take(functions)
@@ -311,7 +313,7 @@ def _native_symbols(profile: Profile, frames: FrameTable, labels: list[int]) -> 
     }
 
 
-def _source_table(profile: Profile, strings: Strings) -> dict[str, Any]:
+def _source_table(profile: CompleteProfile, strings: Strings) -> dict[str, Any]:
     files = profile.lines.files if profile.lines else []
     nothing: list[None] = [None] * len(files)
     return {

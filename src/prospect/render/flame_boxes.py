@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _PART = 1 << 16
 _ALL = (-1, -1)  # the caller of threads, beside (thread name, row of the forest)
@@ -68,7 +68,7 @@ class FlameGraph(Record):
         unit: of the weights, "ns" or "samples".
     """
 
-    profile: Profile
+    profile: CompleteProfile
     frames: FrameTable
     forest: NamedForest
     events: tuple[int, ...]
@@ -124,7 +124,7 @@ def flame_graph(samples: StackSamples, *, inlined: bool) -> FlameGraph:
 
 
 def _inclusive(
-    profile: Profile, forest: NamedForest, weights: StackWeights
+    profile: CompleteProfile, forest: NamedForest, weights: StackWeights
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], str]:
     """Return thread name, row of the forest and inclusive weight, and the weights' unit."""
     event = profile.run.events[int(weights.event[0])]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _PART = 1 << 14
 _NS_PER_US = 1000
@@ -71,7 +71,7 @@ class FoldedRenderer(StackRenderer):
                 yield f"{line} {counts[line]}\n".encode()
 
 
-def _values(profile: Profile, weights: StackWeights) -> NDArray[np.int64]:
+def _values(profile: CompleteProfile, weights: StackWeights) -> NDArray[np.int64]:
     """Return i64[w] samples; where waits are among them, microseconds."""
     is_waiting = np.array([event.is_waiting for event in profile.run.events], np.bool_)
     if not is_waiting.take(weights.event).any():

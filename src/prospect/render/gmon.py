@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from prospect.profile.model import Profile
 
+
 _HEADER = struct.Struct("<4sI12x")
 _HISTOGRAM = struct.Struct("<BQQII15sc")
 _ARC = np.dtype([("tag", "u1"), ("from", "<u8"), ("to", "<u8"), ("calls", "<u4")])

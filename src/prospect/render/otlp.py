@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _NONE = b""
 
@@ -116,7 +116,7 @@ class OtlpRenderer(StackRenderer):
 
 
 def _sample_attributes(
-    profile: Profile, weights: StackWeights, attributes: _Attributes
+    profile: CompleteProfile, weights: StackWeights, attributes: _Attributes
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return i64[w + 1] where each row's attributes begin, and i64[m] their numbers."""
     processes = profile.processes
@@ -155,7 +155,7 @@ def _samples(
     return encoded.data[np.repeat(keep, encoded.size)].tobytes()
 
 
-def _when(profile: Profile, event: int, strings: Strings) -> Iterator[bytes]:
+def _when(profile: CompleteProfile, event: int, strings: Strings) -> Iterator[bytes]:
     run = profile.run
     yield fixed64_field(3, int(max(run.started_at, 0.0) * 1e9))
     yield number_field(4, np.array([int(max(run.wall_seconds, 0.0) * 1e9)])).data.tobytes()
@@ -165,7 +165,7 @@ def _when(profile: Profile, event: int, strings: Strings) -> Iterator[bytes]:
         yield number_field(6, np.array([int(1e9 / frequency_hz)])).data.tobytes()
 
 
-def _resource(profile: Profile) -> bytes:
+def _resource(profile: CompleteProfile) -> bytes:
     run = profile.run
     facts = {
         "host.name": run.hostname,
@@ -182,7 +182,7 @@ def _resource(profile: Profile) -> bytes:
 
 
 def _mappings(
-    profile: Profile, tables: CodeTables, attributes: NDArray[np.int64], strings: Strings
+    profile: CompleteProfile, tables: CodeTables, attributes: NDArray[np.int64], strings: Strings
 ) -> bytes:
     paths = [profile.objects.path[row] for row in tables.object_index.tolist()]
     start = np.append(0, np.cumsum(attributes > 0))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _PART = 1 << 14  # samples at a time
 _GZIP_LEVEL = 1  # six times as fast as 6, and a fifth larger
@@ -74,7 +74,7 @@ class PprofRenderer(StackRenderer):
         yield gzip.compress(b"".join(body), _GZIP_LEVEL, mtime=0)
 
 
-def _head(profile: Profile, weights: StackWeights, strings: Strings) -> Iterator[bytes]:
+def _head(profile: CompleteProfile, weights: StackWeights, strings: Strings) -> Iterator[bytes]:
     time = np.zeros(len(weights), np.int64)
     kinds = [(kind, unit) for _, kind, unit, _ in value_columns(profile, weights, time)]
     for kind, unit in kinds:
@@ -119,7 +119,7 @@ def _samples(
 
 
 def _labels(
-    profile: Profile, weights: StackWeights, strings: Strings
+    profile: CompleteProfile, weights: StackWeights, strings: Strings
 ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
     """Yield the encodings of a label's values, and which of them each row has."""
     processes = profile.processes
@@ -147,7 +147,7 @@ def _label(strings: Strings, key: str, values: list[str]) -> Rows:
     return Rows(kept.data, size)
 
 
-def _mappings(profile: Profile, tables: CodeTables, strings: Strings) -> bytes:
+def _mappings(profile: CompleteProfile, tables: CodeTables, strings: Strings) -> bytes:
     objects = tables.object_index.tolist()
     lines = np.full(len(objects), profile.lines is not None, np.int64)
     return message(

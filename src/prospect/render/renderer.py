@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from prospect.profile.model import Profile
 
+
 _CHUNK_BYTES = 1 << 18
 
 

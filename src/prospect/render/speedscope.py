@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.figures.stacks.stack_weights import StackSamples, StackWeights
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -57,7 +57,7 @@ class SpeedscopeRenderer(StackRenderer):
         yield b"\n]}\n"
 
 
-def _frames(profile: Profile, frames: FrameTable) -> list[dict[str, Any]]:
+def _frames(profile: CompleteProfile, frames: FrameTable) -> list[dict[str, Any]]:
     files = profile.lines.files if profile.lines else []
     rows = zip(
         frame_labels(profile, frames),
@@ -89,7 +89,9 @@ def _by_thread(weights: StackWeights) -> list[StackWeights]:
     return sorted(threads, key=lambda thread: (int(thread.event[0]), -int(thread.count.sum())))
 
 
-def _profile(profile: Profile, forest: NamedForest, weights: StackWeights) -> dict[str, Any]:
+def _profile(
+    profile: CompleteProfile, forest: NamedForest, weights: StackWeights
+) -> dict[str, Any]:
     event = profile.run.events[int(weights.event[0])]
     start, path = paths(
         forest.caller_index, forest.depth, forest.row_of_stack.take(weights.stack_index)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.figures.stacks.stack_weights import StackSamples
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.render.flame_boxes import Box
 
 _LEAST_SHARE = 0.001
@@ -49,7 +49,7 @@ class SvgRenderer(StackRenderer):
         yield picture
 
 
-def _title(profile: Profile, events: tuple[int, ...]) -> str:
+def _title(profile: CompleteProfile, events: tuple[int, ...]) -> str:
     run = profile.run
     what = " ".join(run.command) or run.origin
     return f"{what}: {' + '.join(run.events[event].name for event in events)}"

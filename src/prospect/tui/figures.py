@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.error_bars import ErrorBars
     from prospect.live.session import LiveState
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 BUCKET_S = 2
 BUCKETS = 30
@@ -53,8 +53,8 @@ class LiveFigures(Record):
     """
 
     state: LiveState
-    whole: Profile
-    profile: Profile
+    whole: CompleteProfile
+    profile: CompleteProfile
     event_index: int
     portion: NDArray[np.int64]
     function: NDArray[np.int64]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.tui.figures import LiveFigures
 
@@ -94,7 +95,7 @@ def place_label(path: str) -> str:
     return "kernel" if path == KERNEL_PATH else object_label(path)
 
 
-def functions_of(profile: Profile, routine: Routine) -> NDArray[np.int64]:
+def functions_of(profile: CompleteProfile, routine: Routine) -> NDArray[np.int64]:
     """Return the rows that a routine has in this profile, i64; none if it has no hit here."""
     found = [
         row
@@ -243,7 +244,7 @@ def _equal(names: Sequence[str], wanted: str) -> NDArray[np.bool_]:
     return np.array([name == wanted for name in names], np.bool_)
 
 
-def of_pid(profile: Profile, words: str) -> NDArray[np.bool_]:
+def of_pid(profile: CompleteProfile, words: str) -> NDArray[np.bool_]:
     """Return bool[p]: the processes whose number `words` are; none where they are no number."""
     pid = profile.processes.pid
     number = int(words) if words.isdecimal() and words.isascii() and len(words) <= _DIGITS else -1

@@ -33,7 +33,7 @@ from prospect.tui.groups import functions_of
 from prospect.tui.rows import HOT, Page, Row
 
 if TYPE_CHECKING:
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import CodeTable
     from prospect.tui.figures import LiveFigures
     from prospect.tui.places import Routine
@@ -44,7 +44,7 @@ _OPTION = " with -L"
 _SKID = "A hit stands at the instruction behind the one that took the time."
 
 
-def routine_code(profile: Profile, function: int, *, use_cache: bool = True) -> CodeTable:
+def routine_code(profile: CompleteProfile, function: int, *, use_cache: bool = True) -> CodeTable:
     """Disassemble a routine of a profile that was made on this machine a moment ago.
 
     Args:
@@ -73,7 +73,7 @@ def routine_code(profile: Profile, function: int, *, use_cache: bool = True) -> 
     return describe_code(profile, recorded, choice)
 
 
-def _pids(profile: Profile, function: int) -> list[int]:
+def _pids(profile: CompleteProfile, function: int) -> list[int]:
     """Return the processes that hit a routine."""
     of_hit = profile.locations.function_index.take(profile.hits.location_index) == function
     processes = distinct(profile.hits.process_index[of_hit])
@@ -112,7 +112,7 @@ def _why_no_code(reason: str) -> str:
     return f"No instructions: {reason}{how}."
 
 
-def _listing(profile: Profile, code: CodeTable, event_index: int) -> Page:
+def _listing(profile: CompleteProfile, code: CodeTable, event_index: int) -> Page:
     if code.reason[0]:
         return Page((), is_text=True, note=_why_no_code(code.reason[0]))
     view = annotation_view(profile, RoutineChoice(detail="4"), half_widths)

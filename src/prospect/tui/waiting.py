@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.report.waiting import BlockedStack
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.thread_times import ThreadTimes
     from prospect.tui.figures import LiveFigures
     from prospect.tui.tables import View
@@ -72,7 +72,7 @@ _SORT_KEYS: dict[str, Callable[[Row], tuple[object, ...]]] = {
 
 
 def _rows(
-    profile: Profile, threads: ThreadTimes, place: Place, chosen: NDArray[np.bool_]
+    profile: CompleteProfile, threads: ThreadTimes, place: Place, chosen: NDArray[np.bool_]
 ) -> list[Row]:
     """Return a row for each name of threads; `chosen`, bool[p + 1], of these processes alone."""
     members: dict[Name, list[int]] = {}
@@ -104,7 +104,7 @@ def _whose(row: Row) -> Name:
     return row.name, row.process
 
 
-def _names(profile: Profile, threads: ThreadTimes) -> list[Name]:
+def _names(profile: CompleteProfile, threads: ThreadTimes) -> list[Name]:
     """Return the name of each thread, and of its process."""
     processes = [*profile.processes.name, "?"]
     index = threads.process_index.tolist()

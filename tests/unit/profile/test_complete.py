@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from builders.profile import ProfileBuilder, qsort_profile, rowless_profile, run_info
-from prospect.profile.complete import NO_OBJECT_PATH, NO_PROCESS_NAME, complete
+from prospect.profile.complete import NO_OBJECT_PATH, NO_PROCESS_NAME, CompleteProfile, complete
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo
 
@@ -17,6 +17,14 @@ def test_every_index_becomes_a_row():
     assert profile.functions.object_index.min() >= 0
     assert profile.mappings.object_index.min() >= 0
     assert len(profile.hits) == len(before.hits)
+
+
+def test_what_is_complete_says_so_and_stays_as_it_is():
+    before = rowless_profile()
+    assert not isinstance(before, CompleteProfile)
+    profile = complete(before)
+    assert isinstance(profile, CompleteProfile)
+    assert complete(profile) is profile
 
 
 def test_hits_without_a_row_go_to_one_that_says_so():

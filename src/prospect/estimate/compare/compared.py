@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.design import Design
     from prospect.figures.processes import Detail
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -40,7 +41,7 @@ class ComparedRun(Record):
             where the recording is not of the whole system.
     """
 
-    profile: Profile
+    profile: CompleteProfile
     event_index: int
     design: Design
     counts: NDArray[np.bool_]
@@ -85,7 +86,7 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
     )
 
 
-def _timed_event(profile: Profile) -> int:
+def _timed_event(profile: CompleteProfile) -> int:
     timed = [
         index
         for index, event in enumerate(profile.run.events)
@@ -100,7 +101,7 @@ def _timed_event(profile: Profile) -> int:
     return next((index for index in timed if index in with_hits), timed[0])
 
 
-def _other_load(profile: Profile, seconds: float) -> float:
+def _other_load(profile: CompleteProfile, seconds: float) -> float:
     run = profile.run
     cpu_seconds = run.wall_seconds * run.cpus
     if not (run.system_wide and math.isfinite(cpu_seconds) and cpu_seconds > 0):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prospect.figures.calls.calls_view import CallsView
     from prospect.figures.processes import Detail
     from prospect.profile.call_counts import CallCounts, CallWindows
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 _CONFIDENCE = 0.95
 # However well a probe's cost repeats in a loop of ours, in a program it is this uncertain.
@@ -90,7 +90,7 @@ class CallFigures(Record):
 
 
 def call_figures(
-    counts: CallCounts, profile: Profile, event_index: int, detail: Detail
+    counts: CallCounts, profile: CompleteProfile, event_index: int, detail: Detail
 ) -> CallFigures:
     """Gather what is known of each counted function, in the processes of `-V detail`.
 
@@ -160,7 +160,9 @@ def call_numbers(view: CallsView) -> CallNumbers | None:
     return CallNumbers(of_routine, of_arc)
 
 
-def _chosen_processes(counts: CallCounts, profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+def _chosen_processes(
+    counts: CallCounts, profile: CompleteProfile, detail: Detail
+) -> NDArray[np.bool_]:
     """Return bool[p]: the processes of `-V detail` of whose calls anything is known."""
     processes = profile.processes
     chosen = chosen_by_detail(processes, detail)
@@ -269,7 +271,7 @@ def _times(seconds: NDArray[np.float64], function: NDArray[np.int32]) -> NDArray
 
 
 def _self_seconds(
-    profile: Profile, event_index: int, chosen: NDArray[np.bool_]
+    profile: CompleteProfile, event_index: int, chosen: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     hits, event = profile.hits, profile.run.events[event_index]
     functions = len(profile.functions)
@@ -283,7 +285,9 @@ def _self_seconds(
     return np.bincount(function, seconds, functions).astype(np.float64)
 
 
-def _total_seconds(profile: Profile, event_index: int, detail: Detail) -> NDArray[np.float64]:
+def _total_seconds(
+    profile: CompleteProfile, event_index: int, detail: Detail
+) -> NDArray[np.float64]:
     functions = len(profile.functions)
     event = profile.run.events[event_index]
     if profile.stacks is None or not event_has_time(event):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
 
 class FirstRows(NamedTuple):
@@ -37,7 +37,11 @@ class FirstRows(NamedTuple):
 
 
 def first_rows(
-    profile: Profile, design: Design, at: NDArray[np.int64], key: NDArray[np.int64], most: int
+    profile: ProfileByRoutine,
+    design: Design,
+    at: NDArray[np.int64],
+    key: NDArray[np.int64],
+    most: int,
 ) -> FirstRows:
     """Add hits up by key, and take the rows with most time.
 

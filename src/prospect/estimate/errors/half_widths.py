@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 
 def half_widths(
-    profile: Profile, event: int, row_of_hit: NDArray[np.int32], rows: int
+    profile: CompleteProfile, event: int, row_of_hit: NDArray[np.int32], rows: int
 ) -> NDArray[np.float64] | None:
     """Estimate how far the time of each row may be off.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import Detail
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -46,7 +47,7 @@ class HottestRoutines(Record):
         total_hits, total_s, total_half_s: of all that is asked for, shown or not.
     """
 
-    profile: Profile
+    profile: CompleteProfile
     detail: Detail
     event: EventInfo
     has_time: bool

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import EventView
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
 
 class Partition(NamedTuple):
@@ -65,7 +65,7 @@ class _Hits(NamedTuple):
     is_here: NDArray[np.bool_]
 
 
-def event_partitions(profile: Profile, event: EventView) -> EventPartitions:
+def event_partitions(profile: ProfileByRoutine, event: EventView) -> EventPartitions:
     """Return the partitions of an event's hits that its report shows."""
     hits = profile.hits
     columns = _Hits(
@@ -124,7 +124,7 @@ def _routines(event: EventView, columns: _Hits) -> Partition:
 
 
 def _kernel(
-    profile: Profile, event: EventView, columns: _Hits, tables: dict[str, Partition]
+    profile: ProfileByRoutine, event: EventView, columns: _Hits, tables: dict[str, Partition]
 ) -> tuple[str, ...]:
     """Add the kernel's profiles to `tables`; return the names of its parts."""
     if event.kernel is None:
@@ -170,7 +170,7 @@ def _row_of(
 
 
 def _causes(
-    profile: Profile, columns: _Hits, tables: dict[str, Partition]
+    profile: ProfileByRoutine, columns: _Hits, tables: dict[str, Partition]
 ) -> tuple[tuple[str, ...], dict[tuple[int, int, str], int]]:
     """Add kernel time by cause to `tables`; return their names, and where each cause is."""
     kind, name = profile.causes.kind.tolist(), profile.causes.name

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.ledger import TickLedger
     from prospect.figures.report.accounting import AccountedTime
     from prospect.figures.report.view import EventView
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
 
 _HALF_WIDTH = 1.96  # of a 95 % interval, in standard deviations
 # The slowest tick that kernels are built with; USER_HZ, which /proc/stat counts in.
@@ -76,7 +76,7 @@ class Agreement(Record):
 
 
 def agreements(
-    profile: Profile, event: EventView, ledger: TickLedger | None
+    profile: CompleteProfile, event: EventView, ledger: TickLedger | None
 ) -> tuple[Agreement, ...]:
     """Hold an event's times against the books, as far as the recording has any.
 
@@ -114,7 +114,10 @@ def agreements(
 
 
 def _machine_row(
-    profile: Profile, event: EventView, row: AccountedTime, seconds: tuple[float, float, float]
+    profile: CompleteProfile,
+    event: EventView,
+    row: AccountedTime,
+    seconds: tuple[float, float, float],
 ) -> Agreement:
     idle_s, unwatched_s, unsampled_s = seconds
     if row.sampled_s is None:
@@ -137,7 +140,7 @@ def _machine_row(
     )
 
 
-def _unbooked_s(profile: Profile, unwatched_s: float, granularity_s: float) -> float:
+def _unbooked_s(profile: CompleteProfile, unwatched_s: float, granularity_s: float) -> float:
     """Return what /proc/stat's books lack of the CPUs' time, 0.0 where that is its granularity."""
     books = [profile.run.accounting.get(f"{kind}_s") for kind in _BOOKS]
     if not all(isinstance(seconds, (int, float)) for seconds in books):
@@ -152,12 +155,12 @@ def _without_verdict(row: AccountedTime) -> Agreement:
     return Agreement(row.name, row.source, row.sampled_s, row.accounted_s, difference_s, None, 0.0)
 
 
-def _sampling_error_s(profile: Profile, event: EventView, seconds: float) -> float:
+def _sampling_error_s(profile: CompleteProfile, event: EventView, seconds: float) -> float:
     hits, all_s = int(event.hits.sum()), float(event.seconds.sum())
     return _spread_s(profile, seconds, all_s / hits) if hits else 0.0
 
 
-def _spread_s(profile: Profile, seconds: float, sample_s: float) -> float:
+def _spread_s(profile: ProfileByRoutine, seconds: float, sample_s: float) -> float:
     """Return the error of a time that was found by independent samples worth `sample_s` each."""
     machine_s = max(profile.run.wall_seconds * max(profile.run.cpus, 1), abs(seconds))
     if not (math.isfinite(machine_s) and machine_s > 0 and seconds > 0):

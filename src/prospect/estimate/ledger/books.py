@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.ledger.lateness import Lateness
     from prospect.estimate.ledger.ledger import TickLedger
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
 
 class RunBooks(Record):
@@ -32,7 +32,7 @@ class RunBooks(Record):
     cost: OwnCost
 
 
-def run_books(profile: Profile, grid: Grid | None = None) -> RunBooks:
+def run_books(profile: ProfileByRoutine, grid: Grid | None = None) -> RunBooks:
     """Balance the books of a completed profile.
 
     Args:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prospect.estimate.ledger.lateness import Lateness
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import ReportView
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
     Rows = NDArray[np.int64]
     Shares = NDArray[np.float64]
@@ -97,7 +97,7 @@ def lateness_of_view(
     )
 
 
-def _late_routines(profile: Profile, event_index: int, lateness: Lateness) -> LateRoutines:
+def _late_routines(profile: ProfileByRoutine, event_index: int, lateness: Lateness) -> LateRoutines:
     hits = profile.hits
     portion = hit_portions(profile)
     is_kernel = is_kernel_portion(portion) & (hits.event == event_index)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.grid import Grid
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
 # The share of samples in user mode that counts as late, by definition.
 USUAL_SHARE = 0.05
@@ -54,7 +54,7 @@ class Lateness(Record):
     late: NDArray[np.int64]
 
 
-def sample_lateness(profile: Profile, grid: Grid | None = None) -> Lateness | None:
+def sample_lateness(profile: ProfileByRoutine, grid: Grid | None = None) -> Lateness | None:
     """Find the late samples of a completed profile; None where no clock has a grid.
 
     Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.grid import Grid
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
     Rows = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ class TickLedger(Record):
     other_losses: int
 
 
-def tick_ledger(profile: Profile, grid: Grid | None = None) -> TickLedger | None:
+def tick_ledger(profile: ProfileByRoutine, grid: Grid | None = None) -> TickLedger | None:
     """Balance the books of a completed profile; None where no clock has a grid.
 
     Args:
@@ -112,14 +112,14 @@ def tick_ledger(profile: Profile, grid: Grid | None = None) -> TickLedger | None
 
 
 def _worth_s(
-    profile: Profile, event: NDArray[np.uint16], period_ns: NDArray[np.float64]
+    profile: ProfileByRoutine, event: NDArray[np.uint16], period_ns: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     worth = np.array([known.seconds_per_period for known in profile.run.events])
     worth_s: NDArray[np.float64] = period_ns * worth.take(event, mode="clip")
     return worth_s
 
 
-def _unwatched_s(profile: Profile, group: Rows, clock_cpu: Rows) -> float:
+def _unwatched_s(profile: ProfileByRoutine, group: Rows, clock_cpu: Rows) -> float:
     clocks, run = profile.clocks, profile.run
     ran_ns = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns
     by_clock = np.bincount(group, ran_ns.astype(np.float64))
@@ -129,7 +129,7 @@ def _unwatched_s(profile: Profile, group: Rows, clock_cpu: Rows) -> float:
 
 
 def _accounted(
-    profile: Profile, cpus: NDArray[np.int32], keys: tuple[str, ...]
+    profile: ProfileByRoutine, cpus: NDArray[np.int32], keys: tuple[str, ...]
 ) -> NDArray[np.float64]:
     known = profile.run.cpu_accounting
     seconds = [

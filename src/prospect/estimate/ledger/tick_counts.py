@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from prospect.estimate.clocks.gaps import Gaps
     from prospect.estimate.clocks.grid import Grid
-    from prospect.profile.model import ClockTable, Profile
+    from prospect.profile.complete import ProfileByRoutine
+    from prospect.profile.model import ClockTable
 
     Rows = NDArray[np.int64]
 
@@ -87,7 +88,7 @@ class TickCounts(NamedTuple):
 
 
 def count_ticks(
-    profile: Profile, grid: Grid, group: Rows, idle_s: NDArray[np.float64]
+    profile: ProfileByRoutine, grid: Grid, group: Rows, idle_s: NDArray[np.float64]
 ) -> tuple[TickCounts, Rows, int]:
     """Count ticks by clock and CPU, whatever stretches these ran in.
 
@@ -139,7 +140,7 @@ def count_ticks(
     return counts, idle_throttled, int((told - lost).sum())
 
 
-def _hits_idle(profile: Profile) -> NDArray[np.bool_]:
+def _hits_idle(profile: ProfileByRoutine) -> NDArray[np.bool_]:
     """Return bool[n]: which samples hit process zero."""
     is_zero = profile.processes.pid.take(profile.hits.process_index) == 0
     is_idle: NDArray[np.bool_] = is_zero.take(profile.samples.hit_index)

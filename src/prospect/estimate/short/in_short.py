@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.first_rows import FirstRows
     from prospect.figures.report.view import ReportView
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
 MOST_PROGRAMS = 3
 MOST_FUNCTIONS = 5
@@ -270,7 +270,7 @@ class _Summary:
         return amounts[chosen].astype(np.float64)
 
 
-def main_callers(profile: Profile, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:
+def main_callers(profile: ProfileByRoutine, row_of_hit: NDArray[np.int32], rows: int) -> list[int]:
     """Return for each row the function that called it in most samples, -1 where none is known.
 
     Args:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.annotate.annotation import HalfWidths
     from prospect.figures.processes import Detail
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source import LineTable
@@ -85,7 +86,7 @@ class SourceView(Record):
             nanoseconds since the epoch, and its path.
     """
 
-    profile: Profile
+    profile: CompleteProfile
     detail: Detail
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -151,7 +152,7 @@ def source_view(
 
 
 def _built(
-    profile: Profile, lines: LineTable, places: Places, member: NDArray[np.bool_]
+    profile: CompleteProfile, lines: LineTable, places: Places, member: NDArray[np.bool_]
 ) -> dict[int, tuple[int, str]]:
     at = np.flatnonzero(member & (places.file >= 0))
     pairs = np.unique(np.stack([places.file.take(at), places.object.take(at)], axis=1), axis=0)
@@ -223,7 +224,10 @@ def _files(
 
 
 def _without_file(
-    profile: Profile, lines: LineTable, of_object: NDArray[np.int32], count: NDArray[np.int64]
+    profile: CompleteProfile,
+    lines: LineTable,
+    of_object: NDArray[np.int32],
+    count: NDArray[np.int64],
 ) -> list[tuple[str, str, int]]:
     by_object = np.bincount(of_object, count, len(profile.objects)).astype(np.int64)
     heaviest = np.argsort(-by_object, kind="stable")

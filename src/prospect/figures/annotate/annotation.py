@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 
     from prospect.figures.annotate.routine_choice import RoutineChoice
     from prospect.figures.processes import Detail
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source import CodeTable
 
-    HalfWidths = Callable[[Profile, int, NDArray[np.int32], int], NDArray[np.float64] | None]
+    HalfWidths = Callable[
+        [CompleteProfile, int, NDArray[np.int32], int], NDArray[np.float64] | None
+    ]
     """Of a profile, an event, the row of each hit (-1: none) and the number of rows: half of each
     row's 95 % interval in seconds; None where the event has no time."""
 
@@ -76,7 +79,7 @@ class AnnotationView(Record):
         nothing: where there are none, what there is and which option shows it; else "".
     """
 
-    profile: Profile
+    profile: CompleteProfile
     code: CodeTable
     choice: RoutineChoice
     detail: Detail
@@ -125,14 +128,16 @@ def annotation_view(
     )
 
 
-def _why_nothing(profile: Profile, choice: RoutineChoice, events: list[EventAnnotation]) -> str:
+def _why_nothing(
+    profile: CompleteProfile, choice: RoutineChoice, events: list[EventAnnotation]
+) -> str:
     if not any(event.hits for event in events):
         return nothing_chosen(profile, choice.detail)
     most_s = max(event.seconds for event in events)
     return below_thresholds(most_s, choice.user_threshold_s, choice.kernel_threshold_s)
 
 
-def instruction_of_hits(profile: Profile, code: CodeTable) -> NDArray[np.int64]:
+def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> NDArray[np.int64]:
     """Return i64[h] each hit's row among the instructions, -1 for none of them."""
     locations = profile.locations
     row = np.full(len(locations), -1, np.int64)
@@ -160,7 +165,13 @@ class _Rows(NamedTuple):
     half_widths: HalfWidths | None
 
     def errors(
-        self, profile: Profile, event: int, at: NDArray[np.int64], *, by_function: bool, rows: int
+        self,
+        profile: CompleteProfile,
+        event: int,
+        at: NDArray[np.int64],
+        *,
+        by_function: bool,
+        rows: int,
     ) -> NDArray[np.float64] | None:
         """Estimate the error of each function's or instruction's time, of the hits `at` alone."""
         if self.half_widths is None:
@@ -197,7 +208,7 @@ class _Sums(NamedTuple):
 
 
 def _event(
-    profile: Profile, code: CodeTable, event_index: int, at: NDArray[np.int64], rows: _Rows
+    profile: CompleteProfile, code: CodeTable, event_index: int, at: NDArray[np.int64], rows: _Rows
 ) -> EventAnnotation:
     """Annotate one event; `at` are the rows of its hits that count."""
     event = profile.run.events[event_index]
@@ -252,7 +263,7 @@ def _routine(
     return annotated_routine(code, routine, event, whole, parts)
 
 
-def _notes(profile: Profile, code: CodeTable, detail: Detail) -> tuple[str, ...]:
+def _notes(profile: CompleteProfile, code: CodeTable, detail: Detail) -> tuple[str, ...]:
     notes = list(limits_of(profile, detail))
     for row, note in (code.lines.notes if code.lines else {}).items():
         notes.append(f"{profile.objects.path[row]}: {note}.")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import Detail
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
 
 _KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
@@ -122,7 +123,7 @@ def _basename(path: str) -> str:
 
 
 def _heaviest(
-    profile: Profile,
+    profile: CompleteProfile,
     choice: RoutineChoice,
     function: NDArray[np.int32],
     at: NDArray[np.int64],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prospect.figures.annotate.annotation import HalfWidths
     from prospect.figures.report.routines import RoutineTable, RoutineTables
     from prospect.figures.report.view import EventView, ReportView
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import LineTable
 
 
@@ -78,7 +78,7 @@ class _Tables(NamedTuple):
 class EventLines(Record):
     """One event's hits by source line."""
 
-    _profile: Profile
+    _profile: CompleteProfile
     _lines: LineTable
     _rows: _Rows
     _by_process: _Tables
@@ -159,7 +159,7 @@ def event_lines(
     )
 
 
-def _source_rows(profile: Profile, lines: LineTable) -> _Rows:
+def _source_rows(profile: CompleteProfile, lines: LineTable) -> _Rows:
     """Number the distinct source lines; what has none is one row an object."""
     location = profile.hits.location_index
     function = profile.locations.function_index.take(location)
@@ -179,7 +179,7 @@ def _source_rows(profile: Profile, lines: LineTable) -> _Rows:
 class _Sums(Record):
     """What hits are added up from."""
 
-    profile: Profile
+    profile: CompleteProfile
     lines: LineTable
     event: EventView
     rows: _Rows

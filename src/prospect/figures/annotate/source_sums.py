@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.annotate.annotation import HalfWidths
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import LineTable
 
 
@@ -53,7 +53,7 @@ class Places(NamedTuple):
     object: NDArray[np.int32]
 
 
-def places_of_hits(profile: Profile, lines: LineTable) -> Places:
+def places_of_hits(profile: CompleteProfile, lines: LineTable) -> Places:
     """Find the places of all hits of a completed profile."""
     location = profile.hits.location_index
     file, line = innermost(lines, location)
@@ -69,7 +69,7 @@ def places_of_hits(profile: Profile, lines: LineTable) -> Places:
 class Sums:
     """Adds the hits of one profile up by rows."""
 
-    def __init__(self, profile: Profile, half_widths: HalfWidths | None) -> None:
+    def __init__(self, profile: CompleteProfile, half_widths: HalfWidths | None) -> None:
         self.profile = profile
         self._half_widths = half_widths
 

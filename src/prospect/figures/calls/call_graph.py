@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.stacks.frames import FrameTable, NamedForest
     from prospect.figures.stacks.stack_weights import StackSamples
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.run_info import EventInfo
 
 _NS_PER_US = 1000
@@ -57,7 +57,7 @@ class CallGraph(Record):
         self_s, total_s: f64[t] the same in seconds; 0 where the event has no time.
     """
 
-    profile: Profile
+    profile: CompleteProfile
     event_index: int
     frames: FrameTable
     labels: list[str]
@@ -181,7 +181,7 @@ def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: in
 
 def _hits_by_row(
     samples: StackSamples, row: NDArray[np.int64]
-) -> tuple[Profile, NDArray[np.int64]]:
+) -> tuple[CompleteProfile, NDArray[np.int64]]:
     """Tell hits apart by the row of the forest that they are in.
 
     Returns:

@@ -24,6 +24,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
 
 
@@ -47,7 +48,7 @@ class CallShares(Record):
         ticks: hits of all.
     """
 
-    profile: Profile
+    profile: CompleteProfile
     labels: list[str]
     cycle: NDArray[np.int64]
     routines: int
@@ -165,7 +166,7 @@ def call_shares(profile: Profile) -> CallShares:
     )
 
 
-def _own_seconds(profile: Profile) -> NDArray[np.float64]:
+def _own_seconds(profile: CompleteProfile) -> NDArray[np.float64]:
     """Return f64[f]: the time of each function, of the first event."""
     hits = profile.hits
     is_first = hits.event == 0

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.processes import Detail
     from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -105,7 +106,7 @@ class CallsView(Record):
         nothing: where there are none, what there is and which option shows it; else "".
     """
 
-    profile: Profile
+    profile: CompleteProfile
     choice: CallsChoice
     detail: Detail
     warnings: tuple[str, ...]

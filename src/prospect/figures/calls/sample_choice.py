@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.processes import Detail
     from prospect.figures.stacks.stack_weights import StackSamples
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
 
 
@@ -146,21 +147,21 @@ def functions_called(profile: Profile, what: str) -> NDArray[np.bool_]:
     return found
 
 
-def _in_objects(profile: Profile, what: str) -> NDArray[np.bool_]:
+def _in_objects(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
     paths = profile.objects.path
     found = [_fits(what, (path, path.rpartition("/")[2])) for path in paths]
     _must_be_some(found, "object", what, (path.rpartition("/")[2] for path in paths))
     return np.array(found, np.bool_).take(profile.functions.object_index)
 
 
-def _causes_called(profile: Profile, what: str) -> NDArray[np.bool_]:
+def _causes_called(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
     kinds = [CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist()]
     found = [_fits(what, names) for names in zip(kinds, profile.causes.name, strict=True)]
     _must_be_some(found, "cause", what, (*kinds, *profile.causes.name))
     return np.array(found, np.bool_)
 
 
-def _hits_of_processes(profile: Profile, what: str) -> NDArray[np.bool_]:
+def _hits_of_processes(profile: CompleteProfile, what: str) -> NDArray[np.bool_]:
     pids = profile.processes.pid.tolist()
     names = zip(profile.processes.name, pids, strict=True)
     found = [_fits(what, (name, str(pid))) for name, pid in names]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import ProcessTotals
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.run_info import EventInfo
 
 _STAT = "/proc/stat"
@@ -58,7 +58,7 @@ class AccountedTime(Record):
 
 
 def accounted_times(
-    profile: Profile, totals: ProcessTotals, event: EventInfo
+    profile: ProfileByRoutine, totals: ProcessTotals, event: EventInfo
 ) -> tuple[AccountedTime, ...]:
     """Set sampled seconds of an event beside accounted ones, as far as the recording holds any."""
     accounting = profile.run.accounting
@@ -84,7 +84,7 @@ def accounted_times(
 
 
 def _machine_times(
-    profile: Profile, totals: ProcessTotals, *, is_apart: bool
+    profile: ProfileByRoutine, totals: ProcessTotals, *, is_apart: bool
 ) -> list[AccountedTime]:
     """Return the rows of the whole machine.
 
@@ -111,7 +111,11 @@ def _machine_times(
 
 
 def _system_times(
-    profile: Profile, seconds: NDArray[np.float64], is_zero: NDArray[np.bool_], *, is_apart: bool
+    profile: ProfileByRoutine,
+    seconds: NDArray[np.float64],
+    is_zero: NDArray[np.bool_],
+    *,
+    is_apart: bool,
 ) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """Yield name, sampled time and the kernel's books of the rows that interrupts may be in."""
     kernel, interrupt = seconds[:, PORTION_KERNEL], seconds[:, PORTION_INTERRUPT]

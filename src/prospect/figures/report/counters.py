@@ -27,10 +27,10 @@ from prospect.profile.model import KIND_MODULE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 
-def run_counters(profile: Profile) -> dict[str, float]:
+def run_counters(profile: CompleteProfile) -> dict[str, float]:
     """Count what Statistics of Run shows, over all events.
 
     Counters of the recorder are passed on; those that the profile itself gives replace them, so
@@ -52,7 +52,7 @@ def run_counters(profile: Profile) -> dict[str, float]:
     return counters
 
 
-def lost_samples(profile: Profile, records: int) -> int:
+def lost_samples(profile: CompleteProfile, records: int) -> int:
     """Return how many of the lost records were samples.
 
     The event of a CPU's first clock reports mappings and tasks as well, and the kernel counts all
@@ -80,7 +80,7 @@ def lost_samples(profile: Profile, records: int) -> int:
     return round(min(float(lost.sum()), max(float(due.sum()) - len(profile.samples), 0.0)))
 
 
-def _hit_counters(profile: Profile) -> dict[str, int]:
+def _hit_counters(profile: CompleteProfile) -> dict[str, int]:
     hits = profile.hits
     portion = hit_portions(profile)
     counters = {"samples": int(hits.count.sum())}
@@ -99,7 +99,7 @@ def _hit_counters(profile: Profile) -> dict[str, int]:
     return counters
 
 
-def _kernel_counters(profile: Profile) -> dict[str, int]:
+def _kernel_counters(profile: CompleteProfile) -> dict[str, int]:
     hits = profile.hits
     is_kernel = is_kernel_portion(hit_portions(profile))
     location = hits.location_index[is_kernel]

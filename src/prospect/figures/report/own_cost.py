@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
+
 
 _NS = 1e-9
 
@@ -50,7 +51,7 @@ class OwnCost(Record):
     counted_calls: Cost | None
 
 
-def own_cost(profile: Profile) -> OwnCost:
+def own_cost(profile: ProfileByRoutine) -> OwnCost:
     """Add up what a completed profile knows of its own cost."""
     is_recorder = profile.processes.is_recorder
     by_recorder = is_recorder.take(profile.hits.process_index)
@@ -80,7 +81,7 @@ def own_cost(profile: Profile) -> OwnCost:
     )
 
 
-def _spread_s(profile: Profile, sampling_s: float, relative: float) -> float:
+def _spread_s(profile: ProfileByRoutine, sampling_s: float, relative: float) -> float:
     """Return how far the cost of sampling may be off: it is neither below 0 nor above all time.
 
     Args:
@@ -95,14 +96,14 @@ def _spread_s(profile: Profile, sampling_s: float, relative: float) -> float:
     return min(spread_s, max(sampling_s, most_s - sampling_s))
 
 
-def _known(profile: Profile, key: str) -> float:
+def _known(profile: ProfileByRoutine, key: str) -> float:
     value = profile.run.accounting.get(key)
     if isinstance(value, (int, float)) and math.isfinite(value) and value > 0:
         return float(value)
     return 0.0
 
 
-def _seconds(profile: Profile, chosen: NDArray[np.bool_]) -> float:
+def _seconds(profile: ProfileByRoutine, chosen: NDArray[np.bool_]) -> float:
     hits = profile.hits
     total = 0.0
     for index, event in enumerate(profile.run.events):
@@ -111,13 +112,13 @@ def _seconds(profile: Profile, chosen: NDArray[np.bool_]) -> float:
     return total
 
 
-def _cpu_s(profile: Profile) -> float | None:
+def _cpu_s(profile: ProfileByRoutine) -> float | None:
     """Return the time of all CPUs, None where not all of it was sampled."""
     cpu_s = profile.run.wall_seconds * profile.run.cpus
     has_time = math.isfinite(cpu_s) and cpu_s > 0 and profile.run.system_wide
     return cpu_s if has_time else None
 
 
-def _cost(profile: Profile, seconds: float) -> Cost:
+def _cost(profile: ProfileByRoutine, seconds: float) -> Cost:
     cpu_s = _cpu_s(profile)
     return Cost(seconds, None if cpu_s is None else seconds / cpu_s)

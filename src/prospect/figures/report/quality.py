@@ -18,7 +18,7 @@ from prospect.records import Record
 
 if TYPE_CHECKING:
     from prospect.figures.portions import EventHits
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
 
 _OBJECTS_SHOWN = 5
 
@@ -62,7 +62,7 @@ class SymbolQuality(Record):
     sources: tuple[SourceHits, ...]
 
 
-def symbol_quality(profile: Profile, hits: EventHits) -> SymbolQuality:
+def symbol_quality(profile: ProfileByRoutine, hits: EventHits) -> SymbolQuality:
     """Sum an event's hits by the source of their names."""
     source = profile.functions.source.astype(np.int64)
     object_index = profile.functions.object_index.astype(np.int64)

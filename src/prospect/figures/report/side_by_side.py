@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.processes import Detail
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 
 class SideBySide(Record):
@@ -43,7 +43,7 @@ class SideBySide(Record):
         return len(self.function)
 
 
-def side_by_side(profile: Profile, events: Sequence[int], detail: Detail) -> SideBySide:
+def side_by_side(profile: CompleteProfile, events: Sequence[int], detail: Detail) -> SideBySide:
     """Return the hits of routines in the processes that `-V detail` looks at.
 
     Args:

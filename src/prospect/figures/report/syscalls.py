@@ -20,7 +20,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.run_info import EventInfo
 
 _NS = 1e-9
@@ -142,7 +142,7 @@ class _CallSums(Record):
         )
 
 
-def syscall_figures(profile: Profile, event_index: int) -> SyscallFigures:
+def syscall_figures(profile: ProfileByRoutine, event_index: int) -> SyscallFigures:
     """Gather the system calls of a completed profile.
 
     Args:
@@ -170,7 +170,7 @@ def syscall_figures(profile: Profile, event_index: int) -> SyscallFigures:
     )
 
 
-def _sum_calls(profile: Profile, event_index: int) -> _CallSums:
+def _sum_calls(profile: ProfileByRoutine, event_index: int) -> _CallSums:
     """Sum samples and counts by process and name of the call."""
     hits, causes, counted = profile.hits, profile.causes, profile.syscalls
     is_call = (hits.event == event_index) & (causes.kind == CAUSE_SYSCALL).take(hits.cause_index)
@@ -198,7 +198,7 @@ def _sum_calls(profile: Profile, event_index: int) -> _CallSums:
     return _CallSums(names, profile.run.events[event_index], process, name, *sums)
 
 
-def _kernel_seconds(profile: Profile, event_index: int) -> NDArray[np.float64]:
+def _kernel_seconds(profile: ProfileByRoutine, event_index: int) -> NDArray[np.float64]:
     """Return f64[p]: kernel time that was each process's own doing, interrupts left out."""
     hits = profile.hits
     chosen = (hits.event == event_index) & (hit_portions(profile) == PORTION_KERNEL)

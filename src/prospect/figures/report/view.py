@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.portions import EventHits
     from prospect.figures.report.waiting import Waiting
+    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -129,8 +130,8 @@ class ReportView(Record):
         waiting: what threads did and where they waited; None where switches were not recorded.
     """
 
-    profile: Profile
-    by_routine: Profile
+    profile: CompleteProfile
+    by_routine: ProfileByRoutine
     detail: Detail
     user_threshold_s: float
     kernel_threshold_s: float
@@ -215,7 +216,7 @@ def report_view(
     )
 
 
-def _waiting(profile: Profile, detail: Detail) -> Waiting | None:
+def _waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     if profile.threads is None:
         return None
     from prospect.figures.report.waiting import waiting  # noqa: PLC0415 - of switches only
@@ -223,7 +224,7 @@ def _waiting(profile: Profile, detail: Detail) -> Waiting | None:
     return waiting(profile, detail)
 
 
-def _descendants_note(profile: Profile, view: EventView, shown: Detail) -> tuple[str, ...]:
+def _descendants_note(profile: CompleteProfile, view: EventView, shown: Detail) -> tuple[str, ...]:
     """Say what shows the processes that COMMAND started, where they did nearly all of the work."""
     seconds = view.processes.seconds.sum(axis=1)
     own_s = float(seconds[profile.processes.is_command].sum())
@@ -235,7 +236,7 @@ def _descendants_note(profile: Profile, view: EventView, shown: Detail) -> tuple
 
 
 def _event_view(
-    profile: Profile, event_index: int, detail: Detail, thresholds_s: tuple[float, float]
+    profile: ProfileByRoutine, event_index: int, detail: Detail, thresholds_s: tuple[float, float]
 ) -> EventView:
     hits = event_hits(profile, event_index)
     user_threshold_s, kernel_threshold_s = thresholds_s

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.processes import Detail
     from prospect.figures.stacks.stack_weights import StackSamples
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.thread_times import ThreadTimes
 
 _NS = 1e-9
@@ -80,7 +80,7 @@ class Waiting(Record):
     more_stacks: int
 
 
-def waiting(profile: Profile, detail: Detail) -> Waiting | None:
+def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     """Compute the figures; None for a recording without switches.
 
     Args:
@@ -113,7 +113,7 @@ def waiting(profile: Profile, detail: Detail) -> Waiting | None:
 
 
 def blocked_stacks(
-    profile: Profile, tids: NDArray[np.int32], most: int
+    profile: CompleteProfile, tids: NDArray[np.int32], most: int
 ) -> tuple[BlockedStack, ...]:
     """Return by which stacks some threads were blocked, those with most time first.
 
@@ -128,7 +128,7 @@ def blocked_stacks(
 
 
 def _sampled(
-    profile: Profile, threads: ThreadTimes
+    profile: CompleteProfile, threads: ThreadTimes
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return f64[t] each: sampled seconds in user space, and elsewhere."""
     profile = without_waits(profile)
@@ -155,7 +155,7 @@ def _sampled(
     return user, np.bincount(row, seconds, count).astype(np.float64) - user
 
 
-def _seconds_by_hit(profile: Profile) -> NDArray[np.float64]:
+def _seconds_by_hit(profile: CompleteProfile) -> NDArray[np.float64]:
     """Return f64[h]: the mean time of a sample of each hit; of the first event with time."""
     hits = profile.hits
     for number, event in enumerate(profile.run.events):
@@ -175,7 +175,7 @@ class _Blocked(Record):
     tid: NDArray[np.int32]
 
     @classmethod
-    def of(cls, profile: Profile, detail: Detail, event: int) -> _Blocked:
+    def of(cls, profile: CompleteProfile, detail: Detail, event: int) -> _Blocked:
         samples = stack_samples(profile, detail)
         hits = samples.profile.hits
         rows = np.flatnonzero(samples.of_hit(hits.event) == event)

@@ -11,10 +11,11 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.profile.model import HitTable, Profile, SampleTable
+    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.model import HitTable, SampleTable
 
 
-def without_waits(profile: Profile) -> Profile:
+def without_waits(profile: CompleteProfile) -> CompleteProfile:
     """Return the profile without the hits and samples of events that are waits, nor these events.
 
     Waits are measured one by one, and have no part in what is estimated from samples.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile, StackTable
 
 KERNEL_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_BPF)
@@ -71,7 +72,7 @@ class NamedForest(Record):
         return len(self.caller_index)
 
 
-def frame_table(profile: Profile, *, inlined: bool = True) -> FrameTable:
+def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable:
     """Name the frames of every location of a completed profile.
 
     Args:
@@ -143,7 +144,7 @@ def frames_by_line(frames: FrameTable) -> tuple[FrameTable, NDArray[np.int64], N
 
 
 def _line_rows(
-    profile: Profile, *, inlined: bool
+    profile: CompleteProfile, *, inlined: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return where the frames of each location begin, and each frame's location and line row.
 
@@ -181,7 +182,7 @@ def frame_labels(profile: Profile, frames: FrameTable) -> list[str]:
     ]
 
 
-def with_alike_as_one(profile: Profile, frames: FrameTable) -> FrameTable:
+def with_alike_as_one(profile: CompleteProfile, frames: FrameTable) -> FrameTable:
     """Return the frames where those of one label and one object's name are one, the first.
 
     Such are functions of one name in a file, nameless code, and what a JIT compiled again or in
@@ -207,7 +208,7 @@ def object_label(path: str) -> str:
     return path.rsplit("/", 1)[-1].strip("[]") or path
 
 
-def frame_annotations(profile: Profile, frames: FrameTable) -> list[str]:
+def frame_annotations(profile: CompleteProfile, frames: FrameTable) -> list[str]:
     """Return ``_[k]`` for the kernel's frames, ``_[i]`` for inlined ones, ``_[j]`` for JIT code.
 
     Source: FlameGraph, stackcollapse-perf.pl --all, by which flamegraph.pl colours.

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
+
 
 _MOST_THREADS = 1 << 22  # PID_MAX_LIMIT, include/linux/threads.h
 
@@ -46,7 +48,7 @@ class StackSamples(Record):
         time_ns: u64[n] since the interval's begin; None where the profile has no samples.
     """
 
-    profile: Profile
+    profile: CompleteProfile
     stacks: StackTable
     hit_index: NDArray[np.int64]
     stack_index: NDArray[np.int64]
@@ -208,7 +210,7 @@ def weights_by_event(weights: StackWeights) -> Iterator[tuple[int, StackWeights]
         yield event, weights.chosen(weights.event == event)
 
 
-def main_weights(profile: Profile, weights: StackWeights) -> StackWeights:
+def main_weights(profile: CompleteProfile, weights: StackWeights) -> StackWeights:
     """Return the rows of the first event; with waits, of all that is time: that is wall time."""
     events = profile.run.events
     present = sorting.distinct(weights.event).tolist()
@@ -219,7 +221,7 @@ def main_weights(profile: Profile, weights: StackWeights) -> StackWeights:
 
 
 def nanoseconds(
-    profile: Profile,
+    profile: CompleteProfile,
     event: NDArray[np.int64],
     count: NDArray[np.int64],
     period: NDArray[np.int64],
@@ -259,7 +261,7 @@ def paths(
     return start, frames
 
 
-def _periods(profile: Profile) -> NDArray[np.int64]:
+def _periods(profile: CompleteProfile) -> NDArray[np.int64]:
     hits, samples = profile.hits, profile.samples
     if samples.period is not None:
         return np.minimum(samples.period, np.uint64(2**62)).astype(np.int64)
@@ -267,13 +269,13 @@ def _periods(profile: Profile) -> NDArray[np.int64]:
     return mean.take(samples.hit_index)
 
 
-def _begin_ns(profile: Profile) -> np.uint64:
+def _begin_ns(profile: CompleteProfile) -> np.uint64:
     earliest = profile.samples.time_ns.min()
     begin = np.uint64(profile.run.begin_ns)
     return begin if 0 < begin <= earliest else np.uint64(earliest)
 
 
-def _chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
+def _chosen_hits(profile: CompleteProfile, detail: Detail) -> NDArray[np.bool_]:
     if detail == "k":
         in_kernel: NDArray[np.bool_] = profile.hits.mode == MODE_KERNEL
         return in_kernel
@@ -283,7 +285,7 @@ def _chosen_hits(profile: Profile, detail: Detail) -> NDArray[np.bool_]:
 
 
 def _with_single_frames(
-    profile: Profile, hit_index: NDArray[np.int64]
+    profile: CompleteProfile, hit_index: NDArray[np.int64]
 ) -> tuple[StackTable, NDArray[np.int64]]:
     """Return stacks and the stack of every sample, those of one frame added where it has none."""
     stacks = profile.stacks or StackTable(*(np.empty(0, np.int32) for _ in range(4)))  # type: ignore[arg-type]  # no rows of any type

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from prospect.estimate.counts.call_counts import CallFigures
     from prospect.figures.report.view import EventView, ReportView
     from prospect.profile.call_counts import CallCounts
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
 
 
 def call_count_fields(view: ReportView, event: EventView) -> dict[str, Any] | None:
@@ -52,7 +52,7 @@ def _window_fields(counts: CallCounts) -> dict[str, Any] | None:
     }
 
 
-def _routine(figures: CallFigures, row: int, profile: Profile) -> dict[str, Any]:
+def _routine(figures: CallFigures, row: int, profile: CompleteProfile) -> dict[str, Any]:
     functions, index = figures.counts.functions, int(figures.counted_index[row])
     callers, calls = figures.callers[row]
     return {

@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prospect.figures.annotate.annotated_routine import AnnotatedRoutine
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import CodeTable
 
 
 def disassembly_fields(
-    profile: Profile, code: CodeTable, routines: Iterable[AnnotatedRoutine]
+    profile: CompleteProfile, code: CodeTable, routines: Iterable[AnnotatedRoutine]
 ) -> list[dict[str, Any]]:
     """Return routines with those of their instructions that have hits."""
     return [_routine(profile, code, routine) for routine in routines]
 
 
-def _routine(profile: Profile, code: CodeTable, routine: AnnotatedRoutine) -> dict[str, Any]:
+def _routine(
+    profile: CompleteProfile, code: CodeTable, routine: AnnotatedRoutine
+) -> dict[str, Any]:
     functions, objects = profile.functions, profile.objects
     row = routine.function
     half_s = routine.half_width_s

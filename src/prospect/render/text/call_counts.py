@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.counts.call_counts import CallFigures
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.render.text.page import Page
 
 _MOST_ROUTINES = 40
@@ -91,7 +91,7 @@ def _warnings(figures: CallFigures) -> Iterator[str]:
             yield f"Warning: {escaped(name)} is left out: {escaped(why)}."
 
 
-def _table(figures: CallFigures, profile: Profile) -> Iterator[str]:
+def _table(figures: CallFigures, profile: CompleteProfile) -> Iterator[str]:
     rows = [
         cells
         for row in range(min(len(figures), _MOST_ROUTINES))
@@ -120,7 +120,7 @@ def _routine(figures: CallFigures, row: int) -> tuple[str, ...]:
     )
 
 
-def _callers(figures: CallFigures, row: int, profile: Profile) -> Iterator[tuple[str, ...]]:
+def _callers(figures: CallFigures, row: int, profile: CompleteProfile) -> Iterator[tuple[str, ...]]:
     """Yield the callers; where calls were estimated theirs are the same shares of these."""
     if math.isnan(float(figures.calls[row])):
         return

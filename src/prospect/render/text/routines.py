@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.row_estimates import RowEstimates
     from prospect.figures.report.routines import RoutineTable
-    from prospect.profile.model import Profile
+    from prospect.profile.complete import CompleteProfile
     from prospect.render.text.style import Style
 
 _SHARES = (Column("Pcnt"), Column("Accum%"), Column("Hits"))
@@ -78,7 +78,7 @@ class Rows(NamedTuple):
 class RoutineFormatter:
     """Formats the routine tables of a report; each function's own cells are made once."""
 
-    def __init__(self, profile: Profile, figures: Figures, style: Style) -> None:
+    def __init__(self, profile: CompleteProfile, figures: Figures, style: Style) -> None:
         self._profile = profile
         self._figures = figures
         self._style = style
