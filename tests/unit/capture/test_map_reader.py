@@ -39,10 +39,24 @@ def process(tmp_path, monkeypatch):
 
     monkeypatch.setattr(map_reader.os, "kill", kill)
 
-    def write(pid, ticks, text=None):
+    def write(pid, ticks, text=None, *, parent=1):
         alive.add(pid)
         (tmp_path / str(pid)).mkdir(exist_ok=True)
-        fields = ["S", "1", "1", "1", "0", "0", "0", "0", "0", "0", "0", str(ticks), *"000000"]
+        fields = [
+            "S",
+            str(parent),
+            "1",
+            "1",
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+            str(ticks),
+            *"000000",
+        ]
         (tmp_path / f"{pid}/stat").write_text(f"{pid} (name) {' '.join(fields)}\n")
         told = LINE % (0x1000, 0x1000 + 0x1000 * ticks) if text is None else text
         (tmp_path / f"{pid}/maps").write_bytes(told)
@@ -135,17 +149,29 @@ def test_children_that_map_nothing_are_followed_and_theirs(clock, process, tmp_p
 
 
 def test_what_ran_before_is_read_at_the_end_where_it_used_the_cpu_meanwhile(clock, process):
-    process(7, 5)
-    process(8, 5)
+    for pid in (6, 7, 8):
+        process(pid, 5)
     reader = MapReader(-1, process.proc)
-    reader.see_before({7: 5, 8: 4, 9: 1})
+    reader.see_before({6: 5, 7: 4, 8: 3, 9: 1})
     assert reader.wait_ms() is None
     assert kept(reader) == {8: 20}
 
 
+def test_beside_command_only_what_it_started_is_watched(clock, process):
+    for pid, parent in ((5, 2), (6, 5), (7, 6), (8, 2), (9, 8), (10, 8)):
+        process(pid, 1, parent=parent)
+    reader = MapReader(5, process.proc)
+    reader.see([5])
+    looks(reader, clock, 0)
+    reader.see([7, 9, 10])  # 6 has only forked
+    looks(reader, clock, 20)
+    assert set(reader._texts) == {5, 7}
+    assert set(reader._watched) == {5, 7}
+
+
 def test_looks_that_cost_too_much_wait_and_those_at_command_do_not(clock, process):
-    for pid in (5, 7):
-        process(pid, 1)
+    process(5, 1)
+    process(7, 1, parent=5)
     reader = MapReader(5, process.proc)
     reader.see([7])
     reader._spent_ns = 10**8
