@@ -45,12 +45,15 @@ def main() -> None:
     if arguments.only:
         one(arguments)
         return
-    from prospect.cli.values import STACK_FORMATS  # noqa: PLC0415 - after the options
+    from prospect.render.registry import FORMATS  # noqa: PLC0415 - after the options
 
     print(f"{'format':<12} {'seconds':>8} {'of CPU':>8} {'MB out':>8} {'peak MB':>8}")
     size = ("samples", "stacks", "depth")
     options = [word for name in size for word in (f"--{name}", str(getattr(arguments, name)))]
-    for name in ("(profile)", *STACK_FORMATS):
+    for name in (
+        "(profile)",
+        *(name for name, one in FORMATS.items() if one.has_stacks and name != "html"),
+    ):
         subprocess.run([sys.executable, __file__, "--only", name, *options], check=True)
 
 

@@ -24,8 +24,8 @@ COUNT = """
 import sys
 bare = set(sys.modules)
 sys.argv = ["prospect", *sys.argv[1:]]
-from prospect.__main__ import main
-main()
+from prospect.__main__ import run
+run()
 print(len(set(sys.modules) - bare), file=sys.stderr)
 """
 COUNT_AT_START = """

@@ -43,11 +43,8 @@ def test_it_is_a_frozen_record_whose_options_have_defaults_and_are_described(nam
 
 
 @every_renderer
-def test_what_the_format_is_called(name):
-    renderer = DIFF_RENDERERS[name]
-    assert renderer.name == name
-    assert renderer.suffix.startswith(".")
-    assert "/" in renderer.media_type
+def test_what_files_of_the_format_are_called(name):
+    assert DIFF_RENDERERS[name].suffix.startswith(".")
 
 
 class _FullDisk(io.RawIOBase):

@@ -14,14 +14,13 @@ import pytest
 import prospect
 from prospect.api.diff import TABLES as DIFFERENCE_TABLES
 from prospect.cli import help as pages
-from prospect.cli import values
 from prospect.cli.commands import PROFILE, RECORD, STAT, SUBCOMMANDS, Command
 from prospect.cli.option_table import OPTIONS
 from prospect.cli.options import parse
 from prospect.cli.settings import Settings
 from prospect.figures.tables import TABLES
 from prospect.records import contents
-from prospect.render.registry import RENDERERS
+from prospect.render.registry import FORMATS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -134,5 +133,7 @@ def test_the_python_page_has_every_table_of_a_difference():
         assert f'"{name}"' in text
 
 
-def test_the_formats_are_those_of_the_renderers():
-    assert tuple(RENDERERS) == values.FORMATS
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_formats_page_and_the_manual_have_every_format(name):
+    assert f"`{name}`" in (ROOT / "docs" / "formats.md").read_text()
+    assert name in MANUAL

@@ -99,7 +99,7 @@ class Profile(model.Profile):
             UsageError: an option has no meaning.
             RenderError: the file cannot be written.
         """
-        from prospect.render.registry import make_renderer
+        from prospect.render.registry import FORMATS, make_renderer
 
         renderer = make_renderer(
             format,
@@ -112,10 +112,11 @@ class Profile(model.Profile):
             calls=tuple(calls),
             classic=classic,
         )
-        if renderer.is_binary and not output:
+        is_binary = FORMATS[format].is_binary
+        if is_binary and not output:
             raise UsageError(f"{format} is no text: name a file as output")
         report = returned_report(output, lambda: partial(renderer.render, self))
-        return "" if renderer.is_binary else as_text(report)
+        return "" if is_binary else as_text(report)
 
     def to_arrow(self, table: str = "hits") -> Any:
         """Return one of the tables as a `pyarrow.Table`.

@@ -11,7 +11,6 @@ from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.terminal import refuse_binary, say
-from prospect.cli.values import STACK_FORMATS
 from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def write(
     get_ready()
     from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
-    from prospect.render.registry import make_renderer
+    from prospect.render.registry import FORMATS, make_renderer
 
     # Who asks for stacks wants to see them.
     calls = settings.calls or (settings.sections if settings.call_graph else ())
@@ -77,12 +76,12 @@ def write(
         recording=name,
         colour=takes_colour(target),
     )
+    shows_stacks = FORMATS[settings.format].has_stacks
     unread = Unread()
     with Progress("reading the recording") as progress:
         wanted = Wanted(
-            lines=settings.lines
-            or (settings.inline and settings.format in ("html", *STACK_FORMATS)),
-            stacks=bool(calls) or settings.format in ("html", *STACK_FORMATS),
+            lines=settings.lines or (settings.inline and shows_stacks),
+            stacks=bool(calls) or shows_stacks,
             waits=True,
             code=_code_choice(settings),
         )

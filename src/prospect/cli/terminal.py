@@ -36,9 +36,9 @@ def refuse_binary(name: str, descriptor: int) -> None:
     """
     if name == "text":
         return
-    from prospect.cli.values import BINARY_FORMATS
+    from prospect.render.registry import FORMATS
 
-    if name in BINARY_FORMATS and os.isatty(descriptor):
+    if FORMATS[name].is_binary and os.isatty(descriptor):
         raise UsageError(f"--format {name} is no text for a terminal: name a file with -f")
 
 
@@ -46,10 +46,10 @@ def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
     """Return a report in the format `form`, made safe where a terminal is to show it."""
     if not os.isatty(descriptor):
         return report
-    from prospect.cli.values import JSON_FORMATS
     from prospect.render.escape import for_terminal
+    from prospect.render.registry import FORMATS
 
-    return for_terminal(report, is_json=form in JSON_FORMATS)
+    return for_terminal(report, is_json=FORMATS[form].is_json)
 
 
 def say(message: str) -> None:

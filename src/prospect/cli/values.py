@@ -9,27 +9,7 @@ import os
 
 from prospect.errors import UsageError
 from prospect.options import DISASSEMBLERS, SYNTAXES
-
-FORMATS = (
-    "text",
-    "json",
-    "csv",
-    "html",
-    "gmon",
-    "folded",
-    "svg",
-    "pprof",
-    "speedscope",
-    "callgrind",
-    "firefox",
-    "chrome",
-    "otlp",
-)
-BINARY_FORMATS = ("gmon", "pprof", "otlp")
-# One JSON document each.
-JSON_FORMATS = ("json", "speedscope", "firefox", "chrome")
-# Of call stacks; the others are of the report's figures.
-STACK_FORMATS = FORMATS[5:]
+from prospect.render.registry import FORMATS
 
 DETAILS = ("2", "3", "4", "k")
 
@@ -105,7 +85,7 @@ def size(text: str) -> int:
 
 def report_format(text: str) -> str:
     """Read a format of the report."""
-    return _one_of(text, FORMATS, f"one of {', '.join(FORMATS)}")
+    return _one_of(text, tuple(FORMATS), f"one of {', '.join(FORMATS)}")
 
 
 def comparison_format(text: str) -> str:

@@ -57,9 +57,7 @@ class _Costs(NamedTuple):
 class CallgrindRenderer(StackRenderer):
     """Callgrind's profile format."""
 
-    name: ClassVar[str] = "callgrind"
     suffix: ClassVar[str] = ".callgrind"
-    media_type: ClassVar[str] = "text/plain; charset=utf-8"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the file function by function."""

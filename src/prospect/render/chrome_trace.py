@@ -39,9 +39,7 @@ _PART = 1 << 14
 class ChromeTraceRenderer(StackRenderer):
     """Chrome's Trace Event Format, with sampled stacks."""
 
-    name: ClassVar[str] = "chrome"
     suffix: ClassVar[str] = ".trace.json"
-    media_type: ClassVar[str] = "application/json"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the document piece by piece."""

@@ -69,9 +69,7 @@ class CsvRenderer(FiguresRenderer):
     one row, REMAINDER.
     """
 
-    name: ClassVar[str] = "csv"
     suffix: ClassVar[str] = ".csv"
-    media_type: ClassVar[str] = "text/csv; charset=utf-8; header=present"
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the table."""

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 class ComparisonRenderer(Protocol):
     """A format that a comparison can be written in; its attributes are those of `Renderer`."""
 
-    name: ClassVar[str]
     suffix: ClassVar[str]
-    media_type: ClassVar[str]
 
     def render(self, comparison: Comparison, out: BinaryIO) -> None:
         """Write `comparison` to `out`, which stays open.
@@ -35,7 +33,9 @@ class ComparisonRenderer(Protocol):
 
 
 DIFF_RENDERERS: dict[str, type[TextDiff | JsonDiff | HtmlDiff]] = {
-    renderer.name: renderer for renderer in (TextDiff, JsonDiff, HtmlDiff)
+    "text": TextDiff,
+    "json": JsonDiff,
+    "html": HtmlDiff,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from prospect.figures.report.view import report_view
 from prospect.records import Record
@@ -26,8 +26,6 @@ class FiguresRenderer(Record, ABC):
         user_threshold_s: `-m`: leave out rows under so much user time.
         kernel_threshold_s: `-k`: the same for kernel time.
     """
-
-    is_binary: ClassVar[bool] = False
 
     detail: Detail = "3"
     user_threshold_s: float = 0.02

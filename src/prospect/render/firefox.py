@@ -56,9 +56,7 @@ _MARKER_INTERVAL = 1
 class FirefoxRenderer(StackRenderer):
     """The Firefox Profiler's own format, processed."""
 
-    name: ClassVar[str] = "firefox"
     suffix: ClassVar[str] = ".profile.json"
-    media_type: ClassVar[str] = "application/json"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the document, a thread a piece."""

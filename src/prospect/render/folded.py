@@ -38,9 +38,7 @@ _NS_PER_US = 1000
 class FoldedRenderer(StackRenderer):
     """Folded stacks, for FlameGraph and what reads its input."""
 
-    name: ClassVar[str] = "folded"
     suffix: ClassVar[str] = ".folded"
-    media_type: ClassVar[str] = "text/plain; charset=utf-8"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the lines, sorted."""

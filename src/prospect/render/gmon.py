@@ -50,10 +50,7 @@ class GmonRenderer(Record):
         detail: `-V`: whose hits are counted.
     """
 
-    name: ClassVar[str] = "gmon"
     suffix: ClassVar[str] = ".gmon"
-    media_type: ClassVar[str] = "application/octet-stream"
-    is_binary: ClassVar[bool] = True
 
     detail: Detail = "3"
 

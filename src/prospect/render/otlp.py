@@ -66,10 +66,7 @@ class _Attributes(Record, frozen=False):
 class OtlpRenderer(StackRenderer):
     """OpenTelemetry's ProfilesData (v1development), for collectors and their backends."""
 
-    name: ClassVar[str] = "otlp"
     suffix: ClassVar[str] = ".otlp"
-    media_type: ClassVar[str] = "application/x-protobuf"
-    is_binary: ClassVar[bool] = True
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the resource with its profiles, then the dictionary."""

@@ -51,10 +51,7 @@ _GZIP_LEVEL = 1  # six times as fast as 6, and a fifth larger
 class PprofRenderer(StackRenderer):
     """pprof's profile.proto, for pprof and what reads its files."""
 
-    name: ClassVar[str] = "pprof"
     suffix: ClassVar[str] = ".pb.gz"
-    media_type: ClassVar[str] = "application/vnd.google.protobuf+gzip"
-    is_binary: ClassVar[bool] = True
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the compressed message."""

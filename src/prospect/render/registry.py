@@ -1,34 +1,52 @@
 """All renderers by name, and how one is made from options.
 
-To add a format: write its module beside the others, and list its class here. Only the module of the
-format that is asked for is imported.
+To add a format: write its module beside the others, and list its class here, where the command line
+and the Python interface find it. Only the module of the format that is asked for is imported.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from prospect.errors import UsageError
-from prospect.records import field_names
+from prospect.records import NamedTuple, field_names
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from prospect.render.renderer import Renderer
 
-RENDERERS: dict[str, tuple[str, str]] = {
-    "text": ("prospect.render.text.report", "TextRenderer"),
-    "json": ("prospect.render.json.report", "JsonRenderer"),
-    "csv": ("prospect.render.csv", "CsvRenderer"),
-    "html": ("prospect.render.html", "HtmlRenderer"),
-    "gmon": ("prospect.render.gmon", "GmonRenderer"),
-    "folded": ("prospect.render.folded", "FoldedRenderer"),
-    "svg": ("prospect.render.svg", "SvgRenderer"),
-    "pprof": ("prospect.render.pprof", "PprofRenderer"),
-    "speedscope": ("prospect.render.speedscope", "SpeedscopeRenderer"),
-    "callgrind": ("prospect.render.callgrind", "CallgrindRenderer"),
-    "firefox": ("prospect.render.firefox", "FirefoxRenderer"),
-    "chrome": ("prospect.render.chrome_trace", "ChromeTraceRenderer"),
-    "otlp": ("prospect.render.otlp", "OtlpRenderer"),
+
+class Format(NamedTuple):
+    """Where a format's renderer is, and what has to be known of it before that is imported.
+
+    Attributes:
+        module, renderer: its class.
+        has_stacks: whether it shows the call stacks of a profile.
+        is_json: whether it is one JSON document.
+        is_binary: whether it is no text, and nothing for a terminal.
+    """
+
+    module: str
+    renderer: str
+    has_stacks: bool = False
+    is_json: bool = False
+    is_binary: bool = False
+
+
+FORMATS = {
+    "text": Format("text.report", "TextRenderer"),
+    "json": Format("json.report", "JsonRenderer", is_json=True),
+    "csv": Format("csv", "CsvRenderer"),
+    "html": Format("html", "HtmlRenderer", has_stacks=True),
+    "gmon": Format("gmon", "GmonRenderer", is_binary=True),
+    "folded": Format("folded", "FoldedRenderer", has_stacks=True),
+    "svg": Format("svg", "SvgRenderer", has_stacks=True),
+    "pprof": Format("pprof", "PprofRenderer", has_stacks=True, is_binary=True),
+    "speedscope": Format("speedscope", "SpeedscopeRenderer", has_stacks=True, is_json=True),
+    "callgrind": Format("callgrind", "CallgrindRenderer", has_stacks=True),
+    "firefox": Format("firefox", "FirefoxRenderer", has_stacks=True, is_json=True),
+    "chrome": Format("chrome_trace", "ChromeTraceRenderer", has_stacks=True, is_json=True),
+    "otlp": Format("otlp", "OtlpRenderer", has_stacks=True, is_binary=True),
 }
 
 
@@ -38,10 +56,12 @@ def renderer_class(name: str) -> Any:
     Raises:
         UsageError: there is no such format.
     """
-    if name not in RENDERERS:
-        raise UsageError(f"there is no format '{name}'; there are {', '.join(RENDERERS)}")
-    module, class_name = RENDERERS[name]
-    return getattr(import_module(module), class_name)
+    if name not in FORMATS:
+        raise UsageError(f"there is no format '{name}'; there are {', '.join(FORMATS)}")
+    import importlib  # noqa: PLC0415 - not for the names of formats
+
+    found = FORMATS[name]
+    return getattr(importlib.import_module(f"prospect.render.{found.module}"), found.renderer)
 
 
 def make_renderer(name: str, **options: Any) -> Renderer:

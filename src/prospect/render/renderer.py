@@ -24,16 +24,10 @@ class Renderer(Protocol):
     """A format that a profile can be written in.
 
     Attributes:
-        name: what `--format` calls it.
         suffix: what its files end with.
-        media_type: its MIME type.
-        is_binary: whether it is no text, and nothing for a terminal.
     """
 
-    name: ClassVar[str]
     suffix: ClassVar[str]
-    media_type: ClassVar[str]
-    is_binary: ClassVar[bool]
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write `profile` to `out`, which stays open.

@@ -38,9 +38,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 class SpeedscopeRenderer(StackRenderer):
     """speedscope's own file format."""
 
-    name: ClassVar[str] = "speedscope"
     suffix: ClassVar[str] = ".speedscope.json"
-    media_type: ClassVar[str] = "application/json"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the document, a profile a piece."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from prospect.figures.selection import only_exported
 from prospect.figures.stacks.stack_weights import stack_samples
@@ -27,8 +27,6 @@ class StackRenderer(Record, ABC):
             that were taken in the kernel.
         inline: `--inline`: show inlined functions as frames, where the profile has source lines.
     """
-
-    is_binary: ClassVar[bool] = False
 
     detail: Detail = "3"
     inline: bool = False

@@ -33,9 +33,7 @@ _LONGEST_NAME = 240
 class SvgRenderer(StackRenderer):
     """A flame graph as a picture."""
 
-    name: ClassVar[str] = "svg"
     suffix: ClassVar[str] = ".svg"
-    media_type: ClassVar[str] = "image/svg+xml"
 
     def pieces(self, samples: StackSamples) -> Iterator[bytes]:
         """Yield the picture."""

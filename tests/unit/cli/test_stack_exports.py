@@ -11,16 +11,16 @@ import prospect
 from builders.stacks import stacks_profile
 from prospect.cli.commands import REPORT
 from prospect.cli.options import parse
-from prospect.cli.values import BINARY_FORMATS, FORMATS, STACK_FORMATS
 from prospect.errors import UsageError
-from prospect.render.registry import RENDERERS, renderer_class
+from prospect.render.registry import FORMATS, renderer_class
 from prospect.render.stack_renderer import StackRenderer
 
+BINARY_FORMATS = [name for name, one in FORMATS.items() if one.is_binary]
 
-def test_the_option_table_knows_which_formats_are_binary_and_which_are_of_stacks():
-    assert tuple(n for n in RENDERERS if renderer_class(n).is_binary) == BINARY_FORMATS
-    stacks = (n for n in RENDERERS if issubclass(renderer_class(n), StackRenderer))
-    assert tuple(stacks) == STACK_FORMATS
+
+@pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"html"}))
+def test_the_registry_knows_which_formats_are_of_stacks(name):
+    assert issubclass(renderer_class(name), StackRenderer) == FORMATS[name].has_stacks
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -44,7 +44,9 @@ def test_a_format_imports_no_other(name):
         [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
     )
     needed = {name, "json"} if name == "html" else {name}  # the page carries the JSON report
-    others = {module for other, (module, _) in RENDERERS.items() if other not in needed}
+    others = {
+        f"prospect.render.{one.module}" for other, one in FORMATS.items() if other not in needed
+    }
     assert others.isdisjoint(ran.stdout.split())
 
 

@@ -13,11 +13,12 @@ from builders.stacks import with_stacks
 from prospect.profile.model import CAUSE_SYSCALL, CauseTable
 from prospect.profile.source import LineTable
 from prospect.records import replace
-from prospect.render.registry import RENDERERS, make_renderer
+from prospect.render.registry import FORMATS as ALL_FORMATS
+from prospect.render.registry import make_renderer
 
 # The pictures of a page have all processes, and a reader chooses among them (docs/html.md).
 PAGES = {"html"}
-FORMATS = sorted(RENDERERS.keys() - PAGES)
+FORMATS = sorted(ALL_FORMATS.keys() - PAGES)
 SECRET = b"secret"
 
 

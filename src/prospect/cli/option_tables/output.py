@@ -6,6 +6,9 @@ from prospect.cli import values
 from prospect.cli.commands import FINDERS, NAMERS, READERS, RECORDING_READERS, RECORDS, REPORTS
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
+from prospect.render.registry import FORMATS
+
+_FOR_OTHER_TOOLS = [name for name, one in FORMATS.items() if one.has_stacks and name != "html"]
 
 OUTPUT = (
     Option(
@@ -123,10 +126,10 @@ OUTPUT = (
         "NAME",
         "write the report as text, json, csv or html (a page for a browser), as gmon for gprof, or "
         "its call stacks for another tool: "
-        f"{', '.join(values.STACK_FORMATS)}",
+        f"{', '.join(_FOR_OTHER_TOOLS)}",
         REPORTS,
         values.report_format,
-        words=values.FORMATS,
+        words=tuple(FORMATS),
     ),
     Option(
         "inline",

@@ -56,9 +56,7 @@ class HtmlDiff(Record):
         rows: how many rows a table lists; significant ones always.
     """
 
-    name: ClassVar[str] = "html"
     suffix: ClassVar[str] = ".html"
-    media_type: ClassVar[str] = "text/html"
 
     rows: int = 20
 

@@ -60,9 +60,7 @@ class HtmlRenderer(FiguresRenderer):
         disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
     """
 
-    name: ClassVar[str] = "html"
     suffix: ClassVar[str] = ".html"
-    media_type: ClassVar[str] = "text/html"
 
     disassemble: int = 0
 

@@ -6,7 +6,7 @@ UTF-8, a line for each line of source; docs/annotate.md describes its fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from prospect.records import Record
 from prospect.render.encoding import encoded, rounded
@@ -27,8 +27,6 @@ SCHEMA = "prospect-source/1"
 
 class JsonSource(Record):
     """Annotated sources, for programs."""
-
-    name: ClassVar[str] = "json"
 
     def render(
         self, view: SourceView, read: Callable[[str], SourceFile | None], out: BinaryIO

@@ -7,7 +7,7 @@ the report.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from prospect.profile.naming import NameSource
 from prospect.profile.source import FLOW_NAMES, NO_TARGET
@@ -30,8 +30,6 @@ SCHEMA = "prospect-annotate/1"
 
 class JsonAnnotation(Record):
     """Annotated instructions, for programs: always all of a routine's."""
-
-    name: ClassVar[str] = "json"
 
     def render(self, view: AnnotationView, out: BinaryIO) -> None:
         """Write the document to `out`, which stays open.

@@ -6,7 +6,7 @@ docs/calls.md describes its fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
 from prospect.records import Record, nested_contents
@@ -30,8 +30,6 @@ SCHEMA = "prospect-calls/1"
 
 class JsonCalls(Record):
     """Who called whom, for programs."""
-
-    name: ClassVar[str] = "json"
 
     def render(self, view: CallsView, estimates: tuple[CallEstimates, ...], out: BinaryIO) -> None:
         """Write the document to `out`, which stays open.

@@ -34,9 +34,7 @@ class JsonDiff(Record):
         rows: how many rows a table lists; significant ones always.
     """
 
-    name: ClassVar[str] = "json"
     suffix: ClassVar[str] = ".json"
-    media_type: ClassVar[str] = "application/json"
 
     rows: int = 20
 

@@ -62,9 +62,7 @@ class JsonRenderer(FiguresRenderer):
         calls: sections of who called whom, as `prospect calls --show` names them.
     """
 
-    name: ClassVar[str] = "json"
     suffix: ClassVar[str] = ".json"
-    media_type: ClassVar[str] = "application/json"
 
     disassemble: int = 0
     lines: bool = False

@@ -6,7 +6,7 @@ describes them. Files are read one at a time, when they are written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
 from prospect.records import Record
@@ -45,8 +45,6 @@ class TextSource(Record):
         whole: show every line, also far from all hits.
         colour: mark titles and the hottest lines for a terminal.
     """
-
-    name: ClassVar[str] = "text"
 
     whole: bool = False
     colour: bool = False

@@ -5,7 +5,7 @@ Comes in: an `AnnotationView`. Goes out: UTF-8 lines as docs/annotate.md describ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
 from prospect.figures.processes import DETAIL_WORDS
@@ -34,8 +34,6 @@ class TextAnnotation(Record):
         colour: mark titles and the hottest instructions for a terminal.
         boxes: draw jumps with box characters, else with ASCII.
     """
-
-    name: ClassVar[str] = "text"
 
     whole: bool = False
     colour: bool = False

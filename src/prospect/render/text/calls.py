@@ -7,7 +7,7 @@ describes them.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,8 +41,6 @@ class TextCalls(Record):
     Attributes:
         colour: mark titles for a terminal.
     """
-
-    name: ClassVar[str] = "text"
 
     colour: bool = False
 

@@ -58,9 +58,7 @@ class TextDiff(Record):
         colour: mark titles, warnings and what was left out for a terminal.
     """
 
-    name: ClassVar[str] = "text"
     suffix: ClassVar[str] = ".txt"
-    media_type: ClassVar[str] = "text/plain; charset=utf-8"
 
     rows: int = 20
     colour: bool = False

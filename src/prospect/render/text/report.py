@@ -53,9 +53,7 @@ class TextRenderer(FiguresRenderer):
         colour: mark titles, warnings and cut lines for a terminal.
     """
 
-    name: ClassVar[str] = "text"
     suffix: ClassVar[str] = ".txt"
-    media_type: ClassVar[str] = "text/plain; charset=utf-8"
 
     disassemble: int = 0
     lines: bool = False
