@@ -75,6 +75,8 @@ def decode(
     sentences.extend(samples.damage())
     if side.short:
         sentences.append(f"records left out, shorter than their type's fields: {side.short}")
+    if side.left_out_names:
+        sentences.append(f"names left out, because all take too much memory: {side.left_out_names}")
     if side.unknown:
         sentences.append(f"records left out, of types that nobody knows here: {side.unknown}")
     unread_bytes += samples.left_out_bytes + 8 * side.left_out_words

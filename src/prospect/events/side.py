@@ -4,10 +4,14 @@ Comes in: words and positions of records, block by block. Goes out: `Records`, f
 Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18). Which
 bytes of a record are its sample_id tail is decided as perf writes them: a name ends in NUL and is
 padded to 8 bytes, the tail follows, zeroed in records that perf synthesised, or is missing.
+
+Names are 4 KB each where somebody wants them to be, and mostly the same: they are kept once each,
+and a record has the number of its name in their place.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -59,6 +63,11 @@ _COMMON_TYPES = 128
 _KNOWN_TYPES = (*abi.KERNEL_RECORD_TYPES, *abi.PERF_RECORD_TYPES)
 _TABLE_SIZE = 1 + max(_BODY_WORDS)
 _MMAP2_PROT_WORD = 8
+# Records are shortened once so many words of them have come together.
+_PACKED_WORDS = 1 << 22
+_MOST_NAME_BYTES = 1 << 28
+# What the kernel says where a path is longer than it has room for.
+_NO_PATH = b"//toolong"
 # `flags` stand in the other half of the word.
 _PROT_MASK = np.uint64((1 << 32) - 1)
 
@@ -82,10 +91,10 @@ class Records(Record):
     """Side records in time order, one row each.
 
     Attributes:
-        words: u64 all of them back to back, in the order of the recording.
+        words: u64 all of them back to back, in the order of the recording, but for their names.
         start: i64[n] where each begins in `words`.
-        name_start: i64[n] where its name begins, -1 for types without.
-        body_end: i64[n] where its tail begins, or where it ends without one.
+        name_number: i64[n] row of `names`, -1 for types without.
+        names: what is named, in the order of the recording.
         type: i64[n] PERF_RECORD_*.
         misc: u16[n] of the header.
         time_ns: u64[n] from body or tail, 0 without.
@@ -96,8 +105,8 @@ class Records(Record):
 
     words: Words
     start: Rows
-    name_start: Rows
-    body_end: Rows
+    name_number: Rows
+    names: list[bytes]
     type: Rows
     misc: NDArray[np.uint16]
     time_ns: NDArray[np.uint64]
@@ -133,17 +142,23 @@ class SideRecords:
         short: how many were left out because they are shorter than their type's fields.
         unknown: how many were left out because nobody knows their type.
         left_out_words: the size of both.
+        left_out_names: how many names were left out because all of them take too much memory.
     """
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._parts: list[Words] = []
         self._sizes: list[Rows] = []
+        self._part_words = 0
+        self._packed: list[tuple[Words, Rows, Rows]] = []
+        self._names: dict[bytes, int] = {}
+        self._name_bytes = 0
         self._common_counts = np.zeros(_COMMON_TYPES + 1, np.int64)
         self._other_counts: Counter[int] = Counter()
         self.short = 0
         self.unknown = 0
         self.left_out_words = 0
+        self.left_out_names = 0
 
     @property
     def counts(self) -> dict[int, int]:
@@ -169,6 +184,9 @@ class SideRecords:
         if len(size):
             self._parts.append(words.take(segments(positions, size)))
             self._sizes.append(size)
+            self._part_words += len(self._parts[-1])
+            if self._part_words > _PACKED_WORDS:
+                self._pack()
 
     def _count(self, types: Rows) -> None:
         common = np.bincount(np.minimum(types, _COMMON_TYPES), minlength=_COMMON_TYPES + 1)
@@ -178,23 +196,82 @@ class SideRecords:
 
     def finish(self) -> Records:
         """Describe everything taken so far, in time order."""
+        self._pack()
+        words, size, name_number = zip(*self._packed, strict=True)
+        self._packed.clear()
+        return _describe(
+            np.concatenate(words),
+            np.concatenate(size),
+            np.concatenate(name_number),
+            list(self._names),
+            self._schema,
+        )
+
+    def _pack(self) -> None:
+        """Shorten the records that came together: without names, and without mappings of data."""
         words = np.concatenate([np.empty(0, np.uint64), *self._parts])
         size = np.concatenate([np.empty(0, np.int64), *self._sizes])
         self._parts.clear()
-        return _describe(words, size, self._schema)
+        self._sizes.clear()
+        self._part_words = 0
+        end = np.cumsum(size)
+        start = end - size
+        type_, misc = _type_and_misc(words, start)
+        kept = (~_is_data_mapping(words, start, type_, misc)).nonzero()[0]
+        start, end, type_ = start.take(kept), end.take(kept), type_.take(kept)
+        tail_words = at_rows(self._schema.tail_words, _events_of_tails(words, end, self._schema))
+        has_tail = _has_tail(words, start, end, type_, tail_words)
+        body_end = end - np.where(has_tail, tail_words, 0)
+        is_named = _IS_NAMED.take(type_)
+        name_start = np.where(is_named, start + _BODY_WORDS_OF.take(type_), body_end)
+        name_number = np.full(len(kept), -1, np.int64)
+        named = is_named.nonzero()[0]
+        name_number[named] = self._numbers(words, name_start.take(named), body_end.take(named))
+        # Each record is two pieces: up to its name, and its tail.
+        pieces = np.stack((start, body_end), axis=1).reshape(-1)
+        lengths = np.stack((name_start - start, end - body_end), axis=1).reshape(-1)
+        size = (name_start - start) + (end - body_end)
+        # A name for which there is no tail is all that a record has: what is read of it as one
+        # would be its body.
+        size = np.where(is_named & ~has_tail, -size, size)
+        self._packed.append((words.take(segments(pieces, lengths)), size, name_number))
+
+    def _numbers(self, words: Words, begin: Rows, end: Rows) -> list[int]:
+        """Number the names that stand in ``words[begin[i]:end[i]]``."""
+        # One copy of all of them, cut as bytes: numpy has no faster way to intern strings.
+        data = words.take(segments(begin, end - begin)).tobytes()
+        cuts = [0, *(8 * np.cumsum(end - begin)).tolist()]
+        slots: dict[bytes, int] = {}
+        slot = [slots.setdefault(data[at:to], len(slots)) for at, to in itertools.pairwise(cuts)]
+        number = [self._number(raw.split(b"\0", 1)[0]) for raw in slots]
+        return [number[one] for one in slot]
+
+    def _number(self, name: bytes) -> int:
+        known = self._names.get(name)
+        if known is not None:
+            return known
+        if self._name_bytes + len(name) > _MOST_NAME_BYTES:
+            self.left_out_names += 1
+            return self._names.setdefault(_NO_PATH, len(self._names))
+        self._name_bytes += len(name)
+        return self._names.setdefault(name, len(self._names))
 
 
-def _describe(words: Words, size: Rows, schema: Schema) -> Records:
-    end = np.cumsum(size)
-    start = end - size
+def _type_and_misc(words: Words, start: Rows) -> tuple[Rows, NDArray[np.uint16]]:
     header = words.take(start)
-    type_ = (header & _MASK_TYPE).view(np.int64)
-    misc = (header >> _SHIFT_HIGH).astype(np.uint16)
-    kept = (~_is_data_mapping(words, start, type_, misc)).nonzero()[0]
-    start, end, type_, misc = start.take(kept), end.take(kept), type_.take(kept), misc.take(kept)
+    return (header & _MASK_TYPE).view(np.int64), (header >> _SHIFT_HIGH).astype(np.uint16)
+
+
+def _describe(
+    words: Words, size: Rows, name_number: Rows, names: list[bytes], schema: Schema
+) -> Records:
+    may_have_tail = size >= 0
+    end: Rows = np.cumsum(np.abs(size))
+    start = end - np.abs(size)
+    type_, misc = _type_and_misc(words, start)
     rows = _events_of_tails(words, end, schema)
     tail_words = at_rows(schema.tail_words, rows)
-    has_tail = _has_tail(words, start, end, type_, tail_words)
+    has_tail = may_have_tail & (end - start - _BODY_WORDS_OF.take(type_) >= tail_words)
 
     def from_tail(offset: PerEvent, absent: int) -> NDArray[np.uint64]:
         there = has_tail & (np.asarray(offset) != 0)
@@ -206,13 +283,12 @@ def _describe(words: Words, size: Rows, schema: Schema) -> Records:
     cpu = from_tail(at_rows(schema.tail["cpu"], rows), 0xFFFFFFFF)
     task = from_tail(at_rows(schema.tail["tid"], rows), (1 << 64) - 1)
     id_ = from_tail(schema.id_tail_word, 0)
-    name_start = np.where(_IS_NAMED.take(type_), start + _BODY_WORDS_OF.take(type_), -1)
     order = np.argsort(time_ns, kind="stable")
     return Records(
         words=words,
         start=start.take(order),
-        name_start=name_start.take(order),
-        body_end=(end - np.where(has_tail, tail_words, 0)).take(order),
+        name_number=name_number.take(order),
+        names=names,
         type=type_.take(order),
         misc=misc.take(order),
         time_ns=time_ns.take(order),

@@ -108,12 +108,17 @@ def _strings(
 
 
 def _names(records: Records) -> tuple[NDArray[np.int32], list[bytes]]:
-    """Return the row of each record's name (-1 without) and the names."""
-    rows = (records.name_start >= 0).nonzero()[0]
-    begin, end = records.name_start.take(rows), records.body_end.take(rows)
+    """Return the row of each record's name (-1 without) and the names, by first appearance."""
+    rows = (records.name_number >= 0).nonzero()[0]
+    number, first, of_row = np.unique(
+        records.name_number.take(rows), return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
     name = np.full(len(records.type), -1, np.int32)
-    name[rows], names = _strings(records.words, begin, end, lambda raw: raw.split(b"\0", 1)[0])
-    return name, names
+    name[rows] = rank.take(of_row)
+    return name, [records.names[one] for one in number.take(order).tolist()]
 
 
 def _build_ids(

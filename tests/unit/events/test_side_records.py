@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from builders import perfdata
 from builders.perfdata import RecordBuilder
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription, RecordBlock
+from prospect.events import side
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode
 
@@ -312,3 +314,52 @@ def test_a_tail_of_no_known_event_is_laid_out_as_the_firsts():
     events = [event(first, (7,)), event(last, (8,))]
     found = decoded(RecordBuilder(first).comm(1, 1, "name", time=5, id=99), events=events)
     assert found.tasks.time_ns.tolist() == [5]
+
+
+def mixed_records():
+    make, bare = RecordBuilder(), RecordBuilder(sample_id_all=False)
+    for row in range(40):
+        name = "/lib/" + "x" * (row % 23)
+        yield make.mmap2(5, 6, 0x1000 * row, 0x1000, name, prot=_EXEC, time=100 - row)
+        yield make.mmap2(5, 6, 0x1000 * row, 0x1000, "heap", prot=_READ | _WRITE, time=row)
+        yield bare.comm(5, 6, "n" * (row % 16))
+        yield make.comm(5, 6, f"task{row % 7}", time=row)
+        yield make.ksymbol(0x9000, 64, f"bpf{row % 3}", time=row)
+        yield make.fork(5, 4, 5, 4, time=50 + row)
+
+
+def test_records_that_are_packed_one_by_one_say_the_same(monkeypatch):
+    whole = decoded(*mixed_records())
+    monkeypatch.setattr(side, "_PACKED_WORDS", 0)
+    blocks = [RecordBlock(memoryview(one)) for one in mixed_records()]
+    found = decode(blocks, [event()])
+    assert found.names == whole.names
+    for table in ("mmaps", "tasks", "kernel_symbols"):
+        one, other = getattr(found, table), getattr(whole, table)
+        for column in ("order", "name", "time_ns"):
+            assert getattr(one, column).tolist() == getattr(other, column).tolist(), column
+    assert found.mmaps.start.tolist() == whole.mmaps.start.tolist()
+
+
+def test_long_names_take_memory_once_each(monkeypatch):
+    make = RecordBuilder()
+    flood = [make.mmap2(5, 6, 0x1000, 0x1000, "/" + "x" * 4000, time=1)] * 1000
+    monkeypatch.setattr(side, "_PACKED_WORDS", 1 << 16)
+    blocks = [RecordBlock(memoryview(b"".join(flood))) for _ in range(20)]
+    tracemalloc.start()
+    found = decode(blocks, [event()])
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found.mmaps.start) == 20_000
+    assert peak_bytes < 40_000_000  # of 80 MB
+
+
+def test_names_beyond_what_they_may_take_are_left_out_and_counted(monkeypatch):
+    make = RecordBuilder()
+    monkeypatch.setattr(side, "_MOST_NAME_BYTES", 10)
+    records = [make.comm(5, 6, name, time=1) for name in ("first", "second", "last", "first")]
+    found = decode([RecordBlock(memoryview(b"".join(records)))], [event()])
+    assert names(found, found.tasks) == [b"first", b"//toolong", b"last", b"first"]
+    (sentence,) = found.damage
+    assert "names left out" in sentence
+    assert sentence.endswith(": 1")
