@@ -180,7 +180,7 @@ def test_looks_that_cost_too_much_wait_and_those_at_command_do_not(clock, proces
     reader.look()
     assert set(reader._texts) == {5}
     assert reader.wait_ms() >= 20
-    clock.now_ns += 100 * 10**9
+    clock.now_ns += 300 * 10**9
     reader.look()
     assert set(reader._texts) == {5, 7}
 
