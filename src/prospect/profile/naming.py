@@ -91,7 +91,7 @@ REMEDIES: dict[NameSource, str] = {
     NameSource.NO_ANONYMOUS: "run the JIT with its perf map option (e.g. --perf-basic-prof)",
     NameSource.NO_MAPPING: "record system-wide from the process's start; check for lost records",
     NameSource.NO_KERNEL_SYMBOLS: "report as root, sysctl kernel.kptr_restrict=0, or a fitting -K",
-    NameSource.NO_COVER: "none: code that its symbol table does not describe",
+    NameSource.NO_COVER: "none, as its symbol table does not describe this code",
     NameSource.NO_GUEST: "record inside the guest",
     NameSource.NO_BUDGET: "set PROSPECT_MEMORY to more than the default of 1G",
 }

@@ -11,15 +11,15 @@ from prospect.profile.naming import NameSource
 from prospect.render.text.report import TextRenderer
 
 
-def next_lines(*, hits=100, **function):
-    build = ProfileBuilder(run_info(command=("work",)))
+def next_lines(*, hits=100, recording="run.data", command=("work",), name="main", **function):
+    build = ProfileBuilder(run_info(command=command))
     source = function.pop("source", NameSource.SYMTAB)
     image = build.object("/bin/work", source=source)
     process = build.process("work", 7, is_command=True)
     build.hit(process, build.function("rest", image, 0x9000), 10)
-    build.hit(process, build.function("main", image, 0x1000, **function), hits)
+    build.hit(process, build.function(name, image, 0x1000, **function), hits)
     out = io.BytesIO()
-    TextRenderer(recording="run.data").render(build.build(), out)
+    TextRenderer(recording=recording).render(build.build(), out)
     lines = out.getvalue().decode().splitlines()
     at = next(row for row, line in enumerate(lines) if line.startswith("Next: "))
     return lines[at : at + 2]
@@ -38,3 +38,14 @@ def test_where_one_function_has_it_all_lines_are_proposed():
 )
 def test_else_they_are_not(facts):
     assert "--lines" not in "".join(next_lines(**facts))
+
+
+def test_a_long_name_is_typed_by_a_part_that_means_it_alone():
+    name = "void std::sort_loop<std::vector<int> >(int)"
+    assert "annotate sort_loop run.data" in "".join(next_lines(name=name, raw_name="_Z9sort_loop"))
+    assert "annotate main run.data" in "".join(next_lines())
+
+
+def test_without_a_recording_the_command_is_spelled_out():
+    assert next_lines(recording="")[0] == "Next:   prospect record work"
+    assert "--save FILE" in next_lines(recording="", command=())[0]

@@ -255,8 +255,8 @@ def _clock_words(attr: EventAttr | None, info: RecordingInfo) -> str:
     if attr.type == abi.PERF_TYPE_SOFTWARE:
         if attr.config == abi.PERF_COUNT_SW_CPU_CLOCK:
             return (
-                "cpu-clock, a timer: it cannot interrupt where interrupts are masked, "
-                "such kernel time shows where they come back on"
+                "cpu-clock, a timer: it cannot interrupt where interrupts are masked; kernel time "
+                "spent there is shown where they are enabled again"
             )
         if attr.config == abi.PERF_COUNT_SW_TASK_CLOCK:
             return "task-clock, a timer of the task's own running time"
@@ -278,7 +278,7 @@ def _counter_words(info: RecordingInfo) -> str:
         return "a hardware counter, which interrupts even where interrupts are masked"
     return (
         "a hardware counter; not known to interrupt where interrupts are masked: "
-        "such kernel time may show where they come back on"
+        "kernel time spent there may be shown where they are enabled again"
     )
 
 

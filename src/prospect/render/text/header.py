@@ -87,5 +87,6 @@ def _recorded(run: RunInfo) -> str:
 def _interval(run: RunInfo) -> str:
     wall = f"{run.wall_seconds:.3f} Sec" if run.wall_seconds > 0 else f"{_UNKNOWN} wall time"
     cpus = counted(run.cpus, "CPU") if run.cpus > 0 else "CPUs unknown"
-    scope = "every process" if run.system_wide else "the command's processes only"
+    own = "the command's processes only" if run.command else "some processes only"
+    scope = "every process" if run.system_wide else own
     return f"{wall}, {cpus}, {scope}"

@@ -35,6 +35,8 @@ _CALLER_WIDTH = 13
 _NAME_WIDTHS = (14, 9)
 _MOST_BLOCKERS = 3
 _MOST_COMMANDS = 2
+_COMMAND_WIDTH = 55
+_LEAST_LETTERS = 3  # of a part of a name that means a function
 _LEAST_NAMELESS = 0.01
 _LEAST_CUT = 0.05
 # Where all was inlined, one function has at least this share of the time.
@@ -213,13 +215,18 @@ def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
 def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterator[str]:
     """Give the commands that are worth typing now."""
     if not recording:
-        yield "Next:   prospect record COMMAND, then prospect annotate, prospect view"
+        command = escaped(shlex.join(view.profile.run.command))
+        if not command:
+            yield "Next:   again with --save FILE, then prospect annotate, calls, view FILE"
+            return
+        how = command if display_width(command) <= _COMMAND_WIDTH else "COMMAND"
+        yield f"Next:   prospect record {how}"
+        yield "        then prospect annotate, prospect view"
         return
     file = "" if recording == DEFAULT_RECORDING else f" {escaped(shlex.quote(recording))}"
-    names = routine_names(view.profile, first.function)
+    name = _typed_name(view, first.function)
     commands = [f"view{file}"]
-    if names:
-        name = escaped(shlex.quote(min(names, key=len)))
+    if name:
         commands.insert(0, f"annotate {name}{file}")
         if view.profile.stacks is not None:
             commands.insert(0, f"calls --callers-of {name}{file}")
@@ -227,6 +234,19 @@ def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterato
             commands.insert(0, f"report --lines{file}  (inlined functions, if built with -g)")
     for number, command in enumerate(commands[:_MOST_COMMANDS]):
         yield f"{'        ' if number else 'Next:   '}prospect {command}"
+
+
+def _typed_name(view: ReportView, function: int) -> str:
+    """Return the least that means a function in a command line; "" where it has no name."""
+    names = routine_names(view.profile, function)
+    if not names:
+        return ""
+    # What stands before parameters and templates, behind its namespaces.
+    plain = names[0].partition("(")[0].partition("<")[0].split()[-1:]
+    part = plain[0].rpartition("::")[2] if plain else ""
+    meant = [name for name in view.profile.functions.name if part in name.partition("(")[0]]
+    is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1
+    return escaped(shlex.quote(part if is_enough else min(names, key=len)))
 
 
 def _may_be_inlined(view: ReportView, first: FunctionRow) -> bool:
