@@ -16,6 +16,8 @@ import numpy as np
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 # Odd ones with mixed bits, one a table. Source: Knuth, The Art of Computer Programming, volume 3,
@@ -80,6 +82,32 @@ def counted(column: NDArray[np.uint64]) -> Counted:
         values.append(others)
         codes.append(np.arange(bound, bound + len(others)))
     return _ranked(np.concatenate(values or [column]), codes, code)
+
+
+class Alike(NamedTuple):
+    """Rows that are equal in all of some columns.
+
+    Attributes:
+        row: i64[d] the first of each.
+        place: i32[n] of each row: which of them it equals.
+    """
+
+    row: NDArray[np.int64]
+    place: NDArray[np.int32]
+
+
+def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
+    """Tell which rows are equal in all columns, [n] each of integers or truth values."""
+    place = np.zeros(len(columns[0]), np.int32)
+    for column in columns:
+        own = counted(column.astype(np.uint64))
+        key = place.astype(np.uint64) * np.uint64(len(own.value))
+        key += own.place.astype(np.uint64)
+        place = counted(key).place
+    row = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
+    # Of several the last one stays.
+    row[place[::-1]] = np.arange(len(place))[::-1]
+    return Alike(row, place)
 
 
 class _Slots(NamedTuple):

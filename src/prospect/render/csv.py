@@ -7,16 +7,14 @@ those that a spreadsheet would take for a formula.
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
-import itertools
 import math
 import re
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from prospect.columns.buffers import segments
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.ledger.lateness import sample_lateness
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import EventView, ReportView
     from prospect.render.event_report import EventReport
 
@@ -56,8 +53,11 @@ COLUMNS = (
     "source",
 )
 REMAINDER = "REMAINDER"
-_NO_ROUTINE = ("", "", "", "", "", "")
-_ROWS_AT_ONCE = 512
+_END = "\r\n"
+_QUOTE, _TWO_QUOTES = '"', '""'
+_NONE = '""'
+_NO_ROUTINE = ",".join([_NONE] * 6 + [f'"{REMAINDER}"'])
+_ROWS_AT_ONCE = 1 << 13
 # Surrogates that stand for no byte, as JSON can carry them.
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
@@ -75,73 +75,97 @@ class CsvRenderer(FiguresRenderer):
         """Yield the lines of the table."""
         grid = tick_grid(view.by_routine)
         reports = event_reports(view, grid, sample_lateness(view.by_routine, grid))
-        return _encoded(_rows(view, reports))
+        return map(_bytes_of, _lines(view, reports))
 
 
-def _rows(view: ReportView, reports: list[EventReport]) -> Iterator[tuple[object, ...]]:
-    yield COLUMNS
+def _lines(view: ReportView, reports: list[EventReport]) -> Iterator[str]:
+    """Yield the lines of the table, some thousand at a time."""
+    yield ",".join(map(_quoted, COLUMNS)) + _END
     portions = KERNEL_PORTIONS if view.detail == "k" else range(PORTION_COUNT)
     routine = functools.cache(functools.partial(_routine, view))  # a row a process asks for each
     for report in reports:
-        for process in report.event.detailed.tolist():
-            for portion in portions:
-                if report.event.has_routines(process, portion):
-                    yield from _portion_rows(report, process, portion, routine)
+        event = report.event
+        groups = event.detailed[:, None] * PORTION_COUNT + np.array(portions)
+        starts = event.routines.start
+        groups = groups[starts[groups] < starts[groups + 1]]
+        # As many groups at once as have about so many rows, and one at least.
+        ends = np.cumsum(starts[groups + 1] - starts[groups])
+        cuts = np.flatnonzero(np.diff(ends // _ROWS_AT_ONCE)) + 1
+        for some in np.split(groups, cuts):
+            if len(some):
+                yield _portion_lines(report, some, routine)
 
 
-def _portion_rows(
-    report: EventReport,
-    process: int,
-    portion: int,
-    routine: Callable[[int], tuple[object, ...]],
-) -> Iterator[tuple[object, ...]]:
-    view, event = report.view, report.event
-    table = event.routine_table(process, portion)
-    bars = report.estimates.routine_rows(event, process, portion).half_width_s
-    late = _late_shares(report, process, portion, table)
-    processes = view.profile.processes
-    first = (
-        event.event.name,
-        processes.name[process],
-        int(processes.pid[process]),
-        int(processes.parent_pid[process]),
-        BIRTH_NAMES.get(int(processes.birth[process]), ""),
-        PORTION_NAMES[portion],
+def _portion_lines(
+    report: EventReport, groups: NDArray[np.int64], routine: Callable[[int], str]
+) -> str:
+    """Return the lines of some processes' portions, each process times PORTION_COUNT + portion."""
+    event = report.event
+    table = event.routines
+    begin, end = table.start[groups], table.start[groups + 1]
+    shown = event.shown_routines(groups)
+    rows = segments(begin, shown)
+    function = table.function[rows]
+    seconds = _texts(table.seconds[rows], functools.partial(_seconds, event))
+    bars = _texts(report.estimates.routines.half_width_s[rows], functools.partial(_seconds, event))
+    late = report.late.of_processes(np.repeat(groups, shown), function) if report.late else None
+    first = [_first(report, *divmod(group, PORTION_COUNT)) for group in groups.tolist()]
+    columns = (
+        np.repeat(np.array(first, object), shown).tolist(),
+        table.hits[rows].tolist(),
+        seconds,
+        bars,
+        _texts(table.share[rows], _percent),
+        [_NONE] * len(rows) if late is None else _texts(late, _percent),
+        map(routine, function.tolist()),
     )
-    columns = (table.hits, table.seconds, bars, table.share, late, table.function)
-    for hits, seconds, bar, share, late_share, function in zip(
-        *(column[: table.shown].tolist() for column in columns), strict=True
-    ):
-        times = (_seconds(event, seconds), _seconds(event, bar), *_percents(share, late_share))
-        yield (*first, hits, *times, *routine(function))
-    if table.shown < len(table):
-        share = float(table.share[table.shown :].sum())
-        times = (_seconds(event, table.skipped_seconds), "", *_percents(share, math.nan))
-        yield (*first, table.skipped_hits, *times, *_NO_ROUTINE, REMAINDER)
+    lines = [
+        f"{first},{hits},{seconds},{bar},{share},{late},{routine}{_END}"
+        for first, hits, seconds, bar, share, late, routine in zip(*columns, strict=True)
+    ]
+    behind = np.cumsum(shown).tolist()
+    # From the last one on: what stands before does not move.
+    for group in np.flatnonzero(shown < end - begin)[::-1].tolist():
+        process, portion = divmod(int(groups[group]), PORTION_COUNT)
+        rest = event.routine_table(process, portion)
+        share = float(rest.share[rest.shown :].sum())
+        times = f"{_seconds(event, rest.skipped_seconds)},{_NONE},{_percent(share)},{_NONE}"
+        line = f"{first[group]},{rest.skipped_hits},{times},{_NO_ROUTINE}{_END}"
+        lines.insert(behind[group], line)
+    return "".join(lines)
 
 
-def _late_shares(
-    report: EventReport, process: int, portion: int, table: RoutineTable
-) -> NDArray[np.float64]:
-    if report.late is None:
-        return np.full(len(table), np.nan)
-    return report.late.of_process(process, portion, table)
+def _first(report: EventReport, process: int, portion: int) -> str:
+    processes = report.view.profile.processes
+    return (
+        f"{_quoted(report.event.event.name)},{_quoted(processes.name[process])},"
+        f"{processes.pid[process]},{processes.parent_pid[process]},"
+        f"{_quoted(BIRTH_NAMES.get(int(processes.birth[process]), ''))},"
+        f"{_quoted(PORTION_NAMES[portion])}"
+    )
 
 
-def _seconds(event: EventView, seconds: float) -> object:
-    return round(seconds, 9) if event.has_time and math.isfinite(seconds) else ""
+def _texts(values: NDArray[np.float64], text: Callable[[float], str]) -> list[str]:
+    """Return what stands for each value; each distinct one is written once."""
+    distinct, place = np.unique(values, return_inverse=True)
+    texts: list[str] = np.array([text(one) for one in distinct.tolist()], object)[place].tolist()
+    return texts
 
 
-def _percents(*shares: float) -> list[object]:
-    return ["" if math.isnan(share) else round(share * 100.0, 6) for share in shares]
+def _seconds(event: EventView, seconds: float) -> str:
+    return repr(round(seconds, 9)) if event.has_time and math.isfinite(seconds) else _NONE
 
 
-def _routine(view: ReportView, function: int) -> tuple[object, ...]:
+def _percent(share: float) -> str:
+    return _NONE if math.isnan(share) else repr(round(share * 100.0, 6))
+
+
+def _routine(view: ReportView, function: int) -> str:
     functions, objects = view.profile.functions, view.profile.objects
     source = NameSource(int(functions.source[function]))
     object_index = int(functions.object_index[function])
     binding = ("LOCAL", "GLOBAL")[bool(functions.is_global[function])] if source.named else ""
-    return (
+    fields = (
         f"0x{int(functions.address[function]):x}",
         functions.name[function],
         binding,
@@ -150,13 +174,11 @@ def _routine(view: ReportView, function: int) -> tuple[object, ...]:
         objects.build_id[object_index],
         source.name,
     )
+    return ",".join(map(_quoted, fields))
 
 
-def _encoded(rows: Iterator[tuple[object, ...]]) -> Iterator[bytes]:
-    while some := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-        lines = io.StringIO()
-        csv.writer(lines, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n").writerows(some)
-        yield _bytes_of(lines.getvalue())
+def _quoted(text: str) -> str:
+    return f'"{text.replace(_QUOTE, _TWO_QUOTES)}"'
 
 
 def _bytes_of(text: str) -> bytes:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.examples import examples
-from prospect.columns.counting import counted
+from prospect.columns.counting import alike, counted
 
 
 def assert_counts(column):
@@ -52,3 +52,24 @@ def test_words_that_share_a_slot_in_every_table_are_counted():
 def test_more_words_than_slots_of_all_tables_are_counted():
     column = np.arange(1_300_000, dtype=np.uint64) * np.uint64(0x1000)
     assert_counts(np.concatenate((column, column[::3], column[::-1])))
+
+
+def test_rows_are_alike_that_equal_in_every_column():
+    random = np.random.default_rng(3)
+    columns = (
+        random.integers(0, 40, 50_000, np.int32) - 1,
+        random.integers(0, 2, 50_000).astype(bool),
+        random.integers(0, 9, 50_000, np.uint64) << np.uint64(60),
+    )
+    found = alike(columns)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    first = {}
+    for row, values in enumerate(rows):
+        first.setdefault(values, row)
+    assert sorted(found.row.tolist()) == sorted(first.values())
+    assert [rows[row] for row in found.row[found.place].tolist()] == rows
+
+
+def test_without_rows_none_is_alike():
+    found = alike((np.empty(0, np.int64),))
+    assert len(found.row) == len(found.place) == 0

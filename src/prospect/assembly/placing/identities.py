@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from prospect.assembly.extras import counts_of, mapping_of, texts_of
+from prospect.columns.counting import alike
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.symbols.objects import COMPAT_VDSO, VDSO, ObjectKey, classify
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _COMPAT_END = np.uint64(1 << 32)
 # One mapping has a record from each event: the recorder's, and that by which it reads build ids.
 _SAME_MAPPING_NS = 100_000
+_LATEST_NS = np.uint64(1 << 62)  # what a damaged recording may go beyond
 _NO_FILE = (0, 0, 0)
 
 
@@ -41,8 +43,8 @@ class IsOther(Protocol):
 
 def keys_of_mappings(
     hit_mappings: NDArray[np.int64], world: World, info: RecordingInfo, is_other: IsOther
-) -> list[ObjectKey]:
-    """Return what each hit mapping maps.
+) -> tuple[list[ObjectKey], NDArray[np.int64]]:
+    """Return what hit mappings map, each object once, and i64[r] which of these each one maps.
 
     A build id is taken from the mapping's own record; else from what the recorder read of the file
     when it was mapped; else, if the recording knows one build id for the path, that one, unless it
@@ -50,30 +52,38 @@ def keys_of_mappings(
     memfd, not what a JIT filled. The vdso of a 32-bit program is another image of the same name.
     """
     table = world.mappings
-    is_low = (table.start[hit_mappings] < _COMPAT_END).tolist()
+    is_low = table.start[hit_mappings] < _COMPAT_END
+    name, build_id = table.name[hit_mappings], table.build_id[hit_mappings]
+    time_ns = np.minimum(table.time_ns[hit_mappings], _LATEST_NS).astype(np.int64)
+    # A machine maps the same few files thousands of times: each is looked at once.
+    by_file = alike([column[hit_mappings] for column in (table.major, table.minor, table.inode)])
+    read = _ReadFiles(info)
+    interval = read.interval(_files(world, hit_mappings[by_file.row]), by_file.place, time_ns)
+    groups = alike((name, is_low, build_id, by_file.place, interval))
+    row = groups.row
     paths = [
         COMPAT_VDSO if low and world.names[row] == VDSO else world.names[row]
-        for row, low in zip(table.name[hit_mappings].tolist(), is_low, strict=True)
+        for row, low in zip(name[row].tolist(), is_low[row].tolist(), strict=True)
     ]
-    files = _files(world, hit_mappings)
-    read = _ReadFiles(info)
-    times = table.time_ns[hit_mappings].tolist()
+    files = _files(world, hit_mappings[row])
     own = [
-        world.build_ids[row] if row >= 0 else read.build_id(file, time_ns)
-        for row, file, time_ns in zip(
-            table.build_id[hit_mappings].tolist(), files, times, strict=True
+        world.build_ids[known] if known >= 0 else read.build_id(file, at_ns)
+        for known, file, at_ns in zip(
+            build_id[row].tolist(), files, time_ns[row].tolist(), strict=True
         )
     ]
     known = _ByPath(paths, own, world, info, is_other)
-    keys = []
-    for path, build_id, file in zip(paths, own, files, strict=True):
+    keys: dict[ObjectKey, int] = {}
+    place = []
+    for path, its_own, one in zip(paths, own, files, strict=True):
         kind = classify(path)
-        found = build_id or known.build_id(ObjectKey(path, b"", *file, kind))
+        found = its_own or known.build_id(ObjectKey(path, b"", *one, kind))
         if found:
-            keys.append(ObjectKey(path, found, kind=KIND_ELF if kind == KIND_ANON else kind))
+            key = ObjectKey(path, found, kind=KIND_ELF if kind == KIND_ANON else kind)
         else:
-            keys.append(ObjectKey(path, b"", *file, kind))
-    return keys
+            key = ObjectKey(path, b"", *one, kind)
+        place.append(keys.setdefault(key, len(keys)))
+    return list(keys), np.array(place, np.int64)[groups.place]
 
 
 def _files(world: World, rows: NDArray[np.int64]) -> list[File]:
@@ -150,6 +160,35 @@ class _ReadFiles:
                 major, minor, inode = file
                 versions = self._versions.setdefault((major, minor, inode), [])
                 versions.append((since_ns, until_ns, build_id))
+
+    def interval(
+        self, files: list[File], file: NDArray[np.int32], time_ns: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Number the times between which files had one build id each, i64[r].
+
+        Args:
+            files: the files.
+            file: i32[r] which of them each mapping maps.
+            time_ns: i64[r] when it was made.
+        """
+        edges = [
+            (number, min(edge_ns, int(_LATEST_NS)))
+            for number, one in enumerate(files)
+            for since_ns, until_ns, _ in self._versions.get(one, ())
+            for edge_ns in (since_ns - _SAME_MAPPING_NS, until_ns + _SAME_MAPPING_NS + 1)
+        ]
+        if not edges:
+            return np.zeros(len(file), np.int64)
+        of_edge, edge_ns = np.array(edges, np.int64).T
+        at_ns = np.where(time_ns == 0, self._begin_ns, time_ns)
+        is_edge = np.append(np.ones(len(edges), np.int64), np.zeros(len(file), np.int64))
+        # An edge stands before what is mapped at the same moment.
+        order = np.lexsort(
+            (1 - is_edge, np.append(edge_ns, at_ns), np.append(of_edge, file.astype(np.int64)))
+        )
+        passed = np.empty(len(order), np.int64)
+        passed[order] = np.cumsum(is_edge[order])
+        return passed[len(edges) :]
 
     def build_id(self, file: File, time_ns: int) -> bytes:
         """Return the build id that a file had when it was mapped, empty where it was not read."""

@@ -14,6 +14,8 @@ from prospect.abi import constants as abi
 from prospect.assembly.placing.identities import keys_of_mappings
 from prospect.assembly.placing.kernel_modules import find_kernel_modules
 from prospect.assembly.placing.remapped_text import find_remapped_text
+from prospect.columns.counting import alike
+from prospect.columns.grouping import RowsByGroup, rows_by_group
 from prospect.profile.model import (
     KIND_ANON,
     KIND_ELF,
@@ -209,29 +211,43 @@ def _objects_of_mappings(
     hit_by = np.full(len(table), -1, np.int32)
     hit_by[mapping] = process_row
     hit_mappings = np.flatnonzero(hit_by >= 0)
-    copied = find_remapped_text(hit_mappings.tolist(), world)
+    copied = find_remapped_text(hit_mappings, world)
     stands_for = np.arange(len(table))
     stands_for[list(copied)] = list(copied.values())
-    keys = keys_of_mappings(stands_for.take(hit_mappings), world, info, is_other)
+    keys, key = keys_of_mappings(stands_for.take(hit_mappings), world, info, is_other)
+    kind = np.array([one.kind for one in keys], np.int64)
     pid = world.processes.pid
-    owners = pid[table.process_row[hit_mappings]].tolist()
-    users = pid[hit_by[hit_mappings]].tolist()
-    rows: dict[tuple[ObjectKey, int], int] = {}
-    pids: list[list[int]] = []
+    owner, user = pid[table.process_row[hit_mappings]], pid[hit_by[hit_mappings]]
+    is_own = np.isin(kind, (KIND_ANON, KIND_JIT)).take(key)
+    objects = alike((key, np.where(is_own, owner, 0)))
+    # In the order in which they were met.
+    met = np.argsort(objects.row)
+    number = np.empty(len(met), np.int32)
+    number[met] = np.arange(len(met), dtype=np.int32)
+    index = number.take(objects.place)
     object_of_mapping = np.full(len(table), -1, np.int32)
+    object_of_mapping[hit_mappings] = index
     is_image = np.zeros(len(table), np.bool_)
-    for row, key, owner, user in zip(hit_mappings.tolist(), keys, owners, users, strict=True):
-        own = (key, owner) if key.kind in (KIND_ANON, KIND_JIT) else (key, 0)
-        index = rows.setdefault(own, len(rows))
-        if index == len(pids):
-            pids.append([])
-        pids[index] += (owner, user)
-        object_of_mapping[row] = index
-        is_image[row] = key.kind in (KIND_ELF, KIND_VDSO, KIND_JIT)
+    is_image[hit_mappings] = np.isin(kind, (KIND_ELF, KIND_VDSO, KIND_JIT)).take(key)
     shift = table.pgoff - table.start
     return _MappedObjects(
-        keys=[key for key, _ in rows],
-        pids=[list(dict.fromkeys(reversed(each)))[:_MOST_PIDS] for each in pids],
+        keys=[keys[one] for one in key.take(objects.row.take(met)).tolist()],
+        pids=_last_pids(rows_by_group(index, len(met)), owner, user),
         object_of_mapping=object_of_mapping,
         shift_of_mapping=np.where(is_image, shift.take(stands_for), np.uint64(0)),
     )
+
+
+def _last_pids(
+    mappings: RowsByGroup, owner: NDArray[np.integer], user: NDArray[np.integer]
+) -> list[list[int]]:
+    """Return the processes that used each object last, the last one first."""
+    found = []
+    for number in range(len(mappings.start) - 1):
+        last: dict[int, None] = {}
+        for row in mappings.rows(number)[::-1]:
+            last |= {int(user[row]): None, int(owner[row]): None}
+            if len(last) >= _MOST_PIDS:
+                break
+        found.append(list(last)[:_MOST_PIDS])
+    return found

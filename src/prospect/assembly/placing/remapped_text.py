@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.symbols.objects import classify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from prospect.spaces.mappings import Mappings
     from prospect.spaces.world import World
 
 
-def find_remapped_text(hit_mappings: Iterable[int], world: World) -> dict[int, int]:
+def find_remapped_text(hit_mappings: NDArray[np.int64], world: World) -> dict[int, int]:
     """Find which of the mappings that were hit hold a copy of their executable's code.
 
     Args:
-        hit_mappings: rows of the world's mappings.
+        hit_mappings: i64[k] rows of the world's mappings.
         world: of the recording.
 
     Returns:
@@ -38,9 +37,11 @@ def find_remapped_text(hit_mappings: Iterable[int], world: World) -> dict[int, i
     table = world.mappings
     of_executable: dict[int, NDArray[np.int64]] = {}
     found = {}
-    for row in hit_mappings:
-        if classify(world.names[table.name[row]]) != KIND_ANON:
-            continue
+    names = table.name[hit_mappings]
+    anonymous = [
+        name for name in distinct(names).tolist() if classify(world.names[name]) == KIND_ANON
+    ]
+    for row in hit_mappings[np.isin(names, anonymous)].tolist():
         process = int(table.process_row[row])
         if process not in of_executable:
             of_executable[process] = _mappings_of_executable(process, world)

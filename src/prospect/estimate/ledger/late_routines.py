@@ -42,8 +42,13 @@ class _Groups(Record):
     key: Rows
     share: Shares
 
-    def of(self, group: int, functions: Rows) -> Shares:
-        """Return the share of each function in a group, nan where it is not known."""
+    def of(self, group: int | Rows, functions: Rows) -> Shares:
+        """Return the share of each function in a group, nan where it is not known.
+
+        Args:
+            group: of all the functions, or i64[k] of each.
+            functions: i64[k] rows of the profile's functions.
+        """
         wanted = group * self.function_count + functions
         if not len(self.key):
             return np.full(len(wanted), np.nan)
@@ -69,6 +74,15 @@ class LateRoutines(Record):
         if portion not in KERNEL_PORTIONS:
             return np.full(len(table), np.nan)
         return self._by_process.of(process * PORTION_COUNT + portion, table.function)
+
+    def of_processes(self, group: Rows, function: Rows) -> Shares:
+        """Return the shares of functions of several processes, f64[r]; nan outside the kernel.
+
+        Args:
+            group: i64[r] processes times PORTION_COUNT, plus the portion.
+            function: i64[r] rows of the profile's functions.
+        """
+        return self._by_process.of(group, function)
 
     def of_kernel(self, table: RoutineTable, part: int = _WHOLE) -> Shares:
         """Return f64[r] beside the kernel's profile, or beside its part PART_*."""

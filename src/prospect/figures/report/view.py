@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import segments
 from prospect.columns.grouping import RowsByGroup, rows_by_group
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
 from prospect.figures.by_routine import by_routine
 from prospect.figures.causes import CauseFigures, cause_figures
-from prospect.figures.portions import PORTION_COUNT, PORTION_USER, event_hits
+from prospect.figures.portions import PORTION_COUNT, PORTION_USER, ROUNDING_S, event_hits
 from prospect.figures.processes import (
     DETAILS,
     Detail,
@@ -104,6 +105,24 @@ class EventView(Record):
         """Tell whether `routine_table` has any row."""
         group = process * PORTION_COUNT + portion
         return bool(self.routines.start[group] < self.routines.start[group + 1])
+
+    def shown_routines(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many rows each of these tables shows, i64[g].
+
+        Args:
+            groups: i64[g] processes times PORTION_COUNT, plus the portion.
+        """
+        tables = self.routines
+        begin, length = tables.start[groups], np.diff(tables.start)[groups]
+        if not tables.has_time:
+            return length
+        rows = segments(begin, length)
+        is_user = groups % PORTION_COUNT == PORTION_USER
+        threshold_s = np.where(is_user, self.user_threshold_s, self.kernel_threshold_s)
+        is_shown = tables.seconds[rows] >= np.repeat(threshold_s, length) - ROUNDING_S
+        shown = np.append(0, np.cumsum(is_shown))
+        ends = np.cumsum(length)
+        return np.asarray(shown[ends] - shown[ends - length], np.int64)
 
     def routine_table(self, process: int, portion: int) -> RoutineTable:
         """Return the routines of one portion of one process, `-m` or `-k` applied."""
