@@ -112,6 +112,9 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "opens_browser",
         "input",
         "pager",
+        "side_a",
+        "side_b",
+        "runs",
     ):
         del defaults[shown_only]
     assert keywords == defaults

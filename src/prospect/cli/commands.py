@@ -67,6 +67,12 @@ DIFF = Command(
     "sure that is",
     separator="--against",
 )
+COMPARE = Command(
+    "compare",
+    "",
+    "run two commands in turn, several times each, and say what differs and how sure that is",
+    0,
+)
 ARCHIVE = Command(
     "archive",
     "[FILE]",
@@ -95,6 +101,7 @@ SUBCOMMANDS = (
     ANNOTATE,
     CALLS,
     DIFF,
+    COMPARE,
     ARCHIVE,
     CACHE,
     STAT,
@@ -133,6 +140,7 @@ SAMPLERS = (*RECORDS, "top")
 REPORTS = ("", "report")
 NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
-READERS = (*REPORTS, "annotate", "calls", "diff")
+COMPARERS = ("diff", "compare")
+READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
-FINDERS = (*NAMERS, "calls", "diff", "archive")
+FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

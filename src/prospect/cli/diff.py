@@ -36,6 +36,15 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         if are_same_file(settings.output, recording):
             raise UsageError(f"-f {settings.output}: the report would replace a recording")
         refuse_missing(recording)
+    return compare_recordings(before, after, settings)
+
+
+def compare_recordings(before: list[str], after: list[str], settings: Settings) -> int:
+    """Write the comparison of two sides, and return the exit status as `run` does.
+
+    Raises:
+        ProspectError: as `run`.
+    """
     target = ReportFile(settings.output)
     try:
         return _write(before, after, settings, target)

@@ -28,6 +28,9 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     pager: bool = True
     clear: bool = False
     scope: str = "3"
+    side_a: tuple[str, ...] = ()
+    side_b: tuple[str, ...] = ()
+    runs: int = 5
     per: str = ""
     fdr: float = 0.05
     run_variation: float = 0.05

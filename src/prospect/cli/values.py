@@ -200,6 +200,19 @@ def work(text: str) -> str:
     return text
 
 
+def command(text: str) -> tuple[str, ...]:
+    """Read a command line, split into words as a shell does."""
+    import shlex
+
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"it cannot be split into words: {error}") from None
+    if not words:
+        raise UsageError("give a command, as 'make -j2'")
+    return words
+
+
 def condition(text: str) -> str:
     """Read a condition of `prospect diff`."""
     from prospect.estimate.compare.condition import parse_condition

@@ -76,7 +76,7 @@ def comparison_cell(comparison: Comparison) -> str:
     if comparison.verdict is not None:
         condition = f"<p>{_text(verdict_line(comparison.verdict))}</p>"
     return _cell(
-        f"<b>Difference: B less A</b><br>{_text(compared_line(comparison))}",
+        f"<b>Difference: B - A</b><br>{_text(compared_line(comparison))}",
         _warnings(comparison.warnings),
         condition,
         _table(*total_cells(comparison, unit)),

@@ -172,7 +172,7 @@ def test_a_page_has_the_stacks_of_both_sides(recordings, capfd, tmp_path):
 def test_without_a_condition_the_status_is_0(recordings, capfd):
     assert main(["diff", "before", "after"]) == 0
     out, err = capfd.readouterr()
-    assert "Difference: B less A" in out
+    assert "Difference: B - A" in out
     assert err == ""
 
 

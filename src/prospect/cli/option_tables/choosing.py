@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import FINDERS, REPORTS
+from prospect.cli.commands import COMPARERS, FINDERS, REPORTS
 from prospect.cli.option import Option
 
 CHOOSING = (
@@ -166,8 +166,35 @@ CHOOSING = (
         "2|3|4|k",
         "compare: 2 the command itself, 3 the command and all its descendants, 4 every process, "
         "k the kernel",
-        ("diff",),
+        COMPARERS,
         values.details,
+    ),
+    Option(
+        "side_a",
+        "",
+        ("a",),
+        "COMMAND",
+        "run this as A: words as a shell splits them, but run by no shell; for one, 'sh -c ...'",
+        ("compare",),
+        values.command,
+    ),
+    Option(
+        "side_b",
+        "",
+        ("b",),
+        "COMMAND",
+        "run this as B",
+        ("compare",),
+        values.command,
+    ),
+    Option(
+        "runs",
+        "n",
+        ("runs",),
+        "N",
+        "run each N times",
+        ("compare",),
+        values.positive,
     ),
     Option(
         "per",
@@ -177,7 +204,7 @@ CHOOSING = (
         "compare times per run, per second, or per unit of work that was done, as in "
         "'1000 requests' or 'A=1000,B=1200 requests' (default: per run of a command, else per "
         "second)",
-        ("diff",),
+        COMPARERS,
         values.work,
     ),
     Option(
@@ -186,7 +213,7 @@ CHOOSING = (
         ("fdr",),
         "SHARE",
         "mark rows so that at most this share of the marked ones is expected to be wrong",
-        ("diff",),
+        COMPARERS,
         values.rate,
     ),
     Option(
@@ -196,7 +223,7 @@ CHOOSING = (
         "SHARE",
         "with one recording a side, take rows to differ by this share of their time from run to "
         "run (standard deviation); several a side tell it themselves",
-        ("diff",),
+        COMPARERS,
         values.share,
     ),
     Option(
@@ -205,7 +232,7 @@ CHOOSING = (
         ("rows",),
         "N",
         "show N rows of each table, and all that are significant",
-        ("calls", "diff"),
+        ("calls", *COMPARERS),
         values.count,
     ),
     Option(
@@ -215,7 +242,7 @@ CHOOSING = (
         "CONDITION",
         "exit with status 3 if it is sure that 'slower by 3%', 'faster by 3% at 99%', or "
         "'different by 3% at 95% in NAME'",
-        ("diff",),
+        COMPARERS,
         values.condition,
     ),
 )

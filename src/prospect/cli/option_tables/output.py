@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import FINDERS, NAMERS, READERS, RECORDING_READERS, RECORDS, REPORTS
+from prospect.cli.commands import (
+    COMPARERS,
+    FINDERS,
+    NAMERS,
+    READERS,
+    RECORDING_READERS,
+    RECORDS,
+    REPORTS,
+)
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
 from prospect.render.registry import FORMATS
@@ -162,7 +170,7 @@ OUTPUT = (
         ("format",),
         "text|json|html",
         "the comparison as text, JSON, or a page for a browser with a differential flame graph",
-        ("diff",),
+        COMPARERS,
         values.comparison_format,
     ),
     Option(

@@ -27,7 +27,7 @@ SAMPLING = (
         ("frequency", "hertz"),
         "HZ",
         "samples a second and CPU, from 1 to the kernel's limit",
-        SAMPLERS,
+        (*SAMPLERS, "compare"),
         values.positive,
     ),
     Option(
@@ -36,7 +36,7 @@ SAMPLING = (
         (),
         "HZ",
         "the same as -H",
-        SAMPLERS,
+        (*SAMPLERS, "compare"),
         values.positive,
     ),
     Option(

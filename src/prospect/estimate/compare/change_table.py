@@ -30,7 +30,7 @@ class ChangeTable(Record):
         portion: i64[r] PORTION_*.
         hits: i64[r, 2] of all recordings of a side.
         mean: f64[r, 2] time of A and of B.
-        change, half_width: f64[r] B less A, and half the width of its 95 % interval.
+        change, half_width: f64[r] B - A, and half the width of its 95 % interval.
         relative, relative_low, relative_high: f64[r] the change as a part of A's time, with its
             interval; infinite where there is no bound.
         p_value, q_value: f64[r] how likely by chance; NaN for rows that are not tested.

@@ -91,7 +91,7 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
 
 def _header_lines(comparison: Comparison, style: Style) -> Iterator[str]:
     options = comparison.options
-    yield style.title("Difference: B less A")
+    yield style.title("Difference: B - A")
     yield ""
     yield f"Prospect: {__version__}"
     for side, recordings in (("A", comparison.before), ("B", comparison.after)):

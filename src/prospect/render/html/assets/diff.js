@@ -8,7 +8,7 @@ openPage(["diff", "words", "stacks"], (diff, words, stacks) => {
   sides.words = documentOf(words);
   const { a, b, warnings } = view.report;
   const name = (recordings) => recordings[0].command.join(" ") || recordings[0].origin;
-  startHead(name(a) === name(b) ? `Difference: ${name(b)}, B less A` : `Difference: ${name(b)} (B) less ${name(a)} (A)`, warnings);
+  startHead(name(a) === name(b) ? `Difference: ${name(b)}, B - A` : `Difference: ${name(b)} (B) - ${name(a)} (A)`, warnings);
   byId("run").textContent = `${sideText("A", a)} · ${sideText("B", b)} · ${sides.words.compared}`;
   view.digits = changeDigits(totalRows().map((row) => row.half));
   startKeys(() => {});
