@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from builders.stacks import TICK_NS
 from prospect.profile.model import KIND_JIT, KIND_KERNEL, MODE_KERNEL, Profile, SampleTable
 from prospect.profile.source import (

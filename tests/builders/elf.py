@@ -161,6 +161,23 @@ def _symbol_sections(rows, table, names, *, is_64, extended):
     return made
 
 
+def _section_headers(rows, offsets, name_starts, is_64, segments):
+    """Return the table of sections; with `segments`, their number, row 0 has what has no room."""
+    numbers = {row.name: index for index, row in enumerate(rows)}
+    out = bytearray()
+    for index, (row, start) in enumerate(zip(rows, offsets, strict=True)):
+        link = numbers[row.link] if isinstance(row.link, str) else row.link
+        size = len(row.data) if row.size is None else row.size
+        info = row.info
+        if segments is not None and index == 0:
+            size, link, info = len(rows), len(rows) - 1, segments
+        values = (row.flags, row.addr, start, size, link, info, 1, row.entsize)
+        out += struct.pack(
+            "<IIQQQQIIQQ" if is_64 else "<IIIIIIIIII", name_starts[index], row.type, *values
+        )
+    return out
+
+
 def _lay_out(
     rows,
     segments,
@@ -178,7 +195,6 @@ def _lay_out(
     rows = [Section("", type=0), *rows, Section(".shstrtab", type=layout.SHT_STRTAB)]
     name_starts = [names.add(row.name) for row in rows]
     rows[-1] = Section(".shstrtab", bytes(names.data), layout.SHT_STRTAB)
-    numbers = {row.name: index for index, row in enumerate(rows)}
 
     if segments is None:
         count = sum(1 for row in rows if row.flags & layout.SHF_ALLOC and row.data)
@@ -235,14 +251,5 @@ def _lay_out(
     if not with_section_headers:
         return bytes(out)
     out += bytes(section_offset - len(out))
-    for index, (row, start) in enumerate(zip(rows, offsets, strict=True)):
-        link = numbers[row.link] if isinstance(row.link, str) else row.link
-        size = len(row.data) if row.size is None else row.size
-        info = row.info
-        if extended and index == 0:
-            size, link, info = len(rows), len(rows) - 1, len(segments)
-        values = (row.flags, row.addr, start, size, link, info, 1, row.entsize)
-        out += struct.pack(
-            "<IIQQQQIIQQ" if is_64 else "<IIIIIIIIII", name_starts[index], row.type, *values
-        )
+    out += _section_headers(rows, offsets, name_starts, is_64, len(segments) if extended else None)
     return bytes(out)

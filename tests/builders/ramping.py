@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from builders import perfdata as build
+from builders.perfdata_features import feature_event_desc, feature_string
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
@@ -73,8 +74,8 @@ def ramping(
             samples.append((time, sample))
     samples.sort(key=lambda each: each[0])
     features = {
-        fmt.HEADER_ARCH: build.feature_string("x86_64"),
-        fmt.HEADER_EVENT_DESC: build.feature_event_desc([event], attr_size=_ATTR_BYTES),
+        fmt.HEADER_ARCH: feature_string("x86_64"),
+        fmt.HEADER_EVENT_DESC: feature_event_desc([event], attr_size=_ATTR_BYTES),
     }
     records_of = [*told, *(sample for _, sample in samples)]
     data = build.FileBuilder([event], records_of, features, attr_size=_ATTR_BYTES).file()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from builders.profile import ProfileBuilder, clock_event, run_info
+from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from builders.stacks import with_stacks
 from prospect.profile.model import BIRTH_EXEC, KIND_KERNEL, MODE_KERNEL, MODE_USER
 from prospect.profile.naming import NameSource

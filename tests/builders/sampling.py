@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.profile.model import ClockTable, HitTable, LocationTable, Profile, SampleTable
 from prospect.profile.run_info import EventInfo
 from prospect.records import contents

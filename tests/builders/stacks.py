@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.profile.model import (
     BIRTH_EXEC,
     CAUSE_IDLE,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from builders.profile import ProfileBuilder, clock_event, run_info
+from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from prospect.profile.model import (
     MODE_KERNEL,
     MODE_USER,

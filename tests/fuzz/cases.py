@@ -27,15 +27,17 @@ from builders import perfdata as build
 from builders.eh_frame import frame_sections
 from builders.elf import Symbol, code, elf_file
 from builders.jitdump import DumpBuilder
+from builders.perfdata_features import feature_string
+from fuzz.changes import changed, changed_json
 from fuzz.test_foreign_fuzz import READERS
 from fuzz.test_perfdata_any_bytes import VALID
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
 from prospect.archived.container import pack, unpack
-from prospect.cli.values import FORMATS
 from prospect.perfdata.format import HEADER_HOSTNAME, HEADER_PROSPECT, HEADER_PROSPECT_ARCHIVE
 from prospect.perfdata.reader import open_recording
+from prospect.render.registry import FORMATS
 
 if TYPE_CHECKING:
     import random
@@ -45,12 +47,6 @@ _PROSPECT = (sys.executable, "-m", "prospect")
 FILE, OTHER, IMAGE = "perf.data", "perf.data.old", "image"
 PROGRAM, JITTED, KERNEL_TEXT = 0x400000, 0x7F0000000000, 0xFFFFFFFF81000000
 PID, CLOCK_ID = 11, 7
-_WORDS = (0, 1, 8, 0xFF, 1 << 16, (1 << 31) - 1, 1 << 31, 1 << 32, (1 << 63) - 1, (1 << 64) - 8)
-_JUNK: tuple[Any, ...] = (
-    *(None, True, 0, -1, 1 << 31, 1 << 63, 1 << 64, 1 << 200, 0.5, -1e308),
-    *(float("inf"), float("-inf"), float("nan"), "", "x" * 300, "\0", "\ud800", "-1"),
-    *([], [[]], [None], {}, {"": {}}, [1, 2, 3], ["a", 1]),
-)
 _PROGRAM = b"""
 static int twice(int n) { return n * 2; }
 int work(int n) { int sum = 0; for (int i = 0; i < n; i++) sum += twice(i) / 3; return sum; }
@@ -80,59 +76,13 @@ def all_targets() -> list[Target]:
     ]
 
 
-def changed(content: bytes, draw: random.Random) -> bytes:
-    """Change, insert or remove bytes in a few places, or many."""
-    out = bytearray(content)
-    for _ in range(draw.choice((1, 1, 2, 8, 50))):
-        at = draw.randrange(len(out))
-        match draw.randrange(7):
-            case 0:
-                out[at] ^= 1 << draw.randrange(8)
-            case 1:
-                out[at] = draw.choice((0, 1, 0x0A, 0x20, 0x7F, 0x80, 0xFF))
-            case 2:
-                del out[at : at + draw.choice((1, 4, 8, 100))]
-            case 3:
-                out[at:at] = draw.randbytes(draw.choice((1, 8, 50)))
-            case 4 | 5:
-                at &= ~(draw.choice((4, 8)) - 1)
-                order = draw.choice(("little", "little", "big"))
-                width = draw.choice((4, 8))
-                out[at : at + width] = (draw.choice(_WORDS) & (1 << 8 * width) - 1).to_bytes(
-                    width, order
-                )
-            case 6:
-                source = draw.randrange(len(out))
-                out[at:at] = out[source : source + draw.choice((8, 64, 500))]
-        if not out:
-            return b"\0"
-    if not draw.randrange(20):
-        del out[draw.randrange(len(out)) :]
-    return bytes(out)
-
-
-def changed_json(value: Any, draw: random.Random) -> Any:
-    """Replace one value somewhere in a JSON document, or leave out or repeat an entry."""
-    if isinstance(value, dict) and value and draw.randrange(8):
-        key = draw.choice(sorted(value))
-        if not draw.randrange(10):
-            return {name: one for name, one in value.items() if name != key}
-        return value | {key: changed_json(value[key], draw)}
-    if isinstance(value, list) and value and draw.randrange(8):
-        at = draw.randrange(len(value))
-        if not draw.randrange(10):
-            return value[:at] + value[at:] * 2
-        return [*value[:at], changed_json(value[at], draw), *value[at + 1 :]]
-    return draw.choice(_JUNK)
-
-
 def _reading(draw: random.Random, name: str = FILE) -> list[str]:
     """Return one of the ways to read a recording."""
     common = ["-V", draw.choice("234k"), "-m", "0", "-k", "0", "--debuginfod", "0", "--no-cache"]
     report = ["report", *common]
     words = draw.choice(
         (
-            [*report, "--format", draw.choice(FORMATS)],
+            [*report, "--format", draw.choice(tuple(FORMATS))],
             [*report, "--lines", "--format", draw.choice(("text", "json"))],
             [*report, "--inline", "--format", draw.choice(("html", "folded"))],
             [*report, "-ee", "--format", draw.choice(("text", "json", "html"))],
@@ -253,7 +203,7 @@ def _foreign(draw: random.Random, directory: Path) -> list[str]:
     (directory / FILE).write_bytes(changed(data, draw))
     (directory / IMAGE).write_bytes(_program())
     words = ["report", "--program", IMAGE, "-V", "4", "-m", "0", "-k", "0"]
-    return [*words, "--format", draw.choice(FORMATS), FILE]
+    return [*words, "--format", draw.choice(tuple(FORMATS)), FILE]
 
 
 EXTRAS: dict[str, Any] = {
@@ -294,7 +244,7 @@ def _file(facts: Any, more: dict[int, bytes] | None = None, image: Path | None =
     )
     text = json.dumps(facts).encode()
     features = {
-        HEADER_HOSTNAME: build.feature_string(os.uname().nodename),
+        HEADER_HOSTNAME: feature_string(os.uname().nodename),
         HEADER_PROSPECT: b"PROSPECT" + struct.pack("<II", 1, len(text)) + text,
     }
     event = EventDescription(attr, (CLOCK_ID,), "cpu-clock")

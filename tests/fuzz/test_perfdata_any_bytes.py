@@ -14,6 +14,12 @@ from hypothesis import strategies as st
 
 from builders import perfdata as build
 from builders.examples import examples
+from builders.perfdata_features import (
+    build_id_record,
+    feature_event_desc,
+    feature_string,
+    feature_strings,
+)
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
@@ -60,18 +66,18 @@ def forms(order):
         records.finished_round(),
     ]
     features = {
-        2: build.build_id_record(b"/bin/name", bytes(20), order=order),
-        3: build.feature_string("host", order),
+        2: build_id_record(b"/bin/name", bytes(20), order=order),
+        3: feature_string("host", order),
         7: struct.pack(order + "II", 2, 2),
-        11: build.feature_strings(["a", "b"], order),
-        12: build.feature_event_desc(EVENTS, order),
+        11: feature_strings(["a", "b"], order),
+        12: feature_event_desc(EVENTS, order),
         18: b"",
         21: bytes(16),
         29: bytes(24),
         255: b"PROSPECT" + struct.pack(order + "II", 1, 9) + b'{"a": []}',
     }
     builder = build.FileBuilder(EVENTS, content, features, order)
-    pipe = builder.pipe(build_ids=[build.build_id_record(b"x", b"id", type_=67, order=order)])
+    pipe = builder.pipe(build_ids=[build_id_record(b"x", b"id", type_=67, order=order)])
     packed = build.FileBuilder(EVENTS, builder.compress(piece=200), order=order).pipe()
     return [builder.file(), pipe, packed, builder.compressed(), builder.compressed(two=True)]
 

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from builders import perfdata as build
+from builders.perfdata_features import feature_event_desc, feature_string
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
@@ -158,8 +159,8 @@ def test_build_ids_are_listed(path):
 @pytest.mark.parametrize("form", ["file", "compressed"])
 def test_the_builder_builds_what_perf_understands(tmp_path, order, form):
     features = {
-        3: build.feature_string("host", order),
-        12: build.feature_event_desc([EVENT], order, attr_size=128),
+        3: feature_string("host", order),
+        12: feature_event_desc([EVENT], order, attr_size=128),
     }
     builder = build.FileBuilder([EVENT], records(order), features, order, attr_size=128)
     path = tmp_path / "perf.data"

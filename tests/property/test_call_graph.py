@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import with_stacks
 from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals, hits_within
 from prospect.figures.calls.call_tree import (

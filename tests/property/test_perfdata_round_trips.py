@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from builders import perfdata as build
 from builders.examples import examples
+from builders.perfdata_features import feature_string
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
@@ -151,7 +152,7 @@ def test_a_recording_reads_the_same_whatever_machine_wrote_it(drawn, form):
     described = event(build.USUAL, 0)
     contents = []
     for order, records in zip("<>", both_orders(drawn, [build.RecordBuilder()]), strict=True):
-        features = {3: build.feature_string("host", order)}
+        features = {3: feature_string("host", order)}
         builder = build.FileBuilder([described], records, features, order)
         forms = {"file": builder.file, "pipe": builder.pipe, "z": builder.compressed}
         contents.append(read(forms[form]()))

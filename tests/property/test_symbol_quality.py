@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.figures.portions import event_hits
 from prospect.figures.report.quality import symbol_quality
 from prospect.profile.naming import LABELS, REMEDIES, NameSource

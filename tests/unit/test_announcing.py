@@ -9,6 +9,7 @@ import pytest
 
 import prospect
 from builders import perfdata as build
+from builders.perfdata_features import feature_string
 from builders.sources import CLOCK, CLOCK_ID
 from prospect.announcing import bytes_of
 from prospect.errors import UsageError
@@ -41,7 +42,7 @@ def recording(tmp_path):
             for at in range(10, 20)
         ),
     ]
-    file = build.FileBuilder([CLOCK], data, {HEADER_HOSTNAME: build.feature_string("here")})
+    file = build.FileBuilder([CLOCK], data, {HEADER_HOSTNAME: feature_string("here")})
     (tmp_path / "perf.data").write_bytes(file.file())
     return tmp_path / "perf.data"
 

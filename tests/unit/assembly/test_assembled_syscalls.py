@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.abi.recording import RecordingInfo
 from prospect.abi.syscall_names import NO_SUCH_CALL, NO_SUCH_NAME
 from prospect.assembly.tables.syscalls import describe_syscalls

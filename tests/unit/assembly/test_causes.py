@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.entry_points import (
     KERNEL_THREAD,

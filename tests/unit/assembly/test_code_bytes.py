@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.assembly.code import code_bytes
 from prospect.assembly.code.code_bytes import CodeBytes
 from prospect.disasm.kernel_code import NOT_RUNNING

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.assembly.code.kernel_lines import NO_IMAGE, kernel_with_lines
 from prospect.assembly.code.lines import describe_lines
 from prospect.assembly.code.recorded_objects import RecordedObjects

@@ -16,6 +16,7 @@ import prospect
 from builders import perfdata as build
 from builders.eh_frame import OF_ARM64, frame_sections
 from builders.elf import Symbol, code, elf_file
+from builders.perfdata_features import feature_string
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
@@ -193,7 +194,7 @@ def test_an_archive_keeps_what_tells_it(program, tmp_path):
     moved = tmp_path / "program"
     moved.write_bytes(Path(program).read_bytes())
     event, records = recorded(str(moved), IN_LEAF, mask=1 << LR)
-    features = {HEADER_ARCH: build.feature_string("aarch64")}
+    features = {HEADER_ARCH: feature_string("aarch64")}
     recording = tmp_path / "perf.data"
     recording.write_bytes(build.FileBuilder([event], records, features).file())
     archived = prospect.archive(recording, use_cache=False)

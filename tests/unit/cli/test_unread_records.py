@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import prospect
-from builders.perfdata import CALLCHAIN, USUAL, FileBuilder, RecordBuilder, feature_string, record
+from builders.perfdata import CALLCHAIN, USUAL, FileBuilder, RecordBuilder, record
+from builders.perfdata_features import feature_string
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription

@@ -7,7 +7,8 @@ import io
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, qsort_profile
+from builders.profile import qsort_profile
+from builders.profile_builder import ProfileBuilder
 from builders.stacks import stacks_profile
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.short.in_short import in_short

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, clock_event, run_info
+from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from builders.runs import run_of
 from prospect.estimate.compare.compared import compared_run
 from prospect.estimate.compare.identity import (

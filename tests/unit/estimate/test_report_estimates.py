@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from builders.profile import (
-    ProfileBuilder,
     empty_profile,
     hostile_profile,
     perf_profile,
     qsort_profile,
     rowless_profile,
-    run_info,
 )
+from builders.profile_builder import ProfileBuilder, run_info
 from builders.programs import periodic, switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from builders.annotated import annotated_loop
-from builders.profile import clock_event
+from builders.profile_builder import clock_event
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.profile.run_info import EventInfo

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, empty_profile, qsort_profile, rowless_profile, run_info
+from builders.profile import empty_profile, qsort_profile, rowless_profile
+from builders.profile_builder import ProfileBuilder, run_info
 from builders.ticks import FULL, USER, Ticking
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.figures.remarks import run_warnings

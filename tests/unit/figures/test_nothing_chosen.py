@@ -7,7 +7,8 @@ import io
 import pytest
 
 from builders.annotated import annotated_loop, code_table
-from builders.profile import ProfileBuilder, empty_profile, run_info
+from builders.profile import empty_profile
+from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stacks_profile
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice

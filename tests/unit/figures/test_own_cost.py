@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from builders.profile import ProfileBuilder, qsort_profile, run_info
+from builders.profile import qsort_profile
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.estimate.ledger.books import run_books
 from prospect.figures.report.own_cost import own_cost
 from prospect.figures.report.view import report_view

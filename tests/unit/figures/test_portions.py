@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, interrupted_profile
+from builders.profile import interrupted_profile
+from builders.profile_builder import ProfileBuilder
 from prospect.figures.portions import (
     KERNEL_PORTIONS,
     PORTION_COUNT,

@@ -1,6 +1,7 @@
 import numpy as np
 
-from builders.profile import ProfileBuilder, clock_event, qsort_profile, run_info
+from builders.profile import qsort_profile
+from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from prospect.figures.portions import event_hits
 from prospect.figures.processes import (
     chosen_by_detail,

@@ -1,4 +1,5 @@
-from builders.profile import ProfileBuilder, empty_profile, qsort_profile
+from builders.profile import empty_profile, qsort_profile
+from builders.profile_builder import ProfileBuilder
 from prospect.figures.portions import event_hits
 from prospect.figures.report.quality import symbol_quality
 from prospect.profile.model import KIND_ANON

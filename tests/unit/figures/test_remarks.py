@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.capture.machine.surroundings import UNREADABLE_MAPPINGS
 from prospect.figures.remarks import limits_of
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, clock_event, run_info
+from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from prospect.figures.portions import event_hits
 from prospect.figures.report.routines import routine_tables
 from prospect.profile.run_info import EventInfo

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.figures.report.syscalls import syscall_figures
 from prospect.profile.complete import NO_PROCESS_NAME, complete
 from prospect.profile.model import (

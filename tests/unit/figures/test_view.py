@@ -1,13 +1,7 @@
 import pytest
 
-from builders.profile import (
-    ProfileBuilder,
-    empty_profile,
-    perf_profile,
-    qsort_profile,
-    rowless_profile,
-    run_info,
-)
+from builders.profile import empty_profile, perf_profile, qsort_profile, rowless_profile
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.errors import UsageError
 from prospect.figures.portions import PORTION_KERNEL, PORTION_USER
 from prospect.figures.remarks import limits_of

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import TICK_NS, random_stacks_profile
 from prospect.figures.selection import only_used
 from prospect.live.joined import JoinedProfile

@@ -2,85 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import struct
 
 import pytest
 import zstandard
 
-from builders.perfdata import (
-    CALLCHAIN,
-    ID,
-    STACK_USER,
-    USUAL,
-    FileBuilder,
-    RecordBuilder,
+from builders.perfdata import CALLCHAIN, ID, STACK_USER, USUAL, FileBuilder, RecordBuilder, record
+from builders.perfdata_features import (
     build_id_record,
     feature_event_desc,
-    feature_string,
     feature_strings,
-    record,
 )
-from prospect.abi import constants as abi
+from builders.usual_file import (
+    BUILDER,
+    CLOCK,
+    DATA,
+    DUMMY,
+    FLAGS,
+    RECORDS,
+    USUAL_RECORDS,
+    bytes_of,
+    features,
+)
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
 from prospect.abi.recording import BuildId
-from prospect.errors import RecordingError
-from prospect.perfdata.reader import open_recording
 from prospect.perfdata.tracing_data import encode_tracing_data
-
-FLAGS = abi.FLAG_SAMPLE_ID_ALL | abi.FLAG_FREQ
-CLOCK = EventDescription(EventAttr(sample_type=USUAL, flags=FLAGS), (1, 2), "cpu-clock:ppp")
-DUMMY = EventDescription(EventAttr(config=9, sample_type=USUAL, flags=FLAGS), (3, 4), "dummy:HG")
-RECORDS = RecordBuilder(USUAL)
-USUAL_RECORDS = [
-    RECORDS.comm(5, 5, "make", is_exec=True, time=1, id=1),
-    RECORDS.mmap2(5, 5, 0x1000, 0x2000, "/bin/make", inode=7, time=2, id=1),
-    *(RECORDS.sample(ip=0x1000 + i, pid=5, tid=5, time=10 + i, id=1) for i in range(2000)),
-    RECORDS.finished_round(),
-    RECORDS.exit(5, 1, time=9999, id=1),
-]
-DATA = b"".join(USUAL_RECORDS)
-
-
-def features(order="<"):
-    return {
-        2: build_id_record(b"/bin/make", bytes(20), order=order)
-        + build_id_record(b"[kernel.kallsyms]", b"\1" * 20, misc=1, sized=False, order=order),
-        3: feature_string("host", order),
-        4: feature_string("6.1", order),
-        5: feature_string("6.1.0", order),
-        6: feature_string("s390x", order),
-        7: struct.pack(order + "II", 8, 6),
-        8: feature_string("CPU", order),
-        9: feature_string("1,2,3", order),
-        10: struct.pack(order + "Q", 4096),
-        11: feature_strings(["perf", "record", "-a"], order),
-        12: feature_event_desc([CLOCK, DUMMY], order),
-        13: b"topology that nobody reads",
-        21: struct.pack(order + "QQ", 10, 2009),
-        29: struct.pack(order + "IIQQ", 1, 1, 1_700_000_000 * 10**9, 5),
-    }
-
-
-BUILDER = FileBuilder([CLOCK, DUMMY], USUAL_RECORDS, features())
-
-
-@pytest.fixture
-def opened(tmp_path):
-    def read(content):
-        path = tmp_path / "perf.data"
-        path.write_bytes(content)
-        with open_recording(str(path)) as recording:
-            blocks = list(recording.blocks())
-            return recording.info, blocks, recording.damage
-
-    return read
-
-
-def bytes_of(blocks):
-    return b"".join(block.data for block in blocks)
 
 
 def test_a_plain_file_is_one_block_over_the_mapping(opened):
@@ -307,140 +254,6 @@ def test_a_size_of_zero_reads_up_to_the_end_of_the_file(opened):
     assert len(damage) == 1
 
 
-def test_a_cut_file_gives_what_is_whole_and_says_what_is_missing(opened):
-    content = BUILDER.file()
-    at = content.index(DATA) + 1003
-    info, blocks, damage = opened(content[:at])
-    assert bytes_of(blocks) == DATA[:1000]
-    assert any(f"1003 of {len(DATA)} bytes" in sentence for sentence in damage)
-    assert any("14 of 14 feature sections are missing" in sentence for sentence in damage)
-    assert len(info.events) == 2
-
-
-def test_a_feature_beyond_the_end_is_named_and_the_rest_read(opened):
-    content = bytearray(BUILDER.file())
-    table = content.index(DATA) + len(DATA)
-    struct.pack_into("<Q", content, table + 16, 1 << 60)
-    info, blocks, damage = opened(bytes(content))
-    assert damage == ["the HOSTNAME section stands beyond the end of the file"]
-    assert (info.hostname, info.os_release) == ("", "6.1")
-    assert bytes_of(blocks) == DATA
-
-
-def test_a_damaged_feature_is_named_and_the_rest_read(opened):
-    broken = features() | {3: struct.pack("<I", 1 << 31) + b"x"}
-    info, _, damage = opened(FileBuilder([CLOCK], USUAL_RECORDS, broken).file())
-    assert len(damage) == 1
-    assert "HOSTNAME" in damage[0]
-    assert (info.hostname, info.os_release) == ("", "6.1")
-
-
-@pytest.mark.parametrize("content", [b"{", b"[1]", b"[" * 100_000, b"\xff", b'{"a":' + b"9" * 5000])
-def test_own_facts_that_are_no_json_object_are_damage(opened, content):
-    section = b"PROSPECT" + struct.pack("<II", 1, len(content)) + content
-    info, blocks, damage = opened(FileBuilder([CLOCK], USUAL_RECORDS, {255: section}).file())
-    assert info.extras == {}
-    assert len(damage) == 1
-    assert bytes_of(blocks) == DATA
-
-
-@pytest.mark.parametrize("size", [0, 4, 13])
-def test_a_broken_chain_stops_there_and_names_the_offset(opened, size):
-    bad = struct.pack("<IHH", 9, 0, size) + bytes(8)
-    content = FileBuilder([CLOCK], [USUAL_RECORDS[0], bad, *USUAL_RECORDS]).pipe()
-    _, blocks, damage = opened(content)
-    assert bytes_of(blocks) == USUAL_RECORDS[0]
-    assert len(damage) == 1
-    assert f"byte {content.index(bad)} " in damage[0]
-
-
-def test_a_stream_that_ends_within_a_record_names_the_offset(opened):
-    content = FileBuilder([CLOCK], USUAL_RECORDS).pipe()
-    _, blocks, damage = opened(content[:-5])
-    assert bytes_of(blocks) == b"".join(USUAL_RECORDS[:-1])
-    assert damage == [f"the recording ends within the record at byte {len(content) - 64}"]
-
-
-def test_a_stream_that_ends_within_trace_data_says_so(opened):
-    content = FileBuilder([CLOCK], [*USUAL_RECORDS, RECORDS.auxtrace(bytes(800))]).pipe()
-    _, blocks, damage = opened(content[:-8])
-    assert bytes_of(blocks) == DATA
-    assert "payload" in damage[0]
-
-
-def test_damaged_compression_loses_what_follows_but_not_what_came_before(opened):
-    # Behind the flushed blocks three bytes of ones are a block header of no known kind.
-    garbage = record(81, b"\xff" * 56)
-    lost = RECORDS.lost(1, 5)
-    packed = [*BUILDER.compress(piece=500), garbage, *BUILDER.compress(), lost]
-    content = FileBuilder([CLOCK], packed, {27: struct.pack("<5I", 1, 1, 1, 1, 4096)}).file()
-    _, blocks, damage = opened(content)
-    assert bytes_of(blocks) == DATA + lost
-    assert len(damage) == 1
-    assert f"from byte {content.index(garbage)} on are lost" in damage[0]
-
-
-def test_unknown_compression_is_named(opened):
-    section = struct.pack("<5I", 1, 7, 1, 1, 4096)
-    _, _, damage = opened(FileBuilder([CLOCK], USUAL_RECORDS, {27: section}).file())
-    assert "compression 7 is unknown" in damage[0]
-
-
-def test_a_compressed_record_that_lies_about_its_size_is_damage(opened):
-    bad = record(83, struct.pack("<Q", 1 << 40) + bytes(16))
-    _, blocks, damage = opened(FileBuilder([CLOCK], [bad, *USUAL_RECORDS]).pipe())
-    assert bytes_of(blocks) == DATA
-    assert len(damage) == 1
-
-
-@pytest.mark.parametrize("end", [0, 7, 8, 15, 16, 71, 72, 103, 104, 120, 200, 256])
-def test_a_file_cut_in_its_head_is_our_own_error(opened, end):
-    with pytest.raises(RecordingError):
-        opened(BUILDER.file()[:end])
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "empty"),
-        (b"\x7fELF" + bytes(200), "not a perf.data recording"),
-        (b"PERFFILE" + bytes(200), "before Linux 3.6"),
-        (b"PERFILE2" + struct.pack("<12Q", 200, *[0] * 11), "header of 200 bytes"),
-        (b"PERFILE2" + struct.pack("<12Q", 104, 10, *[0] * 10), "attributes of 10 bytes"),
-        (b"PERFILE2" + struct.pack("<12Q", 104, 152, *[0] * 10), "describes no event"),
-        (b"PERFILE2" + struct.pack("<Q", 16) + RECORDS.comm(1, 1, "x"), "describes no event"),
-    ],
-)
-def test_what_is_no_recording_is_said_in_one_line_with_its_path(opened, tmp_path, content, words):
-    with pytest.raises(RecordingError, match=words) as caught:
-        opened(content)
-    assert str(caught.value).startswith(f"{tmp_path / 'perf.data'}: ")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_section_size_close_to_2_to_the_64_takes_no_memory(opened):
-    for field in range(2, 8):
-        content = bytearray(BUILDER.file())
-        struct.pack_into("<Q", content, 8 + 8 * field, (1 << 64) - 8)
-        with contextlib.suppress(RecordingError):
-            opened(bytes(content))
-
-
-def test_ids_shared_by_many_events_cannot_grow_beyond_the_file(opened):
-    content = bytearray(FileBuilder([CLOCK] * 200, USUAL_RECORDS).file())
-    for row in range(200):
-        struct.pack_into("<QQ", content, 104 + 200 * 16 + row * 152 + 136, 0, len(content))
-    info, _, _ = opened(bytes(content))
-    assert sum(len(event.ids) for event in info.events) <= len(content) // 8
-
-
-def test_paths_that_are_no_regular_file_are_refused_at_once(tmp_path):
-    os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path / "fifo", tmp_path, tmp_path / "missing", "/dev/zero", "a\0b"):
-        with pytest.raises(RecordingError):
-            open_recording(str(path))
-
-
 def test_id_instead_of_identifier_is_read_like_perf_writes_it(opened):
     sample_type = USUAL & ~(1 << 16) | ID
     event = EventDescription(EventAttr(sample_type=sample_type, flags=FLAGS), (9,), "x")
@@ -448,19 +261,3 @@ def test_id_instead_of_identifier_is_read_like_perf_writes_it(opened):
     _, blocks, damage = opened(FileBuilder([event], [sample] * 10).file())
     assert bytes_of(blocks) == sample * 10
     assert damage == []
-
-
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        (("data", "kcore_dir"), "perf record --kcore: give the file data in it"),
-        (("data", "data.0", "data.1"), "perf record --threads, whose samples are in several files"),
-        (("data",), "give the file data in it"),
-        ((), "a directory, not a recording"),
-    ],
-)
-def test_a_directory_says_what_it_is(tmp_path, names, words):
-    for name in names:
-        (tmp_path / name).mkdir()
-    with pytest.raises(RecordingError, match=words), open_recording(str(tmp_path)):
-        pass

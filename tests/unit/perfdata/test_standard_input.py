@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from builders.perfdata import USUAL, FileBuilder, RecordBuilder, feature_string
+from builders.perfdata import USUAL, FileBuilder, RecordBuilder
+from builders.perfdata_features import feature_string
 from prospect.abi.attr import EventAttr
 from prospect.abi.block import EventDescription
 

@@ -2,7 +2,8 @@ import math
 
 import numpy as np
 
-from builders.profile import ProfileBuilder, qsort_profile, rowless_profile, run_info
+from builders.profile import qsort_profile, rowless_profile
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.profile.complete import NO_OBJECT_PATH, NO_PROCESS_NAME, CompleteProfile, complete
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo

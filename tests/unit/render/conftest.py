@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+from builders.pages import whole_report
+
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 
 
@@ -45,3 +47,13 @@ def open_page(browser, tmp_path):
 
     yield open_it
     assert browser.get_log("browser") == []
+
+
+@pytest.fixture
+def opened(open_page):
+    """Open the page of a profile."""
+
+    def open_it(profile, *, width=1280, theme="light", **options):
+        return open_page(whole_report(profile, **options), width=width, theme=theme)
+
+    return open_it

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from builders.annotated import line_table
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.figures.annotate.annotated_source import source_view
 from prospect.profile.source import SourceFile
 from prospect.records import replace

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from builders.annotated import annotated_loop, code_table, hostile_code
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.figures.annotate.annotation import annotation_view
 from prospect.figures.annotate.routine_choice import RoutineChoice
 from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT, NO_TARGET

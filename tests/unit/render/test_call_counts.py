@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from builders.json_schema import schema_errors
-from builders.profile import ProfileBuilder, clock_event
+from builders.profile_builder import ProfileBuilder, clock_event
 from builders.stacks import stacks_profile
 from prospect.estimate.errors.calls import estimate_calls
 from prospect.figures.calls.calls_view import CallsChoice, calls_view

@@ -9,7 +9,7 @@ import pytest
 
 from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.json_schema import schema_errors
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.figures.annotate.disassembly import DisassemblyChoice, disassembled_functions
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from prospect.profile.naming import NameSource
 from prospect.render.text.report import TextRenderer
 

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from builders.profile import (
-    ProfileBuilder,
     empty_profile,
     hostile_profile,
     perf_profile,
     qsort_profile,
     rowless_profile,
-    run_info,
 )
+from builders.profile_builder import ProfileBuilder, run_info
 from builders.runs import run_of, simulated_run
 from builders.sources import CLOCK
 from builders.stacks import (

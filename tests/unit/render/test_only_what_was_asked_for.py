@@ -8,7 +8,7 @@ import io
 import numpy as np
 import pytest
 
-from builders.profile import ProfileBuilder, run_info
+from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import with_stacks
 from prospect.profile.model import CAUSE_SYSCALL, CauseTable
 from prospect.profile.source import LineTable

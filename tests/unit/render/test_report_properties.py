@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.examples import examples
-from builders.profile import ProfileBuilder, clock_event, run_info
+from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from prospect.profile.run_info import EventInfo
 from prospect.render.registry import make_renderer
 

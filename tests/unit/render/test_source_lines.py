@@ -9,7 +9,7 @@ import pytest
 
 from builders.annotated import line_table
 from builders.json_schema import schema_errors
-from builders.profile import ProfileBuilder
+from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
 from prospect.records import replace
 from prospect.render.registry import make_renderer

@@ -4,15 +4,13 @@ import re
 import pytest
 
 from builders.profile import (
-    ProfileBuilder,
-    clock_event,
     empty_profile,
     hostile_profile,
     perf_profile,
     qsort_profile,
     rowless_profile,
-    run_info,
 )
+from builders.profile_builder import ProfileBuilder, clock_event, run_info
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, MODE_KERNEL
 from prospect.profile.naming import NameSource
 from prospect.profile.run_info import EventInfo

@@ -18,6 +18,7 @@ from builders.annotated import (
     hostile_code,
     sampled_loop,
 )
+from builders.pages import text_of
 from builders.profile import hostile_profile
 from builders.stacks import random_stacks_profile, stacks_profile
 from prospect.assembly.code.code import code_of_report
@@ -101,10 +102,6 @@ def until(browser, condition):
     WebDriverWait(browser, 30, 0.02).until(
         lambda found: found.execute_script(f"return {condition}")
     )
-
-
-def text_of(browser, selector):
-    return browser.find_element(By.CSS_SELECTOR, selector).text
 
 
 def select_an_eighth(browser):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from types import SimpleNamespace
 
@@ -11,96 +9,15 @@ import pytest
 
 from builders.live import MadeUpSession, state_of, with_times
 from builders.profile import empty_profile, hostile_profile, interrupted_profile
+from builders.screen import look, session_of
 from builders.stacks import stacks_profile
 from prospect.errors import CaptureError
 from prospect.records import replace
 from prospect.tui import screen
-from prospect.tui.app import TopApp
 from prospect.tui.places import CALLEES, CALLERS, CAUSES, PROCESSES, ROUTINES
 from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_TIME
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
-
-
-class Person:
-    """Presses keys, and reads what is on the screen once it has come to rest."""
-
-    def __init__(self, app, pilot):
-        self.app = app
-        self._pilot = pilot
-
-    async def press(self, *keys):
-        for key in keys:
-            await self._pilot.press(key)
-            await self.rest()
-
-    async def rest(self):
-        """Wait until nothing is under way: no job, no message, no line that is to be drawn."""
-        calm = 0
-        for _ in range(2000):
-            await self._pilot.pause(0.005)
-            calm = calm + 1 if self._is_calm else 0
-            if calm == 2:
-                return
-        pytest.fail("the screen never comes to rest")
-
-    @property
-    def _is_calm(self):
-        app = self.app
-        if not app.is_running:
-            return True
-        nodes = (app, app.screen, *app.query("*"))
-        return (
-            app._seen
-            and app.is_idle
-            and not app._wake.is_set()
-            and not app.screen._callbacks
-            and not any(node.message_queue_size for node in nodes)
-        )
-
-    async def next_figures(self):
-        """Have new figures taken in at once."""
-        await asyncio.to_thread(self.app._watch.advance)
-        self.app._wake.set()
-        await self.rest()
-
-    @property
-    def lines(self):
-        strips = self.app.screen._compositor.render_strips()
-        return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
-
-    @property
-    def text(self):
-        return "\n".join(self.lines)
-
-    @property
-    def row(self):
-        """The line under the cursor."""
-        cursor = self.app.trail.here.cursor
-        return self.lines[4 + cursor.row - cursor.top]
-
-
-def look(session, act, size=(120, 40)):
-    """Run the screen, let `act` use it, and return the app as it ended."""
-    app = TopApp(session, use_cache=False)
-
-    async def use():
-        async with app.run_test(size=size) as pilot:
-            person = Person(app, pilot)
-            await person.rest()
-            await act(person)
-
-    asyncio.run(use())
-    return app
-
-
-def session_of(*profiles, **facts):
-    return MadeUpSession([state_of(profile, **facts) for profile in profiles])
-
-
-@pytest.fixture(scope="module")
-def interrupted():
-    return with_times(interrupted_profile(), 40.0)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -257,47 +174,6 @@ def test_frozen_figures_stand_still_while_new_ones_are_taken_in(interrupted):
     look(session, act)
 
 
-def test_save_proposes_a_name_and_never_overwrites_unasked(interrupted, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    session = session_of(interrupted)
-
-    async def act(person):
-        await person.press("s")
-        assert "Save the recording as: prospect-2" in person.lines[-1]
-        await person.press("enter")
-        (name,) = session.saved
-        assert name.endswith(".data")
-        assert f"all is in {name}" in person.lines[-2]
-        (tmp_path / "x.d").write_bytes(b"kept")
-        await person.press("s", "ctrl+u", *"x.d", "enter")
-        assert "x.d is there already. Replace it?" in person.lines[-1]
-        await person.press("n", "enter")
-        assert len(session.saved) == 1
-        await person.press("s", "ctrl+u", *"x.d", "enter", "y", "enter")
-        assert session.saved[1:] == ["x.d"]
-        await person.press("s", "ctrl+u", "enter", "s", "escape", "s", "ctrl+c")
-        assert len(session.saved) == 2
-        assert "quit" in person.lines[-1]
-
-    look(session, act)
-    assert [path.name for path in tmp_path.iterdir()] == ["x.d"]
-
-
-def test_a_directory_is_no_file_to_replace_and_home_is_known(interrupted, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "d").mkdir()
-    session = session_of(interrupted)
-
-    async def act(person):
-        await person.press("s", "ctrl+u", "d", "enter")
-        assert "'d' is a directory" in person.lines[-2]
-        await person.press("s", "ctrl+u", *"~/x", "enter")
-        assert session.saved == [f"{tmp_path}/x"]
-
-    look(session, act)
-
-
 def test_keys_are_shown_after_a_question_during_which_figures_came(interrupted):
     async def act(person):
         keys = person.lines[-1]
@@ -323,19 +199,6 @@ def test_what_is_asked_for_as_figures_become_due_is_done_with_them(interrupted, 
         await person.rest()
         assert session.asked > asked
         assert session.saved == ["x"]
-
-    look(session, act)
-
-
-def test_what_cannot_be_saved_is_said_and_the_screen_goes_on(interrupted):
-    session = session_of(interrupted)
-    session.refuses = "cannot record to 'x': No space left on device"
-
-    async def act(person):
-        await person.press("s", "enter")
-        assert session.refuses in person.lines[-2]
-        await person.press("2")
-        assert "cpuspin" in person.text
 
     look(session, act)
 
@@ -482,95 +345,6 @@ def test_causes_have_their_own_routines(interrupted):
         assert "main" not in person.text
 
     look(session_of(interrupted), act)
-
-
-class SlowSession(MadeUpSession):
-    """Takes as long as it is told to for each new look but the first."""
-
-    def __init__(self, states, *, slow_from=1):
-        super().__init__(states)
-        self.slow_from = slow_from
-        self.may_go_on = threading.Event()
-        self.is_at_work = threading.Event()
-
-    def advance(self):
-        if self.asked >= self.slow_from:
-            self.is_at_work.set()
-            assert self.may_go_on.wait(30.0)
-        return super().advance()
-
-
-def slow_look(session, act):
-    """Run the screen while its session may be at work: `act` cannot wait for rest."""
-    app = TopApp(session, use_cache=False)
-
-    async def use():
-        async with app.run_test(size=(120, 40)) as pilot:
-            try:
-                await act(Person(app, pilot))
-            finally:
-                session.may_go_on.set()
-
-    asyncio.run(use())
-
-
-async def shown(person, words):
-    for _ in range(2000):
-        if words in person.text:
-            return
-        await person._pilot.pause(0.005)
-    pytest.fail(f"never shown: {words}\n{person.text}")
-
-
-def test_keys_are_answered_while_new_figures_are_being_taken_in(interrupted):
-    session = SlowSession([state_of(interrupted)])
-
-    async def act(person):
-        await shown(person, "main")
-        assert await asyncio.to_thread(session.is_at_work.wait, 30.0)
-        await person._pilot.press("2")
-        await shown(person, "pid 77")
-        await person._pilot.press("3")
-        await shown(person, "system call sendto")
-        assert session.asked == 1
-
-    slow_look(session, act)
-
-
-def test_before_the_first_figures_it_says_that_it_works(interrupted):
-    session = SlowSession([state_of(interrupted)], slow_from=0)
-
-    async def act(person):
-        await shown(person, "The names of routines are being read ...")
-        await person._pilot.press("2")
-        session.may_go_on.set()
-        await shown(person, "pid 77")
-        assert "being read" not in person.text
-
-    slow_look(session, act)
-
-
-def test_a_page_that_takes_long_says_one_moment(interrupted, monkeypatch):
-    session, may_go_on = session_of(interrupted), threading.Event()
-
-    async def act(person):
-        look_on = person.app._watch.look
-
-        def slow(stand):
-            assert may_go_on.wait(30.0)
-            return look_on(stand)
-
-        monkeypatch.setattr(person.app._watch, "look", slow)
-        try:
-            await person._pilot.press("2")
-            await shown(person, "One moment ...")
-            assert "main" not in person.text
-        finally:
-            may_go_on.set()
-        await shown(person, "pid 77")
-        assert "One moment" not in person.text
-
-    look(session, act)
 
 
 def test_waiting_can_be_ordered_by_what_only_it_has(interrupted):
