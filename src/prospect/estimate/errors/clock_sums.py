@@ -26,38 +26,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.estimate.errors.blocks import Blocks
     from prospect.estimate.errors.ticks import Ticks
 
-_MOST_LEVELS = 3
-_PERIODS_A_BLOCK = 16
 # Numbers kept at once; a partition with more pairs of row and CPU gets fewer blocks.
 _MOST_SUMS = 1 << 23
 _LARGEST_TABLE = 1 << 26
-# Of hits, stretches, blocks and clocks: more cells than `_MOST_SUMS` are never summed.
-_MOST_CELLS = 1 << 22
-_LEAST_CELLS = 1 << 16
 _SAMPLES_AT_ONCE = 1 << 16
-
-
-class Blocks(Record):
-    """Stretches cut into 4^levels equal blocks, and each again into one block in fours.
-
-    Attributes:
-        levels: how often blocks are joined in fours until a stretch is one block.
-        slot: i64[n] of each sample: its block within its stretch, times K, plus its clock.
-        sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
-            than it does on average: from -T/2 just before a tick to T/2 just after.
-        before, after: i32[s, b + 1] what was hit last before and first after each end, -1 for none.
-        hits: i32[h, s, b * K] samples of each hit, by stretch and slot; None where that would be
-            larger than what it is counted from.
-    """
-
-    levels: int
-    slot: NDArray[np.int64]
-    sawtooth_ns: NDArray[np.float64]
-    before: NDArray[np.int32]
-    after: NDArray[np.int32]
-    hits: NDArray[np.int32] | None
 
 
 class Cells(NamedTuple):
@@ -103,91 +78,6 @@ class ClockSums(Record):
     hits: NDArray[np.int64]
     bias_ns: NDArray[np.float64]
     by_level: tuple[Disagreement, ...]
-
-
-def cut_in_blocks(ticks: Ticks, hit_count: int) -> Blocks:
-    """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64.
-
-    Args:
-        ticks: the samples.
-        hit_count: how many rows of hits there are.
-    """
-    periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
-    levels = 0
-    while levels < _MOST_LEVELS and periods >= _PERIODS_A_BLOCK * 4 ** (levels + 1):
-        levels += 1
-    blocks, clocks = 4**levels, len(ticks.period_ns)
-    stretch = ticks.stretch
-    block_ns = ticks.length_ns / blocks
-    block = np.clip(ticks.due_ns / block_ns.take(stretch), 0, blocks - 1).astype(np.int64)
-    ends_ns = block_ns[:, None] * np.arange(blocks + 1)
-    before, after = _around(ticks, stretch, block, ends_ns)
-    slot = block * clocks + ticks.clock
-    return Blocks(
-        levels=levels,
-        slot=slot,
-        sawtooth_ns=_next_ticks(ticks, ends_ns) - ends_ns[:, :, None] - ticks.period_ns / 2.0,
-        before=before,
-        after=after,
-        hits=_hits_by_slot(ticks, stretch, slot, (hit_count, len(block_ns), blocks * clocks)),
-    )
-
-
-def _hits_by_slot(
-    ticks: Ticks, stretch: NDArray[np.int64], slot: NDArray[np.int64], shape: tuple[int, int, int]
-) -> NDArray[np.int32] | None:
-    hits, stretches, slots = shape
-    cells = hits * stretches * slots
-    if cells > min(_MOST_CELLS, max(len(slot), _LEAST_CELLS)):
-        return None
-    cell = (ticks.hit_index.astype(np.int64) * stretches + stretch) * slots + slot
-    return np.bincount(cell, minlength=cells).astype(np.int32).reshape(shape)
-
-
-def _next_ticks(ticks: Ticks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each clock's first tick at or behind each end of a block, f64[s, b + 1, K].
-
-    It is on the grid of the clock's last sample before that end: grids move where the kernel
-    restarts its timers.
-    """
-    own, period_ns = ticks.own, ticks.period_ns
-    base_ns = np.repeat(own.first_ns[:, None, :], ends_ns.shape[1], axis=1)
-    is_behind = np.zeros(base_ns.shape, np.bool_)
-    for stretch, clock in np.argwhere(own.end > own.begin).tolist():
-        due_ns = own.line_ns[own.begin[stretch, clock] : own.end[stretch, clock]]
-        begin_ns = own.line_begin_ns[stretch]
-        before = np.searchsorted(due_ns, begin_ns + ends_ns[stretch])
-        at = np.flatnonzero(before)
-        base_ns[stretch, at, clock] = due_ns.take(before[at] - 1) - begin_ns
-        is_behind[stretch, at, clock] = True
-    steps = np.ceil((ends_ns[:, :, None] - base_ns) / period_ns)
-    return base_ns + np.where(is_behind, steps, np.maximum(steps, 0.0)) * period_ns
-
-
-def _around(
-    ticks: Ticks,
-    stretch: NDArray[np.int64],
-    block: NDArray[np.int64],
-    ends_ns: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return what was hit around each end of a block; nothing, if not within a period of it."""
-    count, ends = ends_ns.shape
-    sizes = np.bincount(stretch * (ends - 1) + block, minlength=count * (ends - 1))
-    inner = np.cumsum(sizes.reshape(count, ends - 1), axis=1)
-    after = ticks.start[:-1, None] + np.concatenate([np.zeros((count, 1), np.int64), inner], axis=1)
-    begin, end = ticks.start[:-1, None], ticks.start[1:, None]
-    near_ns = float(ticks.period_ns.max())
-
-    def hit(at: NDArray[np.int64]) -> NDArray[np.int32]:
-        place = np.clip(at, 0, len(ticks.due_ns) - 1)
-        is_near = np.abs(ticks.due_ns.take(place) - ends_ns) <= near_ns
-        inside = (at >= begin) & (at < end)
-        return np.where(inside & is_near, ticks.hit_index.take(place), np.int32(-1))
-
-    before_hit, after_hit = hit(after - 1), hit(after)
-    # Outside the stretch nothing is known but what is just inside.
-    before_hit[:, 0], after_hit[:, -1] = after_hit[:, 0], before_hit[:, -1]
-    return before_hit, after_hit
 
 
 def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], parts: int) -> Cells:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.clocks.grid import tick_grid
-from prospect.estimate.errors.clock_sums import cut_in_blocks
+from prospect.estimate.errors.blocks import cut_in_blocks
 from prospect.estimate.errors.local_error import compared_lags
 from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
 from prospect.estimate.errors.successions import successions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.grid import Grid
-    from prospect.estimate.errors.clock_sums import Blocks
+    from prospect.estimate.errors.blocks import Blocks
     from prospect.estimate.errors.successions import Succession
     from prospect.estimate.errors.ticks import Ticks
     from prospect.profile.model import Profile
