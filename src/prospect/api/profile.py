@@ -128,7 +128,7 @@ class Profile(model.Profile):
         try:
             import pyarrow as pa
         except ImportError:
-            raise UsageError(_missing("pyarrow", "arrow")) from None
+            raise UsageError(_missing("pyarrow")) from None
         return pa.table(columns)
 
     def to_pandas(self, table: str = "hits") -> Any:
@@ -141,7 +141,7 @@ class Profile(model.Profile):
         try:
             import pandas as pd
         except ImportError:
-            raise UsageError(_missing("pandas", "pandas")) from None
+            raise UsageError(_missing("pandas")) from None
         return pd.DataFrame(columns)
 
     def _table(self, name: str) -> dict[str, NDArray[Any]]:
@@ -314,5 +314,8 @@ def _words(command: str | Sequence[str]) -> tuple[str, ...]:
     return words
 
 
-def _missing(library: str, extra: str) -> str:
-    return f"{library} is not installed: pip install 'prospect-profiler[{extra}]'"
+def _missing(library: str) -> str:
+    import shlex
+    import sys
+
+    return f"{library} is not installed: {shlex.quote(sys.executable)} -m pip install {library}"

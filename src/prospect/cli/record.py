@@ -30,7 +30,7 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
 
         for limit in result.limits:
             # Of others' mappings the report speaks where it is about them.
-            if not (command and limit.startswith(UNREADABLE_MAPPINGS)):
+            if not ((command or settings.pids) and limit.startswith(UNREADABLE_MAPPINGS)):
                 say(limit)
         from prospect.recording.closing_words import closing_words
 

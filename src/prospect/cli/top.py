@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from prospect.cli.settings import Settings
     from prospect.live.session import LiveSession
 
+_TEXTUAL = "'textual>=8.0'"
 _STANDARD_FILES = (0, 1, 2)
 # Without copies of stacks, which would cost more than all the rest.
 _CALL_GRAPH = "fp"
@@ -46,7 +48,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         if not (error.name or "").startswith(("textual", "rich")):
             raise
         raise ProspectError(
-            "prospect top needs textual: pip install 'prospect-profiler[tui]'"
+            f"prospect top needs textual: {shlex.quote(sys.executable)} -m pip install {_TEXTUAL}"
         ) from None
     with closing(_session(settings, command_line)) as session:
         # What is imported by now stays until the end: nothing of it has to be looked through.

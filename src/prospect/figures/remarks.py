@@ -34,7 +34,7 @@ def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
     run, processes = profile.run, profile.processes
     pids = set(processes.pid[chosen_by_detail(processes, shown)].tolist())
     of_processes = (sentence for pid, sentence in run.process_notes if pid in pids)
-    is_of_all = shown not in ("2", "3") or not run.command
+    is_of_all = shown not in ("2", "3")
     of_run = (limit for limit in run.limits if is_of_all or not _is_of_others(limit, pids))
     return tuple(dict.fromkeys((*of_run, *of_processes)))
 

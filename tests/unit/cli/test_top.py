@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,8 +31,12 @@ def test_without_textual_it_says_what_to_install(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("prospect.tui")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "textual.app", None)
-    with pytest.raises(ProspectError, match=r"pip install 'prospect-profiler\[tui\]'"):
+    with pytest.raises(ProspectError, match=r"-m pip install 'textual>=8.0'") as refused:
         top.run(settings_of(), [], ("prospect", "top"))
+    # As this Python is called, whatever environment it is in; and as the package asks for it.
+    assert sys.executable in str(refused.value)
+    pyproject = Path(__file__).parents[3] / "pyproject.toml"
+    assert 'tui = ["textual>=8.0"]' in pyproject.read_text()
 
 
 def test_options_are_those_of_a_recording():

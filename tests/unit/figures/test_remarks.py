@@ -10,8 +10,8 @@ INIT = f"{UNREADABLE_MAPPINGS}1 (init): what of them was mapped before has no na
 BOTH = f"{UNREADABLE_MAPPINGS}1 (init), 77 (work): what of them was mapped before has no names."
 
 
-def limits(sentence, shown, command=("work",)):
-    build = ProfileBuilder(run_info(command=command, limits=(sentence, "Another.")))
+def limits(sentence, shown):
+    build = ProfileBuilder(run_info(command=("work",), limits=(sentence, "Another.")))
     build.process("init", 1)
     build.process("work", 77, is_command=True)
     return limits_of(build.build(), shown)
@@ -22,6 +22,5 @@ def test_mappings_of_processes_that_are_not_shown_are_not_spoken_of():
     assert limits(BOTH, "3") == (BOTH, "Another.")
 
 
-def test_where_all_are_shown_or_there_is_no_command_they_are():
+def test_where_all_are_shown_they_are():
     assert limits(INIT, "4") == (INIT, "Another.")
-    assert limits(INIT, "3", command=()) == (INIT, "Another.")

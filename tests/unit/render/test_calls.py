@@ -53,6 +53,22 @@ def test_the_tree_that_was_asked_for_comes_first():
     assert text.count("(bottom-up)") == 1
 
 
+def test_callers_of_an_inlined_function():
+    choice = CallsChoice(SampleChoice("3"), (), "inlined")
+    text = rendered(TextCalls(), choice, lines=True).decode()
+    assert "Callers of inlined" in text
+    assert "inlined<int>\n" in text
+    with pytest.raises(UsageError, match="no routine with samples is called 'inlined'"):
+        rendered(TextCalls(), choice)
+
+
+def test_a_routine_without_samples_is_answered_in_words():
+    choice = CallsChoice(SampleChoice("3"), (), "default_idle")
+    text = rendered(TextCalls(), choice).decode()
+    assert "- No sample has 'default_idle' on its stack; what is inlined takes --inline." in text
+    assert "Rows of less" not in text
+
+
 def test_colours_change_nothing_but_colour():
     plain = rendered(TextCalls(), EVERYTHING).decode()
     coloured = rendered(TextCalls(colour=True), EVERYTHING).decode()

@@ -11,8 +11,8 @@ from prospect.profile.naming import NameSource
 from prospect.render.text.report import TextRenderer
 
 
-def next_lines(*, hits=100, recording="run.data", command=("work",), name="main", **function):
-    build = ProfileBuilder(run_info(command=command))
+def next_lines(*, hits=100, recording="run.data", info=None, name="main", **function):
+    build = ProfileBuilder(info or run_info(command=("work",)))
     source = function.pop("source", NameSource.SYMTAB)
     image = build.object("/bin/work", source=source)
     process = build.process("work", 7, is_command=True)
@@ -48,4 +48,9 @@ def test_a_long_name_is_typed_by_a_part_that_means_it_alone():
 
 def test_without_a_recording_the_command_is_spelled_out():
     assert next_lines(recording="")[0] == "Next:   prospect record work"
-    assert "--save FILE" in next_lines(recording="", command=())[0]
+    assert "--save FILE" in next_lines(recording="", info=run_info())[0]
+
+
+def test_where_callers_were_recorded_they_are_proposed_first():
+    info = run_info(command=("work",), has_user_callers=True)
+    assert "prospect calls --callers-of main run.data" in next_lines(info=info, source=5)[0]

@@ -11,6 +11,7 @@ import numpy as np
 
 from prospect.columns.sorting import distinct
 from prospect.errors import UsageError
+from prospect.figures.called_routines import inlined_called
 from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals
 from prospect.figures.calls.call_tree import callees_tree, callers_tree, self_callers_tree
 from prospect.figures.calls.sample_choice import (
@@ -177,9 +178,16 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
 def _callers(graph: CallGraph, choice: CallsChoice) -> CallTree:
     if not choice.callers_of:
         return self_callers_tree(graph, np.arange(len(graph.frames)), choice.share)
-    wanted = functions_called(graph.profile, choice.callers_of)
     function = graph.frames.function_index
-    is_wanted = (function >= 0) & wanted.take(np.maximum(function, 0))
+    is_inlined = function < 0
+    names = [
+        name if inlined else ""
+        for name, inlined in zip(graph.frames.name, is_inlined.tolist(), strict=True)
+    ]
+    is_wanted = is_inlined & inlined_called(names, choice.callers_of)
+    if not is_wanted.any():
+        wanted = functions_called(graph.profile, choice.callers_of)
+        is_wanted = ~is_inlined & wanted.take(np.maximum(function, 0))
     return callers_tree(graph, np.flatnonzero(is_wanted), choice.share)
 
 

@@ -113,6 +113,10 @@ def _callers(
     of = view.choice.callers_of
     title = f"Callers of {escaped(of)}" if of else "Callers of Each Routine Hit"
     yield from style.section(f"{title}, from the Inside out (bottom-up)")
+    if not len(event.callers):
+        yield f"- No sample has '{escaped(of)}' on its stack; what is inlined takes --inline."
+        yield ""
+        return
     yield from _tree(event.callers, estimates.callers_s, figures, event.graph.hits)
     yield from _left_out(view, style)
 

@@ -228,7 +228,7 @@ def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterato
     commands = [f"view{file}"]
     if name:
         commands.insert(0, f"annotate {name}{file}")
-        if view.profile.stacks is not None:
+        if view.profile.stacks is not None or view.profile.run.has_user_callers:
             commands.insert(0, f"calls --callers-of {name}{file}")
         if _may_be_inlined(view, first):
             commands.insert(0, f"report --lines{file}  (inlined functions, if built with -g)")
