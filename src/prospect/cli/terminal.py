@@ -49,7 +49,7 @@ def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
     from prospect.render.escape import for_terminal
     from prospect.render.registry import FORMATS
 
-    return for_terminal(report, is_json=FORMATS[form].is_json)
+    return for_terminal(report, is_json=FORMATS[form].is_json, has_colours=form == "text")
 
 
 def say(message: str) -> None:

@@ -36,8 +36,10 @@ def _escape(code: int) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def for_terminal(report: bytes, *, is_json: bool = False) -> bytes:
-    r"""Return a report of any format with all but colours made safe for a terminal.
+def for_terminal(report: bytes, *, is_json: bool = False, has_colours: bool = True) -> bytes:
+    r"""Return a report of any format made safe for a terminal, all but the colours of one that has.
+
+    Where a report has no colours, those in it are part of a name, which might hide others.
 
     Names in CSV and JSON stand as they were recorded, which a program that reads them needs, and a
     terminal must not obey. JSON stays JSON and says the same: ``\u009b`` stands for one character.
@@ -48,7 +50,9 @@ def for_terminal(report: bytes, *, is_json: bool = False) -> bytes:
     def escape_unsafe(found: re.Match[str]) -> str:
         """Keep colours, tabs and ends of lines; escape all else that is not printable."""
         unsafe = found.group()
-        is_kept = len(unsafe) > 1 or unsafe in "\t\n" or unsafe.isprintable()
+        if len(unsafe) > 1:
+            return unsafe if has_colours else escape(ord(unsafe[0])) + unsafe[1:]
+        is_kept = unsafe in "\t\n" or unsafe.isprintable()
         return unsafe if is_kept else escape(ord(unsafe))
 
     return _UNSAFE.sub(escape_unsafe, text).encode()

@@ -66,6 +66,12 @@ def test_a_report_keeps_its_colours_on_a_terminal_and_nothing_else():
     )
 
 
+def test_a_name_has_no_colours_in_a_report_without_any():
+    report = '"\x1b[8mhidden\x1b[0m","\x1b[2J"\n'
+    shown = for_terminal(report.encode(), has_colours=False).decode()
+    assert shown == '"\\x1b[8mhidden\\x1b[0m","\\x1b[2J"\n'
+
+
 @given(ANY_TEXT)
 def test_json_on_a_terminal_says_the_same_and_nothing_that_a_terminal_obeys(text):
     value = {"name": text + "\x9b\x7f\u202e\U000e0001\udcff\x1b[1m"}
