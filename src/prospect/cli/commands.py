@@ -69,8 +69,9 @@ DIFF = Command(
 )
 COMPARE = Command(
     "compare",
-    "",
-    "run two commands in turn, several times each, and say what differs and how sure that is",
+    "--a COMMAND --b COMMAND",
+    "run two commands in turn, several times each, record every run, and say what differs and how "
+    "sure that is; what they write to standard output is dropped, they read nothing",
     0,
 )
 ARCHIVE = Command(
@@ -136,7 +137,8 @@ PERF_WORDS = (
 
 # The names of commands that take the same options, because they do the same things.
 RECORDS = ("", "record")
-SAMPLERS = (*RECORDS, "top")
+RECORDERS = (*RECORDS, "compare")
+SAMPLERS = (*RECORDERS, "top")
 REPORTS = ("", "report")
 NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")

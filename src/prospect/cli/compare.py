@@ -1,93 +1,168 @@
-"""``prospect compare``: record two commands in turn, several times each, and compare them.
+"""``prospect compare``: run two commands in turn, record each run, and say what differs.
 
-In turn, because a machine gets warmer, busier or emptier meanwhile: what drifts is shared by both
-sides. Every second round begins with B, so that neither always runs behind the other.
+What differs is said as ``prospect diff`` says it, with its exit status. Until the last run has
+ended only the recorder is imported.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
-import sys
-import tempfile
-from typing import TYPE_CHECKING
 
-from prospect.cli.diff import compare_recordings
 from prospect.cli.record import record_into
 from prospect.cli.terminal import say
-from prospect.errors import ProspectError, UsageError
-from prospect.files.outputs import RecordingFile
+from prospect.errors import CommandError, ProspectError, RecordingError, UsageError
+from prospect.files.outputs import RecordingFile, ReportFile
+from prospect.records import replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
+    from prospect.api.profile import Profile
+    from prospect.cli.analysis import Unread
     from prospect.cli.settings import Settings
 
-_STDOUT = 1
+_SIDES = ("a", "b")
+_SIGNALLED = 128
+
+
+class RunFailedError(ProspectError):
+    """A run did not end with status 0; that of the error is 1, after Ctrl-C that of the signal."""
+
+    def __init__(self, message: str, exit_status: int = 1) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
 
 
 def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) -> int:
-    """Run both commands, compare their recordings, which are not kept, and return as `diff` does.
+    """Run and record both commands, write the comparison, and return the exit status.
+
+    It is 1 if records were not understood, else 3 if `--fail-if` is met, else 0.
 
     Raises:
-        ProspectError: a command is missing, cannot be run or fails; or as `prospect diff`.
+        CommandError: a command is not there, or cannot be run.
+        RunFailedError: a run ended with another status than 0, and `--ignore-failure` is not given.
+        ProspectError: a run cannot be recorded, or the report not be written.
     """
-    sides = {"A": settings.side_a, "B": settings.side_b}
-    for name, command in sides.items():
-        if not command:
-            raise UsageError(
-                f"compare: which command is {name}? prospect compare --a 'CMD' --b 'CMD'"
-            )
-    with tempfile.TemporaryDirectory(prefix="prospect-") as directory:
-        paths: dict[str, list[str]] = {"A": [], "B": []}
-        for number in range(1, settings.runs + 1):
-            for name in ("A", "B") if number % 2 else ("B", "A"):
-                path = os.path.join(directory, f"{name}{number}.data")
-                _record(f"{name}, run {number}", path, sides[name], settings, command_line)
-                paths[name].append(path)
-        return compare_recordings(paths["A"], paths["B"], settings)
+    if not (settings.side_a and settings.side_b):
+        raise UsageError("compare: which commands? prospect compare --a './old x' --b './new x'")
+    if settings.stdin and not os.access(settings.stdin, os.R_OK):
+        raise UsageError(f"compare: --stdin {settings.stdin}: no such file, or not readable")
+    if settings.save:
+        _make_directory(settings.save)
+    target = ReportFile(settings.output)
+    files: dict[str, RecordingFile] = {}
+    try:
+        for side, number in order(settings.runs):
+            _record(files, side, number, settings, command_line)
+        from prospect.cli.analysis import Unread
+        from prospect.cli.diff import write
+
+        unread = Unread()
+        before, after = _profiles(files, settings, unread)
+        return write(before, after, settings, target, unread)
+    finally:
+        for file in files.values():
+            file.close()
+        target.close()
+
+
+def order(runs: int) -> Iterator[tuple[str, int]]:
+    """Yield side and number of each run: A B, B A, A B, ...; none is always the first of two."""
+    for number in range(1, runs + 1):
+        for side in _SIDES if number % 2 else reversed(_SIDES):
+            yield side, number
+
+
+class _StandardFiles:
+    """Standard input and output as a command is to find them, while its block runs."""
+
+    def __init__(self, stdin: str, *, shows_output: bool) -> None:
+        self._new = (
+            os.open(stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC),
+            os.dup(2) if shows_output else os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC),
+        )
+        self._own = os.dup(0), os.dup(1)
+
+    def __enter__(self) -> None:
+        for number, descriptor in enumerate(self._new):
+            os.dup2(descriptor, number)
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        for number, descriptor in enumerate(self._own):
+            os.dup2(descriptor, number)
+        for descriptor in (*self._own, *self._new):
+            os.close(descriptor)
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise RecordingError(f"cannot keep recordings in '{path}': {error.strerror}") from None
 
 
 def _record(
-    which: str,
-    path: str,
-    command: tuple[str, ...],
+    files: dict[str, RecordingFile],
+    side: str,
+    number: int,
     settings: Settings,
     command_line: tuple[str, ...],
 ) -> None:
-    """Record one run; what it writes to standard output is not the comparison's, and goes nowhere.
-
-    Raises:
-        ProspectError: it cannot be recorded, or ends with another status than 0.
-    """
-    file = RecordingFile(path)
+    """Record one run of a side into a file of its own."""
+    command = [*getattr(settings, f"side_{side}")]
+    name = f"{side}{number}"
+    file = files[name] = RecordingFile(
+        os.path.join(settings.save, f"{name}.data") if settings.save else ""
+    )
+    which = f"compare: {side.upper()}, run {number} of {settings.runs}"
     try:
-        with _quiet():
-            result = record_into(file, settings, list(command), command_line)
-    finally:
-        file.close()
-    if result.interrupted_by:
-        raise KeyboardInterrupt
+        with _StandardFiles(settings.stdin, shows_output=settings.shows_output):
+            result = record_into(file, settings, command, command_line)
+    except CommandError as error:
+        raise CommandError(f"{which}: {error}", error.exit_status) from None
+    except OSError as error:
+        raise RecordingError(f"{which}: '{settings.stdin}': {error.strerror}") from None
     if result.cut:
-        say(result.cut)
-    if result.exit_status:
-        raise ProspectError(
-            f"{which}: {shlex.join(command)} ended with status {result.exit_status}: "
-            "only runs that succeed are compared"
+        say(f"{which}: {result.cut}")
+    if result.interrupted_by:
+        raise RunFailedError(
+            f"{which} was interrupted: nothing is compared", _SIGNALLED + result.interrupted_by
+        )
+    if result.exit_status and not settings.ignores_failure:
+        raise RunFailedError(
+            f"{which} ended with status {result.exit_status}: '{command[0]}'; see --show-output, "
+            "or go on with --ignore-failure"
         )
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Point standard output to nothing."""
-    sys.stdout.flush()
-    before = os.dup(_STDOUT)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, _STDOUT)
-    os.close(nothing)
-    try:
-        yield
-    finally:
-        os.dup2(before, _STDOUT)
-        os.close(before)
+def _profiles(
+    files: dict[str, RecordingFile], settings: Settings, unread: Unread
+) -> tuple[list[Profile], list[Profile]]:
+    """Read the recordings of A and of B."""
+    from prospect.cli.analysis import get_ready, sinks
+    from prospect.cli.progress import Progress
+
+    get_ready()
+    from prospect.analysis.wanted import Wanted
+    from prospect.api.profile import read
+    from prospect.cli.diff import compare_options
+
+    wanted = Wanted(stacks=compare_options(settings).stacks)
+    found: dict[str, list[Profile]] = {side: [] for side in _SIDES}
+    with Progress("reading the recordings") as progress:
+        # In the order of the numbers, whichever ran first.
+        for name in sorted(files, key=lambda name: int(name[1:])):
+            file = files[name]
+            profile = read(
+                f"/proc/self/fd/{file.descriptor}", settings, wanted, sinks(progress, unread)
+            )
+            run = replace(profile.run, origin=file.path or f"run {name[1:]}")
+            found[name[0]].append(replace(profile, run=run))
+    return found["a"], found["b"]

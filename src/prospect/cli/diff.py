@@ -16,7 +16,11 @@ from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile, are_same_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.api.profile import Profile
     from prospect.cli.settings import Settings
+    from prospect.estimate.compare.comparison import CompareOptions
 
 CONDITION_MET = 3
 _AGAINST = DIFF.separator
@@ -36,18 +40,9 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         if are_same_file(settings.output, recording):
             raise UsageError(f"-f {settings.output}: the report would replace a recording")
         refuse_missing(recording)
-    return compare_recordings(before, after, settings)
-
-
-def compare_recordings(before: list[str], after: list[str], settings: Settings) -> int:
-    """Write the comparison of two sides, and return the exit status as `run` does.
-
-    Raises:
-        ProspectError: as `run`.
-    """
     target = ReportFile(settings.output)
     try:
-        return _write(before, after, settings, target)
+        return write(before, after, settings, target, Unread())
     finally:
         target.close()
 
@@ -76,10 +71,41 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
     return before, after
 
 
-def _write(before: list[str], after: list[str], settings: Settings, target: ReportFile) -> int:
+def compare_options(settings: Settings) -> CompareOptions:
+    """Return what is compared, and how."""
+    from prospect.estimate.compare.comparison import CompareOptions
+
+    return CompareOptions(
+        scope=settings.scope,  # type: ignore[arg-type]  # checked by the options' table
+        per=settings.per,
+        fdr=settings.fdr,
+        run_variation=settings.run_variation,
+        fail_if=settings.fail_if,
+        stacks=settings.format == "html",
+    )
+
+
+def write(
+    before: Sequence[str | Profile],
+    after: Sequence[str | Profile],
+    settings: Settings,
+    target: ReportFile,
+    unread: Unread,
+) -> int:
+    """Write the comparison to `target`, and return the exit status.
+
+    Args:
+        before: the recordings of A.
+        after: the recordings of B.
+        settings: of the command line.
+        target: takes the report.
+        unread: takes what of the recordings is not understood, or did so while they were read.
+
+    Raises:
+        ProspectError: as `run` does.
+    """
     get_ready()
     from prospect.api.diff import diff_by
-    from prospect.estimate.compare.comparison import CompareOptions
     from prospect.render.diff_registry import make_diff_renderer
     from prospect.render.verdict import verdict_line
 
@@ -88,15 +114,7 @@ def _write(before: list[str], after: list[str], settings: Settings, target: Repo
         rows=settings.rows,
         colour=takes_colour(target),
     )
-    options = CompareOptions(
-        scope=settings.scope,  # type: ignore[arg-type]  # checked by the options' table
-        per=settings.per,
-        fdr=settings.fdr,
-        run_variation=settings.run_variation,
-        fail_if=settings.fail_if,
-        stacks=settings.format == "html",
-    )
-    unread = Unread()
+    options = compare_options(settings)
     with Progress("reading the recordings") as progress:
         difference = diff_by(before, after, options, settings, sinks(progress, unread))
         put(target, lambda out: renderer.render(difference, out), progress, settings)

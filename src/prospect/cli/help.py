@@ -59,6 +59,10 @@ EXAMPLES = (
         "did it get slower, in a build server",
         "prospect diff --fail-if 'slower by 3% at 95%' a1 a2 a3 --against b1 b2 b3",
     ),
+    (
+        "did my change help: both in turn, ten times each",
+        "prospect compare -n 10 --a './old data' --b './new data'",
+    ),
     ("figures for another program", "prospect --format json -f report.json ./program"),
     ("how often something happens", "prospect stat --event page-faults,sched:sched_switch ls"),
     ("how much runs vary", "prospect stat --repeat 10 ./program"),
@@ -73,8 +77,9 @@ EXIT_STATUS = (
     ("1", "the profile failed: no privilege, an unreadable recording, a full disk or --max-size"),
     ("1", "records of the recording were not understood; all else is reported in full"),
     ("2", "the command line is wrong; nothing was started"),
+    ("1", "compare: a run ended with another status than 0, without --ignore-failure"),
     ("126, 127", "COMMAND cannot be run, or is not found"),
-    ("0, 3", "diff: --fail-if is not met, or cannot be told; is met"),
+    ("0, 3", "diff, compare: --fail-if is not met, or cannot be told; is met"),
     ("0, 1, 2", "doctor: all can be profiled, something cannot, nothing can"),
 )
 

@@ -28,9 +28,6 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     pager: bool = True
     clear: bool = False
     scope: str = "3"
-    side_a: tuple[str, ...] = ()
-    side_b: tuple[str, ...] = ()
-    runs: int = 5
     per: str = ""
     fdr: float = 0.05
     run_variation: float = 0.05
@@ -65,5 +62,11 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     check: bool = False
     port: int = 0
     opens_browser: bool = False
+    side_a: tuple[str, ...] = ()
+    side_b: tuple[str, ...] = ()
+    runs: int = 5
+    stdin: str = ""
+    shows_output: bool = False
+    ignores_failure: bool = False
     help: bool = False
     version: bool = False

@@ -200,19 +200,6 @@ def work(text: str) -> str:
     return text
 
 
-def command(text: str) -> tuple[str, ...]:
-    """Read a command line, split into words as a shell does."""
-    import shlex
-
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"it cannot be split into words: {error}") from None
-    if not words:
-        raise UsageError("give a command, as 'make -j2'")
-    return words
-
-
 def condition(text: str) -> str:
     """Read a condition of `prospect diff`."""
     from prospect.estimate.compare.condition import parse_condition
@@ -220,6 +207,19 @@ def condition(text: str) -> str:
     if parse_condition(text) is None:
         raise UsageError("give a condition such as 'slower by 3% at 95%'")
     return text
+
+
+def command(text: str) -> tuple[str, ...]:
+    """Read a command line: its words, as a shell splits them."""
+    import shlex
+
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"cannot be split into words: {str(error).lower()}") from None
+    if not (words and words[0]):
+        raise UsageError("give a command with its words, in quotes: './program --its-option'")
+    return words
 
 
 def file_name(text: str) -> str:

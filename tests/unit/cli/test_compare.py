@@ -1,73 +1,114 @@
-"""`prospect compare`: who is run how often, in which order, and what is refused."""
+"""`prospect compare`: the order of runs, what a command finds as its files, and the exit status."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from builders.runs import run_of
+from prospect.api import profile as profiles
 from prospect.cli import compare
-from prospect.cli.commands import COMPARE
 from prospect.cli.main import main
-from prospect.cli.options import parse
-from prospect.errors import ProspectError
+from prospect.errors import CommandError
 from prospect.recording.interval import RecordingResult
+
+OLD = ["compare", "--a", "old 'a b'", "--b", "new"]
+
+
+class Machine:
+    """Stands for the recorder: remembers each command, and writes as it would."""
+
+    def __init__(self):
+        self.commands = []
+        self.read = []
+        self.status = {}
+        self.interrupted_by = 0
+
+    def record(self, file, _settings, command, _command_line):
+        """Take the part of `record_into`."""
+        self.commands.append(command)
+        self.read.append(os.read(0, 100))
+        os.write(1, b"from the command\n")
+        if command[0] == "missing":
+            raise CommandError("missing: command not found", 127)
+        os.write(file.descriptor, command[0].encode())
+        return RecordingResult(self.status.get(command[0], 0), self.interrupted_by, (), {})
+
+    def profile(self, path, *_options):
+        """Take the part of the reader."""
+        side = Path(path).read_text()
+        return run_of({"f": 1000 if side == "old" else 2000, "g": 500}, origin=path)
 
 
 @pytest.fixture
-def recorded(monkeypatch):
-    """Return what was recorded, in order, and what was compared, in place of doing so."""
-    done = []
-
-    def record_into(file, _settings, command, _line):
-        done.append(command)
-        return RecordingResult(int(command[0] == "fail"), 0, (), {})
-
-    def compare_recordings(before, after, _settings):
-        done.append((len(before), len(after)))
-        return 3
-
-    monkeypatch.setattr(compare, "record_into", record_into)
-    monkeypatch.setattr(compare, "compare_recordings", compare_recordings)
-    return done
+def machine(monkeypatch, tmp_path):
+    fake = Machine()
+    monkeypatch.setattr(compare, "record_into", fake.record)
+    monkeypatch.setattr(profiles, "read", fake.profile)
+    monkeypatch.chdir(tmp_path)
+    return fake
 
 
-def test_both_are_run_in_turn_and_their_words_are_no_shell_s(recorded):
-    settings, words = parse(COMPARE, ["--a", "one 'a b' ; rm", "--runs", "2", "--b=two $HOME"])
-    assert compare.run(settings, words, ("prospect",)) == 3
-    a, b = ["one", "a b", ";", "rm"], ["two", "$HOME"]
-    assert recorded == [a, b, b, a, (2, 2)]
+def test_neither_side_always_comes_first():
+    assert list(compare.order(3)) == [
+        ("a", 1), ("b", 1), ("b", 2), ("a", 2), ("a", 3), ("b", 3),
+    ]  # fmt: skip
+    first = Counter(side for nth, (side, _) in enumerate(compare.order(10)) if nth % 2 == 0)
+    assert first == {"a": 5, "b": 5}
 
 
-def test_five_runs_are_usual():
-    assert parse(COMPARE, ["-n", "7"])[0].runs == 7
-    assert parse(COMPARE, [])[0].runs == 5
+def test_both_run_in_turn_and_the_answer_is_that_of_diff(machine, capfd):
+    assert main([*OLD, "--runs", "2", "--fail-if", "slower by 3%"]) == 3
+    assert machine.commands == [["old", "a b"], ["new"], ["new"], ["old", "a b"]]
+    out, err = capfd.readouterr()
+    assert "\nA: run 1: program" in out
+    assert "\nB: run 2: program" in out
+    assert "Difference: B - A" in out
+    assert out.splitlines()[-1].startswith("slower by 3%: yes. ")
+    assert err.startswith("prospect: slower by 3%: yes.")
+    assert "from the command" not in out + err
 
 
-def test_a_run_that_fails_ends_it(recorded):
-    settings, words = parse(COMPARE, ["--a", "one", "--b", "fail"])
-    with pytest.raises(ProspectError, match="B, run 1: fail ended with status 1"):
-        compare.run(settings, words, ("prospect",))
-    assert recorded == [["one"], ["fail"]]
+def test_a_command_reads_the_file_that_was_named_each_time(machine, capfd, tmp_path):
+    (tmp_path / "words").write_text("one two")
+    assert main([*OLD, "-n1"]) == 0
+    assert main([*OLD, "-n1", "--stdin", "words", "--show-output"]) == 0
+    assert machine.read == [b"", b"", b"one two", b"one two"]
+    assert capfd.readouterr().err == "from the command\n" * 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--a", "true"], "which command is B?"),
-        (["--b", "true"], "which command is A?"),
-        (["--a", "an 'open quote", "--b", "true"], "it cannot be split into words"),
-        (["--a", "", "--b", "true"], "give a command"),
-        (["old.data", "new.data"], "unexpected 'old.data'"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(capfd, arguments, says):
-    assert main(["compare", *arguments]) == 2
-    assert says in capfd.readouterr().err
+def test_recordings_are_kept_where_asked(machine, capfd, tmp_path):
+    assert main([*OLD, "-n2", "--save", "kept/here"]) == 0
+    kept = sorted(file.name for file in (tmp_path / "kept/here").iterdir())
+    assert kept == ["a1.data", "a2.data", "b1.data", "b2.data"]
+    assert "A: kept/here/a1.data: program" in capfd.readouterr().out
 
 
-def test_standard_output_of_commands_is_not_the_comparison_s(capfd):
-    with compare._quiet():
-        os.write(1, b"noise")
-    os.write(1, b"answer")
-    assert capfd.readouterr().out == "answer"
+def test_a_run_that_fails_ends_it(machine, capfd):
+    machine.status["new"] = 7
+    assert main([*OLD, "-n3"]) == 1
+    assert len(machine.commands) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("prospect: compare: B, run 1 of 3 ended with status 7: 'new'; ")
+    assert err.count("\n") == 1
+    assert main([*OLD, "-n3", "--ignore-failure"]) == 0
+    assert len(machine.commands) == 2 + 6
+
+
+def test_a_command_that_is_not_there_is_named_with_its_side(machine, capfd):
+    assert main(["compare", "--a", "old", "--b", "missing"]) == 127
+    assert capfd.readouterr().err == (
+        "prospect: compare: B, run 1 of 5: missing: command not found\n"
+    )
+
+
+def test_an_interrupted_run_is_not_compared(machine, capfd):
+    machine.interrupted_by = 2
+    assert main(OLD) == 130
+    assert capfd.readouterr().err == (
+        "prospect: compare: A, run 1 of 5 was interrupted: nothing is compared\n"
+    )

@@ -168,7 +168,10 @@ def test_record_and_report_spell_their_files_differently():
         (["--gdb-processes", "x"], "--gdb-processes x: give a whole number of at least 1"),
         (["--disassembler", "objdump"], "--disassembler objdump: give library or gdb"),
         (["--syntax=arm"], "--syntax arm: give att or intel"),
-        (["-o", "x"], "-o is no option of prospect, but of prospect archive and prospect record"),
+        (
+            ["-o", "x"],
+            "-o is no option of prospect, but of prospect archive and prospect compare",
+        ),
     ],
 )
 def test_a_bad_option_is_answered_with_what_to_do(arguments, message):

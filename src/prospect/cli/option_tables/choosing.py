@@ -1,4 +1,4 @@
-"""Options of analyses: what of a recording is looked at, and how two are compared."""
+"""Options of analyses: what of a recording is looked at, and how two are made and compared."""
 
 from __future__ import annotations
 
@@ -174,7 +174,8 @@ CHOOSING = (
         "",
         ("a",),
         "COMMAND",
-        "run this as A: words as a shell splits them, but run by no shell; for one, 'sh -c ...'",
+        "side A: a command in one word, split as a shell would; no shell runs it: 'sh -c \"...\"' "
+        "asks for one",
         ("compare",),
         values.command,
     ),
@@ -183,7 +184,7 @@ CHOOSING = (
         "",
         ("b",),
         "COMMAND",
-        "run this as B",
+        "side B, likewise",
         ("compare",),
         values.command,
     ),
@@ -192,9 +193,34 @@ CHOOSING = (
         "n",
         ("runs",),
         "N",
-        "run each N times",
+        "run each side N times, in the order A B, B A, A B, ..., so that what drifts meets both",
         ("compare",),
         values.positive,
+    ),
+    Option(
+        "stdin",
+        "",
+        ("stdin",),
+        "FILE",
+        "let each run read FILE as its standard input (default: nothing)",
+        ("compare",),
+        values.file_name,
+    ),
+    Option(
+        "shows_output",
+        "",
+        ("show-output",),
+        "",
+        "show on standard error what the commands write to standard output",
+        ("compare",),
+    ),
+    Option(
+        "ignores_failure",
+        "",
+        ("ignore-failure",),
+        "",
+        "go on when a run ends with a status other than 0, and compare it as well",
+        ("compare",),
     ),
     Option(
         "per",

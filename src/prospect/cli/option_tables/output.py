@@ -8,8 +8,8 @@ from prospect.cli.commands import (
     FINDERS,
     NAMERS,
     READERS,
+    RECORDERS,
     RECORDING_READERS,
-    RECORDS,
     REPORTS,
 )
 from prospect.cli.option import Option
@@ -101,13 +101,22 @@ OUTPUT = (
         values.file_name,
     ),
     Option(
+        "save",
+        "o",
+        ("save",),
+        "DIR",
+        "keep the recordings in DIR, as a1.data, b1.data, a2.data ... (default: not kept)",
+        ("compare",),
+        values.file_name,
+    ),
+    Option(
         "max_bytes",
         "",
         ("max-size",),
         "SIZE",
         "end the recording at SIZE, such as 500M or 4G; COMMAND goes on (default: a quarter of the "
         "free space where it is written, at least 64M)",
-        RECORDS,
+        RECORDERS,
         values.size,
     ),
     Option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import CHOOSERS, RECORDS, SAMPLERS
+from prospect.cli.commands import CHOOSERS, RECORDERS, RECORDS, SAMPLERS
 from prospect.cli.option import Option
 
 SAMPLING = (
@@ -27,7 +27,7 @@ SAMPLING = (
         ("frequency", "hertz"),
         "HZ",
         "samples a second and CPU, from 1 to the kernel's limit",
-        (*SAMPLERS, "compare"),
+        SAMPLERS,
         values.positive,
     ),
     Option(
@@ -36,7 +36,7 @@ SAMPLING = (
         (),
         "HZ",
         "the same as -H",
-        (*SAMPLERS, "compare"),
+        SAMPLERS,
         values.positive,
     ),
     Option(
@@ -57,7 +57,7 @@ SAMPLING = (
         "PERCENT",
         "choose the rate so that sampling takes at most this share of each CPU, such as 0.5%; "
         "instead of -H",
-        RECORDS,
+        RECORDERS,
         values.percent,
     ),
     Option(
@@ -66,7 +66,7 @@ SAMPLING = (
         ("flush",),
         "N",
         "empty the kernel's buffers every N hundredths of a second",
-        RECORDS,
+        RECORDERS,
         values.positive,
     ),
     Option(
@@ -115,7 +115,7 @@ SAMPLING = (
         "record who called: fp by frame pointers, dwarf by copies of BYTES of each stack (8192 "
         "unless said), auto by both, lbr by the processor's branch stack (default: callers within "
         "the kernel only)",
-        RECORDS,
+        RECORDERS,
         values.call_graph,
         words=("auto", "dwarf", "fp", "lbr"),
     ),
