@@ -47,7 +47,8 @@ def test_a_long_name_is_typed_by_a_part_that_means_it_alone():
 
 
 def test_without_a_recording_the_command_is_spelled_out():
-    assert next_lines(recording="")[0] == "Next:   prospect record work"
+    assert next_lines(recording="", hits=5)[0] == "Next:   prospect record work"
+    assert next_lines(recording="")[0].startswith("Next:   prospect --lines work")
     assert "--save FILE" in next_lines(recording="", info=run_info())[0]
 
 

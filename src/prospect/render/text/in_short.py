@@ -36,6 +36,8 @@ _NAME_WIDTHS = (14, 9)
 _MOST_BLOCKERS = 3
 _MOST_COMMANDS = 2
 _COMMAND_WIDTH = 55
+# Beside what it is for.
+_SHORT_COMMAND_WIDTH = 22
 _LEAST_LETTERS = 3  # of a part of a name that means a function
 _LEAST_NAMELESS = 0.01
 _LEAST_CUT = 0.05
@@ -220,6 +222,11 @@ def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterato
             yield "Next:   again with --save FILE, then prospect annotate, calls, view FILE"
             return
         how = command if display_width(command) <= _COMMAND_WIDTH else "COMMAND"
+        if _may_be_inlined(view, first):
+            how = command if display_width(command) <= _SHORT_COMMAND_WIDTH else "COMMAND"
+            yield f"Next:   prospect --lines {how}  (inlined functions, if built with -g)"
+            yield f"        prospect record {how}, then prospect annotate, prospect view"
+            return
         yield f"Next:   prospect record {how}"
         yield "        then prospect annotate, prospect view"
         return
