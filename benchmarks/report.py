@@ -5,8 +5,9 @@
 Without a recording, `perf record -a -F 20000` makes one of a mixed load (a C++ compiler, Python and
 SQLite in turn): about 40,000 samples a second on two CPUs, so that 60 seconds give two million. The
 two programs then run in turn, `--pairs` times, each as a whole process; figures are processor
-seconds and peak memory of the process, ratios pair by pair. Our three commands are: nothing cached
-(``--no-cache``) and symbol tables cached, both the text report of every process, and its CSV.
+seconds, wall seconds and peak memory of the process, ratios of processor seconds pair by pair. Our
+commands are the text report of every process, nothing cached (``--no-cache``) and symbol tables
+cached; the other formats of it; and the comparison of the recording with itself, two reports' work.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 LOAD = """
 end=$((SECONDS+$1)); cd "$2"
@@ -45,6 +48,14 @@ PERF = ["perf", "report", "--stdio", "--no-children", "-s", "comm,dso,symbol", "
 TOP_ROWS = 50
 
 
+class Cost(NamedTuple):
+    """What a run took: processor seconds, wall seconds, and KiB of memory at its peak."""
+
+    cpu: float
+    wall: float
+    memory: int
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--recording", type=Path)
@@ -68,44 +79,51 @@ def record(recording: Path, seconds: int, scratch: str) -> None:
 
 def compare_cost(recording: Path, pairs: int) -> None:
     """Run perf and our commands in turn and print medians and the spread of the ratios."""
-    prospect = [sys.executable, "-m", "prospect", "report"]
-    ours = {
-        "text, nothing cached": [*prospect, "-V4", "--no-cache"],
-        "text, symbols cached": [*prospect, "-V4"],
-        "CSV, symbols cached": [*prospect, "-V4", "--format", "csv"],
+    prospect = [sys.executable, "-m", "prospect"]
+    report = [*prospect, "report", "-V4"]
+    commands = {
+        "perf": [*PERF, str(recording)],
+        "text, nothing cached": [*report, "--no-cache", str(recording)],
+        "text, symbols cached": [*report, str(recording)],
+        **{
+            f"{form}, symbols cached": [*report, "--format", form, str(recording)]
+            for form in ("csv", "json", "html")
+        },
+        "diff with itself": [*prospect, "diff", str(recording), str(recording)],
     }
-    costs: dict[str, list[tuple[float, int]]] = {name: [] for name in ("perf", *ours)}
-    for command in ([*PERF, str(recording)], *([*c, str(recording)] for c in ours.values())):
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    for command in commands.values():
         run(command)  # warms the page cache and our symbol cache
     for _ in range(pairs):
-        costs["perf"].append(run([*PERF, str(recording)]))
-        for name, command in ours.items():
-            costs[name].append(run([*command, str(recording)]))
+        for name, command in commands.items():
+            costs[name].append(run(command))
     print(f"{recording.stat().st_size / 1e6:.0f} MB, {pairs} pairs; median (min-max)")
-    print(f"{'':26} {'CPU s':>7} {'ratio':>20} {'peak MB':>8} {'ratio':>6}")
-    perf_memory = statistics.median(kib for _, kib in costs["perf"])
+    print(f"{'':26} {'CPU s':>7} {'ratio':>20} {'wall s':>7} {'peak MB':>8} {'ratio':>6}")
+    perf_memory = statistics.median(cost.memory for cost in costs["perf"])
     for name, runs in costs.items():
-        seconds = [cost for cost, _ in runs]
-        memory = statistics.median(kib for _, kib in runs)
-        ratios = [own / base for own, (base, _) in zip(seconds, costs["perf"], strict=True)]
+        memory = statistics.median(cost.memory for cost in runs)
+        wall = statistics.median(cost.wall for cost in runs)
+        ratios = [own.cpu / base.cpu for own, base in zip(runs, costs["perf"], strict=True)]
         spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         print(
-            f"{name:26} {statistics.median(seconds):7.2f} {spread:>20} "
-            f"{memory / 1024:8.0f} {memory / perf_memory:6.2f}"
+            f"{name:26} {statistics.median(cost.cpu for cost in runs):7.2f} {spread:>20} "
+            f"{wall:7.2f} {memory / 1024:8.0f} {memory / perf_memory:6.2f}"
         )
 
 
-def run(command: list[str]) -> tuple[float, int]:
-    """Return the processor seconds and the peak memory (KiB) of a command that must succeed."""
+def run(command: list[str]) -> Cost:
+    """Return what a command takes that must succeed."""
     null = os.open(os.devnull, os.O_WRONLY)
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     actions = [(os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, null, 2)]
+    begin = time.monotonic()
     pid = os.posix_spawnp(command[0], command, environment, file_actions=actions)
     _, status, usage = os.wait4(pid, 0)
+    wall = time.monotonic() - begin
     os.close(null)
     if status:
         sys.exit(f"{' '.join(command)}: status {os.waitstatus_to_exitcode(status)}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss)
 
 
 def compare_rows(recording: Path) -> None:

@@ -7,6 +7,7 @@ call-frame rows of each are read once.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,6 +64,8 @@ class RecordedCode:
         self._row_of: dict[ObjectKey, int] = {}
         self._images: list[tuple[ElfImage, FoundImage | None]] = []
         self.keys: list[ObjectKey] = []
+        # Asked at each step of unwinding, and each time the file would be opened.
+        self._is_other = functools.cache(symbolizer.images.is_other)
 
     def locate(
         self, context: NDArray[np.int32], address: NDArray[np.uint64]
@@ -79,7 +82,7 @@ class RecordedCode:
             ),
             self._world,
             self._info,
-            self._symbolizer.images.is_other,
+            self._is_other,
         )
         object_row = np.full(len(address), _NO_OBJECT, np.int32)
         svma = address.copy()
