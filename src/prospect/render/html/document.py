@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _SLOT = re.compile(r"<!-- ([\w ]+) -->\n")
 _POLICY = "default-src 'none'; {}base-uri 'none'; form-action 'none'"
+# The highest level takes eight times as long, and 2 % fewer bytes.
+_GZIP_LEVEL = 6
 _ASKS_ITS_SERVER = "connect-src 'self'; "
 
 
@@ -61,7 +63,7 @@ def asset(name: str) -> str:
 def _data(blocks: Mapping[str, bytes]) -> Iterator[bytes]:
     for name, data in blocks.items():
         # No time stamp: the same recording gives the same page.
-        packed = b64encode(gzip.compress(data, 9, mtime=0))
+        packed = b64encode(gzip.compress(data, _GZIP_LEVEL, mtime=0))
         yield f'<script type="application/gzip" id="data-{name}">'.encode() + packed
         yield b"</script>\n"
 
