@@ -33,9 +33,24 @@ def group_sums(
     Returns:
         The distinct keys, i64[g] a column, ascending with the first key leading, and i64[g] sums.
     """
+    distinct, sums, _, _ = _grouped(keys, values)
+    return distinct, sums
+
+
+def sums_with_rows(
+    keys: Sequence[NDArray[Any]], values: Sequence[NDArray[np.int64]]
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], NDArray[np.int32]]:
+    """Sum as `group_sums` does, and return also the sum that each row went into, i32[n]."""
+    distinct, sums, order, starts = _grouped(keys, values)
+    return distinct, sums, rows_in_groups(order, starts)
+
+
+def _grouped(
+    keys: Sequence[NDArray[Any]], values: Sequence[NDArray[np.int64]]
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], NDArray[np.int64], NDArray[np.int64]]:
     if not len(keys[0]):
         empty = np.empty(0, np.int64)
-        return [empty for _ in keys], [empty for _ in values]
+        return [empty for _ in keys], [empty for _ in values], empty, empty
     packed, sizes = packed_keys(keys)
     order, starts = equal_rows(packed)
     sums = [np.add.reduceat(column.take(order), starts) for column in values]
@@ -45,7 +60,7 @@ def group_sums(
         distinct, column = np.divmod(distinct, np.uint64(size))
         unpacked.append(column.astype(np.int64))
     unpacked.append(distinct.astype(np.int64))
-    return unpacked[::-1], sums
+    return unpacked[::-1], sums, order, starts
 
 
 def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[int]]:
@@ -70,6 +85,14 @@ def equal_rows(packed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[n
     order = np.argsort(packed)
     ordered = packed.take(order)
     return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+
+
+def rows_in_groups(order: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the group of each row, i32[n], from what `equal_rows` returns."""
+    group = np.empty(len(order), np.int32)
+    sizes = np.diff(starts, append=len(order))
+    group[order] = np.arange(len(starts), dtype=np.int32).repeat(sizes)
+    return group
 
 
 def exact_sums(

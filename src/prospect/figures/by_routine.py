@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import equal_rows, packed_keys
+from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
 from prospect.columns.table_rows import taken
 from prospect.profile.complete import ProfileByRoutine
 from prospect.records import contents, replace
@@ -39,8 +39,7 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
     if math.prod(sizes) > _MOST_KEYS:
         return profile
     order, starts = equal_rows(packed)
-    row_of_hit = np.empty(len(order), np.int32)
-    row_of_hit[order] = np.arange(len(starts)).repeat(np.diff(starts, append=len(order)))
+    row_of_hit = rows_in_groups(order, starts)
     added_up = {
         "hits": replace(
             taken(hits, order.take(starts)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import group_sums
+from prospect.columns.grouping import sums_with_rows
 from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ, MODE_KERNEL, MODE_USER
 from prospect.records import Record
 
@@ -43,6 +43,7 @@ class EventHits(Record):
         portion: i64[h] PORTION_*.
         count: i64[h] samples.
         period: i64[h] sum of the samples' periods.
+        row_of_hit: i32 of each hit of the profile the row here, -1 for none.
     """
 
     event: EventInfo
@@ -51,6 +52,7 @@ class EventHits(Record):
     portion: NDArray[np.int64]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
+    row_of_hit: NDArray[np.int32]
 
     @property
     def has_time(self) -> bool:
@@ -61,7 +63,10 @@ class EventHits(Record):
         """Return those of some processes, bool[p]."""
         rows = chosen.take(self.process)
         columns = (self.process, self.function, self.portion, self.count, self.period)
-        return EventHits(self.event, *(column[rows] for column in columns))
+        number = np.where(rows, np.cumsum(rows) - 1, -1).astype(np.int32)
+        row_of_hit = rows_of_rows(self.row_of_hit, number)
+        process, function, portion, count, period = (column[rows] for column in columns)
+        return EventHits(self.event, process, function, portion, count, period, row_of_hit)
 
     def seconds(self, count: NDArray[np.int64], period: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return f64 seconds of summed counts and periods; zeros where the event has no time."""
@@ -106,11 +111,21 @@ def event_hits(profile: ProfileByRoutine, event_index: int) -> EventHits:
     of_event = hits.event == event_index
     chosen = slice(None) if of_event.all() else of_event
     of_hit = profile.locations.function_index.take(hits.location_index[chosen])
-    (process, portion, function), (count, period) = group_sums(
+    (process, portion, function), (count, period), row = sums_with_rows(
         (hits.process_index[chosen], hit_portions(profile)[chosen], of_hit),
         (hits.count[chosen], hits.period[chosen]),
     )
-    return EventHits(profile.run.events[event_index], process, function, portion, count, period)
+    row_of_hit = np.full(len(hits), -1, np.int32)
+    row_of_hit[chosen] = row
+    event = profile.run.events[event_index]
+    return EventHits(event, process, function, portion, count, period, row_of_hit)
+
+
+def rows_of_rows(
+    row_of_hit: NDArray[np.integer], row_of_row: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Follow each hit to a row, and that to a row of another table, i32[h]; -1 stays -1."""
+    return np.append(row_of_row, np.int32(-1)).take(row_of_hit)
 
 
 def hit_portions(profile: ProfileByRoutine) -> NDArray[np.int64]:

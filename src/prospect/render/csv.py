@@ -108,7 +108,7 @@ def _portion_lines(
     function = table.function[rows]
     seconds = _texts(table.seconds[rows], functools.partial(_seconds, event))
     bars = _texts(report.estimates.routines.half_width_s[rows], functools.partial(_seconds, event))
-    late = report.late.of_processes(np.repeat(groups, shown), function) if report.late else None
+    late = report.late.routines[rows] if report.late else None
     first = [_first(report, *divmod(group, PORTION_COUNT)) for group in groups.tolist()]
     columns = (
         np.repeat(np.array(first, object), shown).tolist(),

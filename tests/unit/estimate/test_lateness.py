@@ -109,11 +109,12 @@ def test_shares_stand_beside_the_routines_of_the_report():
     (event,) = view.events
     whole = event.kernel.whole
     names = [view.profile.functions.name[row] for row in whole.function.tolist()]
-    found = dict(zip(names, late.of_kernel(whole).tolist(), strict=True))
+    found = dict(zip(names, late.kernel.tolist(), strict=True))
     assert found["copy"] > 0.5
     assert found["halt"] < 0.1
-    for part, (_, table) in enumerate(event.kernel.parts):
-        assert not np.isnan(late.of_kernel(table, part)).any()
+    for shares, (_, table) in zip(late.kernel_parts, event.kernel.parts, strict=True):
+        assert len(shares) == len(table)
+        assert not np.isnan(shares).any()
 
 
 def test_only_kernel_portions_of_a_process_have_late_shares():
@@ -122,6 +123,5 @@ def test_only_kernel_portions_of_a_process_have_late_shares():
     (event,) = view.events
     command = int(np.flatnonzero(view.profile.processes.is_command)[0])
     for portion, is_known in ((PORTION_USER, False), (PORTION_KERNEL, True)):
-        table = event.routine_table(command, portion)
-        assert len(table) == 1
-        assert bool(np.isfinite(late.of_process(command, portion, table))[0]) is is_known
+        (share,) = late.routines[event.routine_rows(command, portion)].tolist()
+        assert np.isfinite(share) == is_known

@@ -76,10 +76,10 @@ def test_hits_and_periods_add_up_exactly():
 
 
 @pytest.mark.parametrize("make", PROFILES)
-def test_report_says_the_same_of_fewer_hits(make):
-    view = report_view(make(), "4", 0.0, 0.0)
-    of_all = estimate_report(replace(view, by_routine=view.profile))
-    of_fewer = estimate_report(view)
+def test_report_says_the_same_of_fewer_hits(make, monkeypatch):
+    of_fewer = estimate_report(report_view(make(), "4", 0.0, 0.0))
+    monkeypatch.setattr("prospect.figures.report.view.by_routine", lambda profile: profile)
+    of_all = estimate_report(report_view(make(), "4", 0.0, 0.0))
     for one, other in zip(of_all.events, of_fewer.events, strict=True):
         for table in ("processes", "totals", "skipped", "routines", "kernel"):
             for name, column in vars(getattr(one, table)).items():

@@ -72,3 +72,23 @@ def test_running_shares_are_exact_whatever_groups_stand_before():
     behind = routine_tables(hits, np.array([0, 1, 1, 1, 1]), 2).table(1, 0.0)
     assert alone.accumulated.tolist() == [number / 5 for number in range(1, 6)]
     assert behind.accumulated.tolist() == [number / 4 for number in range(1, 5)]
+
+
+def test_each_hit_is_in_the_row_that_counts_it():
+    build = ProfileBuilder(run_info(events=(clock_event(1000.0), clock_event(1000.0))))
+    where = build.object("/f")
+    processes = [build.process("p", 1), build.process("q", 2)]
+    routines = [build.function(f"f{row}", where, 16 * row) for row in range(3)]
+    for number, (process, routine) in enumerate([(0, 2), (1, 0), (0, 1), (0, 2), (1, 2)]):
+        build.hit(processes[process], routines[routine], 10 + number, offset=number)
+    profile = build.build()
+    hits = event_hits(profile, 0)
+    tables = routine_tables(hits, np.where(hits.process == 0, 3, -1), 4)
+    process = profile.hits.process_index
+    function = profile.locations.function_index.take(profile.hits.location_index)
+    row = tables.row_of_hit
+    assert (row < 0).tolist() == (process != 0).tolist()
+    assert tables.function.take(row[row >= 0]).tolist() == function[row >= 0].tolist()
+    counted = np.bincount(row[row >= 0], profile.hits.count[row >= 0], len(tables.function))
+    assert counted.tolist() == tables.hits.tolist()
+    assert (event_hits(profile, 1).row_of_hit < 0).all()

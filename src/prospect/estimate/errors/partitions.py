@@ -17,7 +17,6 @@ from prospect.figures.portions import (
     hit_portions,
     is_kernel_portion,
 )
-from prospect.figures.report.kernel import PART_NAMES, kernel_part
 from prospect.profile.model import CAUSE_SYSCALL
 from prospect.records import NamedTuple, Record
 
@@ -61,7 +60,6 @@ class _Hits(NamedTuple):
 
     process: NDArray[np.int64]
     portion: NDArray[np.int64]
-    function: NDArray[np.int64]
     is_here: NDArray[np.bool_]
 
 
@@ -71,16 +69,15 @@ def event_partitions(profile: ProfileByRoutine, event: EventView) -> EventPartit
     columns = _Hits(
         process=hits.process_index.astype(np.int64),
         portion=hit_portions(profile),
-        function=profile.locations.function_index.take(hits.location_index).astype(np.int64),
         is_here=hits.event == event.event_index,
     )
     tables = {
         "processes": _processes(event, columns),
         "totals": _whole(np.where(columns.is_here, columns.portion, -1), PORTION_COUNT),
         "skipped": _skipped(event, columns),
-        "routines": _routines(event, columns),
+        "routines": _routines(event),
     }
-    kernel_parts = _kernel(profile, event, columns, tables)
+    kernel_parts = _kernel(event, tables)
     causes, place = _causes(profile, columns, tables)
     return EventPartitions(tables, kernel_parts, causes, place)
 
@@ -103,7 +100,7 @@ def _skipped(event: EventView, columns: _Hits) -> Partition:
     return _whole(np.where(is_skipped, columns.portion, -1), PORTION_COUNT)
 
 
-def _routines(event: EventView, columns: _Hits) -> Partition:
+def _routines(event: EventView) -> Partition:
     tables = event.routines
     rows = len(tables.function)
     groups = len(tables.start) - 1
@@ -113,60 +110,37 @@ def _routines(event: EventView, columns: _Hits) -> Partition:
     is_shown = tables.seconds >= threshold_s - ROUNDING_S
     above = np.arange(-1, rows - 1)
     above[tables.start[:-1][np.diff(tables.start) > 0]] = -1
-    row = _row_of(
-        group,
-        tables.function,
-        np.where(columns.is_here, columns.process * PORTION_COUNT + columns.portion, -1),
-        columns.function,
-    )
-    shown = np.append(is_shown, False).take(row)  # -1 takes the last one
-    return Partition(np.where(shown, row, -1).astype(np.int32), above, is_shown)
+    return Partition(_shown_rows(tables.row_of_hit, is_shown), above, is_shown)
 
 
-def _kernel(
-    profile: ProfileByRoutine, event: EventView, columns: _Hits, tables: dict[str, Partition]
-) -> tuple[str, ...]:
+def _kernel(event: EventView, tables: dict[str, Partition]) -> tuple[str, ...]:
     """Add the kernel's profiles to `tables`; return the names of its parts."""
-    if event.kernel is None:
+    kernel = event.kernel
+    if kernel is None:
         return ()
-    is_kernel = columns.is_here & is_kernel_portion(columns.portion)
-    group = np.where(is_kernel, 0, -1)
-    tables["kernel"] = _routine_table(event.kernel.whole, 0, group, columns)
-    part = np.where(is_kernel, kernel_part(profile.processes).take(columns.process), -1)
+    tables["kernel"] = _routine_table(kernel.whole, kernel.row_of_hit)
     names = []
-    for name, table in event.kernel.parts:
+    first = 0
+    for name, table in kernel.parts:
         names.append(f"kernel: {name}")
-        tables[names[-1]] = _routine_table(table, PART_NAMES.index(name), part, columns)
+        row = kernel.part_row_of_hit - np.int32(first)
+        tables[names[-1]] = _routine_table(table, np.where(row < len(table), row, np.int32(-1)))
+        first += len(table)
     return tuple(names)
 
 
-def _routine_table(
-    table: RoutineTable, number: int, group: NDArray[np.int64], columns: _Hits
-) -> Partition:
-    """Return the partition of one routine table, whose hits are those of group `number`."""
+def _routine_table(table: RoutineTable, row_of_hit: NDArray[np.int32]) -> Partition:
+    """Return the partition of one routine table; rows below 0 are of no hit of it."""
     rows = len(table)
-    row = _row_of(np.full(rows, number), table.function, group, columns.function)
     is_shown = np.arange(rows) < table.shown
-    shown = np.append(is_shown, False).take(row)
-    return Partition(np.where(shown, row, -1).astype(np.int32), np.arange(-1, rows - 1), is_shown)
+    row = _shown_rows(np.maximum(row_of_hit, -1), is_shown)
+    return Partition(row, np.arange(-1, rows - 1), is_shown)
 
 
-def _row_of(
-    group: NDArray[np.int64],
-    function: NDArray[np.int64],
-    group_of_hit: NDArray[np.int64],
-    function_of_hit: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the row of each hit in a table with the columns `group` and `function`, i64[h]."""
-    if not len(function):
-        return np.full(len(group_of_hit), -1, np.int64)
-    functions = int(max(function.max(), function_of_hit.max(initial=0))) + 1
-    key = group * functions + function
-    order = np.argsort(key)
-    wanted = group_of_hit * functions + function_of_hit
-    place = np.minimum(np.searchsorted(key, wanted, sorter=order), len(order) - 1)
-    row = order.take(place)
-    return np.where((key.take(row) == wanted) & (group_of_hit >= 0), row, -1)
+def _shown_rows(row_of_hit: NDArray[np.int32], is_shown: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return the row of each hit, i32[h], -1 also for rows that are not shown."""
+    shown = np.append(is_shown, False).take(row_of_hit)  # -1 takes the last one
+    return np.where(shown, row_of_hit, np.int32(-1))
 
 
 def _causes(

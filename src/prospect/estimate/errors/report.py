@@ -110,8 +110,7 @@ class EventEstimates(Record):
 
     def routine_rows(self, view: EventView, process: int, portion: int) -> RowEstimates:
         """Return the estimates of one routine table, in its order."""
-        group, start = process * PORTION_COUNT + portion, view.routines.start
-        return self.routines.rows(slice(int(start[group]), int(start[group + 1])))
+        return self.routines.rows(view.routine_rows(process, portion))
 
 
 class ReportEstimates(Record):

@@ -101,13 +101,13 @@ def _usual(
 
 
 def late_shares(
-    lateness: Lateness | None, row_of_hit: NDArray[np.int64], row_count: int
+    lateness: Lateness | None, row_of_hit: NDArray[np.integer], row_count: int
 ) -> NDArray[np.float64]:
     """Return the share of each row's samples that came late, 0 to 1.
 
     Args:
         lateness: of the recording's samples; None where it has no timer.
-        row_of_hit: i64[h] the row of each row of hits, -1 for none.
+        row_of_hit: i[h] the row of each row of hits, -1 for none.
         row_count: how many rows there are.
 
     Returns:

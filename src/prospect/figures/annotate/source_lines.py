@@ -189,27 +189,19 @@ class _Sums(Record):
         """Add up hits: `at` i64[k] which, `group` i64[k] whose."""
         hits, row = self.profile.hits, self.rows.of_hit.take(at)
         count, period = hits.count.take(at), hits.period.take(at)
-        chosen = EventHits(self.event.event, group, row, np.zeros_like(row), count, period)
+        of_hit = np.full(len(hits), -1, np.int32)
+        of_hit[at] = np.arange(len(at), dtype=np.int32)
+        chosen = EventHits(self.event.event, group, row, np.zeros_like(row), count, period, of_hit)
         tables = routine_tables(chosen, group, groups)
-        table_row = self._table_rows(tables, group, row)
+        table_row = tables.row_of_hit.take(at).astype(np.int64)
         location, places = self._places(at, table_row, chosen.weight(count, period))
         half = np.full(len(tables.function), np.nan)
         if self.half_widths is not None:
-            of_hit = np.full(len(hits), -1, np.int32)
-            of_hit[at] = table_row
-            found = self.half_widths(self.profile, self.event.event_index, of_hit, len(half))
+            found = self.half_widths(
+                self.profile, self.event.event_index, tables.row_of_hit, len(half)
+            )
             half = half if found is None else found
         return _Tables(tables, location, places, half)
-
-    def _table_rows(
-        self, tables: RoutineTables, group: NDArray[np.int64], row: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Find the row that each hit became part of."""
-        rows = len(self.rows.file)
-        of_table = np.repeat(np.arange(len(tables.start) - 1), np.diff(tables.start))
-        key = of_table * rows + tables.function
-        order = np.argsort(key)
-        return order.take(np.searchsorted(key.take(order), group * rows + row))
 
     def _places(
         self, at: NDArray[np.int64], table_row: NDArray[np.int64], weight: NDArray[np.float64]

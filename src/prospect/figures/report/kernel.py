@@ -37,10 +37,14 @@ class KernelProfiles(Record):
     Attributes:
         whole: the routines of all kernel hits.
         parts: (name, routines) of the three parts, and of "no process" where there is any.
+        row_of_hit: i32 of each hit of the profile its row of `whole`, -1 for none.
+        part_row_of_hit: i32 its row of the parts' routines, one behind the other.
     """
 
     whole: RoutineTable
     parts: tuple[tuple[str, RoutineTable], ...]
+    row_of_hit: NDArray[np.int32]
+    part_row_of_hit: NDArray[np.int32]
 
 
 def kernel_part(processes: ProcessTable) -> NDArray[np.int64]:
@@ -59,14 +63,15 @@ def kernel_profiles(processes: ProcessTable, hits: EventHits, threshold_s: float
         RenderError: the parts do not sum up to the whole, which would be a defect here.
     """
     is_kernel = is_kernel_portion(hits.portion)
-    whole = routine_tables(hits, np.where(is_kernel, 0, -1), 1).table(0, threshold_s)
+    of_all = routine_tables(hits, np.where(is_kernel, 0, -1), 1)
+    whole = of_all.table(0, threshold_s)
     part = np.where(is_kernel, kernel_part(processes).take(hits.process), -1)
     tables = routine_tables(hits, part, _PART_COUNT)
     parts = [(PART_NAMES[row], tables.table(row, threshold_s)) for row in range(_PART_COUNT)]
     if not len(parts[PART_NO_PROCESS][1]):
         del parts[PART_NO_PROCESS]
     check_sum(whole, [table for _, table in parts])
-    return KernelProfiles(whole, tuple(parts))
+    return KernelProfiles(whole, tuple(parts), of_all.row_of_hit, tables.row_of_hit)
 
 
 def check_sum(whole: RoutineTable, parts: Sequence[RoutineTable]) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import group_sums
+from prospect.columns.grouping import sums_with_rows
 from prospect.figures.cut_rows import CutRows
-from prospect.figures.portions import ROUNDING_S
+from prospect.figures.portions import ROUNDING_S, rows_of_rows
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class RoutineTables(Record):
     """The routine tables of all groups, as slices of common columns (see `RoutineTable`).
 
     `start` is i64[g + 1]: where each group's rows begin. `hits_sum` i64[g] and `seconds_sum`
-    f64[g] are the groups' totals.
+    f64[g] are the groups' totals. `row_of_hit` is i32 the row of each hit of the profile, -1 for
+    none: what makes any other column of the tables.
     """
 
     function: NDArray[np.int64]
@@ -49,6 +50,7 @@ class RoutineTables(Record):
     hits_sum: NDArray[np.int64]
     seconds_sum: NDArray[np.float64]
     has_time: bool
+    row_of_hit: NDArray[np.int32]
 
     def table(self, group: int, threshold_s: float) -> RoutineTable:
         """Return one group's table; rows under `threshold_s` count as not shown."""
@@ -79,7 +81,7 @@ def routine_tables(hits: EventHits, group: NDArray[np.int64], group_count: int) 
     """
     member = group >= 0
     chosen = slice(None) if member.all() else member
-    (of_group, function), (count, period) = group_sums(
+    (of_group, function), (count, period), sum_of_row = sums_with_rows(
         (group[chosen], hits.function[chosen]), (hits.count[chosen], hits.period[chosen])
     )
     seconds = hits.seconds(count, period)
@@ -87,6 +89,10 @@ def routine_tables(hits: EventHits, group: NDArray[np.int64], group_count: int) 
     order = np.lexsort((function, -count, -weight, of_group))
     of_group, function, count = of_group.take(order), function.take(order), count.take(order)
     seconds, weight = seconds.take(order), weight.take(order)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    row = np.full(len(group), -1, np.int32)
+    row[chosen] = place.take(sum_of_row)
     start = np.searchsorted(of_group, np.arange(group_count + 1))
     weight_sum = np.bincount(of_group, weight, group_count).astype(np.float64)
     share, accumulated = _shares(weight, of_group, start, weight_sum)
@@ -100,6 +106,7 @@ def routine_tables(hits: EventHits, group: NDArray[np.int64], group_count: int) 
         hits_sum=_segment_sums(count, start),
         seconds_sum=np.bincount(of_group, seconds, group_count).astype(np.float64),
         has_time=hits.has_time,
+        row_of_hit=rows_of_rows(hits.row_of_hit, row),
     )
 
 

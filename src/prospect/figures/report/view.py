@@ -101,6 +101,11 @@ class EventView(Record):
         total: NDArray[np.float64] = self.processes.seconds.sum(axis=0)
         return total
 
+    def routine_rows(self, process: int, portion: int) -> slice:
+        """Return where the routines of one portion of one process are in `routines`."""
+        group, start = process * PORTION_COUNT + portion, self.routines.start
+        return slice(int(start[group]), int(start[group + 1]))
+
     def has_routines(self, process: int, portion: int) -> bool:
         """Tell whether `routine_table` has any row."""
         group = process * PORTION_COUNT + portion

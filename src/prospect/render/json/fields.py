@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.figures.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
-from prospect.figures.report.kernel import PART_NAMES
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
 from prospect.render.json.bars import bar_fields, row_fields
@@ -183,7 +182,8 @@ def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
 
 def _routines_of_process(report: EventReport, process: int, portion: int) -> dict[str, Any]:
     table = report.event.routine_table(process, portion)
-    late = report.late.of_process(process, portion, table) if report.late else None
+    rows = report.event.routine_rows(process, portion)
+    late = report.late.routines[rows] if report.late else None
     estimates = report.estimates.routine_rows(report.event, process, portion)
     fields = _routines(report.view, table, estimates, late)
     if report.code:
@@ -230,16 +230,17 @@ def kernel_fields(report: EventReport) -> Iterator[dict[str, Any]]:
     kernel, estimates, late = report.event.kernel, report.estimates, report.late
     if kernel is None or estimates.kernel is None:
         return
-    late_share = late.of_kernel(kernel.whole) if late else None
-    whole = _routines(report.view, kernel.whole, estimates.kernel, late_share)
+    whole = _routines(report.view, kernel.whole, estimates.kernel, late.kernel if late else None)
     if report.code:
         routines = report.code.of_kernel(kernel.whole, estimates.kernel.half_width_s)
         whole["disassembly"] = disassembly_fields(report.view.profile, report.code.code, routines)
     yield {"part": "all", **whole}
     if report.view.detail == "k":
-        for (name, table), of_part in zip(kernel.parts, estimates.kernel_parts, strict=True):
-            late_share = late.of_kernel(table, PART_NAMES.index(name)) if late else None
-            yield {"part": name, **_routines(report.view, table, of_part, late_share)}
+        of_parts = late.kernel_parts if late else (None,) * len(kernel.parts)
+        for (name, table), bars, late_share in zip(
+            kernel.parts, estimates.kernel_parts, of_parts, strict=True
+        ):
+            yield {"part": name, **_routines(report.view, table, bars, late_share)}
 
 
 def stack_quality_fields(quality: StackQuality | None) -> dict[str, Any]:

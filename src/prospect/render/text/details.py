@@ -151,7 +151,7 @@ def _rows(page: Page, process: int, portion: int) -> Rows:
     table = page.event.routine_table(process, portion)
     late = None
     if page.late and portion in KERNEL_PORTIONS:
-        late = page.late.of_process(process, portion, table)
+        late = page.late.routines[page.event.routine_rows(process, portion)]
     return Rows(
         table=table,
         estimates=page.estimates.routine_rows(page.event, process, portion),

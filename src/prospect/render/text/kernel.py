@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prospect.figures.report.kernel import PART_NAMES
 from prospect.render.text.routines import Rows
 
 if TYPE_CHECKING:
@@ -47,13 +46,14 @@ def kernel_lines(page: Page, kernel: KernelProfiles, routines: RoutineFormatter)
 def _whole(page: Page, kernel: KernelProfiles) -> Rows:
     estimates = page.estimates.kernel
     assert estimates is not None  # noqa: S101 - made wherever the view has the kernel's profiles
-    late = page.late.of_kernel(kernel.whole) if page.late else None
-    return Rows(kernel.whole, estimates, late)
+    return Rows(kernel.whole, estimates, page.late.kernel if page.late else None)
 
 
 def _parts(page: Page, kernel: KernelProfiles) -> list[tuple[str, Rows]]:
     parts = []
-    for (name, table), estimates in zip(kernel.parts, page.estimates.kernel_parts, strict=True):
-        late = page.late.of_kernel(table, PART_NAMES.index(name)) if page.late else None
+    of_parts = page.late.kernel_parts if page.late else (None,) * len(kernel.parts)
+    for (name, table), estimates, late in zip(
+        kernel.parts, page.estimates.kernel_parts, of_parts, strict=True
+    ):
         parts.append((_PART_TITLES[name], Rows(table, estimates, late)))
     return parts
