@@ -26,8 +26,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription, RecordBlock
+from prospect.abi.attr import EventAttr, EventDescription
+from prospect.abi.block import RecordBlock
 from prospect.events import decode as decoder
 from prospect.perfdata.reader import open_recording
 

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordingInfo
 from prospect.perfdata.writer import RecordingWriter
 

@@ -25,7 +25,7 @@ from builders.perfdata_features import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventDescription
 
 IP, TID, TIME, ADDR, READ, CALLCHAIN, ID, CPU, PERIOD, STREAM_ID, RAW = (1 << b for b in range(11))
 BRANCH_STACK, REGS_USER, STACK_USER, WEIGHT, DATA_SRC, IDENTIFIER = (1 << b for b in range(11, 17))

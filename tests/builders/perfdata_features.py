@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.abi.attr import EventAttr
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventAttr, EventDescription
 
 
 _MISC_USER = 2

@@ -9,8 +9,7 @@ import numpy as np
 from builders import perfdata as build
 from builders.perfdata_features import feature_event_desc, feature_string
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.perfdata import format as fmt
 
 COUNTER_ID = 9

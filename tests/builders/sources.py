@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from builders import perfdata as build
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription, RecordBlock
+from prospect.abi.attr import EventAttr, EventDescription
+from prospect.abi.block import RecordBlock
 from prospect.abi.recording import RecordingInfo
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ID, BuiltSource
 from prospect.abi import constants as abi
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventDescription
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted

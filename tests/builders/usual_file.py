@@ -12,8 +12,7 @@ from builders.perfdata_features import (
     feature_strings,
 )
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 
 FLAGS = abi.FLAG_SAMPLE_ID_ALL | abi.FLAG_FREQ
 CLOCK = EventDescription(EventAttr(sample_type=USUAL, flags=FLAGS), (1, 2), "cpu-clock:ppp")

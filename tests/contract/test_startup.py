@@ -12,8 +12,7 @@ import pytest
 
 from builders.perfdata import USUAL, FileBuilder, RecordBuilder
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 
 LOADED = """
 import sys
@@ -146,7 +145,8 @@ Command.release = release
 main()
 """
     modules = loaded("true", body=body)
-    assert len(modules) <= 64, modules
+    # Python 3.12 has one more of its own behind `ctypes`.
+    assert len(modules) <= 60 + (sys.version_info >= (3, 12)), modules
     assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
 
 

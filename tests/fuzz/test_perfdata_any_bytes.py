@@ -21,8 +21,7 @@ from builders.perfdata_features import (
     feature_strings,
 )
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.errors import RecordingError
 from prospect.perfdata.reader import open_recording
 

@@ -11,8 +11,7 @@ import pytest
 from builders import perfdata as build
 from builders.perfdata_features import feature_event_desc, feature_string
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import BuildId, RecordingInfo
 from prospect.perfdata.writer import RecordingWriter
 

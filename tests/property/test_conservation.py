@@ -10,8 +10,7 @@ from builders import perfdata as build
 from builders.examples import examples
 from builders.sums import check_sums
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.analysis.pipeline import build_profile
 from prospect.api.profile import Profile
 from prospect.errors import RecordingError

@@ -14,8 +14,7 @@ from builders import perfdata as build
 from builders.examples import examples
 from builders.perfdata_features import feature_string
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import BuildId, RecordingInfo
 from prospect.perfdata.byteorder import to_little_endian
 from prospect.perfdata.chain import RecordChain

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from builders import perfdata
 from builders.examples import examples
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription, RecordBlock
+from prospect.abi.attr import EventAttr, EventDescription
+from prospect.abi.block import RecordBlock
 from prospect.events.decode import decode
 
 _PARTS = (

@@ -124,3 +124,14 @@ def _reverse_flag_bits(flags: int) -> int:
     precise = reversed_ >> 15 & 3
     swapped = (precise & 1) << 1 | precise >> 1
     return reversed_ & ~(3 << 15) | swapped << 15
+
+
+class EventDescription(NamedTuple):
+    """An event of a recording: its attributes, the ids of its instances, its name.
+
+    A clock bank is one description whose `ids` are those of all its clocks.
+    """
+
+    attr: EventAttr
+    ids: tuple[int, ...] = ()
+    name: str = ""

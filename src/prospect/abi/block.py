@@ -1,4 +1,4 @@
-"""RecordBlock: whole records in one buffer, with the events that they belong to.
+"""RecordBlock: whole records in one buffer.
 
 What capture and perfdata hand out and what `events` takes in: a live ring, a file's data
 section, an unpacked compressed record and a pipe all look like this.
@@ -7,21 +7,6 @@ section, an unpacked compressed record and a pipe all look like this.
 from __future__ import annotations
 
 from prospect.records import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from prospect.abi.attr import EventAttr
-
-
-class EventDescription(NamedTuple):
-    """An event of a recording: its attributes, the ids of its instances, its name.
-
-    A clock bank is one description whose `ids` are those of all its clocks.
-    """
-
-    attr: EventAttr
-    ids: tuple[int, ...] = ()
-    name: str = ""
 
 
 class RecordBlock(NamedTuple):

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventDescription
 
 
 class BuildId(NamedTuple):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.block import EventDescription, RecordBlock
+    from prospect.abi.attr import EventDescription
+    from prospect.abi.block import RecordBlock
     from prospect.events.schema import Schema
     from prospect.events.side import Records
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.attr import EventAttr
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventAttr, EventDescription
 
     PerEvent = int | NDArray[np.int64]
 

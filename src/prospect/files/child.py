@@ -14,7 +14,7 @@ import select
 import sys
 import time
 
-from prospect.signals import signal
+from prospect.light import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from prospect.files.budget import CostlyError
 from prospect.files.mounts import is_local
-from prospect.signals import signal
+from prospect.light import signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.attr import EventAttr
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventAttr, EventDescription
     from prospect.abi.layout import SampleLayout
 
     _Words = NDArray[np.uint64]

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import BuildId
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventDescription
     from prospect.abi.recording import BuildId, RecordingInfo
 
 _PATH_MAX = 4096

@@ -11,8 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.errors import RecordingError
 from prospect.perfdata import format as fmt
 from prospect.perfdata.feature_decoding import feature_name

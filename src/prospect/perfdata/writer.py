@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
 
 _ENTRY_BYTES = fmt.ATTR_BYTES + fmt.SECTION_BYTES

@@ -13,8 +13,7 @@ import pytest
 import prospect
 from builders.ramping import CPUS, NAMES, SPEED_HZ, ramping
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.assembly.tables.counter_time import counter_time, counts_cycles
 from prospect.cli.main import main
 from prospect.events.columns import Samples

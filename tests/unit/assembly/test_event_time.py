@@ -3,8 +3,7 @@
 import pytest
 
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import RecordingInfo
 from prospect.assembly.tables.run import event_info
 

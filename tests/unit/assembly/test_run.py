@@ -7,8 +7,8 @@ import pytest
 from builders import perfdata as build
 from builders.sources import CLOCK, CLOCK_ATTR, CLOCK_ID
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription, RecordBlock
+from prospect.abi.attr import EventAttr, EventDescription
+from prospect.abi.block import RecordBlock
 from prospect.abi.recording import RecordingInfo
 from prospect.assembly.tables.run import describe_run, event_info, recorded_until
 from prospect.events.decode import decode

@@ -16,8 +16,7 @@ import prospect
 from builders.perfdata import CALLCHAIN, USUAL, FileBuilder, RecordBuilder, record
 from builders.perfdata_features import feature_string
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.cli.main import main
 from prospect.errors import UnreadRecordsWarning
 

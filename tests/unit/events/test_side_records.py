@@ -10,8 +10,8 @@ import pytest
 
 from builders import perfdata
 from builders.perfdata import RecordBuilder
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription, RecordBlock
+from prospect.abi.attr import EventAttr, EventDescription
+from prospect.abi.block import RecordBlock
 from prospect.events import side
 from prospect.events.columns import TASK_COMM, TASK_EXEC, TASK_EXIT, TASK_FORK
 from prospect.events.decode import decode

@@ -5,8 +5,7 @@ import pytest
 from builders.perfdata import USUAL, FileBuilder, RecordBuilder
 from builders.perfdata_features import feature_string
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.errors import RecordingError
 from prospect.perfdata.archive_section import check_archivable, with_archive
 from prospect.perfdata.reader import open_recording

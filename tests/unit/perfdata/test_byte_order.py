@@ -6,8 +6,7 @@ import pytest
 
 from builders import perfdata as build
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.perfdata.byteorder import to_little_endian
 
 EVERYTHING = (1 << 14) - 1 | build.IDENTIFIER

@@ -24,8 +24,7 @@ from builders.usual_file import (
     bytes_of,
     features,
 )
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import BuildId
 from prospect.perfdata.tracing_data import encode_tracing_data
 

@@ -12,8 +12,7 @@ import pytest
 
 from builders.perfdata import USUAL, RecordBuilder
 from prospect.abi import constants as abi
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.recording import BuildId, RecordingInfo
 from prospect.errors import RecordingError
 from prospect.perfdata.reader import open_recording

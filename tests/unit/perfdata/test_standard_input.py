@@ -10,8 +10,7 @@ import pytest
 
 from builders.perfdata import USUAL, FileBuilder, RecordBuilder
 from builders.perfdata_features import feature_string
-from prospect.abi.attr import EventAttr
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventAttr, EventDescription
 
 SAMPLES = [RecordBuilder().sample(ip=i, id=1) for i in range(1000)]
 EVENT = EventDescription(EventAttr(sample_type=USUAL), (1,), "cpu-clock")

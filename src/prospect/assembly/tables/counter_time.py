@@ -24,7 +24,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventDescription
     from prospect.events.columns import Samples
 
 _NS_PER_S = 1e9

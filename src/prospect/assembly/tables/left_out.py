@@ -12,7 +12,7 @@ from prospect.abi import constants as abi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventDescription
     from prospect.events.columns import Events
 
 # Units that write traces, by the beginning of their events' names.

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.abi.attr import EventAttr
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventAttr, EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
 

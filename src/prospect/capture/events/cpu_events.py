@@ -13,13 +13,13 @@ import struct
 import time
 
 from prospect.abi import constants as abi
-from prospect.abi.block import EventDescription
+from prospect.abi.attr import EventDescription
 from prospect.capture.events.clock_bank import redrawn_rate_hz
 from prospect.capture.events.event_choice import EVERY_TASK, SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
-from prospect.closing import Closing
 from prospect.errors import CaptureError
+from prospect.light import Closing
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False

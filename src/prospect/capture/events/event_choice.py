@@ -16,7 +16,6 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events.call_graph import KERNEL_CALLERS, CallGraph, with_callers
 from prospect.capture.events.clock_bank import clock_periods_ns
-from prospect.capture.events.older_kernels import fit_to_kernel
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.procfs import read_setting
 from prospect.errors import CaptureError
@@ -199,7 +198,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
         attr = _timer_attr(flags, periods[0])
         try:
             wanted = with_callers(attr, KERNEL_CALLERS if call_graph.needs_hardware else call_graph)
-            attr, missing = fit_to_kernel(wanted, target, cpu)
+            attr, missing = _fitted(wanted, target, cpu)
         except OSError as error:
             refusal = error
             if syscalls.is_refusal(error):
@@ -220,6 +219,22 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
             known += (_ONE_CLOCK_LIMIT,)
         return EventPlan(attr, periods, scope, CLOCK_TIMER, known)
     raise CaptureError(_refusal_message(refusal, pid))
+
+
+def _fitted(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple[str, ...]]:
+    """Return the attributes that this kernel takes, and a sentence for each thing that is lost.
+
+    Raises:
+        OSError: it refuses the event itself.
+    """
+    try:
+        os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
+    except OSError:
+        # Not on the way to COMMAND's start where a recent kernel takes everything.
+        from prospect.capture.events.older_kernels import fit_to_kernel  # noqa: PLC0415 - as said
+
+        return fit_to_kernel(attr, pid, cpu)
+    return attr, ()
 
 
 def _timer_attr(flags: int, period_ns: int) -> EventAttr:

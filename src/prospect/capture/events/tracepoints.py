@@ -20,7 +20,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.abi.block import EventDescription
+    from prospect.abi.attr import EventDescription
 
 _MOUNTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _MOST_BYTES = 1 << 20

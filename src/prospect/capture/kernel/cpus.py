@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 
-from prospect.closing import Closing
 from prospect.errors import CaptureError
+from prospect.light import Closing
 
 ONLINE = "/sys/devices/system/cpu/online"
 # Counts every message about a device; one that goes and comes back sends two.

@@ -16,8 +16,8 @@ import time
 from prospect.capture.kernel.procfs import read_file, read_if_there
 from prospect.capture.loop.command import Ended
 from prospect.capture.machine.processes import parse_stat
-from prospect.closing import Closing
 from prospect.errors import CaptureError
+from prospect.light import Closing
 
 _NOBODY = -1
 _NS_PER_S = 1_000_000_000

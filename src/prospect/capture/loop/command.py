@@ -13,9 +13,9 @@ import errno
 import os
 import select
 
-from prospect.closing import Closing
 from prospect.errors import CommandError, UsageError
 from prospect.files.child import SignalsHeld
+from prospect.light import Closing
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from prospect.capture.loop.signals import ENDING, terminal_signals_group
-from prospect.signals import signal
+from prospect.light import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

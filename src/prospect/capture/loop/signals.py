@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 
-from prospect.closing import Closing
-from prospect.signals import signal
+from prospect.light import Closing, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

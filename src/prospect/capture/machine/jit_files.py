@@ -16,8 +16,8 @@ import time
 
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.progress import Progress
-from prospect.closing import Closing
 from prospect.files.child import Child
+from prospect.light import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ import errno
 import marshal
 import os
 import select
-from itertools import chain
 
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
@@ -29,8 +28,8 @@ from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring
 from prospect.capture.machine.read_files import NUMBER_BYTES, RING_BYTES, ReadFiles
-from prospect.closing import Closing
 from prospect.files.child import Child
+from prospect.light import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,12 +80,14 @@ class MappedFiles(Closing):
                 watched = Watched(command_pid, tasks != (EVERY_TASK,))
                 serve(rings, stop_fd, self._found, (before_fd, self._before), watched)
 
-            self.reader.start(serve, (*chain(*fds.values()), mapped_fd, before_fd, self._before))
+            opened = [fd for of_cpu in fds.values() for fd in of_cpu]
+            self.reader.start(serve, (*opened, mapped_fd, before_fd, self._before))
         except OSError as error:
             self._not_read(os.strerror(error.errno or 0))
         finally:
-            for fd in (*chain(*fds.values()), mapped_fd, before_fd):
-                os.close(fd)
+            for of_cpu in (*fds.values(), (mapped_fd, before_fd)):
+                for fd in of_cpu:
+                    os.close(fd)
 
     def wait(self) -> None:
         """Wait until the rings are mapped: from then on no mapping is missed."""
