@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.annotate.source_sums import Amounts, Pairs, Places, Sums, places_of_hits
+from prospect.figures.annotate.source_sums import Amounts, Pairs, Places, places_of_hits
 from prospect.figures.portions import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
+from prospect.figures.row_sums import Sums
 from prospect.profile.complete import complete
 from prospect.records import Record
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.annotate.annotation import HalfWidths
     from prospect.figures.processes import Detail
+    from prospect.figures.row_sums import HalfWidths
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
@@ -179,7 +180,7 @@ def _event(
             sums.profile, lines, places.object.take(at)[file < 0], count[file < 0]
         ),
         files=_files(
-            sums.by(event, at, file, len(lines.files)),
+            Amounts.of(sums.by(event, at, file, len(lines.files))),
             Pairs.of(sums, event, at, file, line),
             Pairs.of(sums, event, at, np.where(name >= 0, file, -1), name),
             _first_lines(file, name, line),

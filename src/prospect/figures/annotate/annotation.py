@@ -20,30 +20,24 @@ from prospect.figures.annotate.annotated_routine import (
     skid,
 )
 from prospect.figures.nothing_chosen import below_thresholds, nothing_chosen
-from prospect.figures.portions import event_seconds, event_weight
+from prospect.figures.portions import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
+from prospect.figures.row_sums import Sums
 from prospect.profile.complete import complete
-from prospect.records import NamedTuple, Record
+from prospect.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from prospect.figures.annotate.routine_choice import RoutineChoice
     from prospect.figures.processes import Detail
+    from prospect.figures.row_sums import HalfWidths, RowSums
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source import CodeTable
-
-    HalfWidths = Callable[
-        [CompleteProfile, int, NDArray[np.int32], int], NDArray[np.float64] | None
-    ]
-    """Of a profile, an event, the row of each hit (-1: none) and the number of rows: half of each
-    row's 95 % interval in seconds; None where the event has no time."""
 
 
 class EventAnnotation(Record):
@@ -104,15 +98,20 @@ def annotation_view(
     code = profile.code
     profile = complete(profile)
     member = chosen_hits(profile, choice.detail)
-    rows = _Rows(
-        function=profile.locations.function_index.take(profile.hits.location_index),
-        instruction=instruction_of_hits(profile, code),
-        half_widths=half_widths,
-    )
+    function = profile.locations.function_index.take(profile.hits.location_index)
+    instruction = instruction_of_hits(profile, code)
+    sums = Sums(profile, half_widths)
     events = []
     for event in distinct(profile.hits.event[member]).tolist():
         at = np.flatnonzero(member & (profile.hits.event == event))
-        events.append(_event(profile, code, event, at, rows))
+        by_function, by_instruction = (
+            sums.by(event, at, row_of_hit.take(at), rows)
+            for row_of_hit, rows in (
+                (function, len(profile.functions)),
+                (instruction, len(code.address)),
+            )
+        )
+        events.append(_event(profile, event, at, by_function, by_instruction))
     shown = [event for event in events if event.routines]
     counters = run_counters(profile)
     detail = shown_detail(profile.processes, choice.detail)
@@ -157,74 +156,18 @@ def instruction_of_hits(profile: CompleteProfile, code: CodeTable) -> NDArray[np
     return row.take(profile.hits.location_index)
 
 
-class _Rows(NamedTuple):
-    """The function and the instruction of each hit, and who estimates the error of their sums."""
-
-    function: NDArray[np.int32]
-    instruction: NDArray[np.int64]
-    half_widths: HalfWidths | None
-
-    def errors(
-        self,
-        profile: CompleteProfile,
-        event: int,
-        at: NDArray[np.int64],
-        *,
-        by_function: bool,
-        rows: int,
-    ) -> NDArray[np.float64] | None:
-        """Estimate the error of each function's or instruction's time, of the hits `at` alone."""
-        if self.half_widths is None:
-            return None
-        of_hit = self.function if by_function else self.instruction
-        row = np.full(len(profile.hits), -1, np.int32)
-        row[at] = of_hit.take(at)
-        return self.half_widths(profile, event, row, rows)
-
-
-class _Sums(NamedTuple):
-    """Hits, periods, weights and errors of rows; weights are what shares are of."""
-
-    hits: NDArray[np.int64]
-    period: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    half_width_s: NDArray[np.float64] | None = None
-
-    def by(
-        self, group: NDArray[np.integer], groups: int, half_width_s: NDArray[np.float64] | None
-    ) -> _Sums:
-        """Add up by group; -1 is none."""
-        known = group >= 0
-        hits, period, weight = (
-            np.bincount(group[known], column[known], groups)
-            for column in (self.hits, self.period, self.weight)
-        )
-        return _Sums(
-            hits.astype(np.int64),
-            period.astype(np.int64),
-            weight.astype(np.float64),
-            half_width_s,
-        )
-
-
 def _event(
-    profile: CompleteProfile, code: CodeTable, event_index: int, at: NDArray[np.int64], rows: _Rows
+    profile: CompleteProfile,
+    event_index: int,
+    at: NDArray[np.int64],
+    by_function: RowSums,
+    by_instruction: RowSums,
 ) -> EventAnnotation:
     """Annotate one event; `at` are the rows of its hits that count."""
+    code = profile.code
+    assert code is not None  # noqa: S101 - the view was made of it
     event = profile.run.events[event_index]
     count, period = profile.hits.count.take(at), profile.hits.period.take(at)
-    sums = _Sums(count, period, event_weight(event, count, period))
-    functions, instructions = len(profile.functions), len(code.address)
-    by_function = sums.by(
-        rows.function.take(at),
-        functions,
-        rows.errors(profile, event_index, at, by_function=True, rows=functions),
-    )
-    by_instruction = sums.by(
-        rows.instruction.take(at),
-        instructions,
-        rows.errors(profile, event_index, at, by_function=False, rows=instructions),
-    )
     routines = [
         _routine(code, routine, event, by_function, by_instruction)
         for routine, row in enumerate(code.function_index.tolist())
@@ -241,7 +184,7 @@ def _event(
 
 
 def _routine(
-    code: CodeTable, routine: int, event: EventInfo, functions: _Sums, instructions: _Sums
+    code: CodeTable, routine: int, event: EventInfo, functions: RowSums, instructions: RowSums
 ) -> AnnotatedRoutine:
     row = int(code.function_index[routine])
     rows = slice(int(code.start[routine]), int(code.start[routine + 1]))
@@ -249,14 +192,14 @@ def _routine(
     errors = instructions.half_width_s
     whole = RoutineSums(
         hits=int(functions.hits[row]),
-        seconds=float(event_seconds(event, functions.hits, functions.period)[row]),
+        seconds=float(functions.seconds[row]),
         half_width_s=None if error is None else float(error[row]),
         share=weight / max(float(functions.weight.sum()), 1.0),
         weight=weight,
     )
     parts = InstructionSums(
         hits=instructions.hits[rows],
-        seconds=event_seconds(event, instructions.hits[rows], instructions.period[rows]),
+        seconds=instructions.seconds[rows],
         half_width_s=None if errors is None else errors[rows],
         weight=instructions.weight[rows],
     )

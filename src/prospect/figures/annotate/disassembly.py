@@ -27,6 +27,7 @@ from prospect.figures.portions import (
     is_kernel_portion,
 )
 from prospect.figures.report.view import report_view
+from prospect.figures.row_sums import Sums
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.annotate.annotation import HalfWidths
     from prospect.figures.processes import Detail
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.row_sums import HalfWidths
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source import CodeTable
@@ -200,18 +201,14 @@ def event_code(
     is_detailed = np.zeros(len(profile.processes), np.bool_)
     is_detailed[event.detailed] = True
 
+    sums = Sums(profile, half_widths)
+
     def summed(chosen: NDArray[np.bool_], group: NDArray[np.int64]) -> _Cells:
         at = np.flatnonzero(member & chosen)
         packed = group.take(at) * len(code.address) + instruction.take(at)
         key, cell = np.unique(packed, return_inverse=True)
-        row = np.full(len(profile.hits), -1, np.int32)
-        row[at] = cell
-        return _Cells(
-            key,
-            np.bincount(cell, profile.hits.count.take(at), len(key)).astype(np.int64),
-            np.bincount(cell, profile.hits.period.take(at), len(key)).astype(np.int64),
-            half_widths(profile, event.event_index, row, len(key)) if half_widths else None,
-        )
+        found = sums.by(event.event_index, at, cell, len(key))
+        return _Cells(key, found.hits, found.period, found.half_width_s)
 
     in_kernel = is_kernel_portion(portion) if event.kernel is not None else portion < 0
     return EventCode(

@@ -20,9 +20,9 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.figures.annotate.annotation import HalfWidths
     from prospect.figures.report.routines import RoutineTable, RoutineTables
     from prospect.figures.report.view import EventView, ReportView
+    from prospect.figures.row_sums import HalfWidths
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import LineTable
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.portions import event_seconds, event_weight
 from prospect.profile.source import innermost, innermost_name
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.figures.annotate.annotation import HalfWidths
+    from prospect.figures.row_sums import RowSums, Sums
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import LineTable
 
@@ -32,6 +31,11 @@ class Amounts(NamedTuple):
     seconds: NDArray[np.float64]
     half_width_s: NDArray[np.float64] | None
     share: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, sums: RowSums) -> Amounts:
+        """Return what is shown of sums."""
+        return cls(sums.hits, sums.seconds, sums.half_width_s, sums.share)
 
     def rows(self, row: NDArray[np.integer]) -> Amounts:
         """Return some of the rows."""
@@ -66,36 +70,6 @@ def places_of_hits(profile: CompleteProfile, lines: LineTable) -> Places:
     )
 
 
-class Sums:
-    """Adds the hits of one profile up by rows."""
-
-    def __init__(self, profile: CompleteProfile, half_widths: HalfWidths | None) -> None:
-        self.profile = profile
-        self._half_widths = half_widths
-
-    def by(self, event: int, at: NDArray[np.int64], row: NDArray[np.integer], rows: int) -> Amounts:
-        """Add up hits of an event: `at` i64[k] which, `row` i[k] where each belongs, -1 nowhere."""
-        hits, info = self.profile.hits, self.profile.run.events[event]
-        known = row >= 0
-        count, period = hits.count.take(at), hits.period.take(at)
-        weight = event_weight(info, count, period)
-        counted, periods, weights = (
-            np.bincount(row[known], column[known], rows) for column in (count, period, weight)
-        )
-        half = None
-        if self._half_widths is not None:
-            of_hit = np.full(len(hits), -1, np.int32)
-            of_hit[at] = row
-            half = self._half_widths(self.profile, event, of_hit, rows)
-        whole = counted.astype(np.int64)
-        return Amounts(
-            whole,
-            event_seconds(info, whole, periods.astype(np.int64)),
-            half,
-            weights / max(float(weight.sum()), 1.0),
-        )
-
-
 class Pairs(NamedTuple):
     """Distinct (file, second) with hits, in rising order, and their amounts."""
 
@@ -117,7 +91,7 @@ class Pairs(NamedTuple):
         distinct, row = np.unique(key[file >= 0], return_inverse=True)
         rows = np.full(len(file), -1, np.int64)
         rows[file >= 0] = row
-        amounts = sums.by(event, at, rows, len(distinct))
+        amounts = Amounts.of(sums.by(event, at, rows, len(distinct)))
         return cls(distinct >> 32, distinct & 0xFFFFFFFF, amounts)
 
     def of_file(self, file: int) -> NDArray[np.int64]:
