@@ -26,13 +26,26 @@ def test_the_changed_routine_is_found_without_a_recording_by_hand(tmp_path):
         build_program(tmp_path / build, "changed", f"-DREPS={reps}")
         for build, reps in (("old", 30), ("new", 300))
     )
-    words = "-H1000", "-n", RUNS, "--a", f"{old} times", "--b", f"{new} times"
+    words = (
+        "-H1000",
+        "--call-graph",
+        "dwarf",
+        "-n",
+        RUNS,
+        "--a",
+        f"{old} times",
+        "--b",
+        f"{new} times",
+    )
     fail_if = "--fail-if", "slower by 10%"
     ran = compare(*words, *fail_if, "--format", "json", "--save", "kept", cwd=tmp_path)
     assert ran.returncode == 3, ran
     document = json.loads(ran.stdout)
     assert document["routines"]["rows"][0]["name"] == "changed"
     assert [len(document[side]) for side in "ab"] == [int(RUNS)] * 2
+    callers = {row["name"]: row for row in document["inclusive"]["rows"]}
+    assert callers["main"]["significant"]
+    assert callers["main"]["b"] == pytest.approx(document["total"]["rows"][0]["b"], rel=0.25)
     # Each run wrote a line of its own: as many as were asked for.
     assert len((tmp_path / "times").read_text().splitlines()) == 2 * int(RUNS)
     starts = sorted((one["started_at"], side) for side in "ab" for one in document[side])

@@ -57,18 +57,21 @@ class Difference(model.Comparison):
         """Return a table as columns, all of its rows: significant ones first, by their change.
 
         Args:
-            name: "processes", "objects" or "routines".
+            name: "processes", "objects" or "routines"; with `stacks` and recordings that have
+                them also "inclusive", routines with all that they call.
 
         Raises:
             UsageError: there is no such table.
         """
-        if name not in TABLES:
-            raise UsageError(f"no table '{name}'; there are {', '.join(TABLES)}")
+        known = TABLES if self.inclusive is None else (*TABLES, "inclusive")
+        if name not in known:
+            raise UsageError(f"no table '{name}'; there are {', '.join(known)}")
         table: ChangeTable = getattr(self, name)
         columns: dict[str, NDArray[Any]] = {"name": _text(table.name)}
-        if name == "routines":
+        if name in ("routines", "inclusive"):
             columns["object"] = _text(table.object)
-        columns["mode"] = _text(PORTION_NAMES).take(table.portion)
+        if name != "inclusive":
+            columns["mode"] = _text(PORTION_NAMES).take(table.portion)
         for side, letter in enumerate("ab"):
             columns[letter] = table.mean[:, side]
         for side, letter in enumerate("ab"):
@@ -134,7 +137,8 @@ def diff(
         run_variation: how much a row differs from run to run, as a part of its time; used where
             no side has several recordings to tell.
         fail_if: a condition such as "slower by 3% at 95%"; its answer is `verdict`.
-        stacks: whether call stacks are compared too, for the flame graph of the page.
+        stacks: whether call stacks are compared too, for the flame graph of the page and the table
+            "inclusive".
         announce: told what is being done, and how far it is.
         **keywords: see `prospect.options.NamingOptions`.
 
@@ -149,6 +153,7 @@ def diff(
         run_variation=run_variation,
         fail_if=fail_if,
         stacks=stacks,
+        inclusive=stacks,
     )
     return diff_by(before, after, asked, chosen(NamingOptions, keywords), Sinks(announce))
 
@@ -163,7 +168,7 @@ def diff_by(
     """Compare as `diff` does, with choices of naming that are none of its keywords."""
     sides = _listed(before), _listed(after)
     tell = sinks.announce or silent
-    first, second = _profiles(sides, naming, Wanted(stacks=asked.stacks), sinks)
+    first, second = _profiles(sides, naming, Wanted(stacks=asked.stacks or asked.inclusive), sinks)
     tell("comparing")
     found = compare(first, second, asked)
     return Difference(**contents(found))

@@ -152,9 +152,8 @@ def _profiles(
     get_ready()
     from prospect.analysis.wanted import Wanted
     from prospect.api.profile import read
-    from prospect.cli.diff import compare_options
 
-    wanted = Wanted(stacks=compare_options(settings).stacks)
+    wanted = Wanted(stacks=True)
     found: dict[str, list[Profile]] = {side: [] for side in _SIDES}
     with Progress("reading the recordings") as progress:
         # In the order of the numbers, whichever ran first.

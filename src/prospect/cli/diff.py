@@ -82,6 +82,7 @@ def compare_options(settings: Settings) -> CompareOptions:
         run_variation=settings.run_variation,
         fail_if=settings.fail_if,
         stacks=settings.format == "html",
+        inclusive=True,
     )
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import prospect
-from builders.runs import run_of
+from builders.runs import run_of, stacked_run
 from prospect.api.diff import TABLES
 from prospect.errors import RecordingError, UsageError
+from prospect.records import replace
 
 BEFORE, AFTER = run_of({"f": 1000, "g": 500, "h\udcff": 3}), run_of({"f": 1000, "g": 1500})
 
@@ -31,6 +32,19 @@ def test_each_table_adds_up(name):
     table = difference.table(name)
     assert table["b"].sum() - table["a"].sum() == pytest.approx(float(difference.total.change[0]))
     assert ("object" in table) == (name == "routines")
+
+
+def test_routines_with_what_they_call_are_a_table_where_stacks_are_compared():
+    run = stacked_run({"main;f": 90, "main": 10})
+    run = replace(run, run=replace(run.run, has_user_callers=True))
+    table = prospect.diff(run, run, scope="4", stacks=True).table("inclusive")
+    assert dict(zip(table["name"].tolist(), table["hits_a"].tolist(), strict=True)) == {
+        "main": 100,
+        "f": 90,
+    }
+    assert "mode" not in table
+    with pytest.raises(UsageError, match=r"there are processes, objects, routines$"):
+        prospect.diff(run, run, scope="4").table("inclusive")
 
 
 def test_sides_may_be_several_and_of_either_kind(tmp_path):

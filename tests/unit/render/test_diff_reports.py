@@ -10,7 +10,7 @@ import pytest
 
 from builders.json_schema import schema_errors
 from builders.profile import empty_profile, hostile_profile, qsort_profile
-from builders.runs import run_of
+from builders.runs import run_of, stacked_run
 from prospect.estimate.compare.compare import compare
 from prospect.estimate.compare.comparison import CompareOptions
 from prospect.records import replace
@@ -58,6 +58,15 @@ def hostile():
     return compare([hostile_profile()], [replace(other, run=run)], options)
 
 
+def stacked():
+    sides = [
+        stacked_run({"main;old": old, "main;helper;leaf": 400, "main;rare": 2}, "work")
+        for old in (300, 900)
+    ]
+    before, after = (replace(run, run=replace(run.run, has_user_callers=True)) for run in sides)
+    return compare([before], [after], CompareOptions(inclusive=True))
+
+
 def nothing():
     return compare([empty_profile()], [empty_profile()])
 
@@ -69,6 +78,7 @@ CASES = {
     "system": system,
     "hostile": hostile,
     "nothing": nothing,
+    "stacked": stacked,
 }
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -146,6 +156,20 @@ def test_the_answer_to_a_condition_is_one_line():
     ):
         last = rendered("text", CASES[case]()).decode().splitlines()[-1]
         assert last.startswith(says), last
+
+
+def test_routines_with_what_they_call_stand_behind_the_others():
+    text = rendered("text", stacked(), rows=1).decode()
+    tables = text.split("By routine, with all that it calls\n")
+    assert len(tables) == 2
+    first, *rest = [line.split() for line in tables[1].splitlines()[3:] if line]
+    assert first[-2:] == ["old", "/usr/bin/work"]
+    assert " ".join(rest[-1]) == "- Skip remainder, 2 rows not significant (--rows 1)"
+    document = json.loads(rendered("json", stacked()))
+    rows = {row["name"]: row for row in document["inclusive"]["rows"]}
+    assert (rows["main"]["a"], rows["main"]["b"]) == pytest.approx((0.702, 1.302))
+    assert (rows["helper"]["a"], rows["helper"]["mode"]) == (pytest.approx(0.4), None)
+    assert "inclusive" not in json.loads(rendered("json", once()))
 
 
 def test_rows_that_are_not_shown_are_summed():

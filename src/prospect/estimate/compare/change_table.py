@@ -5,11 +5,11 @@ docs/diff.md says what the figures mean and what they claim.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.records import Record
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,8 @@ class ChangeTable(Record):
     Times are seconds per unit of work. NaN stands for what does not exist.
 
     Attributes:
-        kind: "total", "portion", "process", "object" or "routine".
+        kind: "total", "portion", "process", "object", "routine", or "inclusive": routines with all
+            that they call, of all portions together.
         name, object: list[str]; "" for a routine without a name, and where there is none.
         portion: i64[r] PORTION_*.
         hits: i64[r, 2] of all recordings of a side.
@@ -62,3 +63,17 @@ class ChangeTable(Record):
         """
         tested = int(np.count_nonzero(~np.isnan(self.p_value)))
         return max(int(np.count_nonzero(self.significant)), min(rows, tested))
+
+
+def in_order(table: ChangeTable) -> ChangeTable:
+    """Put significant rows first, the biggest change leading; then the others, by their time."""
+    size = np.where(table.significant, np.abs(table.change), table.mean.max(axis=1, initial=0.0))
+    order = np.lexsort((-size, np.isnan(table.p_value), ~table.significant))
+    columns: dict[str, Any] = {
+        name: column.take(order, axis=0)
+        for name, column in vars(table).items()
+        if isinstance(column, np.ndarray)
+    }
+    names = [table.name[row] for row in order.tolist()]
+    objects = [table.object[row] for row in order.tolist()]
+    return replace(table, name=names, object=objects, **columns)

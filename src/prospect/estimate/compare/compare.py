@@ -8,14 +8,15 @@ compare, and control how many of the rows that are called different are not.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.errors import UsageError
 from prospect.estimate.compare.change import changes
-from prospect.estimate.compare.change_table import ChangeTable
+from prospect.estimate.compare.change_table import ChangeTable, in_order
 from prospect.estimate.compare.compared import compared_run
+from prospect.estimate.compare.compared_inclusive import compared_inclusive
 from prospect.estimate.compare.compared_stacks import compared_stacks
 from prospect.estimate.compare.comparison import (
     ComparedRecording,
@@ -23,6 +24,7 @@ from prospect.estimate.compare.comparison import (
     Comparison,
 )
 from prospect.estimate.compare.condition import parse_condition
+from prospect.estimate.compare.matched_stacks import matched_stacks
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.estimate.compare.remarks import comparison_notes, comparison_warnings
 from prospect.estimate.compare.row_times import row_times, seconds_per_hit
@@ -134,25 +136,40 @@ def compare(
         warnings=(),
         verdict=_verdict(data, condition, variation, shown.scope) if condition else None,
     )
+    stacks, inclusive = _compared_stacks(data, comparison)
     return replace(
         comparison,
-        stacks=_stacks(data, comparison) if shown.stacks else None,
+        stacks=stacks,
+        inclusive=inclusive,
         notes=comparison_notes(comparison, asked.scope, data.runs, data.labels),
         warnings=comparison_warnings(comparison, data.runs),
     )
 
 
-def _stacks(data: _Recordings, comparison: Comparison) -> ComparedStacks:
+def _compared_stacks(
+    data: _Recordings, comparison: Comparison
+) -> tuple[ComparedStacks | None, ChangeTable | None]:
+    """Compare what was asked for of call stacks: their tree, and routines with what they call."""
+    options = comparison.options
+    has_callers = options.inclusive and all(
+        run.profile.run.has_user_callers and run.profile.stacks is not None for run in data.runs
+    )
+    if not (options.stacks or has_callers):
+        return None, None
     test = StackTest(
         before=data.before,
         divisor=data.divisor,
         exposure=data.exposure,
         variation=comparison.variation,
         least_hits=_TESTED_FROM_HITS,
-        fdr=comparison.options.fdr,
+        fdr=options.fdr,
         total=comparison.total,
     )
-    return compared_stacks(data.runs, data.labels, test)
+    matched = matched_stacks(data.runs, data.labels)
+    return (
+        compared_stacks(matched, test) if options.stacks else None,
+        compared_inclusive(matched, test) if has_callers else None,
+    )
 
 
 def _check(before: Sequence[Profile], after: Sequence[Profile], options: CompareOptions) -> None:
@@ -234,24 +251,10 @@ def _with_significance(tables: Sequence[ChangeTable], fdr: float) -> tuple[list[
     q_values = adjusted(np.concatenate(p_values))
     ends = np.cumsum([len(table) for table in tables])[:-1]
     marked = [
-        _in_order(replace(table, p_value=p_value, q_value=q_value, significant=q_value <= fdr))
+        in_order(replace(table, p_value=p_value, q_value=q_value, significant=q_value <= fdr))
         for table, p_value, q_value in zip(tables, p_values, np.split(q_values, ends), strict=True)
     ]
     return marked, int(np.count_nonzero(np.concatenate(is_tested)))
-
-
-def _in_order(table: ChangeTable) -> ChangeTable:
-    """Put significant rows first, the biggest change leading; then the others, by their time."""
-    size = np.where(table.significant, np.abs(table.change), table.mean.max(axis=1, initial=0.0))
-    order = np.lexsort((-size, np.isnan(table.p_value), ~table.significant))
-    columns: dict[str, Any] = {
-        name: column.take(order, axis=0)
-        for name, column in vars(table).items()
-        if isinstance(column, np.ndarray)
-    }
-    names = [table.name[row] for row in order.tolist()]
-    objects = [table.object[row] for row in order.tolist()]
-    return replace(table, name=names, object=objects, **columns)
 
 
 def _described(data: _Recordings) -> tuple[ComparedRecording, ...]:

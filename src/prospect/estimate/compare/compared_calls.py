@@ -1,8 +1,7 @@
 """Who calls whom on two sides, with what changed in each call.
 
 Comes in: the tree of both sides' stacks. Goes out: `ComparedCalls`: a row for each pair of caller
-and callee, with all that the callee calls from there. A sample has as many calls on its stack as
-that has frames, so the pairs are sorted into groups that no stack has two of.
+and callee, with all that the callee calls from there.
 """
 
 from __future__ import annotations
@@ -11,23 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.compare.stack_tests import DEEPEST_TESTED, SubtreeGroup, tested_parts
+from prospect.estimate.compare.groups_apart import groups_apart, outermost_rows
+from prospect.estimate.compare.stack_tests import DEEPEST_TESTED, tested_parts
 from prospect.estimate.statistics.false_discovery import adjusted
-from prospect.figures.stacks.call_forest import levels, outermost, subtree_ranges
+from prospect.figures.stacks.call_forest import subtree_ranges
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from prospect.estimate.compare.matched_stacks import StackRun
     from prospect.estimate.compare.stack_tests import StackTest
     from prospect.figures.stacks.frames import NamedForest
-
-# A pass over all hits for each group: as many as there are calls on a stack, or some more where
-# routines call each other in any order. What comes after these is not tested.
-_MOST_GROUPS = 512
 
 
 class ComparedCalls(Record):
@@ -72,16 +68,14 @@ def compared_calls(
     key, call = np.unique(caller * frames + tree.frame_index[1:], return_inverse=True)
     call = np.append(-1, call)  # all samples are called by nobody
     # What a routine calls that is called again within is in the outermost of these calls.
-    is_outer = outermost(call, begin, end)
-    is_outer[0] = False
-    outer = np.flatnonzero(is_outer)
+    outer = outermost_rows(call, begin, end)
     hits = np.zeros((len(key), 2), np.int64)
     np.add.at(hits, call.take(outer), total_hits.take(outer, axis=0))
     depth = np.zeros(len(key), np.int64)
     np.maximum.at(depth, call[1:], tree.depth[1:])
     is_tested = (hits.sum(axis=1) >= test.least_hits) & (depth < DEEPEST_TESTED)
-    groups = _groups(tree, call, outer, is_tested)
-    tested = tested_parts(groups, len(key), end, stacks, test)
+    groups = groups_apart(tree, call, outer, is_tested)
+    tested = tested_parts(groups, len(key), end, stacks, test).changes
     kept = np.flatnonzero(~np.isnan(tested.p_value))
     q_value = adjusted(tested.p_value.take(kept))
     return ComparedCalls(
@@ -92,46 +86,3 @@ def compared_calls(
         q_value=q_value,
         significant=q_value <= test.fdr,
     )
-
-
-def _groups(
-    tree: NamedForest,
-    call: NDArray[np.int64],
-    outer: NDArray[np.int64],
-    is_tested: NDArray[np.bool_],
-) -> Iterator[SubtreeGroup]:
-    """Yield groups of calls that no stack has two of, until each tested one was in one of them.
-
-    Calls have an order: those near the outermost frame come first. A call is taken when no call
-    that comes before it, and was not taken yet, stands on a stack with it. So the first of all is
-    taken each time, and two that are taken together never meet.
-    Source: Jones and Plassmann, SIAM J. Sci. Comput. 14 (1993), for a fixed order.
-    """
-    order = np.full(len(is_tested), np.iinfo(np.int64).max)
-    np.minimum.at(order, call[1:], tree.depth[1:])
-    place = np.empty(len(order), np.int64)
-    place[np.argsort(order, kind="stable")] = np.arange(len(order))
-    none = len(order)
-    rows_of_level = levels(tree.depth)
-    pending = is_tested.copy()
-    for _ in range(_MOST_GROUPS):
-        if not pending.any():
-            return
-        own = np.append(np.where(pending, place, none), none).take(call)
-        is_free = pending.copy()
-        is_free[call[(own > _least_beside(tree, own, rows_of_level)) & (own < none)]] = False
-        rows = outer[is_free.take(call.take(outer))]
-        yield SubtreeGroup(rows, call.take(rows))
-        pending &= ~is_free
-
-
-def _least_beside(
-    tree: NamedForest, own: NDArray[np.int64], rows_of_level: list[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return i64[t]: the least value of those above and below each row, its own included."""
-    above, below = own.copy(), own.copy()
-    for rows in rows_of_level[1:]:
-        above[rows] = np.minimum(own.take(rows), above.take(tree.caller_index.take(rows)))
-    for rows in reversed(rows_of_level[1:]):
-        np.minimum.at(below, tree.caller_index.take(rows), below.take(rows))
-    return np.minimum(above, below)

@@ -14,7 +14,6 @@ import numpy as np
 
 from prospect.estimate.compare.change import CONFIDENCE
 from prospect.estimate.compare.compared_calls import compared_calls
-from prospect.estimate.compare.matched_stacks import matched_stacks
 from prospect.estimate.compare.stack_tests import DEEPEST_TESTED, SubtreeGroup, tested_parts
 from prospect.estimate.compare.variation import side_means
 from prospect.estimate.statistics.false_discovery import adjusted
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.estimate.compare.compared import ComparedRun
     from prospect.estimate.compare.compared_calls import ComparedCalls
-    from prospect.estimate.compare.matched_stacks import StackRun
-    from prospect.estimate.compare.matching import Labels
+    from prospect.estimate.compare.matched_stacks import MatchedStacks, StackRun
     from prospect.estimate.compare.stack_tests import StackTest
     from prospect.figures.stacks.frames import NamedForest
 
@@ -75,17 +72,13 @@ class _Tested(NamedTuple):
     significant: NDArray[np.bool_]
 
 
-def compared_stacks(
-    runs: Sequence[ComparedRun], labels: Sequence[Labels], test: StackTest
-) -> ComparedStacks:
-    """Join the stacks of all recordings by name, and compare each row of the tree.
+def compared_stacks(matched: MatchedStacks, test: StackTest) -> ComparedStacks:
+    """Compare each row of the tree of all recordings.
 
     Args:
-        runs: A's recordings before B's.
-        labels: what makes their processes and functions the same.
+        matched: the tree.
         test: how rows are compared.
     """
-    matched = matched_stacks(runs, labels)
     tree, stacks = matched.tree, matched.runs
     own_hits, own = _own(stacks, test, len(tree))
     total_hits = subtree_sums(tree, own_hits)
@@ -121,7 +114,8 @@ def _changes(
     tree: NamedForest, stacks: Sequence[StackRun], test: StackTest, is_tested: NDArray[np.bool_]
 ) -> _Tested:
     groups = _levels(tree, is_tested)
-    half_width, p_value = tested_parts(groups, len(tree), subtree_ranges(tree)[1], stacks, test)
+    found = tested_parts(groups, len(tree), subtree_ranges(tree)[1], stacks, test).changes
+    half_width, p_value = found.half_width, found.p_value
     q_value = adjusted(p_value)
     significant = q_value <= test.fdr
     if len(test.total):

@@ -30,6 +30,8 @@ class CompareOptions(Record):
             time, where no side has several recordings to tell.
         fail_if: `--fail-if`: a condition to judge, "" for none.
         stacks: whether call stacks are compared too, for the formats that show them.
+        inclusive: whether routines are compared with all that they call too, where every recording
+            has callers in user space.
     """
 
     scope: Detail = "3"
@@ -38,6 +40,7 @@ class CompareOptions(Record):
     run_variation: float = 0.05
     fail_if: str = ""
     stacks: bool = False
+    inclusive: bool = False
 
 
 class ComparedRecording(Record):
@@ -67,6 +70,8 @@ class Comparison(Record):
         warnings: what was lost or damaged.
         verdict: the condition's; None where none was given.
         stacks: the call stacks of both sides; None where they were not asked for.
+        inclusive: routines with all that they call, a family of tests of its own; None where they
+            were not asked for, or a recording has no callers.
     """
 
     options: CompareOptions
@@ -85,3 +90,4 @@ class Comparison(Record):
     warnings: tuple[str, ...]
     verdict: Verdict | None
     stacks: ComparedStacks | None = None
+    inclusive: ChangeTable | None = None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.compared import ComparedRun
     from prospect.estimate.compare.identity import ObjectName
 
-Kind = Literal["total", "portion", "process", "object", "routine"]
+Kind = Literal["total", "portion", "process", "object", "routine", "inclusive"]
 
 
 class MatchedRows(Record):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.estimate.compare.change import changes
+from prospect.estimate.compare.change import Changes, changes
 from prospect.estimate.compare.row_times import row_times
 from prospect.estimate.compare.spread import spread_of
 from prospect.estimate.compare.variation import Rows, side_means
@@ -63,14 +63,15 @@ class SubtreeGroup(NamedTuple):
     part: NDArray[np.int64]
 
 
-class Tested(NamedTuple):
-    """Half of the 95 % interval of each part's change, and how likely it is by chance; f64[p].
+class TestedParts(NamedTuple):
+    """What changed in each part; 0 hits, and NaN for the rest, where it was in no group.
 
-    NaN where a part was in no group.
+    `hits` i64[p, 2] and `mean` f64[p, 2] are those of the sides.
     """
 
-    half_width: NDArray[np.float64]
-    p_value: NDArray[np.float64]
+    hits: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    changes: Changes
 
 
 def tested_parts(
@@ -79,7 +80,7 @@ def tested_parts(
     end: NDArray[np.int64],
     stacks: Sequence[StackRun],
     test: StackTest,
-) -> Tested:
+) -> TestedParts:
     """Compare parts of the tree.
 
     Args:
@@ -89,14 +90,20 @@ def tested_parts(
         stacks: A's recordings before B's.
         test: how they are compared.
     """
-    half_width, p_value = np.full(parts, np.nan), np.full(parts, np.nan)
+    every = TestedParts(
+        hits=np.zeros((parts, 2), np.int64),
+        mean=np.full((parts, 2), np.nan),
+        changes=Changes(*(np.full(parts, np.nan) for _ in Changes._fields)),
+    )
     for group in groups:
         part, times = _times(group, end, stacks, test)
-        mean = side_means(times.values, test.before)
+        hits, mean = test.sides(times.hits), side_means(times.values, test.before)
         spread = spread_of(times, test.before, test.variation)
-        found = changes(mean, spread, test.sides(times.hits), test.exposure)
-        half_width[part], p_value[part] = found.half_width, found.p_value
-    return Tested(half_width, p_value)
+        every.hits[part], every.mean[part] = hits, mean
+        found = changes(mean, spread, hits, test.exposure)
+        for column, values in zip(every.changes, found, strict=True):
+            column[part] = values
+    return every
 
 
 def _times(

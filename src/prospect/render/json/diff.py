@@ -76,11 +76,14 @@ def _document(comparison: Comparison, rows: int) -> Iterator[bytes]:
         ("processes", comparison.processes),
         ("objects", comparison.objects),
         ("routines", comparison.routines),
+        ("inclusive", comparison.inclusive),
     )
     for number, (name, table) in enumerate(tables):
+        if table is None:
+            continue
         yield b",\n" if number else b""
         yield encoded(name) + b": {"
-        yield from _table(table, rows if name in ("processes", "objects", "routines") else None)
+        yield from _table(table, None if name in ("total", "modes") else rows)
         yield b"}"
     yield b"}\n"
 
@@ -152,7 +155,9 @@ def _row(table: ChangeTable, row: int) -> dict[str, Any]:
     return {
         "name": table.name[row] or None,
         "object": table.object[row] or None,
-        "mode": None if table.kind == "total" else PORTION_NAMES[int(table.portion[row])],
+        "mode": None
+        if table.kind in ("total", "inclusive")
+        else PORTION_NAMES[int(table.portion[row])],
         "hits_a": hits[0],
         "hits_b": hits[1],
         "a": before,

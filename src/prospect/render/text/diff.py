@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.comparison import ComparedRecording, Comparison
     from prospect.render.comparison_words import Unit
 
-_TITLES = {"process": "Process", "object": "Object", "routine": "Routine"}
+_TITLES = {
+    "process": "Process",
+    "object": "Object",
+    "routine": "Routine",
+    "inclusive": "Routine, with All That It Calls",
+}
 _NUMBERS = (
     Column("", right=False),
     Column("A"),
@@ -82,6 +87,10 @@ def _lines(comparison: Comparison, rows: int, style: Style) -> Iterator[str]:
     for table in (comparison.processes, comparison.objects, comparison.routines):
         yield from style.section(f"By {table.kind}")
         yield from _rows_lines(table, rows, unit, style)
+        yield ""
+    if comparison.inclusive is not None:
+        yield from style.section("By routine, with all that it calls")
+        yield from _rows_lines(comparison.inclusive, rows, unit, style)
         yield ""
     if comparison.verdict is not None:
         yield from style.section("Condition")
@@ -137,7 +146,10 @@ def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iter
     yield f"{counted(found, 'significant change')} in {counted(len(table), 'row')}."
     if shown:
         yield from table_lines(*change_cells(table, unit, _TITLES[table.kind], slice(0, shown)))
-    if shown < len(table):
+    if table.kind == "inclusive" and shown < len(table):
+        left = counted(len(table) - shown, "row")
+        yield style.cut(f"- Skip remainder, {left} not significant (--rows {rows})")
+    elif shown < len(table):
         before, after = (table.mean[shown:].sum(axis=0) * unit.per_second).tolist()
         yield style.cut(
             f"- Skip remainder, {counted(len(table) - shown, 'row')} not significant or of few "
@@ -165,6 +177,7 @@ def change_cells(
     half_width = table.half_width[shown] * scale
     digits = _digits(half_width)
     is_total = table.kind == "total"
+    has_mode = table.kind != "inclusive"
     names = [escaped(name) or _NO_NAME for name in table.name[shown]]
     mode = [PORTION_NAMES[row] for row in table.portion[shown].tolist()]
     cells: list[Sequence[str]] = [
@@ -173,15 +186,16 @@ def change_cells(
         _numbers(table.change[shown] * scale, digits, "+"),
         _numbers(half_width, digits, ""),
         *_relative(table, shown),
-        names if is_total else mode,
     ]
-    columns = [*_NUMBERS]
+    columns = [*_NUMBERS[: None if has_mode else -1]]
+    if has_mode:
+        cells.append(names if is_total else mode)
     if is_total:
         columns[-1] = Column("", right=False)
     else:
         columns.append(Column(title, right=False))
         cells.append([shortened(name, _NAME_WIDTH) for name in names])
-    if table.kind == "routine":
+    if table.kind in ("routine", "inclusive"):
         columns.append(Column("Object", right=False))
         cells.append([escaped(name) for name in table.object[shown]])
     return columns, cells
