@@ -69,7 +69,7 @@ def test_details_widen_from_the_command_to_the_system(here):
 
     def sections(detail):
         text = run("report", "-V", detail, "-m0", "-k0", "run.data").stdout
-        return text.count("Birth by ")
+        return text.count("Began by ")
 
     assert 0 < sections("2") < sections("3") < sections("4")
     assert sections("k") == 0

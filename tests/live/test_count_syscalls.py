@@ -373,7 +373,7 @@ def test_processes_without_a_hit_are_listed_and_the_total_is_their_sum(counted, 
     parts, _, total = report.partition("System Calls, the Command and Its Descendants")
     row = re.compile(r" (\d+) +[\d.]+ +(?:[\d.]+|-) +execve$", re.MULTILINE)
     assert sum(map(int, row.findall(parts))) == int(row.findall(total)[0]) >= 20
-    assert len(re.findall(r"Birth by exec", parts)) == 21
+    assert len(re.findall(r"Began by exec", parts)) == 21
     calls = re.findall(r"^ *\d+% +\d+ +[\d.]+ +\S+ +(\d+) ", total, re.MULTILINE)
     (summed,) = re.findall(r" (\d+) +total$", total.split("Symbol quality")[0], re.MULTILINE)
     assert sum(map(int, calls)) == int(summed)

@@ -214,5 +214,5 @@ def test_without_chains_all_is_kernel_time_and_nothing_is_claimed(tmp_path, kern
     assert hits_by(profile, "cause", process="kernelwork")["not recorded"] > 50
     assert "interrupt" not in hits_by(profile, "portion")
     report = profile.report(detail="4")
-    assert "Section 2" not in report
+    assert "System Calls of the Process" not in report
     assert "INTERRUPT" not in report

@@ -40,7 +40,7 @@ def report(*words):
 
 def section_of(text):
     """Return the lines of the only memory map of a report."""
-    _, _, rest = text.partition("Section 3: Memory Map\n")
+    _, _, rest = text.partition("Memory Map of the Process\n")
     assert rest, text
     return rest.partition("\n\n")[0].splitlines()[1:]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prospect.render.text.page import Page
 
 _NAMES = (Column("Cause", right=False), Column("Which", right=False))
-_CALLS_IN_ONE = "all, see Section 2"
+_CALLS_IN_ONE = "all, see System Calls"
 
 
 def process_cause_lines(page: Page, process: int) -> Iterator[str]:
@@ -60,11 +60,9 @@ def _lines(page: Page, rows: CauseRows, estimates: RowEstimates) -> Iterator[str
         yield from table_lines([*columns, *_NAMES], [*cells, kinds, which])
     if shown < len(rows):
         first_s = float(rows.seconds[shown])
-        yield page.style.cut(
-            f"- Skip remainder, SPU of {first_s:.6f} is below"
-            f" '-k {page.view.kernel_threshold_s:.6f}' Sec"
-            f" ({counted(len(rows) - shown, 'cause')}, {counted(rows.skipped_hits, 'hit')})"
-        )
+        what = f"{counted(len(rows) - shown, 'cause')}, {counted(rows.skipped_hits, 'hit')}"
+        threshold_s = page.view.kernel_threshold_s
+        yield page.style.cut(page.style.words.skipped(first_s, "-k", threshold_s, what))
 
 
 def _which(rows: CauseRows, row: int) -> str:

@@ -88,16 +88,17 @@ def _birth_lines(view: ReportView, process: int, style: Style) -> Iterator[str]:
     born = " ".join(f"{label}({_pid(number)})" for label, number in ids)
     name = escaped(processes.name[process])
     yield RULE
-    yield style.title(f"{name:<14} {_pid(int(processes.pid[process])):<6} Birth by {birth}: {born}")
+    pid = _pid(int(processes.pid[process]))
+    yield style.title(f"{name:<14} {pid:<6} {style.words.birth(birth)}: {born}")
     parent = int(view.parents[process])
     if parent >= 0:
         yield f"{_INDENT}Parent was {escaped(processes.name[parent])}."
     if view.ended_by_exec[process]:
-        end = "Process END by exec()"
+        end = style.words.end(by_exec=True)
     elif int(processes.end_ns[process]) == STILL_RUNNING_NS:
         end = "Still running"
     else:
-        end = "Process END by exit()"
+        end = style.words.end(by_exec=False)
     yield _INDENT + end
 
 
@@ -126,7 +127,7 @@ def _time_lines(page: Page, process: int) -> Iterator[str]:
 
 def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) -> Iterator[str]:
     view, event, style = page.view, page.event, page.style
-    yield from style.section("Section 1: Process Intersection with Sampling Mechanism, UK")
+    yield from style.section(style.words.profile)
     for portion, title, option in _PORTIONS:
         table = event.routine_table(process, portion)
         if portion in _OCCASIONAL and not len(table):

@@ -1,4 +1,4 @@
-"""Section 3 of a process's details: its memory map."""
+"""The memory map in a process's details."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     mapped = view.memory_map(process)
     if not len(mapped):
         return
-    yield from style.section("Section 3: Memory Map")
+    yield from style.section(style.words.memory_map)
     rows = _listed(mapped)
     start, end, pgoff = (
         [f"0x{value:08x}" for value in column[rows].tolist()]

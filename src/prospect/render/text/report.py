@@ -28,7 +28,7 @@ from prospect.render.text.routines import RoutineFormatter
 from prospect.render.text.side_by_side import side_by_side_lines
 from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.statistics import statistics_lines
-from prospect.render.text.style import RULE, Style
+from prospect.render.text.style import RULE, Style, Words
 from prospect.render.text.summary import summary_lines
 from prospect.render.text.syscalls import system_call_lines
 from prospect.render.text.waiting import waiting_lines
@@ -64,7 +64,7 @@ class TextRenderer(FiguresRenderer):
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines of the report."""
-        style = Style(self.colour)
+        style = Style(self.colour, Words(self.classic))
         books, reports = books_and_events(view, self.disassemble, lines=self.lines)
         pages = _pages(reports, style)
         calls = _calls(view, self.calls, style)

@@ -105,10 +105,10 @@ class RoutineFormatter:
             yield from self._style.hot_rows(rows_of_text, table.share[:shown].tolist())
         if shown < len(table):
             first_s = float(table.seconds[shown])
-            yield self._style.cut(
-                f"- Skip remainder, SPU of {first_s:.6f} is below '{option} {threshold_s:.6f}' Sec"
-                f" ({counted(len(table) - shown, 'routine')}, {counted(table.skipped_hits, 'hit')})"
-            )
+            rest = counted(len(table) - shown, "routine")
+            what = f"{rest}, {counted(table.skipped_hits, 'hit')}"
+            cut = self._style.words.skipped(first_s, option, threshold_s, what)
+            yield self._style.cut(cut)
 
     def _columns(self, rows: Rows) -> tuple[list[Column], list[Sequence[str]]]:
         """Return the columns of the rows that are shown, and their cells."""

@@ -1,6 +1,6 @@
-"""The little colour that a terminal gets; a file or a pipe gets none.
+"""How lines look: the little colour that a terminal gets, and phrases, plain or those of 2002.
 
-Source: ECMA-48, 8.3.117 (SGR).
+Source: ECMA-48, 8.3.117 (SGR); Tsariounov, "Prospect", OLS 2002, for the classic phrases.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_BIRTHS = {
+    "exec": "Began by exec",
+    "fork": "Began by fork",
+    "preexisting": "Ran before the recording",
+}
 _BOLD = "\x1b[1m"
 _FAINT = "\x1b[2m"
 _HOT = "\x1b[1;31m"
@@ -23,10 +28,62 @@ _HOT_SHARE = 0.1
 RULE = "-" * 79
 
 
+class Words(Record):
+    """How sections, births and cuts are called.
+
+    Attributes:
+        is_classic: as in 2002.
+    """
+
+    is_classic: bool = False
+
+    @property
+    def profile(self) -> str:
+        """The title of a process's routines."""
+        if self.is_classic:
+            return "Section 1: Process Intersection with Sampling Mechanism, UK"
+        return "Routines of the Process"
+
+    @property
+    def system_calls(self) -> str:
+        """The title of a process's system calls."""
+        return "Section 2: System Calls" if self.is_classic else "System Calls of the Process"
+
+    @property
+    def memory_map(self) -> str:
+        """The title of a process's mappings."""
+        return "Section 3: Memory Map" if self.is_classic else "Memory Map of the Process"
+
+    def birth(self, how: str) -> str:
+        """Say how a process began: by exec, by fork, preexisting, or unknown."""
+        return f"Birth by {how}" if self.is_classic else _BIRTHS.get(how, "Began unseen")
+
+    def end(self, *, by_exec: bool) -> str:
+        """Say how a process ended."""
+        if self.is_classic:
+            return f"Process END by {'exec()' if by_exec else 'exit()'}"
+        return "Went on as another program, by exec()" if by_exec else "Ended by exit()"
+
+    def skipped(self, seconds: float, option: str, threshold_s: float, what: str) -> str:
+        """Say what a table leaves out.
+
+        Args:
+            seconds: the time of the first row that is left out.
+            option: which sets the threshold, as it is typed.
+            threshold_s: the threshold.
+            what: how many rows and hits, in words.
+        """
+        if self.is_classic:
+            limit = f"'{option} {threshold_s:.6f}' Sec"
+            return f"- Skip remainder, SPU of {seconds:.6f} is below {limit} ({what})"
+        return f"- Left out by '{option} {threshold_s:g}': {what}, of {seconds:.6f} s and less"
+
+
 class Style(Record):
     """Marks up lines where `colour` is set, and leaves them alone otherwise."""
 
     colour: bool
+    words: Words = Words()
 
     def title(self, line: str) -> str:
         """Return a section's title line."""

@@ -1,4 +1,4 @@
-"""Section 2, System Calls: kernel time by call, and what was counted beside it."""
+"""System calls of a process: kernel time by call, and what was counted beside it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHOSEN = -2
 def syscall_lines(page: Page, process: int) -> Iterator[str]:
     """Yield a process's section; nothing where it made no system call that is known."""
     yield from _section(
-        page, "Section 2: System Calls", page.event.calls.of_process(process), process
+        page, page.style.words.system_calls, page.event.calls.of_process(process), process
     )
 
 
@@ -63,10 +63,9 @@ def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterato
     left = np.flatnonzero(~is_shown)
     if len(left):
         first_s = float(rows.sampled_s[left[0]])
-        yield style.cut(
-            f"- Skip remainder, SPU of {first_s:.6f} is below '-k {view.kernel_threshold_s:.6f}'"
-            f" Sec ({counted(len(left), 'call')}, {counted(int(rows.hits[left].sum()), 'hit')})"
-        )
+        hits = counted(int(rows.hits[left].sum()), "hit")
+        what = f"{counted(len(left), 'call')}, {hits}"
+        yield style.cut(style.words.skipped(first_s, "-k", view.kernel_threshold_s, what))
     yield ""
 
 
