@@ -157,8 +157,11 @@ def _unknown(command: Command, given: str, known: Iterable[str]) -> str:
         takers = " and ".join(sorted({f"prospect {c.name}".strip() for c in others}))
         here = f"prospect {command.name}".strip()
         return f"{given} is no option of {here}, but of {takers}"
+    from prospect.cli.perf_words import option_instead
     from prospect.spelling import nearest
 
+    if known_to_perf := option_instead(given):
+        return known_to_perf
     near = nearest(given, known) if given.startswith("--") else ""
     page = f"prospect help {command.name}" if command.name else "prospect --help"
     return f"{given}: no such option; " + (f"did you mean {near}?" if near else f"see {page}")

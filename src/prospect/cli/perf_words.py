@@ -25,6 +25,24 @@ _INSTEAD = {
     "trace": "prospect --count-syscalls COMMAND counts system calls, by process and kind",
 }
 
+_OPTIONS = {
+    "--sort": "reports have programs, processes and routines, most time first; --format csv has "
+    "every row by process, object and routine",
+    "--stdio": "the report is text anyway",
+    "--tui": "prospect view shows a recording in a browser",
+    "--children": "prospect calls has routines with all that they call",
+    "--no-children": "the report has routines by themselves, prospect calls with all they call",
+    "--dsos": "prospect calls --object IMAGE",
+    "--comms": "prospect calls --process NAME",
+    "--symbols": "prospect calls --routine NAME",
+    "--all-cpus": "-V 4 shows every process; recordings are of all CPUs where that is allowed",
+}
+
+
+def option_instead(given: str) -> str:
+    """Say what serves in place of an option of perf's, "" where it is none that is known."""
+    return f"{given} is perf's: here {_OPTIONS[given]}" if given in _OPTIONS else ""
+
 
 def instead(word: str) -> str:
     """Say what serves in place of a command of perf's, and how to run a program of that name."""

@@ -40,6 +40,16 @@ def test_a_recording_may_be_named_as_perf_does(command, capfd):
     assert "missing.data: no such file" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "says"), [("--sort", "--format csv"), ("--no-children", "prospect calls")]
+)
+def test_options_of_perf_are_answered_with_what_serves(option, says, capfd):
+    assert main(["report", option, "comm"]) == 2
+    said = capfd.readouterr().err
+    assert f"{option} is perf's: here " in said
+    assert says in said
+
+
 def test_annotate_takes_a_routine_beside_it(capfd):
     assert main(["annotate", "work", "-i", "missing.data"]) == 1
     assert "missing.data: no such file" in capfd.readouterr().err
