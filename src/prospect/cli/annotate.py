@@ -88,7 +88,7 @@ def _write_sources(
     with Progress("reading the recording") as progress:
         options = SourceOptions(
             what=what,
-            detail=settings.detail,  # type: ignore[arg-type]  # checked by the options' table
+            detail=settings.detail,
             places=SourcePlaces(settings.search_dirs, settings.base_dirs),
             include=settings.include_files,
             exclude=settings.exclude_files,
@@ -116,7 +116,7 @@ def _write(
     options = AnnotateOptions(
         choice=RoutineChoice(
             what=what,
-            detail=settings.detail,  # type: ignore[arg-type]  # checked by the options' table
+            detail=settings.detail,
             user_threshold_s=settings.user_threshold_s,
             kernel_threshold_s=settings.kernel_threshold_s,
             most=settings.most_routines,

@@ -53,7 +53,7 @@ def _options(settings: Settings, *, colour: bool) -> CallsOptions:
     from prospect.figures.calls.sample_choice import SampleChoice
 
     samples = SampleChoice(
-        detail=settings.detail,  # type: ignore[arg-type]  # checked by the options' table
+        detail=settings.detail,
         process=settings.process,
         thread=settings.thread,
         cpus=settings.cpus,

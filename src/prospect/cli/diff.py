@@ -76,7 +76,7 @@ def compare_options(settings: Settings) -> CompareOptions:
     from prospect.estimate.compare.comparison import CompareOptions
 
     return CompareOptions(
-        scope=settings.scope,  # type: ignore[arg-type]  # checked by the options' table
+        scope=settings.scope,
         per=settings.per,
         fdr=settings.fdr,
         run_variation=settings.run_variation,

@@ -16,6 +16,7 @@ from prospect.files.outputs import ReportFile
 if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.cli.settings import Settings
+    from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
 
 
@@ -95,14 +96,14 @@ def write(
     return unread.exit_status()
 
 
-def _say_if_empty(profile: Profile, detail: str) -> None:
+def _say_if_empty(profile: Profile, detail: Detail) -> None:
     """Say on stderr what `-V` left out of a report in which it left nothing."""
     from prospect.figures.nothing_chosen import has_chosen, nothing_chosen
     from prospect.profile.complete import complete
 
     whole = complete(profile)
-    if not has_chosen(whole, detail):  # type: ignore[arg-type]  # checked by the options' table
-        say(nothing_chosen(whole, detail))  # type: ignore[arg-type]  # likewise
+    if not has_chosen(whole, detail):
+        say(nothing_chosen(whole, detail))
 
 
 def _code_choice(settings: Settings) -> CodeChoice | None:
@@ -114,7 +115,7 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
     from prospect.records import replace
 
     choice = DisassemblyChoice(
-        settings.detail,  # type: ignore[arg-type]  # checked by the options' table
+        settings.detail,
         settings.user_threshold_s,
         settings.kernel_threshold_s,
         settings.disassemble,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from prospect.options import DisassemblerOptions, NamingOptions, RecordingOptions
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.figures.processes import Detail
+
 DEFAULT_RECORDING = "perf.data"
 
 
@@ -14,7 +18,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     keeps no recording.
     """
 
-    detail: str = "3"
+    detail: Detail = "3"
     output: str = ""
     input: str = ""
     user_threshold_s: float = 0.02
@@ -27,7 +31,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     classic: bool = False
     pager: bool = True
     clear: bool = False
-    scope: str = "3"
+    scope: Detail = "3"
     per: str = ""
     fdr: float = 0.05
     run_variation: float = 0.05

@@ -67,7 +67,7 @@ def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecor
         profile = api.read(recording, settings, wanted, keeping, settings.program)
         progress.tell("preparing the page")
         renderer = HtmlRenderer(
-            settings.detail,  # type: ignore[arg-type]  # checked by the options' table
+            settings.detail,
             settings.user_threshold_s,
             settings.kernel_threshold_s,
         )
