@@ -48,6 +48,8 @@ _PROCESS = "process"
 _NAME = "name"
 _PLACE = "place"
 
+# Behind the title of what rows are ordered by, most first.
+_MARK = "↓"
 _ORDERED_BY = {
     BY_TIME: _SHARE,
     BY_RECENT: _RECENT,
@@ -111,7 +113,7 @@ def layout(page: str, width: int, order: str = "") -> Layout:
         _Column(_RANK, "", 4, 50 if is_table else _NEVER),
         _Column(_SHARE, "% CPU", 7, _NEVER if page == WAIT_STACKS else 0),
         _Column(_READY, "% ready", 8, 0 if page == WAITING else _NEVER),
-        _Column(_BLOCKED, "% blocked", 9, 0 if is_waiting else _NEVER),
+        _Column(_BLOCKED, "% blocked", 10, 0 if is_waiting else _NEVER),
         _Column(_BAR, "±", 5, _NEVER if is_waiting else 0),
         _Column(_RECENT, "10 s", 6, recent if is_table else _NEVER),
         _Column(
@@ -153,7 +155,8 @@ def title_line(form: Layout, order: str) -> list[Span]:
     for column in form.columns:
         right = column.what in (_SHARE, _READY, _BLOCKED, _BAR, _RECENT, _SECONDS)
         style = TITLE if column.what == marked else FAINT
-        title = fitted(column.title, column.width, right=right)
+        title = f"{column.title}{_MARK}" if column.what == marked else column.title
+        title = fitted(title, column.width, right=right)
         spans += [Span(title, style), Span(" ")]
     return spans
 
