@@ -37,6 +37,7 @@ KIND_ABSENT = 7  # there is no rule, because of …
 ABSENT_ROW = 0  # … no call-frame information
 ABSENT_FORM = 1  # … a form that this packing, or this reader, does not have
 ABSENT_MAP = 2  # … nothing being mapped there; rows of images never say so
+ABSENT_TRAMPOLINE = 3  # … it being CPython's trampoline, whose frame `unwind.step` knows
 
 RULE_SAME = 0  # as in the caller
 RULE_AT_CFA = 1  # saved at the CFA + slot
@@ -51,6 +52,7 @@ _SLOT_SHIFT = 3
 NO_ROW = KIND_ABSENT << KIND_SHIFT | ABSENT_ROW << REGISTER_SHIFT
 NO_FORM = KIND_ABSENT << KIND_SHIFT | ABSENT_FORM << REGISTER_SHIFT
 NO_MAP = KIND_ABSENT << KIND_SHIFT | ABSENT_MAP << REGISTER_SHIFT
+TRAMPOLINE = KIND_ABSENT << KIND_SHIFT | ABSENT_TRAMPOLINE << REGISTER_SHIFT
 END = KIND_END << KIND_SHIFT
 
 

@@ -34,7 +34,7 @@ from prospect.symbols.kernel.kernel import KernelNames, load_kernel
 from prospect.symbols.kernel.kernel_functions import is_outdated, kernel_symbol_table, name_kernel
 from prospect.symbols.kernel.running_kernel import RUNNING_MACHINE, is_running_kernel
 from prospect.symbols.live_process import live_process
-from prospect.symbols.objects import JITDUMP_PREFIX, VSYSCALL, Missing
+from prospect.symbols.objects import JITDUMP_PREFIX, VSYSCALL, HitObject, Missing
 from prospect.symbols.resolution import Resolution, named, nameless
 from prospect.symbols.servers.missing_files import fetch_missing
 
@@ -48,11 +48,12 @@ if TYPE_CHECKING:
     from prospect.symbols.images.image_files import DebugImage, FoundImage
     from prospect.symbols.jit.map_tables import MapTables
     from prospect.symbols.kernel.running_kernel import KernelPlaces
-    from prospect.symbols.objects import HitObject, ObjectKey
+    from prospect.symbols.objects import ObjectKey
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.table import SymbolTable
 
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
+_PYTHON_PREFIX = "py::"
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
 
 
@@ -88,6 +89,7 @@ class Symbolizer:
         self._tables: dict[FileIdentity, tuple[ElfImage, SymbolTable]] = {}
         self._kernel = kernel or KeptKernel()
         self._unfetched: dict[ObjectKey, str] = {}
+        self._weighed_maps: set[int] = set()
         # Images that are too big to be read, and why.
         self._refused_images: dict[FileIdentity, str] = {}
         self.notes: list[str] = []
@@ -133,7 +135,9 @@ class Symbolizer:
                     images[identity] = Cost(*self._image_costs(key, found), identity)
             elif key.kind in {KIND_ANON, KIND_JIT} and key.path not in self._options.jit_code:
                 mappers.update(dict.fromkeys(pids))
-        maps = self._maps.costs(mappers) if mappers else {}
+        new = mappers.keys() - self._weighed_maps
+        maps = self._maps.costs(sorted(new)) if new else {}
+        self._weighed_maps |= new
         costs: list[Cost[int | FileIdentity]] = [*maps.values(), *images.values()]
         left_out = self._options.budget.admit(costs)
         if maps:
@@ -197,6 +201,21 @@ class Symbolizer:
         is_guest = key.path.startswith(_GUEST_PREFIXES)
         reason = NameSource.NO_GUEST if is_guest else NameSource.NO_MAPPING
         return Resolution(nameless(address, reason), path, key.kind)
+
+    def are_trampolines(
+        self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
+        """Tell which addresses of JIT code lie in CPython's trampolines, by their names; bool[n].
+
+        Args:
+            key: an object of KIND_JIT or KIND_ANON.
+            pids: as for `resolve`.
+            address: u64[n] likewise.
+        """
+        self._weigh([HitObject(key, pids, 0)])
+        found = self.resolve(key, pids, address).named
+        is_python = [name.startswith(_PYTHON_PREFIX) for name in found.name]
+        return np.array([*is_python, False], np.bool_).take(found.function)
 
     def _resolve_kernel(self, path: str, address: NDArray[np.uint64]) -> Resolution:
         if self._kernel.names is None:

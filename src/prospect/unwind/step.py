@@ -48,6 +48,9 @@ FRAME_RECORD = (
 _LINK_IN_RECORD = _saved(-1, rules.SECOND_BITS)
 # A function that has saved nothing yet: the return address is at sp, or in the link register.
 _BARE_X86 = rules.KIND_SP << rules.KIND_SHIFT | 1 << rules.CFA_SHIFT
+# CPython's perf trampoline calls with 16 bytes on the stack: eight of padding, or the caller's
+# frame register, and the return address. Source: Python/asm_trampoline.S, CPython 3.12 to 3.14.
+_PADDED_X86 = rules.KIND_SP << rules.KIND_SHIFT | 2 << rules.CFA_SHIFT
 _BARE_LINK = rules.KIND_SP << rules.KIND_SHIFT
 
 
@@ -186,6 +189,7 @@ def _check_links(
 
 def _guess(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around: Round) -> None:
     """Put a rule where code has no row, if the frame that it leads to can be one; in place."""
+    _know_trampolines(lanes, rule, around)
     rows = np.flatnonzero(rule == rules.NO_ROW)
     if not len(rows):
         return
@@ -205,6 +209,21 @@ def _guess(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], aroun
         is_there &= around.memo.is_of_image(site.take(rows))
         good = _is_code(lanes, rows, caller, around, with_row=True) & is_there
         rule[rows[good]] = _BARE_LINK if by_link else _BARE_X86
+
+
+def _know_trampolines(lanes: Lanes, rule: NDArray[np.int64], around: Round) -> None:
+    """Put the rule of CPython's trampolines that have called, in place; others have no row."""
+    rows = np.flatnonzero(rule == rules.TRAMPOLINE)
+    if not len(rows):
+        return
+    if around.is_first:
+        rule[rows] = rules.NO_ROW
+    elif around.machine.return_slot == 0:
+        rule[rows] = FRAME_RECORD | _LINK_IN_RECORD
+    else:
+        # What keeps the frame register has just set it to the stack pointer.
+        keeps = lanes.fp.take(rows) == lanes.sp.take(rows)
+        rule[rows] = np.where(keeps, FRAME_RECORD, _PADDED_X86)
 
 
 def _is_code(

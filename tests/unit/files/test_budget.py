@@ -216,7 +216,7 @@ def test_rows_for_unwinding_are_paid_for_by_files_of_others_only(tmp_path):
     assert found.file.owner == os.geteuid()
     assert rows._is_affordable(key, found, None)
     found = found._replace(file=found.file._replace(owner=4242))
-    rows._images = [(found.image, found)]
+    rows._images = {0: (found.image, found)}
     assert rows.rows_of(0) is None
     (note,) = symbolizer.notes
     assert str(path) in note

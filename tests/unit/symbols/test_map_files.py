@@ -219,6 +219,15 @@ def test_a_file_that_takes_too_long_is_given_up_between_blocks(monkeypatch):
         parse_map_file(b"1000 10 name\n" * 8)
 
 
+def test_trampolines_of_cpython_are_known_by_their_names():
+    text = b"1000 10 py::work:/a.py\n2000 10 JS:*py::work\n"
+    symbolizer = Symbolizer(SymbolOptions(use_cache=False, jit_maps={7: text}))
+    key = ObjectKey(b"//anon", kind=KIND_ANON)
+    at = np.array([0x1000, 0x100F, 0x1010, 0x2000], np.uint64)
+    assert symbolizer.are_trampolines(key, [7], at).tolist() == [True, True, False, False]
+    assert symbolizer.are_trampolines(key, [8], at).tolist() == [False] * 4
+
+
 def test_of_what_was_given_up_the_report_says_why(monkeypatch):
     monkeypatch.setattr(map_files, "MOST_LINES", 1)
     text = b"1000 10 a\n2000 10 b\n"

@@ -8,8 +8,8 @@ from prospect.errors import ProspectError
 from prospect.unwind import model
 from prospect.unwind.unwinder import unwind
 
-START, MAIN, WORK, LEAF, STUB, HANDLER, TRAMPOLINE, BY_RBX, DYNAMIC, BARE = (
-    0x100 * number for number in range(1, 11)
+START, MAIN, WORK, LEAF, STUB, HANDLER, TRAMPOLINE, BY_RBX, DYNAMIC, BARE, PYTHON = (
+    0x100 * number for number in range(1, 12)
 )
 # Rules by address in the image, whose addresses in the process are 0x1000 more.
 FUNCTIONS = {
@@ -24,6 +24,7 @@ FUNCTIONS = {
     CODE - 0x1000 + BY_RBX: rule(rules.KIND_REGISTER, 16, number=3),
     CODE - 0x1000 + DYNAMIC: rule(rules.KIND_DEREF, 8, number=7),
     CODE - 0x1000 + BARE: rules.NO_ROW,
+    CODE - 0x1000 + PYTHON: rules.TRAMPOLINE,
 }
 # What lies from main's return address on: the end of the chain.
 IN_START = CODE + START + 5
@@ -106,6 +107,20 @@ def test_code_of_an_image_without_rows_has_its_return_address_at_sp():
     chain, end, _ = one({"pc": at(BARE), "words": [at(MAIN), *FROM_MAIN]})
     assert chain == [at(BARE), at(MAIN), IN_START]
     assert end == model.END_COMPLETE
+
+
+def test_the_trampoline_of_cpython_is_followed_whether_or_not_it_keeps_the_frame_register():
+    whole = [at(LEAF), at(PYTHON), at(WORK), at(MAIN), IN_START]
+    # work's frame: its saved frame register at word 4, its return address behind it.
+    work = [at(WORK), 7, 0, at(MAIN), *FROM_MAIN]
+    work_fp = STACK + 8 * 4
+    padded, pushed = [at(PYTHON), 9, *work], [at(PYTHON), work_fp, *work]
+    chain, end, _ = one({"pc": at(LEAF), "words": padded, "fp": work_fp})
+    assert (chain, end) == (whole, model.END_COMPLETE)
+    chain, end, _ = one({"pc": at(LEAF), "words": pushed, "fp": STACK + 8})
+    assert (chain, end) == (whole, model.END_COMPLETE)
+    # Where it was interrupted itself nothing says what it has pushed so far.
+    assert one({"pc": at(PYTHON), "words": [9, 9, 9]})[:2] == ([at(PYTHON)], model.END_NO_ROW)
 
 
 def test_code_without_an_image_is_followed_by_frame_pointers():

@@ -14,10 +14,11 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.placing.places import Addresses, place
+from prospect.elf import frame_rules as rules
 from prospect.elf.frame_rows import FrameRows, frame_row_costs, read_frame_rows
 from prospect.elf.image import NO_ADDRESS
 from prospect.files.rights import is_trusted
-from prospect.profile.model import KIND_ELF, KIND_VDSO
+from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_VDSO
 from prospect.symbols.cache import cache_key
 from prospect.symbols.images.recorded_images import identity_of
 from prospect.symbols.objects import Missing
@@ -62,7 +63,8 @@ class RecordedCode:
         self._symbolizer = symbolizer
         self._cache = cache
         self._row_of: dict[ObjectKey, int] = {}
-        self._images: list[tuple[ElfImage, FoundImage | None]] = []
+        # By row; code of a JIT, of which only CPython's trampolines have one, has no image.
+        self._images: dict[int, tuple[ElfImage, FoundImage | None]] = {}
         self.keys: list[ObjectKey] = []
         # Asked at each step of unwinding, and each time the file would be opened.
         self._is_other = functools.cache(symbolizer.images.is_other)
@@ -91,6 +93,13 @@ class RecordedCode:
         for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
             rows = order[begin:end]
             at = int(placed.object_index[rows[0]])
+            if placed.keys[at].kind in {KIND_ANON, KIND_JIT}:
+                is_known = self._symbolizer.are_trampolines(
+                    placed.keys[at], placed.pids[at], placed.address.take(rows)
+                )
+                if is_known.any():
+                    object_row[rows[is_known]] = self._trampoline_row(placed.keys[at])
+                continue
             row = self._row(placed.keys[at], placed.pids[at])
             if row == _NO_OBJECT:
                 continue
@@ -118,8 +127,14 @@ class RecordedCode:
             found = self._find(key, pids)
             self._row_of[key] = len(self.keys) if found else _NO_OBJECT
             if found:
+                self._images[len(self.keys)] = found
                 self.keys.append(key)
-                self._images.append(found)
+        return self._row_of[key]
+
+    def _trampoline_row(self, key: ObjectKey) -> int:
+        if key not in self._row_of:
+            self._row_of[key] = len(self.keys)
+            self.keys.append(key)
         return self._row_of[key]
 
     def _find(self, key: ObjectKey, pids: list[int]) -> tuple[ElfImage, FoundImage | None] | None:
@@ -133,6 +148,8 @@ class RecordedCode:
 
     def rows_of(self, object_row: int) -> FrameRows | None:
         """Return the call-frame rows of an object; see `unwind.model.CodeFinder.rows_of`."""
+        if object_row not in self._images:
+            return FrameRows(np.zeros(1, np.uint64), np.array([rules.TRAMPOLINE]))
         image, found = self._images[object_row]
         if found is None:
             return read_frame_rows(image)
