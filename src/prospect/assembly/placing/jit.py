@@ -15,6 +15,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.assembly.extras import is_i32, mapping_of, unpacked
 from prospect.columns.counting import counted
+from prospect.columns.sorting import distinct
 from prospect.events.columns import TASK_EXEC
 from prospect.profile.model import KIND_ANON
 from prospect.records import Record, field
@@ -121,10 +122,22 @@ def find_jit_code(
     if len(markers) > _MOST_DUMPS:
         sentence = f"Only the first {_MOST_DUMPS} of {len(markers)} jitdump files were read."
         notes += [(marker.pid, sentence) for marker in markers[_MOST_DUMPS:]]
-    is_anonymous = np.array([classify(name) == KIND_ANON for name in events.names], np.bool_)
-    mapped = insert_code_loads(events, logs, is_anonymous) if logs else events
+    mapped = insert_code_loads(events, logs, _is_anonymous(events)) if logs else events
     pids = frozenset(copies.maps).union(marker.pid for marker in markers)
     return JitRecords(mapped, code, copies.maps, dumps, pids, tuple(dict.fromkeys(notes)))
+
+
+def _is_anonymous(events: Events) -> NDArray[np.bool_]:
+    """bool[n]: which of the names of mappings are of memory without a file."""
+    is_anonymous = np.zeros(len(events.names), np.bool_)
+    for row in _mapped_names(events):
+        is_anonymous[row] = classify(events.names[row]) == KIND_ANON
+    return is_anonymous
+
+
+def _mapped_names(events: Events) -> list[int]:
+    """Return the names that mappings have: of tasks there may be millions more."""
+    return [row for row in distinct(events.mmaps.name).tolist() if row >= 0]
 
 
 def _costs(
@@ -147,7 +160,7 @@ def _costs(
 def _markers(events: Events) -> list[_Marker]:
     """Find the mappings of jitdump files, one for each process and file."""
     mmaps, tasks = events.mmaps, events.tasks
-    dumps = [row for row, name in enumerate(events.names) if dump_pid(name)]
+    dumps = [row for row in _mapped_names(events) if dump_pid(events.names[row])]
     found: dict[tuple[int, bytes, int], _Marker] = {}
     for row in np.flatnonzero(np.isin(mmaps.name, dumps)).tolist():
         pid = int(mmaps.pid[row])

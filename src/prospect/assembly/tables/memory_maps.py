@@ -147,9 +147,12 @@ class UnhitMappings:
 
     @functools.cached_property
     def _is_jit(self) -> NDArray[np.bool_]:
-        """bool[n]: whether each of the world's names is a jitdump file's; the last is of -1."""
-        names = self._world.names
-        return np.array([*(classify(name) == KIND_JIT for name in names), False], np.bool_)
+        """bool[n]: whether a mapping's name, a row of the world's, is a jitdump file's."""
+        names, of_mappings = self._world.names, self._world.mappings.name
+        is_jit = np.zeros(len(names) + 1, np.bool_)  # one more, for -1
+        for row in sorting.distinct(of_mappings[of_mappings >= 0]).tolist():
+            is_jit[row] = classify(names[row]) == KIND_JIT
+        return is_jit
 
     @functools.cached_property
     def _last_change(self) -> NDArray[np.int64]:
