@@ -124,12 +124,12 @@ def test_a_mapping_that_covers_another_exactly_leaves_nothing_of_it():
     version = spaces.add_space(0, -1)
     for mapping in range(1000):
         spaces.place(version, 0x1000, 0x2000, mapping)
-    assert spaces.owners == [[999]]
+    assert spaces.covered(0, 0, 0x4000) == [999]
     spaces.place(version, 0x2000, 0x3000, 1000)
     spaces.place(version, 0x1000, 0x2000, 1001)
-    assert spaces.owners == [[1001, 1000]]
+    assert spaces.covered(0, 0, 0x4000) == [1001, 1000]
     spaces.place(version, 0x1800, 0x2800, 1002)
-    assert spaces.owners == [[1001, 1002, 1000]]
+    assert spaces.covered(0, 0, 0x4000) == [1001, 1002, 1000]
     assert spaces.covered(0, 0x1000, 0x1800) == [1001]
     assert spaces.covered(0, 0x2800, 0x3000) == [1000]
 
