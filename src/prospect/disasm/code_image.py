@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SHT_PROGBITS = 1
 _MACHINES_OF_32_BITS = (layout.EM_386, layout.EM_ARM)
+_NO_MACHINE, _LAST_MACHINE = 0, 0xFFFF  # e_machine: u16
 _NAMES = b"\0.text\0.shstrtab\0"
 # Behind code that ends within an instruction a disassembler asks for more: it gets zeros.
 _PADDING_BYTES = 16
@@ -55,7 +56,12 @@ def target_of(image: ElfImage) -> Target:
 
 
 def target_of_machine(machine: int) -> Target:
-    """Return the usual target of a machine, for code that comes without an image."""
+    """Return the usual target of a machine, for code that comes without an image.
+
+    A number that is no EM_*, as a damaged jitdump may have, is no machine's: EM_NONE.
+    """
+    if machine > _LAST_MACHINE:
+        machine = _NO_MACHINE
     return Target(machine, is_64=machine not in _MACHINES_OF_32_BITS)
 
 
@@ -66,8 +72,10 @@ def code_image(pieces: Sequence[Piece]) -> bytes:
         pieces: of one target, by rising address, none over another.
     """
     target = pieces[0].target
+    # A jitdump may say a machine of 32 bits and addresses of 64.
+    is_64 = target.is_64 or pieces[-1].address >= 1 << 32
     header_type, section_type = (
-        (layout.EHDR_64, layout.SHDR_64) if target.is_64 else (layout.EHDR_32, layout.SHDR_32)
+        (layout.EHDR_64, layout.SHDR_64) if is_64 else (layout.EHDR_32, layout.SHDR_32)
     )
     sections = np.zeros(len(pieces) + 2, section_type)
     content = bytearray(_NAMES)
@@ -86,7 +94,7 @@ def code_image(pieces: Sequence[Piece]) -> bytes:
     names["offset"], names["size"], names["addralign"] = first_byte, len(_NAMES), 1
     header = np.zeros(1, header_type)
     ident = layout.ELFMAG + bytes(
-        [layout.ELFCLASS64 if target.is_64 else layout.ELFCLASS32, layout.ELFDATA2LSB, 1]
+        [layout.ELFCLASS64 if is_64 else layout.ELFCLASS32, layout.ELFDATA2LSB, 1]
     )
     header["ident"] = np.void(ident.ljust(16, b"\0"))
     for name, value in (

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from prospect.disasm import gdb
-from prospect.disasm.code_image import Piece, Target, apart, code_image, target_of
+from prospect.disasm.code_image import (
+    Piece,
+    Target,
+    apart,
+    code_image,
+    target_of,
+    target_of_machine,
+)
 from prospect.disasm.gdb import disassemble_by_gdb
 from prospect.disasm.gdb_text import error_of, rows_of
 from prospect.disasm.instructions import disassemble, from_rows, with_flow_of
@@ -40,6 +47,14 @@ def test_the_image_has_the_code_at_its_addresses_and_nothing_else(target):
     assert bytes(image.section_data(2)) == b"\x02" * 7 + bytes(16)
     assert len(image.segments) == 0
     assert image.find_section(b".symtab") == -1
+
+
+@pytest.mark.parametrize("machine", [1 << 31, 0xFFFFFFFF, layout.EM_386, layout.EM_ARM])
+def test_any_machine_and_address_that_a_jitdump_says_make_an_image(machine):
+    target = target_of_machine(machine)
+    image = ElfImage.parse(code_image([piece(address=0x7F0000001000, target=target)]))
+    assert image.sections["addr"].tolist() == [0, 0x7F0000001000, 0]
+    assert image.machine == (machine if machine <= 0xFFFF else 0)
 
 
 def test_pieces_that_overlap_are_kept_apart():
