@@ -6,7 +6,6 @@ imports it end it as they do later.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -24,13 +23,13 @@ def main() -> int:
     Raises:
         ImportError: as `run`.
     """
-    # What is made on the way to COMMAND's start stays until the end: it is not looked through.
-    gc.set_threshold(_MANY_OBJECTS)
     status = run()
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream:
                 stream.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     except (OSError, ValueError):
         return status
     if not (sys.gettrace() or sys.getprofile()):
@@ -46,12 +45,17 @@ def run() -> int:
             said instead, in one line: then it is why.
     """
     try:
+        import gc  # noqa: PLC0415 - see above
+
+        # What is made on the way to COMMAND's start stays until the end: it is not looked through.
+        gc.set_threshold(_MANY_OBJECTS)
         from prospect.cli.main import main as run_command  # noqa: PLC0415 - see above
 
         return run_command()
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except (ImportError, MemoryError, RuntimeError):
+    except (ImportError, MemoryError, RuntimeError, SystemError):
+        # A SystemError: out of memory, the interpreter may lose the exception that says so.
         limit = _address_space_bytes()
         if not limit:
             raise

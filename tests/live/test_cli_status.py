@@ -65,7 +65,29 @@ def test_little_address_space_is_one_line(here, kilobytes):
         Path(os.fsdecode(path)).unlink()
 
 
-@pytest.mark.parametrize("inside", ["prospect.cli.main", "prospect.cli.commands", "enum"])
+@pytest.mark.parametrize("error", ["SystemError", "MemoryError", "ImportError"])
+def test_an_import_that_fails_for_address_space_is_one_line(here, error):
+    """Out of memory, the interpreter may lose the MemoryError and say SystemError."""
+    failing = (
+        "import resource, runpy, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'prospect.cli.report':\n"
+        f"            raise {error}('error return without exception set')\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+        "sys.argv = ['prospect', 'report', 'perf.data']\n"
+        "runpy.run_module('prospect', run_name='__main__', alter_sys=True)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", failing], capture_output=True, check=False, timeout=60
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"prospect: ")
+    assert ran.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("inside", ["prospect.cli.main", "prospect.cli.commands", "enum", "gc"])
 def test_control_c_while_the_command_line_is_imported_is_no_traceback(here, inside):
     """SIGINT as soon as a module of the command line begins to be imported."""
     at_import = (
