@@ -75,6 +75,7 @@ def test_an_import_that_fails_for_address_space_is_one_line(here, error):
         "        if name == 'prospect.cli.report':\n"
         f"            raise {error}('error return without exception set')\n"
         "sys.meta_path.insert(0, Finder())\n"
+        "sys.modules['resource'] = None  # nor is there room for any other\n"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
         "sys.argv = ['prospect', 'report', 'perf.data']\n"
         "runpy.run_module('prospect', run_name='__main__', alter_sys=True)\n"

@@ -113,7 +113,7 @@ class OutputTree:
     ) -> str:
         if not self._is_free(directory, name):
             return "a file that is no annotation stands there"
-        temporary = f".{os.urandom(8).hex()}.part"
+        temporary = f".{os.urandom(16).hex()}.part"
         descriptor = os.open(temporary, _NEW, mode, dir_fd=directory)
         try:
             with os.fdopen(descriptor, "wb") as out:
