@@ -11,6 +11,10 @@ import sys
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _MANY_OBJECTS = 50_000
+_NO_MEMORY = (
+    b"prospect: no memory is left: raise the limit (ulimit -v), or record only (prospect record)"
+    b" and report without it\n"
+)
 
 
 def main() -> int:
@@ -56,14 +60,18 @@ def run() -> int:
         return _INTERRUPTED
     except (ImportError, MemoryError, RuntimeError, SystemError):
         # A SystemError: out of memory, the interpreter may lose the exception that says so.
-        limit = _address_space_bytes()
-        if not limit:
-            raise
-        megabytes = limit >> 20
-        sys.stderr.write(
-            f"prospect: {megabytes} MB of address space are not enough: raise the limit"
-            " (ulimit -v), or record only (prospect record) and report without it\n"
-        )
+        try:
+            limit = _address_space_bytes()
+            if not limit:
+                raise
+            megabytes = limit >> 20
+            sys.stderr.write(
+                f"prospect: {megabytes} MB of address space are not enough: raise the limit"
+                " (ulimit -v), or record only (prospect record) and report without it\n"
+            )
+        except MemoryError:
+            # Not even room for a line to be made: this one is there.
+            os.write(2, _NO_MEMORY)
         return 1
 
 

@@ -88,6 +88,24 @@ def test_an_import_that_fails_for_address_space_is_one_line(here, error):
     assert ran.stderr.count(b"\n") == 1
 
 
+def test_no_memory_for_the_line_that_says_so_is_one_line(here):
+    failing = (
+        "import os, sys\n"
+        "from prospect import __main__ as entry\n"
+        "def read(*_):\n"
+        "    raise MemoryError\n"
+        "os.read = read\n"
+        "sys.modules['prospect.cli.main'] = None  # ImportError\n"
+        "sys.exit(entry.main())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", failing], capture_output=True, check=False, timeout=60
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"prospect: no memory is left")
+    assert ran.stderr.count(b"\n") == 1
+
+
 @pytest.mark.parametrize("inside", ["prospect.cli.main", "prospect.cli.commands", "enum", "gc"])
 def test_control_c_while_the_command_line_is_imported_is_no_traceback(here, inside):
     """SIGINT as soon as a module of the command line begins to be imported."""
