@@ -58,7 +58,9 @@ def run() -> int:
         return run_command()
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except (ImportError, MemoryError, RuntimeError, SystemError):
+    except (ImportError, MemoryError, RuntimeError, SystemError) as error:
+        if _is_of_control_c(error):
+            return _INTERRUPTED
         # A SystemError: out of memory, the interpreter may lose the exception that says so.
         try:
             limit = _address_space_bytes()
@@ -73,6 +75,18 @@ def run() -> int:
             # Not even room for a line to be made: this one is there.
             os.write(2, _NO_MEMORY)
         return 1
+
+
+def _is_of_control_c(error: BaseException | None) -> bool:
+    """Say whether Ctrl-C is behind an error.
+
+    A library that is interrupted as it is imported may take that for its own fault, as numpy does.
+    """
+    while error:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _address_space_bytes() -> int:

@@ -126,6 +126,27 @@ def test_control_c_while_the_command_line_is_imported_is_no_traceback(here, insi
     assert (ran.returncode, ran.stderr) == (130, b"")
 
 
+def test_control_c_that_a_library_takes_for_its_own_fault_is_no_traceback(here):
+    """As numpy does, while it loads its compiled part."""
+    failing = (
+        "import runpy, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'prospect.cli.report':\n"
+        "            try:\n"
+        "                raise KeyboardInterrupt\n"
+        "            except KeyboardInterrupt as error:\n"
+        "                raise ImportError('the C extensions failed') from error\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['prospect', 'report', 'perf.data']\n"
+        "runpy.run_module('prospect', run_name='__main__', alter_sys=True)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", failing], capture_output=True, check=False, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (130, b"")
+
+
 def test_input_output_and_errors_are_the_commands_own(here):
     ran = run("-f", "out", "sh", "-c", "cat; echo wrong >&2", input="some\ninput")
     assert (ran.stdout, ran.stderr) == ("some\ninput", "wrong\n")
