@@ -82,8 +82,9 @@ def test_the_recording_page_describes_every_key_of_our_section(here):
     with open_recording("perf.data") as recording:
         keys = set(recording.info.extras)
     described = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    # Copies of map files are there only if some process had one, counts of calls if asked for.
-    assert keys | {"jit_files", "calls"} == described
+    # Copies of map files are there only if some process had one, counts of calls if asked for, and
+    # maps of processes that lived long enough.
+    assert keys | {"jit_files", "calls", "memory_maps"} == described
 
 
 def test_each_format_is_written(here):

@@ -150,7 +150,8 @@ def test_gprof_shows_our_flat_profile_of_a_recording(tmp_path):
         for line in text[text.index("name") :].splitlines()
         if (found := FLAT_LINE.match(line))
     }
-    report = json.loads(run(*PROSPECT, "calls", "--show", "totals", "--format", "json", recording))
+    totals = [*PROSPECT, "calls", "--show", "totals", "--rows", "9999", "--format", "json"]
+    report = json.loads(run(*totals, recording))
     ours = {
         row["name"]: row["self_s"]
         for row in report["events"][0]["routines"]

@@ -209,7 +209,8 @@ def test_a_cut_file_never_gives_more_than_is_whole(tmp_path):
     whole = path.read_bytes()
     _, all_counts, _ = read(path)
     samples = []
-    for end in range(2000, len(whole), max(1, len(whole) // 50)):
+    # The last cut is behind the records: a busy machine has all of them in one compressed one.
+    for end in (*range(2000, len(whole), max(1, len(whole) // 50)), len(whole) - 1):
         path.write_bytes(whole[:end])
         _, counts, damage = read(path)
         assert damage

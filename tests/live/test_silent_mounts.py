@@ -58,12 +58,19 @@ time.sleep(600)
 """
 
 
-# Runs a command whose own /tmp does not answer, and tells its process id.
+# Runs a program of this Python environment, which may lie below /tmp, whose own /tmp does not
+# answer: the environment is seen at another place as well. Tells its process id.
 RUNS = (
-    HOLDS.partition("os.setresgid")[0]
+    HOLDS.partition("server =")[0]
     + """
 import subprocess
-command = subprocess.Popen(sys.argv[1:])
+seen_at, python, *words = sys.argv[1:]
+assert not libc.mount(sys.prefix.encode(), seen_at.encode(), None, 0x1000, None)  # MS_BIND
+os.chdir("/")
+"""
+    + HOLDS[HOLDS.index("server =") : HOLDS.index("os.setresgid")]
+    + """
+command = subprocess.Popen([os.path.join(seen_at, python), *words])
 print("ready", command.pid, flush=True)
 time.sleep(600)
 """
@@ -106,9 +113,12 @@ def test_a_mount_over_tmp_that_does_not_answer_holds_up_no_recording(tmp_path, p
 def test_a_recorder_killed_while_a_child_waits_for_a_mount_leaves_nothing():
     mounts = Path("/proc/self/mountinfo").read_bytes()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # not below the mount
-        directory = Path(name)
-        line = [*PROSPECT, "record", "-o", directory / "r", "sleep", "60"]
-        with holding(RUNS, *line) as (_, recorder):
+        directory, seen_at = Path(name, "recording"), Path(name, "environment")
+        directory.mkdir()
+        seen_at.mkdir()
+        python = os.path.relpath(sys.executable, sys.prefix)
+        words = ["-m", "prospect", "record", "-o", directory / "r", "sleep", "60"]
+        with holding(RUNS, seen_at, python, *words) as (_, recorder):
             try:
                 until = time.monotonic() + 60
                 while not any(map(_waits_for_mount, children := _children(recorder))):
