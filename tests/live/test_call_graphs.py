@@ -18,7 +18,6 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 

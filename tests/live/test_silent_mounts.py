@@ -1,6 +1,7 @@
 """A file system that does not answer, in somebody's own mounts, holds up no recording."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,7 +118,9 @@ def test_a_recorder_killed_while_a_child_waits_for_a_mount_leaves_nothing():
         directory.mkdir()
         seen_at.mkdir()
         python = os.path.relpath(sys.executable, sys.prefix)
-        words = ["-m", "prospect", "record", "-o", directory / "r", "sleep", "60"]
+        # By its path: a PATH through /tmp would hold COMMAND itself up.
+        command = [shutil.which("sleep", path="/usr/bin:/bin"), "60"]
+        words = ["-m", "prospect", "record", "-o", directory / "r", *command]
         with holding(RUNS, seen_at, python, *words) as (_, recorder):
             try:
                 until = time.monotonic() + 60
