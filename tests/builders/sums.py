@@ -32,6 +32,7 @@ def check_sums(profile: Any) -> None:
             _check_statistics(found, profile)
             for event in found["events"]:
                 _check_event(event)
+                _check_quality(event, detail, is_whole=not threshold_s)
         rows = document(profile, detail)["events"]
         if detail == "k":
             for event in rows:
@@ -72,8 +73,18 @@ def _check_event(event: dict[str, Any]) -> None:
         _check_causes(process["kernel_causes"], process)
     for table in event["kernel_profiles"]:
         _check_table(table)
+
+
+def _check_quality(event: dict[str, Any], detail: str, *, is_whole: bool) -> None:
+    """Assert that the quality of symbols is that of every hit of what `-V` asks for."""
     quality = event["symbol_quality"]
-    assert quality["hits"] == sum(event["total"][portion]["hits"] for portion in PORTIONS)
+    everything = sum(event["total"][portion]["hits"] for portion in PORTIONS)
+    shown = sum(process[portion]["hits"] for process in event["details"] for portion in PORTIONS)
+    assert shown <= quality["hits"] <= everything
+    if detail in "4k":
+        assert quality["hits"] == everything
+    elif is_whole:
+        assert quality["hits"] == shown
     assert quality["hits"] == sum(source["hits"] for source in quality["sources"])
     named = sum(source["hits"] for source in quality["sources"] if source["named"])
     assert quality["named_hits"] == named
