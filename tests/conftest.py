@@ -13,9 +13,11 @@ from builders.examples import CI, examples
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# What a shell without job control starts behind a `&` ignores them, and so do all that it starts.
+# What a shell without job control starts behind a `&` ignores the first two, what nohup starts the
+# third, and so do all that these start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Debian's libdebuginfod-common sets it for every login: no test asks a server but its own.
 os.environ.pop("DEBUGINFOD_URLS", None)
