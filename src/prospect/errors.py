@@ -6,6 +6,7 @@
     │   └── CommandError        COMMAND itself could not be started (has `exit_status`)
     ├── RecordingError          a perf.data file or stream cannot be read or written
     ├── ElfError                an ELF image is damaged or not ELF
+    ├── StoreError              the store of a daemon cannot be used
     ├── SymbolError             a symbol source (System.map, map file, cache) is unusable
     └── RenderError             a report cannot be written
 
@@ -53,6 +54,10 @@ class ElfError(ProspectError):
 
 class SymbolError(ProspectError):
     """A symbol source (System.map, perf map file, cache entry) cannot be used."""
+
+
+class StoreError(ProspectError):
+    """A store of profiles over time cannot be opened, read or written."""
 
 
 class RenderError(ProspectError):

@@ -1,0 +1,1 @@
+"""Profiles over time ↔ the files of a store. Knows nothing of decoding."""

@@ -1,0 +1,125 @@
+"""The hits of segments that fit a specification, added up over windows.
+
+All that comes from a person is a parameter of the query; its text is made of names of ours.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from prospect.errors import StoreError
+from prospect.store.reading import files, name_files
+from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
+from prospect.store.segments import FUNCTIONS, SAMPLES
+from prospect.store.specification import NUMBER_WORDS, TEXT_WORDS
+from prospect.store.windows import CPU, PROCESS, THREAD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine
+    from prospect.store.reading import Part
+    from prospect.store.specification import Specification
+
+# What a report tells apart; the rest is added up.
+_KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
+_OF_FUNCTIONS = ("lib-image", "symbol")
+_APART = {"tgid": (PROCESS, THREAD), "tid": (THREAD,), "cpu": (CPU,)}
+_MOST_SHOWN = 5
+
+
+def chosen_rows(
+    store: StoreDirectory,
+    engine: Engine,
+    part: Part,
+    chosen: Specification,
+    *,
+    stacks: bool,
+) -> dict[str, NDArray[Any]]:
+    """Return the hits that fit, by everything but time, thread and CPU.
+
+    Args:
+        store: that is read.
+        engine: to query it with.
+        part: its segments.
+        chosen: what the hits have to fit.
+        stacks: whether hits of different stacks are to be told apart.
+
+    Raises:
+        StoreError: nothing fits; says what there is.
+        EngineError: a segment cannot be read.
+    """
+    _refuse_what_was_not_kept_apart(store, part, chosen)
+    conditions, parameters = _conditions(store, engine, part, chosen)
+    keys = (*_KEYS, "stack") if stacks else _KEYS
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in SAMPLE_SUMS)
+    paths = files(store, part.segments, SAMPLES)
+    rows = engine.columns(
+        f"SELECT {', '.join(keys)}, {sums} FROM read_parquet(?, hive_partitioning=false)"
+        f" WHERE {' AND '.join(conditions)} GROUP BY {', '.join(keys)}",
+        [paths, *parameters],
+    )
+    if not len(rows["n"]) and (chosen.texts or chosen.numbers):
+        raise StoreError(
+            f"{store.path}: nothing fits {' '.join(chosen.words)}{_there_is(engine, paths, chosen)}"
+        )
+    return rows
+
+
+def _conditions(
+    store: StoreDirectory, engine: Engine, part: Part, chosen: Specification
+) -> tuple[list[str], list[Any]]:
+    conditions = ["t >= ? AND t < ?"]
+    parameters: list[Any] = [chosen.since_us, chosen.until_us]
+    for word, patterns in chosen.texts.items():
+        if word == "session":
+            continue  # segments are of one
+        if word == "event":
+            events = enumerate(part.heads[-1].events)
+            fits = [row for row, one in events if any(fnmatchcase(one.name, p) for p in patterns)]
+            conditions.append("list_contains(?::BIGINT[], event)")
+            parameters.append(fits)
+            continue
+        condition = " OR ".join([f"{TEXT_WORDS[word]} GLOB ?"] * len(patterns))
+        if word in _OF_FUNCTIONS:
+            condition = (
+                "function IN (SELECT function FROM read_parquet(?, hive_partitioning=false)"
+                f" WHERE {condition})"
+            )
+            parameters.append(name_files(store, engine, part.segments, FUNCTIONS))
+        conditions.append(f"({condition})")
+        parameters += patterns
+    for word, numbers in chosen.numbers.items():
+        conditions.append(f"list_contains(?::BIGINT[], {NUMBER_WORDS[word]})")
+        parameters.append(list(numbers))
+    return conditions, parameters
+
+
+def _refuse_what_was_not_kept_apart(
+    store: StoreDirectory, part: Part, chosen: Specification
+) -> None:
+    for word in chosen.numbers:
+        if not all(set(_APART[word]) & set(head.separate) for head in part.heads):
+            raise StoreError(
+                f"{store.path}: {word}: cannot be told here: the store does not keep it apart;"
+                f" prospect daemon --separate {_APART[word][0]} does from then on"
+            )
+
+
+def _there_is(engine: Engine, paths: list[str], chosen: Specification) -> str:
+    """Say what the commonest values are of the first word that might not fit."""
+    for word, column in (TEXT_WORDS | NUMBER_WORDS).items():
+        is_asked_for = word in chosen.texts or word in chosen.numbers
+        if not is_asked_for or word in (*_OF_FUNCTIONS, "session", "event"):
+            continue
+        rows = engine.rows(
+            f"SELECT {column}, sum(n) AS hits FROM read_parquet(?, hive_partitioning=false)"
+            f" WHERE t >= ? AND t < ? GROUP BY {column} ORDER BY hits DESC LIMIT {_MOST_SHOWN}",
+            [paths, chosen.since_us, chosen.until_us],
+        )
+        if rows:
+            there = ", ".join(str(value) or "none" for value, _ in rows)
+            return f"; {word}: there is {there}"
+    return ""

@@ -1,0 +1,316 @@
+"""The directory of a store: who may use it, what lies in it, and how files get into it.
+
+A store belongs to one user, and nobody else may write to it or read it: it says what the whole
+machine did. All files are reached through the descriptor of the directory, so that it stays the
+one that was opened whatever happens to its path, and no link is followed below it. A file is
+written beside its name, synced, and renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from prospect.errors import StoreError
+from prospect.files.locks import lock
+from prospect.files.user_cache import is_own
+from prospect.light import Closing
+from prospect.store.segments import DAY, HOUR, KINDS, MINUTE, Segment, segment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+VERSION = 1
+FORMAT = "format.json"
+PART_SUFFIX = ".part"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PRIVATE_FILE, _PRIVATE_DIRECTORY = 0o600, 0o700
+_MOST_FORMAT_BYTES = 1 << 16
+# Of one directory: an hour has 60 windows of a minute; more are somebody else's doing.
+_MOST_NAMES = 200_000
+_DEPTHS = {MINUTE: 2, HOUR: 1, DAY: 1}
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class StoreDirectory(Closing):
+    """An open store.
+
+    Attributes:
+        path: as somebody named it.
+        descriptor: of the directory.
+        made_at: when it was made, in seconds since 1970.
+    """
+
+    def __init__(self, path: str, *, create: bool = False) -> None:
+        """Open a store.
+
+        Args:
+            path: its directory.
+            create: whether to make one where there is none, or an empty directory.
+
+        Raises:
+            StoreError: there is none, it is no store, of a newer version, or not ours alone.
+        """
+        self.path = path
+        self.descriptor = self._lock = -1
+        try:
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(path, _PRIVATE_DIRECTORY)
+            # The last part of the path may be a link that somebody else has put there.
+            self.descriptor = os.open(path, _DIRECTORY)
+            self._check_owner()
+            self.made_at = self._open_format(create=create)
+        except FileNotFoundError:
+            self.close()
+            raise StoreError(
+                f"{path}: no store; prospect daemon --store {path} makes one"
+            ) from None
+        except NotADirectoryError:
+            self.close()
+            raise StoreError(f"{path}: a store is a directory, and no link to one") from None
+        except (OSError, ValueError) as error:
+            self.close()
+            reason = getattr(error, "strerror", None) or str(error)
+            raise StoreError(f"{path}: the store cannot be used: {reason}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def root(self) -> str:
+        """A path that leads to the directory that was opened, whatever its own path leads to."""
+        return f"/proc/self/fd/{self.descriptor}/"
+
+    def lock(self) -> None:
+        """Become its only writer, until it is closed.
+
+        Raises:
+            StoreError: another process is.
+        """
+        try:
+            self._lock = os.open(FORMAT, os.O_RDWR | _FILE, dir_fd=self.descriptor)
+            is_ours = lock(self._lock)
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be written: {error.strerror}") from None
+        if not is_ours:
+            raise StoreError(
+                f"{self.path}: another process writes to this store; prospect control status"
+                f" --store {self.path} asks it"
+            )
+
+    def is_in_place(self) -> bool:
+        """Whether its path still leads to it."""
+        try:
+            there = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return False
+        here = os.fstat(self.descriptor)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def segments(self) -> list[Segment]:
+        """Return all segments whose files have got their names, in no order.
+
+        Raises:
+            StoreError: the directory cannot be read.
+        """
+        try:
+            return [
+                found
+                for tier, depth in _DEPTHS.items()
+                for name in self._names(tier, depth)
+                if (found := segment_of(tier, name.rpartition("/")[2]))
+                and f"{found.directory}/" == name.rpartition("/")[0] + "/"
+            ]
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
+
+    def size_bytes(self, segment: Segment) -> int:
+        """Return the bytes of a segment's files."""
+        total = 0
+        for kind in KINDS:
+            with suppress(OSError):
+                total += os.stat(
+                    segment.path(kind), dir_fd=self.descriptor, follow_symlinks=False
+                ).st_size
+        return total
+
+    def write(self, path: str, put: Callable[[str], None]) -> None:
+        """Write a file: beside its name, synced, then renamed.
+
+        Args:
+            path: below the store.
+            put: makes the file of the path that it is given.
+
+        Raises:
+            OSError: it cannot be written; nothing has changed then.
+        """
+        self._make_directories(os.path.dirname(path))
+        part = f"{path}.{os.urandom(8).hex()}{PART_SUFFIX}"
+        try:
+            put(self.root + part)
+            descriptor = os.open(part, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
+            try:
+                os.fchmod(descriptor, _PRIVATE_FILE)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self._rename(part, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=self.descriptor)
+            raise
+
+    def write_bytes(self, path: str, content: bytes) -> None:
+        """Write a small file, as `write`."""
+
+        def put(part: str) -> None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+            with os.fdopen(os.open(part, flags, _PRIVATE_FILE), "wb") as file:
+                file.write(content)
+
+        self.write(path, put)
+
+    def read_bytes(self, path: str, most_bytes: int) -> bytes:
+        """Return the beginning of a file that is ours.
+
+        Raises:
+            OSError: there is none.
+        """
+        descriptor = os.open(path, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
+        try:
+            if not is_own(os.fstat(descriptor), stat.S_IFREG):
+                raise PermissionError(errno.EPERM, "it belongs to someone else")
+            return os.read(descriptor, most_bytes)
+        finally:
+            os.close(descriptor)
+
+    def has_ours(self, path: str) -> bool:
+        """Whether there is a regular file of that path that is ours alone."""
+        with suppress(OSError):
+            status = os.stat(path, dir_fd=self.descriptor, follow_symlinks=False)
+            return is_own(status, stat.S_IFREG)
+        return False
+
+    def remove(self, segment: Segment) -> None:
+        """Remove a segment's files, that which makes it whole first.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        for kind in reversed(KINDS):
+            with suppress(FileNotFoundError):
+                os.unlink(segment.path(kind), dir_fd=self.descriptor)
+        directory = segment.directory
+        while directory:
+            try:
+                os.rmdir(directory, dir_fd=self.descriptor)
+            except OSError:
+                return  # not empty
+            directory = os.path.dirname(directory)
+
+    def clean(self) -> int:
+        """Remove what a writer that was killed has left unfinished; return how many files.
+
+        Only its writer may ask for this.
+        """
+        whole = {(one.directory, one.stem) for one in self.segments()}
+        removed = 0
+        for tier, depth in _DEPTHS.items():
+            for name in list(self._names(tier, depth)):
+                directory, _, file = name.rpartition("/")
+                stem = file.removesuffix(".parquet").rpartition(".")[0]
+                if file.endswith(PART_SUFFIX) or (directory, stem) not in whole:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=self.descriptor)
+                        removed += 1
+        return removed
+
+    def close(self) -> None:
+        """Let go of it, and of the lock."""
+        for descriptor in (self._lock, self.descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.descriptor = self._lock = -1
+
+    def _check_owner(self) -> None:
+        status = os.fstat(self.descriptor)
+        if not is_own(status, stat.S_IFDIR):
+            raise StoreError(
+                f"{self.path}: the store belongs to user {status.st_uid}, or others may write to"
+                f" it: chown it, and chmod 700 {self.path}"
+            )
+
+    def _open_format(self, *, create: bool) -> float:
+        try:
+            text = self.read_bytes(FORMAT, _MOST_FORMAT_BYTES)
+        except FileNotFoundError:
+            if not create:
+                raise
+            with os.scandir(self.descriptor) as entries:
+                if next(entries, None) is not None:
+                    raise StoreError(
+                        f"{self.path}: neither a store nor empty; give another directory"
+                    ) from None
+            if os.fstat(self.descriptor).st_mode & _OTHERS:
+                os.fchmod(self.descriptor, _PRIVATE_DIRECTORY)
+            text = json.dumps({"version": VERSION, "made": time.time()}).encode()
+            self.write_bytes(FORMAT, text)
+        told = json.loads(text)
+        version = told.get("version") if isinstance(told, dict) else None
+        if not isinstance(version, int):
+            raise StoreError(f"{self.path}: {FORMAT} is damaged; it should say the version")
+        if version > VERSION:
+            raise StoreError(
+                f"{self.path}: a store of version {version}; this Prospect knows {VERSION}:"
+                " update it, or give another directory"
+            )
+        made = told.get("made")
+        return float(made) if isinstance(made, (int, float)) else 0.0
+
+    def _make_directories(self, path: str) -> None:
+        made = ""
+        for part in path.split("/") if path else ():
+            made = f"{made}/{part}".lstrip("/")
+            with suppress(FileExistsError):
+                os.mkdir(made, _PRIVATE_DIRECTORY, dir_fd=self.descriptor)
+                self._sync(os.path.dirname(made))
+
+    def _rename(self, part: str, path: str) -> None:
+        os.rename(part, path, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        self._sync(os.path.dirname(path))
+
+    def _sync(self, directory: str) -> None:
+        descriptor = os.open(directory or ".", _DIRECTORY, dir_fd=self.descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _names(self, directory: str, depth: int) -> Iterator[str]:
+        """Yield the paths of the files that lie so many directories below one."""
+        try:
+            descriptor = os.open(directory, _DIRECTORY, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):  # a link: none of ours
+                return
+            raise
+        try:
+            with os.scandir(descriptor) as entries:
+                names = [entry.name for _, entry in zip(range(_MOST_NAMES), entries, strict=False)]
+        finally:
+            os.close(descriptor)
+        for name in names:
+            path = f"{directory}/{name}"
+            if depth:
+                yield from self._names(path, depth - 1)
+            elif self.has_ours(path):
+                yield path

@@ -1,0 +1,151 @@
+"""DuckDB, which writes and queries the Parquet files of a store: the only module that imports it.
+
+It loads no extension and reaches no file outside of the store that it is given. Values never become
+part of a query's text: they are parameters, or registered columns.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.store.directory import StoreDirectory
+
+    Columns = Mapping[str, "NDArray[Any] | Sequence[str]"]
+
+_DISTRIBUTION = "prospect-profiler[store]"
+_SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "temp_directory": "",
+}
+
+
+class EngineError(Exception):
+    """DuckDB cannot do what it was asked; `str()` is its reason, in one line."""
+
+
+class Engine:
+    """An in-memory database that sees one store."""
+
+    def __init__(self, store: StoreDirectory, *, threads: int = 1, memory: str = "1GB") -> None:
+        """Begin.
+
+        Args:
+            store: the files that it may read and write; it has to stay open meanwhile.
+            threads: how many it may use.
+            memory: how much it may use.
+
+        Raises:
+            StoreError: DuckDB is not installed.
+        """
+        try:
+            import duckdb  # noqa: PLC0415 - 60 MB, which only those pay who use a store
+        except ModuleNotFoundError:
+            raise StoreError(
+                "a store needs DuckDB:"
+                f" {shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}'"
+            ) from None
+        self._error = duckdb.Error
+        self.root = store.root
+        self._connection = duckdb.connect(
+            ":memory:", config=_SETTINGS | {"threads": threads, "memory_limit": memory}
+        )
+        # The root is a path of ours: /proc, digits and slashes.
+        self._connection.execute(f"SET allowed_directories=['{self.root}']")
+        self._connection.execute("SET enable_external_access=false")
+        self._connection.execute("SET lock_configuration=true")
+
+    def run(self, query: str, parameters: Sequence[Any] = ()) -> None:
+        """Execute a statement.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        try:
+            self._connection.execute(query, list(parameters))
+        except self._error as error:
+            raise _told(error) from None
+
+    def columns(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
+        """Return the result of a query as columns; text is an array of str objects.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        try:
+            found: dict[str, NDArray[Any]] = self._connection.execute(
+                query, list(parameters)
+            ).fetchnumpy()
+        except self._error as error:
+            raise _told(error) from None
+        return found
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the result of a query as rows.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        try:
+            found: list[tuple[Any, ...]] = self._connection.execute(
+                query, list(parameters)
+            ).fetchall()
+        except self._error as error:
+            raise _told(error) from None
+        return found
+
+    def heads(self, query: str, parameters: Sequence[Any] = ()) -> tuple[list[str], Any]:
+        """Return the names of a query's columns, and an iterator over its rows.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        try:
+            cursor = self._connection.execute(query, list(parameters))
+        except self._error as error:
+            raise _told(error) from None
+        return [head[0] for head in cursor.description or ()], iter(cursor.fetchone, None)
+
+    def register(self, name: str, columns: Columns) -> None:
+        """Let queries read columns as a table of this name."""
+        # DuckDB takes a column of objects without a row for one of numbers: a row too many is
+        # never read, for its place is behind all.
+        arrays = {
+            key: column
+            if isinstance(column, np.ndarray)
+            else np.array([storable(text) for text in column] + [""], object)[: len(column)]
+            for key, column in columns.items()
+        }
+        self._connection.register(name, arrays)
+
+    def unregister(self, name: str) -> None:
+        """Let go of columns."""
+        self._connection.unregister(name)
+
+    def close(self) -> None:
+        """End."""
+        self._connection.close()
+
+
+def storable(text: str) -> str:
+    """Return text as UTF-8 can have it: bytes that were none become a backslash and digits."""
+    if text.isascii():
+        return text.replace("\0", "\\x00")
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _told(error: Exception) -> EngineError:
+    """Return the first line of what DuckDB says; it shows the query behind it."""
+    return EngineError(str(error).partition("\n")[0].strip() or type(error).__name__)

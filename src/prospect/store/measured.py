@@ -1,0 +1,103 @@
+"""How much of a part of a store was measured, and what was lost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.records import NamedTuple
+from prospect.store.reading import files
+from prospect.store.segments import COVERAGE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine
+    from prospect.store.reading import Part
+    from prospect.store.specification import Specification
+
+_MOST_NAMED = 3
+# A window may begin that much after the one before it ended.
+_SEAM_US = 2 * 10**6
+_WORTH_SAYING = 1e-4
+
+
+class Measured(NamedTuple):
+    """What was measured.
+
+    Attributes:
+        begin_us, end_us: of all windows, in microseconds since 1970.
+        measured_us: how long they are together.
+        windows: how many.
+        cpu: i32[c], those that lost samples.
+        lost, throttled: i64[c].
+        remarks: a sentence for what was not measured, or lost.
+    """
+
+    begin_us: int
+    end_us: int
+    measured_us: int
+    windows: int
+    cpu: NDArray[np.int32]
+    lost: NDArray[np.int64]
+    throttled: NDArray[np.int64]
+    remarks: list[str]
+
+
+def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specification) -> Measured:
+    """Read the books of the windows that begin in the span that was asked for.
+
+    Raises:
+        EngineError: they cannot be read.
+    """
+    paths = files(store, part.segments, COVERAGE)
+    where = "FROM read_parquet(?, hive_partitioning=false) WHERE t >= ? AND t < ?"
+    parameters = [paths, chosen.since_us, chosen.until_us]
+    windows = engine.rows(f"SELECT DISTINCT t, until {where} ORDER BY t", parameters)
+    by_cpu = engine.rows(
+        f"SELECT cpu, sum(lost), sum(throttled), sum(expected), sum(recorded) {where}"
+        " GROUP BY cpu ORDER BY cpu",
+        parameters,
+    )
+    rows = np.array(by_cpu, np.int64).reshape(-1, 5)
+    lossy = rows[(rows[:, 1] > 0) | (rows[:, 2] > 0)]
+    begin_us = windows[0][0] if windows else 0
+    end_us = max((until for _, until in windows), default=begin_us)
+    lost, expected = int(rows[:, 1].sum()), int(rows[:, 3].sum())
+    remarks = _gaps(windows)
+    if lost > _WORTH_SAYING * max(expected, 1):
+        remarks.append(f"{lost} of {expected} expected samples were lost.")
+    return Measured(
+        begin_us=begin_us,
+        end_us=end_us,
+        measured_us=sum(max(until - begin, 0) for begin, until in windows),
+        windows=len(windows),
+        cpu=lossy[:, 0].astype(np.int32),
+        lost=lossy[:, 1],
+        throttled=lossy[:, 2],
+        remarks=remarks,
+    )
+
+
+def _gaps(windows: list[tuple[int, int]]) -> list[str]:
+    """Say when nothing was measured between windows."""
+    found = []
+    latest = windows[0][1] if windows else 0
+    for begin, until in windows[1:]:
+        if begin - latest > _SEAM_US:
+            found.append((latest, begin))
+        latest = max(latest, until)
+    sentences = [
+        f"Nothing was measured from {_clock(begin)} to {_clock(end)}."
+        for begin, end in found[:_MOST_NAMED]
+    ]
+    if len(found) > _MOST_NAMED:
+        sentences.append(f"Nor was it {len(found) - _MOST_NAMED} more times.")
+    return sentences
+
+
+def _clock(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,219 @@
+"""The functions, objects and stacks that hits of a store refer to, as tables of the leaf model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.profile.model import (
+    KIND_UNKNOWN,
+    FunctionTable,
+    LocationTable,
+    ObjectTable,
+    StackTable,
+)
+from prospect.profile.naming import NameSource
+from prospect.records import NamedTuple
+from prospect.store.reading import name_files
+from prospect.store.schema import COLUMNS
+from prospect.store.segments import FUNCTIONS, STACKS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine
+    from prospect.store.reading import Part
+
+    Columns = dict[str, NDArray[Any]]
+    Index = NDArray[np.int32]
+
+_LOST_NAMES = "the store has lost its names"
+_FRAMES = "stack", "caller", "function", "address", "mode", "depth"
+
+
+class Names(NamedTuple):
+    """Tables of the leaf model.
+
+    Attributes:
+        objects, functions, locations: as there.
+        stacks: likewise; None where they are not wanted, or not there.
+        location_of_row: i32[n] of each row of hits.
+        stack_of_row: likewise, -1 for none; None without stacks.
+    """
+
+    objects: ObjectTable
+    functions: FunctionTable
+    locations: LocationTable
+    stacks: StackTable | None
+    location_of_row: Index
+    stack_of_row: Index | None
+
+
+def read_names(
+    store: StoreDirectory, engine: Engine, part: Part, rows: Columns, *, stacks: bool
+) -> Names:
+    """Find what rows of hits refer to.
+
+    Args:
+        store: that is read.
+        engine: to query it with.
+        part: its segments.
+        rows: `function` and `address`, with stacks also `stack`.
+        stacks: whether stacks are wanted.
+
+    Raises:
+        EngineError: a file cannot be read.
+    """
+    frames: Columns | None = None
+    if stacks and (rows["stack"] != 0).any():
+        frames = _frames(store, engine, part, rows["stack"])
+    function, address = rows["function"], rows["address"]
+    if frames is not None:
+        function = np.concatenate((function, frames["function"]))
+        address = np.concatenate((address, frames["address"]))
+    order = np.lexsort((address, function))
+    is_new = np.append(True, np.diff(function.take(order)) != 0)[: len(order)]
+    is_new[1:] |= np.diff(address.take(order)) != 0
+    location = np.empty(len(order), np.int32)
+    location[order] = np.cumsum(is_new, dtype=np.int32) - 1
+    first = order[is_new]
+    objects, functions, wanted = _functions(store, engine, part, function.take(first))
+    locations = LocationTable(
+        function_index=np.searchsorted(wanted, function.take(first)).astype(np.int32),
+        address=address.take(first),
+    )
+    count = len(rows["n"])
+    if frames is None:
+        return Names(objects, functions, locations, None, location[:count], None)
+    table, stack_of_row = _stack_table(frames, location[count:], rows["stack"])
+    return Names(objects, functions, locations, table, location[:count], stack_of_row)
+
+
+def _functions(
+    store: StoreDirectory, engine: Engine, part: Part, numbers: NDArray[np.uint64]
+) -> tuple[ObjectTable, FunctionTable, NDArray[np.uint64]]:
+    """Return the functions of these numbers, and which number each row has: ascending."""
+    wanted = np.unique(numbers)
+    found = _without_rows()
+    if paths := name_files(store, engine, part.segments, FUNCTIONS):
+        engine.register("wanted", {"wanted": wanted})
+        # In which window a function was first hit is known by none; any of them says the same.
+        found = engine.columns(
+            "SELECT f.* FROM read_parquet(?, hive_partitioning=false) AS f"
+            " SEMI JOIN wanted ON f.function = wanted.wanted"
+            " QUALIFY row_number() OVER (PARTITION BY f.function ORDER BY f.path) = 1"
+            " ORDER BY f.function",
+            [paths],
+        )
+        engine.unregister("wanted")
+    missing = np.setdiff1d(wanted, found["function"])
+    if len(missing):
+        found = _with_nameless(found, missing)
+    by_object: dict[tuple[Any, ...], int] = {}
+    columns = ("path", "object_kind", "build_id", "object_source", "note")
+    index = [
+        by_object.setdefault(key[:3], len(by_object))
+        for key in zip(*(found[name].tolist() for name in columns), strict=True)
+    ]
+    first = {place: row for row, place in reversed(list(enumerate(index)))}
+    of_object = [first[place] for place in range(len(by_object))]
+    objects = ObjectTable(
+        path=found["path"].take(of_object).tolist(),
+        kind=found["object_kind"].take(of_object).astype(np.uint8),
+        build_id=found["build_id"].take(of_object).tolist(),
+        source=found["object_source"].take(of_object).astype(np.uint8),
+        note=found["note"].take(of_object).tolist(),
+    )
+    functions = FunctionTable(
+        name=found["name"].tolist(),
+        raw_name=found["raw_name"].tolist(),
+        aliases=[tuple(filter(None, text.split("\n"))) for text in found["aliases"].tolist()],
+        object_index=np.array(index, np.int32),
+        address=found["address"].astype(np.uint64),
+        size_bytes=found["size"].astype(np.uint64),
+        is_global=found["is_global"].astype(np.bool_),
+        source=_known_sources(found["source"]),
+    )
+    return objects, functions, wanted
+
+
+def _known_sources(source: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return sources that this version knows; others as if nothing covered the address."""
+    known = np.isin(source, [int(one) for one in NameSource])
+    return np.where(known, source, np.uint8(NameSource.NO_COVER)).astype(np.uint8)
+
+
+def _without_rows() -> Columns:
+    texts = np.empty(0, object)
+    return {
+        name: texts if type_ == "VARCHAR" else np.empty(0, np.uint64)
+        for name, type_ in COLUMNS[FUNCTIONS].items()
+    }
+
+
+def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
+    """Add rows for functions whose names are lost, in the place of their numbers."""
+    count = len(missing)
+    more: Columns = {
+        name: np.full(count, "", object) if type_ == "VARCHAR" else np.zeros(count, np.uint64)
+        for name, type_ in COLUMNS[FUNCTIONS].items()
+    }
+    more["function"] = missing
+    more["source"] = np.full(count, NameSource.NO_COVER)
+    more["object_source"] = more["source"]
+    more["object_kind"] = np.full(count, KIND_UNKNOWN)
+    more["path"] = np.full(count, "[unknown]", object)
+    more["note"] = np.full(count, _LOST_NAMES, object)
+    joined = {name: np.concatenate((found[name], more[name])) for name in found}
+    order = np.argsort(joined["function"], kind="stable")
+    return {name: column.take(order) for name, column in joined.items()}
+
+
+def _frames(
+    store: StoreDirectory, engine: Engine, part: Part, numbers: NDArray[np.uint64]
+) -> Columns | None:
+    """Return the frames of stacks and of all that called them, callers first."""
+    paths = name_files(store, engine, part.segments, STACKS)
+    if not paths:
+        return None
+    engine.register("wanted", {"wanted": np.unique(numbers[numbers != 0])})
+    found = engine.columns(
+        # A frame lies one deeper than its caller, so that this ends also in a damaged file.
+        "WITH RECURSIVE every AS MATERIALIZED (SELECT DISTINCT ON (stack) stack, caller,"
+        " function, address, mode, depth FROM read_parquet(?, hive_partitioning=false)),"
+        " used AS (SELECT every.* FROM every SEMI JOIN wanted ON every.stack = wanted.wanted"
+        " UNION SELECT every.* FROM every JOIN used ON every.stack = used.caller"
+        " AND every.depth = used.depth - 1) SELECT * FROM used ORDER BY depth, stack",
+        [paths],
+    )
+    engine.unregister("wanted")
+    return {name: found[name] for name in _FRAMES}
+
+
+def _stack_table(
+    frames: Columns, location: Index, wanted: NDArray[np.uint64]
+) -> tuple[StackTable, Index]:
+    order = np.argsort(frames["stack"], kind="stable")
+    numbers = frames["stack"].take(order)
+
+    def row_of(stack: NDArray[np.uint64]) -> Index:
+        at = np.minimum(np.searchsorted(numbers, stack), max(len(numbers) - 1, 0))
+        is_there = numbers.take(at) == stack if len(numbers) else np.zeros(len(stack), np.bool_)
+        return np.where(is_there, order.take(at) if len(order) else -1, -1).astype(np.int32)
+
+    caller = row_of(frames["caller"])
+    # In order of depth a caller stands before what it calls; another one is damage.
+    caller[caller >= np.arange(len(caller))] = -1
+    depth = np.zeros(len(caller), np.int32)
+    for row, outside in enumerate(caller.tolist()):
+        if outside >= 0:
+            depth[row] = depth[outside] + 1
+    table = StackTable(
+        caller_index=caller,
+        location_index=location,
+        mode=frames["mode"].astype(np.uint8),
+        depth=depth,
+    )
+    return table, row_of(wanted)

@@ -1,0 +1,182 @@
+"""A part of a store → the leaf model, as the pipeline would make it of a recording.
+
+Windows stand in place of samples: the profile has hits and their stacks, what was lost and what was
+measured, and no samples, clocks, mappings, or times of threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.errors import StoreError
+from prospect.profile.model import (
+    BIRTH_PREEXISTING,
+    CAUSE_NONE,
+    CauseTable,
+    ClockTable,
+    HitTable,
+    LossTable,
+    MappingTable,
+    ProcessTable,
+    Profile,
+    SampleTable,
+)
+from prospect.profile.run_info import RunInfo
+from prospect.records import NamedTuple
+from prospect.store.choosing import chosen_rows
+from prospect.store.engine import Engine, EngineError
+from prospect.store.measured import Measured, measured
+from prospect.store.names import Names, read_names
+from prospect.store.reading import choose
+from prospect.store.windows import KIND_KERNEL_THREAD, KIND_RECORDER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.reading import Part
+    from prospect.store.specification import Specification
+
+_STILL_RUNNING = 2**64 - 1
+_US = 1e-6
+_THREADS = 2
+
+
+def read_part(store: StoreDirectory, chosen: Specification, *, stacks: bool = False) -> Profile:
+    """Read a part of a store.
+
+    Args:
+        store: to read.
+        chosen: which part.
+        stacks: whether call stacks are wanted, where there are any.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+    """
+    engine = Engine(store, threads=_THREADS)
+    try:
+        part = choose(store, engine, chosen)
+        rows = chosen_rows(store, engine, part, chosen, stacks=stacks)
+        names = read_names(store, engine, part, rows, stacks=stacks)
+        return _profile(store, part, rows, names, measured(store, engine, part, chosen))
+    except EngineError as error:
+        raise StoreError(f"{store.path}: cannot be read: {error}") from None
+    finally:
+        engine.close()
+
+
+class _Processes(NamedTuple):
+    table: ProcessTable
+    row: NDArray[np.int32]
+
+
+def _profile(
+    store: StoreDirectory,
+    part: Part,
+    rows: dict[str, NDArray[Any]],
+    names: Names,
+    books: Measured,
+) -> Profile:
+    processes = _processes(rows)
+    comm_index, comms = _numbered(rows["comm"])
+    causes, cause_index = _causes(rows)
+    none, times = np.empty(0, np.int32), np.empty(0, np.uint64)
+    counts = np.empty(0, np.int64)
+    return Profile(
+        run=_run(store, part, books),
+        comms=comms,
+        processes=processes.table,
+        objects=names.objects,
+        functions=names.functions,
+        locations=names.locations,
+        mappings=MappingTable(none, none, times, times, times, counts, np.empty(0, np.int8)),
+        hits=HitTable(
+            process_index=processes.row,
+            comm_index=comm_index,
+            location_index=names.location_of_row,
+            mode=rows["mode"].astype(np.uint8),
+            event=rows["event"].astype(np.uint16),
+            cause_index=cause_index,
+            count=rows["n"].astype(np.int64),
+            period=rows["w"].astype(np.int64),
+            stack_index=names.stack_of_row,
+        ),
+        losses=LossTable(books.cpu, books.lost, books.throttled),
+        causes=causes,
+        samples=SampleTable(none, times, np.empty(0, np.uint16), np.empty(0, np.uint8)),
+        clocks=ClockTable(
+            event=np.empty(0, np.uint16),
+            clock=np.empty(0, np.uint8),
+            cpu=none,
+            period_ns=np.empty(0, np.float64),
+            begin_ns=times,
+            end_ns=times,
+            lost=counts,
+        ),
+        stacks=names.stacks,
+    )
+
+
+def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
+    head = part.heads[-1]
+    limits = dict.fromkeys(limit for one in part.heads for limit in one.run["limits"])
+    own = [
+        "A store keeps sums by window: there are no times within one, no mappings, no late hits.",
+        *books.remarks,
+        *part.remarks,
+    ]
+    return RunInfo(
+        **{**head.run, "limits": (*own, *limits)},
+        origin=store.path,
+        command=(),
+        started_at=books.begin_us * _US,
+        wall_seconds=books.measured_us * _US,
+        system_wide=True,
+        events=head.events,
+        begin_ns=0,
+        end_ns=books.measured_us * 1000,
+    )
+
+
+def _numbered(texts: NDArray[Any]) -> tuple[NDArray[np.int32], list[str]]:
+    """Return i32 the number of each text, and the texts in the order of their numbers."""
+    number: dict[str, int] = {}
+    rows = [number.setdefault(text, len(number)) for text in texts.tolist()]
+    return np.array(rows, np.int32), list(number)
+
+
+def _processes(rows: dict[str, NDArray[Any]]) -> _Processes:
+    number: dict[tuple[Any, ...], int] = {}
+    columns = (rows[name].tolist() for name in ("process", "kind", "pid", "start", "service"))
+    index = [number.setdefault(key, len(number)) for key in zip(*columns, strict=True)]
+    keys = list(number)
+    count = len(keys)
+    kind = np.array([key[1] for key in keys], np.uint8)
+    start = np.array([max(key[3], 0) for key in keys], np.uint64) * np.uint64(1000)
+    unknown, no = np.full(count, -1, np.int32), np.zeros(count, np.bool_)
+    table = ProcessTable(
+        name=[key[0] for key in keys],
+        pid=np.array([key[2] for key in keys], np.int32),
+        parent_pid=unknown,
+        group_pid=unknown,
+        session_pid=unknown,
+        parent_index=unknown,
+        birth=np.full(count, BIRTH_PREEXISTING, np.uint8),
+        start_ns=start,
+        end_ns=np.full(count, _STILL_RUNNING, np.uint64),
+        is_kernel_thread=kind == KIND_KERNEL_THREAD,
+        is_recorder=kind == KIND_RECORDER,
+        is_command=no,
+        is_descendant=no,
+    )
+    return _Processes(table, np.array(index, np.int32))
+
+
+def _causes(rows: dict[str, NDArray[Any]]) -> tuple[CauseTable, NDArray[np.int32]]:
+    number: dict[tuple[int, str], int] = {(CAUSE_NONE, ""): 0}
+    keys = zip(rows["cause_kind"].tolist(), rows["cause"].tolist(), strict=True)
+    index = [number.setdefault(key, len(number)) for key in keys]
+    kinds = np.array([kind for kind, _ in number], np.uint8)
+    return CauseTable(kinds, [name for _, name in number]), np.array(index, np.int32)

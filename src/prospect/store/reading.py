@@ -1,0 +1,195 @@
+"""A store and a specification → the segments that are read, and what is said about the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from prospect.errors import StoreError
+from prospect.records import NamedTuple
+from prospect.store.engine import EngineError
+from prospect.store.schema import COLUMNS, HEAD_KEY, read_head
+from prospect.store.segments import COVERAGE, SAMPLES, coarsest
+
+if TYPE_CHECKING:
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine
+    from prospect.store.schema import Head
+    from prospect.store.segments import Segment
+    from prospect.store.specification import Specification
+
+# More than a disk's worth; a file that says that it is larger is not one of ours.
+_MOST_FILE_BYTES = 1 << 32
+_MOST_NAMED = 3
+
+
+class Part(NamedTuple):
+    """Segments that are read together.
+
+    Attributes:
+        segments: by their windows' numbers.
+        heads: of each.
+        remarks: a sentence for each thing that is left out, or cannot be told apart.
+    """
+
+    segments: list[Segment]
+    heads: list[Head]
+    remarks: list[str]
+
+
+def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part:
+    """Find the segments that a specification means, and check them.
+
+    A damaged one is left out, and what it is made of is read in its place as far as it is there.
+
+    Raises:
+        StoreError: there are none, or none that can be read.
+    """
+    every = store.segments()
+    if not every:
+        raise StoreError(f"{store.path}: nothing is in this store yet")
+    sessions = chosen.texts.get("session", ())
+    found = [
+        one
+        for one in every
+        if one.overlaps(chosen.since_us, chosen.until_us)
+        and (not sessions or any(fnmatchcase(one.session, each) for each in sessions))
+    ]
+    if not found:
+        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}; {_there_is(every)}")
+    refused: dict[Segment, str] = {}
+    heads: dict[Segment, Head] = {}
+    while True:
+        segments, _ = coarsest(one for one in found if one not in refused)
+        new = [one for one in segments if one not in heads]
+        if not new:
+            break
+        checked, reasons = _checked(store, engine, new)
+        heads |= checked
+        refused |= reasons
+    remarks = [
+        f"{one.path(SAMPLES)} is left out: {why}"
+        for one, why in list(refused.items())[:_MOST_NAMED]
+    ]
+    if len(refused) > _MOST_NAMED:
+        remarks.append(f"{len(refused) - _MOST_NAMED} more segments are left out likewise.")
+    if not segments:
+        raise StoreError(f"{store.path}: no segment can be read: {'; '.join(remarks)}")
+    return _of_like_events(Part(segments, [heads[one] for one in segments], remarks))
+
+
+def _checked(
+    store: StoreDirectory, engine: Engine, segments: list[Segment]
+) -> tuple[dict[Segment, Head], dict[Segment, str]]:
+    """Return the heads of segments that can be read, and why others cannot."""
+    try:
+        return _heads(store, engine, segments), {}
+    except (EngineError, StoreError, OSError) as error:
+        if len(segments) == 1:
+            return {}, {segments[0]: str(error).replace(engine.root, "")}
+    # One of many: halves tell which.
+    middle = len(segments) // 2
+    first_heads, first_refused = _checked(store, engine, segments[:middle])
+    heads, refused = _checked(store, engine, segments[middle:])
+    return first_heads | heads, first_refused | refused
+
+
+def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> dict[Segment, Head]:
+    """Read all of these segments, so that what is damaged shows, and return their heads."""
+    for kind in (COVERAGE, SAMPLES):
+        paths = files(store, segments, kind)
+        if len(paths) < len(segments):
+            raise StoreError(f"its {kind} are missing")
+        _read_all(engine, paths, kind)
+    written = {
+        path: value
+        for path, key, value in engine.rows(
+            "SELECT file_name, key, value FROM parquet_kv_metadata(?)",
+            [files(store, segments, SAMPLES)],
+        )
+        if key in (HEAD_KEY, HEAD_KEY.encode())
+    }
+    heads = {}
+    for one in segments:
+        head = written.get(store.root + one.path(SAMPLES))
+        if head is None:
+            raise StoreError("it has no head")
+        heads[one] = read_head(head if isinstance(head, bytes) else str(head).encode())
+    return heads
+
+
+def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
+    """Return the paths of the segments' files of a kind, as far as they are there and ours."""
+    names = [one.path(kind) for one in segments]
+    return [store.root + name for name in names if store.has_ours(name)]
+
+
+def name_files(
+    store: StoreDirectory, engine: Engine, segments: list[Segment], kind: str
+) -> list[str]:
+    """Return the paths of the files that hold these segments' functions or stacks.
+
+    A segment's own names stand in its directory: in its own file or that of an earlier one.
+    Damaged files are none: what they named stays without a name.
+    """
+    directories = {one.directory for one in segments}
+    beside = [one for one in store.segments() if one.directory in directories]
+    return _sound(engine, files(store, beside, kind), kind)
+
+
+def _sound(engine: Engine, paths: list[str], kind: str) -> list[str]:
+    """Leave out the files that cannot be read."""
+    try:
+        if paths:
+            _read_all(engine, paths, kind)
+    except EngineError:
+        middle = len(paths) // 2
+        if not middle:
+            return []
+        return _sound(engine, paths[:middle], kind) + _sound(engine, paths[middle:], kind)
+    return paths
+
+
+def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
+    """Read every column of files, so that what is damaged shows.
+
+    Raises:
+        EngineError: something is, or a column is missing.
+    """
+    seen = ", ".join(
+        f"count({name}::{type_})" if type_ == "VARCHAR" else f"max({name}::{type_})"
+        for name, type_ in COLUMNS[kind].items()
+    )
+    engine.rows(f"SELECT {seen} FROM read_parquet(?, hive_partitioning=false)", [paths])
+
+
+def _of_like_events(part: Part) -> Part:
+    """Keep the segments whose events are those of the latest; hits of others do not add up."""
+    latest = part.heads[-1].events
+    alike = [place for place, head in enumerate(part.heads) if head.events == latest]
+    left = len(part.segments) - len(alike)
+    if not left:
+        return part
+    sentence = (
+        f"{left} of {len(part.segments)} segments are left out: other events or another rate were"
+        " sampled then; give since: and until: to see them."
+    )
+    return Part(
+        [part.segments[place] for place in alike],
+        [part.heads[place] for place in alike],
+        [*part.remarks, sentence],
+    )
+
+
+def _there_is(segments: list[Segment]) -> str:
+    """Say what there is where nothing was found."""
+    from datetime import UTC, datetime  # noqa: PLC0415 - of an error
+
+    begin, end = (
+        datetime.fromtimestamp(at, UTC).astimezone().isoformat(" ", "minutes")
+        for at in (min(one.begin_s for one in segments), max(one.end_s for one in segments))
+    )
+    sessions = Counter(one.session for one in segments)
+    named = ", ".join(name for name, _ in sessions.most_common(_MOST_NAMED))
+    return f"there is {begin} to {end}, session {named}"

@@ -1,0 +1,198 @@
+"""The columns of each kind of file of a store, and what the head of a segment says.
+
+A file is of one version of the format, which its head says with what holds for all of the segment:
+the machine, the events, what could not be seen. Heads are JSON, compressed, in the key-value
+metadata of the file of samples.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from prospect.errors import StoreError
+from prospect.profile.run_info import EventInfo, RunInfo
+from prospect.records import Record, contents, field_names
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION = 1
+HEAD_KEY = "prospect"
+_MOST_HEAD_BYTES = 1 << 22
+
+# One row: what was hit so, in one window. `t` is the window's begin in microseconds since 1970,
+# `pid`, `start`, `tid` and `cpu` are -1 unless they were kept apart; process zero keeps its number.
+# `n` samples, `q` the sum over windows of n squared, `w` the sum of their periods.
+SAMPLE_KEYS = {
+    "service": "VARCHAR",
+    "process": "VARCHAR",
+    "comm": "VARCHAR",
+    "kind": "UTINYINT",
+    "event": "USMALLINT",
+    "mode": "UTINYINT",
+    "cause_kind": "UTINYINT",
+    "cause": "VARCHAR",
+    "function": "UBIGINT",
+    "address": "UBIGINT",
+    "stack": "UBIGINT",
+    "pid": "INTEGER",
+    "start": "BIGINT",
+    "tid": "INTEGER",
+    "cpu": "SMALLINT",
+    "t": "BIGINT",
+}
+SAMPLE_SUMS = {"n": "BIGINT", "q": "BIGINT", "w": "BIGINT"}
+COLUMNS: dict[str, dict[str, str]] = {
+    SAMPLES: SAMPLE_KEYS | SAMPLE_SUMS,
+    # A frame and, by `caller`, those outside of it; 0 for none.
+    STACKS: {
+        "stack": "UBIGINT",
+        "caller": "UBIGINT",
+        "function": "UBIGINT",
+        "address": "UBIGINT",
+        "mode": "UTINYINT",
+        "depth": "INTEGER",
+    },
+    # A function with the object that it is in, as they were called when it was first hit.
+    FUNCTIONS: {
+        "function": "UBIGINT",
+        "name": "VARCHAR",
+        "raw_name": "VARCHAR",
+        "aliases": "VARCHAR",
+        "address": "UBIGINT",
+        "size": "UBIGINT",
+        "is_global": "BOOLEAN",
+        "source": "UTINYINT",
+        "object": "UBIGINT",
+        "path": "VARCHAR",
+        "object_kind": "UTINYINT",
+        "build_id": "VARCHAR",
+        "object_source": "UTINYINT",
+        "note": "VARCHAR",
+    },
+    # Ticks by what became of them, of a window (`t` to `until`), CPU and event. A row of CPU -1
+    # says of the whole window how many samples belong to no clock, and what else was lost.
+    COVERAGE: {
+        "t": "BIGINT",
+        "until": "BIGINT",
+        "cpu": "SMALLINT",
+        "event": "USMALLINT",
+        "expected": "BIGINT",
+        "recorded": "BIGINT",
+        "lost": "BIGINT",
+        "throttled": "BIGINT",
+        "idle": "BIGINT",
+        "missing": "BIGINT",
+        "steal_us": "BIGINT",
+    },
+}
+# What a file is sorted by: equal values next to each other take next to no room.
+ORDER = {
+    SAMPLES: "service, process, comm, event, mode, cause_kind, cause, function, address, stack, t",
+    STACKS: "depth, caller, stack",
+    FUNCTIONS: "path, address, function",
+    COVERAGE: "cpu, event, t",
+}
+_RUN_FIELDS = (
+    "recorder",
+    "recorder_command_line",
+    "hostname",
+    "os_release",
+    "uname",
+    "arch",
+    "cpu_description",
+    "cpu_mhz",
+    "cpus",
+    "clock",
+    "limits",
+    "kernel_build_id",
+    "has_user_callers",
+)
+
+
+class Head(Record):
+    """What holds for all of a segment.
+
+    Attributes:
+        run: facts of `RunInfo` by their names.
+        events: the events that were sampled.
+        separate: what was kept apart: some of "process", "thread", "cpu".
+        window_us: how long a window ought to be.
+    """
+
+    run: dict[str, Any]
+    events: tuple[EventInfo, ...]
+    separate: tuple[str, ...]
+    window_us: int
+
+
+def head_of(run: RunInfo, separate: tuple[str, ...], window_us: int) -> Head:
+    """Return the head of a window's segment."""
+    known = contents(run)
+    return Head({name: known[name] for name in _RUN_FIELDS}, run.events, separate, window_us)
+
+
+def written_head(head: Head) -> str:
+    """Return a head as text of letters, digits and a few signs, none of them a quotation mark."""
+    told = {
+        "version": VERSION,
+        "run": head.run,
+        "events": [contents(event) for event in head.events],
+        "separate": head.separate,
+        "window_us": head.window_us,
+    }
+    return base64.b64encode(zlib.compress(json.dumps(told).encode())).decode()
+
+
+def read_head(written: bytes) -> Head:
+    """Return a head.
+
+    Raises:
+        StoreError: it is damaged, or of a newer version.
+    """
+    try:
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(base64.b64decode(written, validate=True), _MOST_HEAD_BYTES)
+        told = json.loads(text)
+        version = told["version"]
+        if isinstance(version, int) and version > VERSION:
+            raise StoreError(
+                f"it is of version {version}, this Prospect knows {VERSION}: update it"
+            )
+        events = tuple(_event(one) for one in told["events"])
+        run = _checked_run(told["run"])
+        separate = tuple(str(word) for word in told["separate"])
+        return Head(run, events, separate, int(told["window_us"]))
+    except (ValueError, TypeError, KeyError, AttributeError, zlib.error):
+        raise StoreError("its head is damaged") from None
+
+
+def _event(told: Mapping[str, Any]) -> EventInfo:
+    names = field_names(EventInfo)
+    event = EventInfo(**{name: told[name] for name in names if name in told})
+    for name in ("seconds_per_period", "seconds_per_hit", "frequency_hz", "relative_error"):
+        float(getattr(event, name))
+    if not isinstance(event.name, str):
+        raise TypeError
+    return event
+
+
+def _checked_run(told: Mapping[str, Any]) -> dict[str, Any]:
+    run: dict[str, Any] = {}
+    for name in _RUN_FIELDS:
+        value = told[name]
+        if name in ("recorder_command_line", "limits"):
+            run[name] = tuple(str(each) for each in value)
+        elif name == "cpu_mhz":
+            run[name] = float(value)
+        elif name == "cpus":
+            run[name] = int(value)
+        elif name == "has_user_callers":
+            run[name] = bool(value)
+        else:
+            run[name] = str(value)
+    return run

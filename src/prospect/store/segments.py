@@ -1,0 +1,120 @@
+"""Segments of a store: what their names say, and which of them a reader takes.
+
+Every window that a store takes has a number, one more than the one before, whatever clocks do
+meanwhile. A segment is the files of a run of windows: its name says their span of time, their
+session and their numbers. A coarser segment is made of finer ones, which are removed later, so that
+after a crash both may be there: windows of a finer one that a coarser one has too are not read
+again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from calendar import timegm
+from typing import TYPE_CHECKING
+
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MINUTE, HOUR, DAY = "minute", "hour", "day"
+TIERS = (MINUTE, HOUR, DAY)  # the finest first
+# The files of a segment, in the order in which they get their names: the last one makes it whole.
+COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "samples"
+KINDS = (COVERAGE, FUNCTIONS, STACKS, SAMPLES)
+SUFFIX = ".parquet"
+CURRENT = "current"
+
+_SECOND = "%Y%m%dT%H%M%S"
+_SESSION = r"[A-Za-z0-9_-]{1,32}"
+_STEM = re.compile(rf"(\d{{8}}T\d{{6}})-(\d{{8}}T\d{{6}})\.({_SESSION})\.(\d{{1,15}})-(\d{{1,15}})")
+_US = 10**6
+
+
+class Segment(NamedTuple):
+    """A run of windows in files of one name.
+
+    Attributes:
+        tier: how fine it is.
+        begin_s, end_s: whole seconds since 1970 that the windows lie within.
+        session: a name that somebody gave to a stretch of windows.
+        first, last: the numbers of its windows.
+    """
+
+    tier: str
+    begin_s: int
+    end_s: int
+    session: str
+    first: int
+    last: int
+
+    @property
+    def directory(self) -> str:
+        """Where its files lie, below the store."""
+        begin = time.gmtime(self.begin_s)
+        hour = time.strftime("/hour=%H", begin) if self.tier == MINUTE else ""
+        return f"{self.tier}/date={time.strftime('%Y-%m-%d', begin)}{hour}"
+
+    @property
+    def stem(self) -> str:
+        """What the names of its files begin with."""
+        begin, end = (time.strftime(_SECOND, time.gmtime(at)) for at in (self.begin_s, self.end_s))
+        return f"{begin}-{end}.{self.session}.{self.first}-{self.last}"
+
+    def path(self, kind: str) -> str:
+        """Return the path of one of its files, below the store."""
+        return f"{self.directory}/{self.stem}.{kind}{SUFFIX}"
+
+    def overlaps(self, since_us: int, until_us: int) -> bool:
+        """Whether some of its time may lie in a span, in microseconds since 1970."""
+        return self.begin_s * _US < until_us and self.end_s * _US > since_us
+
+
+def segment_of(tier: str, name: str) -> Segment | None:
+    """Return the segment that a file of a tier belongs to, None where its name is no such name."""
+    stem, _, rest = name.partition(f".{SAMPLES}{SUFFIX}")
+    found = _STEM.fullmatch(stem) if not rest else None
+    if not found or tier not in TIERS:
+        return None
+    try:
+        begin_s, end_s = (timegm(time.strptime(found[place], _SECOND)) for place in (1, 2))
+    except ValueError:
+        return None
+    first, last = int(found[4]), int(found[5])
+    if end_s < begin_s or last < first:
+        return None
+    return Segment(tier, begin_s, end_s, found[3], first, last)
+
+
+def is_session_name(text: str) -> bool:
+    """Whether a session may be called so."""
+    return re.fullmatch(_SESSION, text) is not None
+
+
+def coarsest(segments: Iterable[Segment]) -> tuple[list[Segment], list[Segment]]:
+    """Choose segments so that each window is read once.
+
+    Returns:
+        those to read, by their windows' numbers; and those that have windows in common with a
+        coarser one, or one of their own tier.
+    """
+    ranked = sorted(
+        segments, key=lambda one: (-TIERS.index(one.tier), one.first, -one.last, one.begin_s)
+    )
+    chosen: list[Segment] = []
+    left: list[Segment] = []
+    for tier in reversed(TIERS):
+        coarser = sorted(chosen, key=lambda one: one.first)
+        latest, place = -1, 0
+        for one in (each for each in ranked if each.tier == tier):
+            while place < len(coarser) and coarser[place].last < one.first:
+                place += 1
+            is_in_coarser = place < len(coarser) and coarser[place].first <= one.last
+            if is_in_coarser or one.first <= latest:
+                left.append(one)
+                continue
+            chosen.append(one)
+            latest = one.last
+    return sorted(chosen, key=lambda one: one.first), left

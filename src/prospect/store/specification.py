@@ -1,0 +1,146 @@
+"""Profile specifications: words such as ``since:02:10`` or ``comm:nginx,php*`` → what they choose.
+
+The words are OProfile's, and its syntax: a list of values, of which one has to fit, with the
+patterns of a shell. Several specifications have to fit all.
+
+Source: OProfile, ``doc/oprofile.xml``, "Profile specifications".
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from prospect.errors import UsageError
+from prospect.records import NamedTuple
+from prospect.spelling import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SINCE, UNTIL = "since", "until"
+# What each word compares; those of text take patterns, those of numbers numbers.
+TEXT_WORDS = {
+    "session": "session",
+    "service": "service",
+    "image": "process",
+    "comm": "comm",
+    "lib-image": "path",
+    "symbol": "name",
+    "event": "event",
+}
+NUMBER_WORDS = {"tgid": "pid", "tid": "tid", "cpu": "cpu"}
+WORDS = (SINCE, UNTIL, *TEXT_WORDS, *NUMBER_WORDS)
+ALWAYS = 2**62
+_AGO = re.compile(r"-(\d{1,9})([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_US = 10**6
+_MOST_NUMBER = 2**31 - 1
+
+
+class Specification(NamedTuple):
+    """What part of a store is meant.
+
+    Attributes:
+        since_us, until_us: in microseconds since 1970; windows that begin within.
+        texts: by word, the patterns of which one has to fit.
+        numbers: by word, the numbers of which one has to fit.
+        words: as they were written.
+    """
+
+    since_us: int = -ALWAYS
+    until_us: int = ALWAYS
+    texts: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - never changed
+    numbers: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 - never changed
+    words: tuple[str, ...] = ()
+
+
+def parse_specifications(words: Sequence[str], now: datetime | None = None) -> Specification:
+    """Read specifications.
+
+    Args:
+        words: as written.
+        now: with a time zone; None for this moment.
+
+    Raises:
+        UsageError: one has no meaning, or is given twice.
+    """
+    now = now or datetime.now().astimezone()
+    times = {SINCE: -ALWAYS, UNTIL: ALWAYS}
+    texts: dict[str, tuple[str, ...]] = {}
+    numbers: dict[str, tuple[int, ...]] = {}
+    given: set[str] = set()
+    for word in words:
+        name, colon, value = word.partition(":")
+        if not colon or name not in WORDS:
+            known = ", ".join(f"{each}:" for each in WORDS)
+            raise UsageError(
+                f"{word}: no specification; there are {known}{suggestion(name, WORDS)}"
+            )
+        if name in given:
+            raise UsageError(f"{word}: {name}: is given twice; give a list, as {name}:A,B")
+        if not value:
+            raise UsageError(f"{word}: give a value")
+        given.add(name)
+        if name in times:
+            times[name] = moment_us(value, now)
+        elif name in TEXT_WORDS:
+            texts[name] = tuple(filter(None, value.split(",")))
+        else:
+            numbers[name] = _numbers(name, value)
+    if times[SINCE] >= times[UNTIL]:
+        raise UsageError(
+            "until: is not behind since:; a time of day is the last one that was, so give the date"
+            " too, as since:2026-11-22T23:50"
+        )
+    return Specification(times[SINCE], times[UNTIL], texts, numbers, tuple(words))
+
+
+def moment_us(text: str, now: datetime) -> int:
+    """Read a moment: ``14:05`` (the last one that was), ``-15m``, or an ISO date and time.
+
+    Returns:
+        Microseconds since 1970. Without an offset such as +01:00 it is this machine's time; what
+        the end of summer time brings twice is the first one.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if found := _AGO.fullmatch(text):
+        try:
+            then = now - timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+        except OverflowError:
+            raise UsageError(f"{text}: too long ago") from None
+        return _microseconds(then)
+    try:
+        if found := _CLOCK.fullmatch(text):
+            hour, minute, second = (int(part or 0) for part in found.groups())
+            today = now.astimezone().replace(tzinfo=None)
+            then = today.replace(hour=hour, minute=minute, second=second, microsecond=0)
+            if then.astimezone() > now:
+                then -= timedelta(days=1)
+            return _microseconds(then.astimezone())
+        return _microseconds(datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{text}: no time; give one as 14:05, -15m, or 2026-11-22T14:05") from None
+
+
+def _microseconds(moment: datetime) -> int:
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1)
+
+
+def _numbers(name: str, value: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in value.split(","):
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdigit() and int(end) <= _MOST_NUMBER for end in ends):
+            raise UsageError(f"{name}:{value}: give numbers, as {name}:3 or {name}:0,4-7")
+        low, high = int(ends[0]), int(ends[1])
+        if high - low > 100_000:
+            raise UsageError(f"{name}:{value}: too many")
+        found += range(low, high + 1)
+    return tuple(found)

@@ -1,0 +1,297 @@
+"""The profile of a window → the columns that a store keeps of it.
+
+Functions and stacks have numbers that follow from what they are, the same in every window and on
+every machine: the first eight bytes of a BLAKE2b hash. So windows are added up without a table of
+who is who.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prospect.columns.grouping import exact_sums
+from prospect.profile.complete import complete
+from prospect.records import NamedTuple, Record
+from prospect.store.coverage import coverage_columns
+from prospect.store.schema import Head, head_of
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.model import Profile
+    from prospect.store.engine import Columns
+
+    Numbers = NDArray[np.uint64]
+
+KIND_ORDINARY, KIND_KERNEL_THREAD, KIND_RECORDER = 0, 1, 2
+PROCESS, THREAD, CPU = "process", "thread", "cpu"
+SEPARATIONS = (PROCESS, THREAD, CPU)
+_US = 1000  # nanoseconds
+
+
+class Span(NamedTuple):
+    """When a window was, in microseconds since 1970."""
+
+    begin_us: int
+    end_us: int
+
+
+class Window(Record):
+    """What a store keeps of a window.
+
+    Attributes:
+        span: when it was.
+        head: what holds for all of it.
+        tables: columns by kind of file.
+    """
+
+    span: Span
+    head: Head
+    tables: Mapping[str, Columns]
+
+
+def window_of(
+    profile: Profile,
+    span: Span,
+    *,
+    separate: Collection[str] = (),
+    services: Mapping[int, str] | None = None,
+    window_us: int = 60 * 10**6,
+) -> Window:
+    """Return what a store keeps of a profile with samples.
+
+    Args:
+        profile: of the window.
+        span: when that was.
+        separate: what is to be kept apart, of `SEPARATIONS`.
+        services: by row of its processes, what service the process is part of.
+        window_us: how long a window ought to be.
+    """
+    whole = complete(profile)
+    functions = _function_numbers(whole)
+    stacks = _stack_numbers(whole, functions)
+    samples = _sample_columns(whole, functions, stacks, separate, services or {})
+    samples["t"] = np.full(len(samples["n"]), span.begin_us, np.int64)
+    tables = {
+        SAMPLES: samples,
+        FUNCTIONS: _function_columns(whole, functions),
+        STACKS: _stack_columns(whole, functions, stacks),
+        COVERAGE: coverage_columns(whole, span.begin_us, span.end_us),
+    }
+    kept = tuple(word for word in SEPARATIONS if word in separate)
+    return Window(span, head_of(whole.run, kept, window_us), tables)
+
+
+def _number(*words: object) -> int:
+    """Return a number that follows from words; never 0, which stands for none."""
+    text = "\0".join(map(str, words)).encode("utf-8", "surrogateescape")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
+
+
+def _numbers(values: Sequence[int]) -> Numbers:
+    return np.array(values, np.uint64)
+
+
+def _function_numbers(profile: CompleteProfile) -> Numbers:
+    """Return u64[f]; hits of an object without a name share one for each reason."""
+    objects, functions = profile.objects, profile.functions
+    keys = list(zip(objects.path, objects.kind.tolist(), objects.build_id, strict=True))
+    return _numbers(
+        [
+            _number(*keys[owner], address if name else "", name, source)
+            for owner, address, name, source in zip(
+                functions.object_index.tolist(),
+                functions.address.tolist(),
+                functions.raw_name,
+                functions.source.tolist(),
+                strict=True,
+            )
+        ]
+    )
+
+
+def _stack_numbers(profile: CompleteProfile, functions: Numbers) -> Numbers:
+    """Return u64[s]; a frame's follows from its own place and its caller's number."""
+    stacks = profile.stacks
+    if stacks is None:
+        return np.empty(0, np.uint64)
+    function = functions.take(profile.locations.function_index)
+    place = np.stack((function, profile.locations.address), axis=1).astype("<u8")
+    places = [row.tobytes() for row in place]
+    found: list[bytes] = []
+    none = bytes(8)
+    for caller, at, mode in zip(
+        stacks.caller_index.tolist(),
+        stacks.location_index.tolist(),
+        stacks.mode.tolist(),
+        strict=True,
+    ):
+        outside = found[caller] if caller >= 0 else none
+        frame = outside + places[at] + bytes((mode,))
+        found.append(blake2b(frame, digest_size=8).digest())
+    numbers: Numbers = np.frombuffer(b"".join(found), "<u8").astype(np.uint64)
+    return np.maximum(numbers, 1)
+
+
+def _sample_columns(
+    profile: CompleteProfile,
+    functions: Numbers,
+    stacks: Numbers,
+    separate: Collection[str],
+    services: Mapping[int, str],
+) -> dict[str, Any]:
+    samples, hits, processes = profile.samples, profile.hits, profile.processes
+    hit = samples.hit_index
+    group_of_process, of_group = _process_groups(profile, separate, services)
+    location = hits.location_index.take(hit)
+    # Many hits are the same but for a process that is not kept apart.
+    keys: list[NDArray[Any]] = [
+        group_of_process.take(hits.process_index).take(hit),
+        hits.comm_index.take(hit),
+        hits.event.take(hit),
+        hits.mode.take(hit),
+        hits.cause_index.take(hit),
+        location,
+    ]
+    has_stacks = samples.stack_index is not None and len(stacks) > 0
+    if samples.stack_index is not None and has_stacks:
+        keys.append(samples.stack_index)
+    if CPU in separate:
+        keys.append(samples.cpu.astype(np.int64))
+    if THREAD in separate and samples.tid is not None:
+        keys.append(samples.tid)
+    row, first = _row_numbers(keys)
+    count = np.bincount(row, minlength=len(first)).astype(np.int64)
+    if samples.period is not None:
+        period = exact_sums(row, samples.period.astype(np.int64), len(first))
+    else:
+        each = hits.period // np.maximum(hits.count, 1)
+        period = exact_sums(row, each.take(hit), len(first))
+    of_hit, group = hit.take(first), of_group.take(keys[0].take(first))
+    comm, cause = hits.comm_index.take(of_hit), hits.cause_index.take(of_hit)
+    none = np.full(len(first), -1, np.int32)
+    stack = np.zeros(len(first), np.uint64)
+    if samples.stack_index is not None and has_stacks:
+        index = samples.stack_index.take(first)
+        stack = np.where(index >= 0, stacks.take(np.maximum(index, 0)), np.uint64(0))
+    is_apart = PROCESS in separate or THREAD in separate
+    pid = processes.pid.take(group)
+    has_tid = THREAD in separate and samples.tid is not None
+    start_us = (processes.start_ns // _US).astype(np.int64)
+    return {
+        "service": [services.get(one, "") for one in group.tolist()],
+        "process": [processes.name[one] for one in group.tolist()],
+        "comm": [profile.comms[one] if one >= 0 else "" for one in comm.tolist()],
+        "kind": _process_kinds(profile).take(group),
+        "event": hits.event.take(of_hit),
+        "mode": hits.mode.take(of_hit),
+        "cause_kind": profile.causes.kind.take(cause),
+        "cause": [profile.causes.name[one] for one in cause.tolist()],
+        "function": functions.take(
+            profile.locations.function_index.take(hits.location_index.take(of_hit))
+        ),
+        "address": profile.locations.address.take(hits.location_index.take(of_hit)),
+        "stack": stack,
+        "pid": pid if is_apart else np.where(pid == 0, 0, -1).astype(np.int32),
+        "start": start_us.take(group) if is_apart else none.astype(np.int64),
+        "tid": samples.tid.take(first) if has_tid and samples.tid is not None else none,
+        "cpu": samples.cpu.take(first).astype(np.int16) if CPU in separate else none.astype("i2"),
+        "n": count,
+        "q": count * count,
+        "w": period,
+    }
+
+
+def _row_numbers(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number rows by their keys: i64[n] the number of each, i64[g] the first row of each."""
+    number = np.zeros(len(keys[0]), np.int64)
+    first = np.empty(0, np.int64)
+    for key in keys:
+        values = key.astype(np.int64)
+        least = int(values.min(initial=0))
+        size = int(values.max(initial=0)) - least + 1
+        _, first, number = np.unique(
+            number * size + (values - least), return_index=True, return_inverse=True
+        )
+    return number, first
+
+
+def _process_kinds(profile: CompleteProfile) -> NDArray[np.uint8]:
+    processes = profile.processes
+    kind = np.where(processes.is_kernel_thread, KIND_KERNEL_THREAD, KIND_ORDINARY)
+    return np.where(processes.is_recorder, KIND_RECORDER, kind).astype(np.uint8)
+
+
+def _process_groups(
+    profile: CompleteProfile, separate: Collection[str], services: Mapping[int, str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return i64[p] which processes are the same to the store, and i64[g] one process of each."""
+    processes = profile.processes
+    is_apart = PROCESS in separate or THREAD in separate
+    kinds = _process_kinds(profile).tolist()
+    number: dict[object, int] = {}
+    group, one_of = [], []
+    for row, (name, pid, start) in enumerate(
+        zip(processes.name, processes.pid.tolist(), processes.start_ns.tolist(), strict=True)
+    ):
+        apart = (pid, start) if is_apart else pid == 0
+        key = (services.get(row, ""), name, kinds[row], apart)
+        if key not in number:
+            number[key] = len(number)
+            one_of.append(row)
+        group.append(number[key])
+    return np.array(group, np.int64), np.array(one_of, np.int64)
+
+
+def _function_columns(profile: CompleteProfile, numbers: Numbers) -> dict[str, Any]:
+    functions, objects = profile.functions, profile.objects
+    owner = functions.object_index
+    of_object = _numbers(
+        [
+            _number(path, kind, build_id)
+            for path, kind, build_id in zip(
+                objects.path, objects.kind.tolist(), objects.build_id, strict=True
+            )
+        ]
+    )
+    return {
+        "function": numbers,
+        "name": functions.name,
+        "raw_name": functions.raw_name,
+        "aliases": ["\n".join(names) for names in functions.aliases],
+        "address": functions.address,
+        "size": functions.size_bytes,
+        "is_global": functions.is_global,
+        "source": functions.source,
+        "object": of_object.take(owner),
+        "path": [objects.path[one] for one in owner.tolist()],
+        "object_kind": objects.kind.take(owner),
+        "build_id": [objects.build_id[one] for one in owner.tolist()],
+        "object_source": objects.source.take(owner),
+        "note": [objects.note[one] for one in owner.tolist()],
+    }
+
+
+def _stack_columns(
+    profile: CompleteProfile, functions: Numbers, numbers: Numbers
+) -> dict[str, Any]:
+    stacks, locations = profile.stacks, profile.locations
+    none = np.empty(0, np.int32)
+    caller = none if stacks is None else stacks.caller_index
+    at = none if stacks is None else stacks.location_index
+    outside = np.append(numbers, np.uint64(0)).take(caller)
+    return {
+        "stack": numbers,
+        "caller": outside,
+        "function": functions.take(locations.function_index.take(at)),
+        "address": locations.address.take(at),
+        "mode": np.empty(0, np.uint8) if stacks is None else stacks.mode,
+        "depth": none if stacks is None else stacks.depth,
+    }

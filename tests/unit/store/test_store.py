@@ -1,0 +1,262 @@
+"""What is written to a store is what is read from it, and what is damaged is left out and said."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from builders.hostile_names import with_hostile_names
+from builders.stacks import stacks_profile
+from builders.stored import BEGIN_S, US, by_routine, fill, samples_file, window_at
+from prospect.errors import StoreError
+from prospect.figures.stacks.stack_weights import stack_samples
+from prospect.profile.complete import complete
+from prospect.records import replace
+from prospect.store import schema
+from prospect.store.directory import StoreDirectory
+from prospect.store.engine import Engine
+from prospect.store.part import read_part
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
+from prospect.store.specification import parse_specifications
+
+pytest.importorskip("duckdb")
+
+
+def read(path, *words, stacks=False):
+    with StoreDirectory(str(path)) as store:
+        return read_part(store, parse_specifications(words), stacks=stacks)
+
+
+def iso(minute):
+    return datetime.fromtimestamp(BEGIN_S + 60 * minute, UTC).isoformat()
+
+
+def test_hits_by_routine_are_those_of_the_windows(tmp_path):
+    fill(tmp_path / "s", [window_at(0), window_at(1), window_at(2)])
+    whole = read(tmp_path / "s")
+    assert by_routine(whole) == by_routine(stacks_profile(), times=3)
+    assert whole.run.wall_seconds == 180
+    assert whole.run.started_at == BEGIN_S
+    assert whole.hits.period.sum() == 3 * stacks_profile().hits.period.sum()
+    part = read(tmp_path / "s", f"since:{iso(1)}", f"until:{iso(2)}")
+    assert by_routine(part) == by_routine(stacks_profile())
+    assert part.run.wall_seconds == 60
+
+
+def test_names_are_written_once_in_an_hour_and_read_from_any_window(tmp_path):
+    segments = fill(tmp_path / "s", [window_at(0), window_at(1), window_at(58)])
+    has_names = [(tmp_path / "s" / one.path(FUNCTIONS)).exists() for one in segments]
+    assert has_names == [True, False, True]
+    part = read(tmp_path / "s", f"since:{iso(1)}", f"until:{iso(2)}")
+    assert by_routine(part) == by_routine(stacks_profile())
+
+
+def test_stacks_are_those_of_the_windows(tmp_path):
+    fill(tmp_path / "s", [window_at(0), window_at(1)])
+    found = read(tmp_path / "s", stacks=True)
+    assert (found.stacks.caller_index < np.arange(len(found.stacks))).all()
+
+    def chains(profile, times):
+        weighed = stack_samples(complete(profile), "4")
+        stacks, whole = weighed.stacks, weighed.profile
+        counted = {}
+        for row, count in zip(weighed.stack_index.tolist(), weighed.count.tolist(), strict=True):
+            chain, frame = [], row
+            while frame >= 0:
+                location = stacks.location_index[frame]
+                chain.append(whole.functions.name[whole.locations.function_index[location]])
+                frame = stacks.caller_index[frame]
+            counted[tuple(chain)] = counted.get(tuple(chain), 0) + count * times
+        return counted
+
+    assert chains(found, 1) == chains(stacks_profile(), 2)
+
+
+def test_hostile_names_are_kept_and_do_no_harm(tmp_path):
+    profile = with_hostile_names(stacks_profile())
+    fill(tmp_path / "s", [window_at(0, profile)])
+    found = read(tmp_path / "s", stacks=True)
+    assert found.hits.count.sum() == profile.hits.count.sum()
+    assert len({*found.functions.name}) == len({*profile.functions.name})
+    for name in found.processes.name + found.functions.name:
+        name.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "hits"),
+    [
+        (["comm:comm"], 21),
+        (["comm:c*,x"], 21),
+        (["image:work", "symbol:work"], 8),
+        (["symbol:wor?,jitted"], 12),
+        (["lib-image:*/libc.so*"], 1),
+        (["event:cpu-clock"], 30),
+        (["session:cur*"], 30),
+    ],
+)
+def test_specifications_choose_hits(tmp_path, words, hits):
+    fill(tmp_path / "s", [window_at(0)])
+    assert read(tmp_path / "s", *words).hits.count.sum() == hits
+
+
+def test_what_was_kept_apart_can_be_asked_for(tmp_path):
+    fill(tmp_path / "apart", [window_at(0, separate=("process", "cpu"))])
+    assert read(tmp_path / "apart", "tgid:77").hits.count.sum() == 21
+    assert read(tmp_path / "apart", "cpu:0").hits.count.sum() == 15
+    assert 77 in read(tmp_path / "apart").processes.pid
+    fill(tmp_path / "together", [window_at(0)])
+    assert set(read(tmp_path / "together").processes.pid.tolist()) == {-1, 0}
+    for word, option in (("tgid:77", "process"), ("cpu:0", "cpu"), ("tid:1", "thread")):
+        with pytest.raises(StoreError, match=f"--separate {option}"):
+            read(tmp_path / "together", word)
+
+
+def test_what_fits_nothing_says_what_there_is(tmp_path):
+    fill(tmp_path / "s", [window_at(0)])
+    with pytest.raises(StoreError, match="there is comm, a b;c"):
+        read(tmp_path / "s", "comm:nginx")
+    with pytest.raises(StoreError, match="session current"):
+        read(tmp_path / "s", "session:other")
+    with pytest.raises(StoreError, match=r"there is 2026-"):
+        read(tmp_path / "s", f"since:{iso(100)}")
+    StoreDirectory(str(tmp_path / "empty"), create=True).close()
+    with pytest.raises(StoreError, match="nothing is in this store"):
+        read(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("word", ["comm:'; DROP TABLE x; --", "symbol:' OR 1=1", "image:?)--"])
+def test_a_pattern_is_never_part_of_a_query(tmp_path, word):
+    fill(tmp_path / "s", [window_at(0)])
+    with pytest.raises(StoreError, match="nothing fits"):
+        read(tmp_path / "s", word)
+
+
+def cut(file):
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def scribble(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 4 : len(content) // 2] = b"\xff" * (
+        len(content) // 2 - len(content) // 4
+    )
+    file.write_bytes(content)
+
+
+def empty(file):
+    os.truncate(file, 0)
+
+
+def replaced(file):
+    file.write_bytes(b"PAR1" + b"\xff\xff\xff\x7f" * 8 + b"PAR1")
+
+
+@pytest.mark.parametrize("harm", [cut, scribble, empty, replaced])
+@pytest.mark.parametrize("kind", [SAMPLES, COVERAGE])
+def test_a_damaged_segment_is_said_and_the_rest_counts(tmp_path, harm, kind):
+    segments = fill(tmp_path / "s", [window_at(minute) for minute in range(5)])
+    harm(tmp_path / "s" / segments[3].path(kind))
+    found = read(tmp_path / "s")
+    assert by_routine(found) == by_routine(stacks_profile(), times=4)
+    assert found.run.wall_seconds == 240
+    said = [limit for limit in found.run.limits if segments[3].path(SAMPLES) in limit]
+    assert len(said) == 1
+    assert "/proc/" not in said[0]
+    # The hole that it leaves is said too.
+    assert any("Nothing was measured from" in limit for limit in found.run.limits)
+
+
+@pytest.mark.parametrize("harm", [cut, scribble, empty, replaced])
+def test_damaged_names_leave_the_hits_and_other_names(tmp_path, harm):
+    segments = fill(tmp_path / "s", [window_at(0), window_at(60)])
+    for kind in (FUNCTIONS, STACKS):
+        harm(tmp_path / "s" / segments[1].path(kind))
+    found = read(tmp_path / "s", stacks=True)
+    assert by_routine(found) == by_routine(stacks_profile(), times=2)
+
+
+def test_names_that_are_gone_leave_the_hits(tmp_path):
+    segments = fill(tmp_path / "s", [window_at(0), window_at(1)])
+    (tmp_path / "s" / segments[0].path(FUNCTIONS)).unlink()
+    (tmp_path / "s" / segments[0].path(STACKS)).unlink()
+    found = read(tmp_path / "s", stacks=True)
+    assert found.hits.count.sum() == 60
+    assert set(found.functions.name) == {""}
+    assert "lost its names" in found.objects.note[0]
+
+
+def test_a_segment_of_a_newer_version_is_said(tmp_path, monkeypatch):
+    fill(tmp_path / "s", [window_at(0)])
+    with monkeypatch.context() as newer:
+        newer.setattr(schema, "VERSION", schema.VERSION + 1)
+        fill(tmp_path / "s", [window_at(1)])
+    found = read(tmp_path / "s")
+    assert found.hits.count.sum() == 30
+    assert any("update it" in limit for limit in found.run.limits)
+
+
+def test_where_nothing_can_be_read_that_is_an_error(tmp_path):
+    (segment,) = fill(tmp_path / "s", [window_at(0)])
+    cut(samples_file(tmp_path / "s", segment))
+    with pytest.raises(StoreError, match="no segment can be read"):
+        read(tmp_path / "s")
+
+
+def test_segments_of_another_rate_are_left_out_and_said(tmp_path):
+    profile = stacks_profile()
+    faster = replace(profile.run.events[0], frequency_hz=1000.0)
+    other = replace(profile, run=replace(profile.run, events=(faster,)))
+    fill(tmp_path / "s", [window_at(0, other), window_at(1)])
+    found = read(tmp_path / "s")
+    assert found.hits.count.sum() == 30
+    assert any("another rate" in limit for limit in found.run.limits)
+
+
+def test_services_tell_processes_apart(tmp_path):
+    rows = stacks_profile().processes.name
+    fill(tmp_path / "s", [window_at(0, services={rows.index("work"): "web.service"})])
+    assert read(tmp_path / "s", "service:web*").hits.count.sum() == 21
+
+
+def test_without_duckdb_one_line_says_what_to_install(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def no_duckdb(name, *rest):
+        if name == "duckdb":
+            raise ModuleNotFoundError(name=name)
+        return real(name, *rest)
+
+    with StoreDirectory(str(tmp_path / "s"), create=True) as store:
+        monkeypatch.setattr(builtins, "__import__", no_duckdb)
+        with pytest.raises(StoreError, match=r"pip install 'prospect-profiler\[store\]'"):
+            Engine(store)
+
+
+def test_the_engine_sees_no_file_outside_of_its_store(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    with StoreDirectory(str(tmp_path / "s"), create=True) as store:
+        engine = Engine(store)
+        for query in (
+            f"SELECT * FROM read_text('{tmp_path}/secret')",
+            f"COPY (SELECT 1) TO '{tmp_path}/made'",
+            f"ATTACH '{tmp_path}/made'",
+            "INSTALL httpfs",
+            "SET enable_external_access=true",
+        ):
+            with pytest.raises(Exception, match=r"Permission|disabled|locked|not allowed|Cannot"):
+                engine.run(query)
+        engine.close()
+    assert not (tmp_path / "made").exists()
+
+
+def test_times_are_kept_to_the_microsecond(tmp_path):
+    fill(tmp_path / "s", [window_at(0)])
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        engine = Engine(store)
+        (path,) = [store.root + one.path(SAMPLES) for one in store.segments()]
+        assert engine.rows("SELECT DISTINCT t FROM read_parquet(?)", [[path]]) == [(BEGIN_S * US,)]
+        engine.close()
