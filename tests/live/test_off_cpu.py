@@ -12,6 +12,8 @@ import pytest
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
+from prospect.assembly.threads.waits import switch_event
+from prospect.events.decode import decode
 from prospect.figures.report.waiting import waiting
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
@@ -165,6 +167,21 @@ def test_rivals_for_one_processor_wait_for_it(record):
         assert int(threads.preemptions[row]) > 0
         # One of two runs at a time, as long as both want to.
         assert int(threads.runnable_ns[row]) > 0.25 * lived_ns
+
+
+def test_another_profiler_that_samples_switches_takes_no_wait_away(tmp_path):
+    """The kernel gives samples of the one that began first the ids of the other."""
+    first, second = (str(tmp_path / name) for name in ("first.data", "second.data"))
+    begin = [*PROSPECT, "record", "--off-cpu", "--call-graph", "fp"]
+    inner = [*begin, "-o", second, "--", "sh", "-c", "sleep 0.1; sleep 0.1"]
+    subprocess.run([*begin, "-o", first, "--", *inner], check=True, timeout=60, capture_output=True)
+    for file in (first, second):
+        source = open_recording(file)
+        events = decode(source.blocks(), source.info.events, source.damage)
+        assert events.damage == ()
+        of_switch = events.samples.event == switch_event(source.info)
+        # One may be the last that was still recorded.
+        assert abs(int(of_switch.sum()) - int(events.switches.is_out.sum())) <= 2
 
 
 def test_perf_reads_the_same_switches(resting, profile):

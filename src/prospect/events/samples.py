@@ -59,12 +59,15 @@ class _Chosen(NamedTuple):
         header: u64[n] the headers.
         rows: i64[n] their events, None where there is one.
         clock: u8[n] their clocks, None where there is one.
+        is_foreign: bool[n] whether their ids are of no event of the recording; None where they tell
+            nothing.
     """
 
     positions: Positions
     header: NDArray[np.uint64]
     rows: NDArray[np.int64] | None = None
     clock: NDArray[np.uint8] | None = None
+    is_foreign: NDArray[np.bool_] | None = None
 
     @property
     def size_words(self) -> NDArray[np.int64]:
@@ -78,6 +81,7 @@ class _Chosen(NamedTuple):
             self.header[keep],
             None if self.rows is None else self.rows[keep],
             None if self.clock is None else self.clock[keep],
+            None if self.is_foreign is None else self.is_foreign[keep],
         )
 
 
@@ -171,8 +175,9 @@ class SampleColumns:
         if not count:
             return
         self._ip.put(begin, self._field(words, chosen, "ip", np.uint64(0)))
-        self._task.put(begin, self._field(words, chosen, "tid", NO_TASK))
-        self._time.put(begin, self._field(words, chosen, "time", np.uint64(0)))
+        task = self._field(words, chosen, "tid", NO_TASK)
+        self._task.put(begin, task)
+        self._time.put(begin, self._times(words, chosen, task))
         self._mode.put(begin, (chosen.header >> _MODE_SHIFT).astype(np.uint8) & _MODE_MASK)
         cpu = self._field(words, chosen, "cpu", self._block_cpu)
         self._cpu.put(begin, cpu.astype(np.uint16))
@@ -186,7 +191,6 @@ class SampleColumns:
         if self._has_chains or self._states.is_wanted:
             self._put_chains(words, chosen)
         if self._groups.is_wanted and chosen.rows is not None:
-            task = self._field(words, chosen, "tid", NO_TASK)
             at = _as_array(chosen.positions)
             met = GroupSamples(at, at + chosen.size_words, chosen.rows, task)
             self._groups.append(words, met, begin)
@@ -240,7 +244,9 @@ class SampleColumns:
         if self._ids is not None and schema.id_word and len(chosen.positions):
             ids = _gather(words, chosen.positions, schema.id_word)
             rows, clock = self._ids.events_of(ids)
-            chosen = chosen._replace(rows=rows, clock=clock)
+            is_foreign = rows < 0
+            rows = np.where(is_foreign, schema.shared_event, rows)
+            chosen = chosen._replace(rows=rows, clock=clock, is_foreign=is_foreign)
             met = len(rows)
             chosen = chosen.keep(rows >= 0)
             unknown = met - len(chosen.positions)
@@ -273,6 +279,16 @@ class SampleColumns:
             return np.broadcast_to(absent, (len(chosen.positions),))
         values = words.take(_as_array(chosen.positions) + offset)
         return np.where(offset == 0, absent, values)
+
+    def _times(self, words: Words, chosen: _Chosen, task: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        time_ns = self._field(words, chosen, "time", np.uint64(0))
+        if self._schema.switch_event < 0 or chosen.rows is None or chosen.is_foreign is None:
+            return time_ns
+        from prospect.events.shared_samples import SharedSamples, true_times  # noqa: PLC0415 - seldom
+
+        end = _as_array(chosen.positions) + chosen.size_words
+        met = SharedSamples(end, chosen.rows, chosen.is_foreign)
+        return true_times(words, met, task, time_ns, self._schema)
 
     def _put_chains(self, words: Words, chosen: _Chosen) -> None:
         done = self._done

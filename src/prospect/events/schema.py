@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 # table indexed by id - lowest id is the fastest look-up; ids further apart are searched.
 _DENSE_RANGE = 1 << 16
 
+# Software events whose samples are not made by perf_sw_event().
+_OWN_SAMPLES = (
+    abi.PERF_COUNT_SW_CPU_CLOCK,
+    abi.PERF_COUNT_SW_TASK_CLOCK,
+    abi.PERF_COUNT_SW_DUMMY,
+    abi.PERF_COUNT_SW_BPF_OUTPUT,
+)
+
 _CLOCK_LIMIT = 1 << 8
 _EVENT_LIMIT = 1 << 16
 
@@ -143,6 +151,9 @@ class Schema(Record):
         period: u64[events], for samples that do not carry theirs.
         trailing: what stands behind the call chains, a row an event; one where all agree.
         groups: where samples have the values of their event's group, a row an event.
+        shared_event: the event of samples with unknown ids, -1 for none; see `shared_samples`.
+        switch_event: that of context switches, -1 for none.
+        switch_tail: where records of switches have their time and task, words from their end.
     """
 
     sample: dict[str, PerEvent]
@@ -159,6 +170,9 @@ class Schema(Record):
     period: NDArray[np.uint64]
     trailing: tuple[Trailing, ...] = (Trailing(),)
     groups: tuple[GroupLayout | None, ...] = ()
+    shared_event: int = -1
+    switch_event: int = -1
+    switch_tail: tuple[int, int] = (0, 0)
 
     @property
     def is_uniform(self) -> bool:
@@ -201,6 +215,7 @@ def schema_of(
         return per_event(lambda _, layout: getattr(layout, part).get(name, 0))
 
     trailing = tuple(trailing_of(attr) for attr in attrs)
+    of_switches, *switch_tail = _switch_event(events)
     schema = Schema(
         sample={name: offset_in("sample", name) for name in ("ip", "tid", "time", "cpu", "period")},
         fixed_words=per_event(lambda _, layout: layout.fixed_words),
@@ -219,6 +234,9 @@ def schema_of(
             group_layout(attr, layout.fixed_words)
             for attr, layout in zip(attrs, layouts, strict=True)
         ),
+        shared_event=_shared_event(events),
+        switch_event=of_switches,
+        switch_tail=(switch_tail[0], switch_tail[1]),
     )
     if not schema.is_uniform and not (schema.id_word and schema.ids):
         raise RecordingError(
@@ -226,6 +244,32 @@ def schema_of(
             "so their samples cannot be told apart; record them with PERF_SAMPLE_IDENTIFIER"
         )
     return schema
+
+
+def _shared_event(events: Sequence[EventDescription]) -> int:
+    """Return the row of the one event that samples of unknown ids can be of; -1 for none."""
+    rows = [
+        row
+        for row, event in enumerate(events)
+        if event.attr.type == abi.PERF_TYPE_SOFTWARE and event.attr.config not in _OWN_SAMPLES
+    ]
+    return rows[0] if len(rows) == 1 else -1
+
+
+def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
+    """Return the row of the event that samples context switches and writes records of them.
+
+    Returns:
+        The row, -1 for none, and where these records have their time and task, in words from
+        their end; 0 where they lack one.
+    """
+    for row, event in enumerate(events):
+        kind = event.attr.type, event.attr.config
+        is_switch = kind == (abi.PERF_TYPE_SOFTWARE, abi.PERF_COUNT_SW_CONTEXT_SWITCHES)
+        if is_switch and event.attr.flags & abi.FLAG_CONTEXT_SWITCH:
+            tail = layout_of(event.attr).tail
+            return row, tail.get("time", 0), tail.get("tid", 0)
+    return -1, 0, 0
 
 
 def at_rows(value: PerEvent, rows: NDArray[np.int64] | None) -> PerEvent:

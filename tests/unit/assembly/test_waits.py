@@ -9,6 +9,8 @@ from builders.sources import CLOCK, BuiltSource
 from builders.switches import BEGIN, END, FAULTS, PERIOD, RUN, SWITCH, switched_profile
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
+from prospect.figures.remarks import run_warnings
+from prospect.figures.report.counters import run_counters
 from prospect.figures.report.view import report_view
 from prospect.figures.report.waits import without_waits
 from prospect.options import NamingOptions
@@ -66,6 +68,13 @@ def test_a_report_counts_the_clock_and_shows_waits_beside_it(events):
     assert (stack.waits, stack.seconds, stack.longest_s) == (1, 2e-5, 2e-5)
     assert np.isnan(view.waiting.user_s[1])
     assert np.nansum(view.waiting.user_s + view.waiting.system_s) == pytest.approx(58e-6)
+
+
+def test_no_warning_says_that_waits_are_samples_too_many(events):
+    profile = complete(switched_profile(*events, waits=True))
+    counters = run_counters(profile)
+    assert counters["samples"] == 1
+    assert run_warnings(profile, counters) == ()
 
 
 def test_leaving_waits_out_keeps_what_is_left_as_it_was(events):

@@ -22,6 +22,7 @@ from prospect.figures.report.kernel import (
     PART_USER_PROCESSES,
     kernel_part,
 )
+from prospect.figures.report.waits import without_waits
 from prospect.profile.model import KIND_MODULE
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ def run_counters(profile: CompleteProfile) -> dict[str, float]:
     """Count what Statistics of Run shows, over all events.
 
     Counters of the recorder are passed on; those that the profile itself gives replace them, so
-    that `user_hits` + `system_hits` + `unknown_hits` = `samples` holds whatever was recorded.
+    that `user_hits` + `system_hits` + `unknown_hits` = `samples` holds whatever was recorded. Waits
+    are no samples, as in `statistics`, whether the profile has them or not.
     """
+    profile = without_waits(profile)
     counters: dict[str, float] = dict(profile.run.statistics)
     if len(profile.losses.lost):
         records = int(profile.losses.lost.sum())
