@@ -12,10 +12,9 @@ from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.assembly.code.code import CodeChoice
 from prospect.errors import UsageError
-from prospect.estimate.errors.half_widths import half_widths
-from prospect.figures.annotate.annotation import annotation_view
-from prospect.figures.annotate.routine_choice import RoutineChoice, choose_routines
+from prospect.estimate.annotate.annotation import annotation_view
 from prospect.figures.processes import DETAILS
+from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.perfdata.reader import open_recording
 from prospect.records import Record, field
@@ -24,7 +23,7 @@ from prospect.render.text.annotation import TextAnnotation
 
 if TYPE_CHECKING:
     from prospect.analysis.wanted import Sinks
-    from prospect.figures.annotate.annotation import AnnotationView
+    from prospect.estimate.annotate.annotation import AnnotationView
     from prospect.options import NamingOptions
 
 FORMATS = ("text", "json")
@@ -75,7 +74,7 @@ def annotate(
     )
     with open_recording(path) as recording:
         profile = build_profile(recording, naming, Wanted(code=code), sinks)
-    view = annotation_view(profile, choice, half_widths)
+    view = annotation_view(profile, choice)
     if options.format == "json":
         return view, JsonAnnotation()
     return view, TextAnnotation(options.whole, options.colour, options.boxes)

@@ -16,10 +16,9 @@ from prospect.analysis.wanted import Wanted
 from prospect.announcing import counted
 from prospect.archived.decoding import decode as decode_archive
 from prospect.errors import UsageError
-from prospect.estimate.errors.half_widths import half_widths
-from prospect.figures.annotate.annotated_source import source_view
-from prospect.figures.annotate.routine_choice import RoutineChoice, choose_routines
+from prospect.estimate.annotate.annotated_source import source_view
 from prospect.figures.processes import DETAILS
+from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.files.output_tree import OutputTree
 from prospect.lines.source_files import SourcePlaces, find_source
 from prospect.perfdata.reader import open_recording
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from prospect.analysis.wanted import Sinks
-    from prospect.figures.annotate.annotated_source import SourceView
+    from prospect.estimate.annotate.annotated_source import SourceView
     from prospect.figures.processes import Detail
     from prospect.options import NamingOptions
 
@@ -175,7 +174,7 @@ def annotate_sources(
         is_included = not options.include or _fits(path, options.include)
         return is_included and not _fits(path, options.exclude)
 
-    view = source_view(profile, options.detail, half_widths, functions, is_wanted)
+    view = source_view(profile, options.detail, functions, is_wanted)
     return AnnotatedSources(view, options, kept)
 
 

@@ -16,7 +16,7 @@ from prospect.analysis.wanted import Sinks
 from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
 from prospect.errors import UsageError
-from prospect.figures.annotate.routine_choice import RoutineChoice
+from prospect.figures.routine_choice import RoutineChoice
 from prospect.lines.source_files import SourcePlaces
 from prospect.options import DisassemblerOptions, NamingOptions
 

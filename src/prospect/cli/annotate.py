@@ -110,7 +110,7 @@ def _write(
 ) -> None:
     get_ready()
     from prospect.analysis.annotation import AnnotateOptions, annotate
-    from prospect.figures.annotate.routine_choice import RoutineChoice
+    from prospect.figures.routine_choice import RoutineChoice
 
     has_boxes = takes_escapes(target.descriptor) and sys.stdout.encoding.lower().startswith("utf")
     options = AnnotateOptions(

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
 from prospect.estimate.clocks.grid import tick_grid
-from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.errors.report import estimate_report
 from prospect.estimate.ledger.books import run_books
 from prospect.estimate.ledger.late_routines import lateness_of_view
 from prospect.records import Record
 
 if TYPE_CHECKING:
+    from prospect.estimate.annotate.disassembly import EventCode
+    from prospect.estimate.annotate.source_lines import EventLines
     from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.report import EventEstimates
     from prospect.estimate.ledger.books import RunBooks
     from prospect.estimate.ledger.late_routines import LateRoutines
     from prospect.estimate.ledger.lateness import Lateness
-    from prospect.figures.annotate.disassembly import EventCode
-    from prospect.figures.annotate.source_lines import EventLines
     from prospect.figures.report.view import EventView, ReportView
 
 
@@ -102,12 +101,12 @@ def event_reports(
 
 
 def _code(view: ReportView, event: EventView, disassemble: int) -> EventCode:
-    from prospect.figures.annotate.disassembly import event_code  # noqa: PLC0415 - seldom asked for
+    from prospect.estimate.annotate.disassembly import event_code  # noqa: PLC0415 - seldom asked for
 
-    return event_code(view, event, disassemble, half_widths)
+    return event_code(view, event, disassemble)
 
 
 def _lines(view: ReportView, event: EventView) -> EventLines:
-    from prospect.figures.annotate.source_lines import event_lines  # noqa: PLC0415 - likewise
+    from prospect.estimate.annotate.source_lines import event_lines  # noqa: PLC0415 - likewise
 
-    return event_lines(view, event, half_widths)
+    return event_lines(view, event)

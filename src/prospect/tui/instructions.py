@@ -15,9 +15,8 @@ import numpy as np
 from prospect.assembly.code.code import CodeChoice, describe_code
 from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.columns.sorting import distinct
-from prospect.estimate.errors.half_widths import half_widths
-from prospect.figures.annotate.annotation import annotation_view
-from prospect.figures.annotate.routine_choice import RoutineChoice
+from prospect.estimate.annotate.annotation import annotation_view
+from prospect.figures.routine_choice import RoutineChoice
 from prospect.lines.finder import LineFinder
 from prospect.profile.model import KIND_ELF, KIND_VDSO
 from prospect.records import Record, field, replace
@@ -115,7 +114,7 @@ def _why_no_code(reason: str) -> str:
 def _listing(profile: CompleteProfile, code: CodeTable, event_index: int) -> Page:
     if code.reason[0]:
         return Page((), is_text=True, note=_why_no_code(code.reason[0]))
-    view = annotation_view(profile, RoutineChoice(detail="4"), half_widths)
+    view = annotation_view(profile, RoutineChoice(detail="4"))
     event_name = profile.run.events[event_index].name
     found = [event for event in view.events if event.event.name == event_name]
     if not found:

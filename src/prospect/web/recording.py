@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.errors import ProspectError
-from prospect.estimate.errors.half_widths import half_widths
-from prospect.figures.annotate.annotation import annotation_view
-from prospect.figures.annotate.routine_choice import RoutineChoice
+from prospect.estimate.annotate.annotation import annotation_view
 from prospect.figures.portions import event_has_time
 from prospect.figures.report.view import report_view
+from prospect.figures.routine_choice import RoutineChoice
 from prospect.records import Record, replace
 from prospect.render.encoding import encoded
 from prospect.render.html.cells import stack_names
@@ -133,7 +132,7 @@ class ServedRecording(Record):
         if isinstance(code, str):
             return _no_code(code)
         choice = RoutineChoice(detail="k" if self.detail == "k" else "4")
-        view = annotation_view(replace(self.profile, code=code), choice, half_widths)
+        view = annotation_view(replace(self.profile, code=code), choice)
         info = view.profile.run.events[row]
         routines = [one for found in view.events if found.event is info for one in found.routines]
         shown = disassembly_fields(view.profile, code, routines)

@@ -10,11 +10,11 @@ from builders.annotated import annotated_loop, code_table
 from builders.profile import empty_profile
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import stacks_profile
-from prospect.figures.annotate.annotation import annotation_view
-from prospect.figures.annotate.routine_choice import RoutineChoice
+from prospect.estimate.annotate.annotation import annotation_view
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.nothing_chosen import has_chosen, nothing_chosen
+from prospect.figures.routine_choice import RoutineChoice
 from prospect.profile.complete import complete
 from prospect.records import replace
 from prospect.render.text.report import TextRenderer

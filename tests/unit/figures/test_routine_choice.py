@@ -3,7 +3,7 @@ import pytest
 from builders.annotated import annotated_loop
 from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
-from prospect.figures.annotate.routine_choice import RoutineChoice, choose_routines
+from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
 
 

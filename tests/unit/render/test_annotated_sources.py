@@ -8,7 +8,7 @@ import pytest
 
 from builders.annotated import line_table
 from builders.profile_builder import ProfileBuilder
-from prospect.figures.annotate.annotated_source import source_view
+from prospect.estimate.annotate.annotated_source import source_view
 from prospect.profile.source import SourceFile
 from prospect.records import replace
 from prospect.render.json.annotated_source import JsonSource
@@ -46,10 +46,6 @@ def profile():
     return replace(build.build(), lines=lines)
 
 
-def some_errors(profile, event, row_of_hit, rows):
-    return np.full(rows, 0.0125)
-
-
 def rendered(renderer, view):
     out = io.BytesIO()
     renderer.render(view, read, out)
@@ -65,7 +61,7 @@ def rendered(renderer, view):
     ],
 )
 def test_annotated_sources_are_as_they_were_read(golden, name, renderer):
-    golden(f"annotation/{name}", rendered(renderer, source_view(profile(), "2", some_errors)))
+    golden(f"annotation/{name}", rendered(renderer, source_view(profile(), "2")))
 
 
 def test_every_hit_is_in_one_line_or_said_to_have_none():
@@ -117,10 +113,10 @@ def test_the_index_lists_what_was_written_refused_and_not_found():
 
 
 def test_json_has_every_line_with_its_text():
-    document = json.loads(rendered(JsonSource(), source_view(profile(), "2", some_errors)))
+    document = json.loads(rendered(JsonSource(), source_view(profile(), "2")))
     assert document["schema"] == "prospect-source/1"
     files = {file["file"]: file for file in document["files"]}
     assert files["/gone/b\x1b[31m.c"]["found"] is None
     (line,) = files["/src/mix.h"]["events"][0]["lines"]
     assert (line["line"], line["hits"], line["text"]) == (2, 60, "    return x * 31;")
-    assert line["plus_minus_s"] == 0.0125
+    assert line["plus_minus_s"] == pytest.approx(0.038358547)

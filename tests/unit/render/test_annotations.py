@@ -3,44 +3,38 @@
 import io
 import json
 
-import numpy as np
 import pytest
 
 from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.profile_builder import ProfileBuilder
-from prospect.figures.annotate.annotation import annotation_view
-from prospect.figures.annotate.routine_choice import RoutineChoice
+from prospect.estimate.annotate.annotation import annotation_view
+from prospect.figures.routine_choice import RoutineChoice
 from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT, NO_TARGET
 from prospect.records import replace
 from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 
 
-def rendered(renderer, profile, half_widths=None, **choice):
+def rendered(renderer, profile, **choice):
     out = io.BytesIO()
-    renderer.render(annotation_view(profile, RoutineChoice(**choice), half_widths), out)
+    renderer.render(annotation_view(profile, RoutineChoice(**choice)), out)
     return out.getvalue()
-
-
-def some_errors(profile, event, row_of_hit, rows):
-    return np.full(rows, 0.0125)
 
 
 @pytest.mark.parametrize(
     ("name", "renderer", "profile", "options"),
     [
         ("loop.txt", TextAnnotation(), annotated_loop, {}),
-        ("loop_errors.txt", TextAnnotation(whole=True), annotated_loop, {"errors": some_errors}),
+        ("loop_whole.txt", TextAnnotation(whole=True), annotated_loop, {}),
         ("loop_boxes.txt", TextAnnotation(boxes=True, colour=True), annotated_loop, {}),
         ("loop_everyone.txt", TextAnnotation(), annotated_loop, {"detail": "4"}),
         ("hostile_code.txt", TextAnnotation(), hostile_code, {}),
-        ("loop.json", JsonAnnotation(), annotated_loop, {"errors": some_errors}),
+        ("loop.json", JsonAnnotation(), annotated_loop, {}),
         ("hostile_code.json", JsonAnnotation(), hostile_code, {}),
     ],
 )
 def test_annotations_are_as_they_were_read(golden, name, renderer, profile, options):
-    errors = options.pop("errors", None)
-    golden(f"annotation/{name}", rendered(renderer, profile(), errors, **options))
+    golden(f"annotation/{name}", rendered(renderer, profile(), **options))
 
 
 def test_nothing_reaches_a_terminal_that_it_would_act_on():

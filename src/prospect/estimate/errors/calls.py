@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.half_widths import known_half_widths
+from prospect.estimate.errors.half_widths import half_widths
 from prospect.figures.calls.call_graph import hits_within
 from prospect.records import Record
 
@@ -60,12 +60,12 @@ def _event_estimates(event: EventCalls) -> CallEstimates:
     rank = np.full(len(graph.frames) + 1, -1, np.int64)
     rank[event.hottest] = np.arange(len(event.hottest))
     totals = [
-        known_half_widths(design, np.where(_is_within(event, frame), 0, -1), 1)[0]
+        half_widths(design, np.where(_is_within(event, frame), 0, -1), 1)[0]
         for frame in event.hottest.tolist()
     ]
     return CallEstimates(
         total_s=np.array(totals, np.float64),
-        self_s=known_half_widths(design, rank.take(frames), len(event.hottest)),
+        self_s=half_widths(design, rank.take(frames), len(event.hottest)),
         callees_s=_tree_half_widths(design, event.callees),
         callers_s=_tree_half_widths(design, event.callers),
     )
@@ -95,5 +95,5 @@ def _tree_half_widths(design: Design, tree: CallTree | None) -> NDArray[np.float
         rows = np.flatnonzero(tree.depth == depth)
         rank = np.full(len(tree) + 1, -1, np.int64)
         rank[rows] = np.arange(len(rows))
-        found[rows] = known_half_widths(design, rank.take(row_of_hit), len(rows))
+        found[rows] = half_widths(design, rank.take(row_of_hit), len(rows))
     return found

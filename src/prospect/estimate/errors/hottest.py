@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.first_rows import first_rows
-from prospect.estimate.errors.half_widths import known_half_widths
+from prospect.estimate.errors.half_widths import half_widths
 from prospect.figures.portions import event_seconds, hit_portions
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.report.waits import without_waits
@@ -91,10 +91,10 @@ def hottest_routines(profile: Profile, detail: Detail, most: int) -> HottestRout
         portion=rows.key & 3,
         hits=rows.hits,
         seconds=rows.seconds,
-        half_width_s=known_half_widths(design, rows.row_of_hit, len(rows.key)),
+        half_width_s=half_widths(design, rows.row_of_hit, len(rows.key)),
         share=rows.share,
         left_out=rows.more,
         total_hits=int(count.sum()),
         total_s=float(event_seconds(event, count, period).sum()),
-        total_half_s=float(known_half_widths(design, every, 1)[0]),
+        total_half_s=float(half_widths(design, every, 1)[0]),
     )

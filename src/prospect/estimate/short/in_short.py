@@ -14,7 +14,7 @@ import numpy as np
 from prospect.columns.grouping import group_sums
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import first_rows
-from prospect.estimate.errors.half_widths import known_half_widths
+from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, hit_portions
@@ -165,7 +165,7 @@ class _Summary:
             has_time=self._design.has_time,
             hits=count,
             seconds=float(self._design.seconds[chosen].sum()),
-            half_s=float(known_half_widths(self._design, every, 1)[0]),
+            half_s=float(half_widths(self._design, every, 1)[0]),
             busy_s=float(self._design.seconds[self._is_busy].sum()) if is_whole else np.nan,
             programs=self._program_rows(programs),
             more_programs=programs.more,
@@ -195,7 +195,7 @@ class _Summary:
         has_hits[self._profile.hits.process_index[member]] = True
         counted = self._program_of_process[is_asked_for & (has_hits | processes.is_descendant)]
         number = np.bincount(counted, minlength=len(self._program_names))
-        halves = known_half_widths(self._design, table.row_of_hit, rows)
+        halves = half_widths(self._design, table.row_of_hit, rows)
         return tuple(
             ProgramRow(
                 name=self._program_names[key],

@@ -14,7 +14,7 @@ import numpy as np
 
 from prospect.columns.grouping import group_sums
 from prospect.columns.sorting import distinct
-from prospect.figures.annotate.annotation import instruction_of_hits
+from prospect.estimate.annotate.annotation import instruction_of_hits
 from prospect.figures.stacks.stack_weights import nanoseconds
 from prospect.records import Record
 from prospect.render.html.cells import STRETCHES, rows_of, sample_contexts, sample_stretches

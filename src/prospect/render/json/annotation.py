@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from prospect.figures.annotate.annotated_routine import AnnotatedRoutine
-    from prospect.figures.annotate.annotation import AnnotationView, EventAnnotation
+    from prospect.estimate.annotate.annotated_routine import AnnotatedRoutine
+    from prospect.estimate.annotate.annotation import AnnotationView, EventAnnotation
     from prospect.profile.source import LineTable
 
 SCHEMA = "prospect-annotate/1"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
-    from prospect.figures.annotate.annotated_source import SourceEvent, SourceView
-    from prospect.figures.annotate.source_sums import Amounts
+    from prospect.estimate.annotate.annotated_source import SourceEvent, SourceView
+    from prospect.estimate.annotate.source_sums import Amounts
     from prospect.profile.source import SourceFile
 
     Reader = Callable[[str], SourceFile | None]

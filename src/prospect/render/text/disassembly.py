@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.figures.annotate.annotated_routine import skid
+from prospect.estimate.annotate.annotated_routine import skid
 from prospect.figures.routine_names import shown_name
 from prospect.render.escape import display_width, escaped, padded, shortened
 from prospect.render.text.listing import closing_lines, in_columns, near_hits
@@ -21,7 +21,7 @@ from prospect.render.text.numbers import percent, percent_column, percent_digits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from prospect.figures.annotate.annotated_routine import AnnotatedRoutine
+    from prospect.estimate.annotate.annotated_routine import AnnotatedRoutine
     from prospect.render.text.page import Page
     from prospect.render.text.routines import Rows
 

@@ -1,8 +1,7 @@
 """The disassembled profile of a report: hits by table, routine and instruction.
 
-Comes in: a `ReportView` whose profile has `code`, and who knows how far off times are (`estimate`,
-which this room does not import). Goes out: an `EventCode` that gives each table of routines its
-`AnnotatedRoutine`s. docs/report.md says what its figures mean.
+Comes in: a `ReportView` whose profile has `code`. Goes out: an `EventCode` that gives each table of
+routines its `AnnotatedRoutine`s. docs/report.md says what its figures mean.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.sorting import distinct
-from prospect.figures.annotate.annotated_routine import (
+from prospect.estimate.annotate.annotated_routine import (
     AnnotatedRoutine,
     InstructionSums,
     RoutineSums,
     annotated_routine,
 )
-from prospect.figures.annotate.annotation import instruction_of_hits
+from prospect.estimate.annotate.annotation import instruction_of_hits
+from prospect.estimate.annotate.row_sums import event_sums
+from prospect.figures.disassembly_choice import table_extent
 from prospect.figures.portions import (
     PORTION_COUNT,
     event_seconds,
@@ -26,8 +26,6 @@ from prospect.figures.portions import (
     hit_portions,
     is_kernel_portion,
 )
-from prospect.figures.report.view import report_view
-from prospect.figures.row_sums import Sums
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -35,61 +33,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from prospect.figures.processes import Detail
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import EventView, ReportView
-    from prospect.figures.row_sums import HalfWidths
-    from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source import CodeTable
-
-SHOWN_ROUTINES = 1
-EVERY_ROUTINE = 2
-
-
-class DisassemblyChoice(Record):
-    """Which routines of a report are disassembled.
-
-    Attributes:
-        detail: `-V`.
-        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
-        extent: SHOWN_ROUTINES (`-e`), those that pass the thresholds, or EVERY_ROUTINE (`-ee`).
-    """
-
-    detail: Detail = "3"
-    user_threshold_s: float = 0.02
-    kernel_threshold_s: float = 0.02
-    extent: int = SHOWN_ROUTINES
-
-
-def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArray[np.int64]:
-    """Return i64[c] the functions that a report of `choice` disassembles, each once.
-
-    Raises:
-        UsageError: an unknown detail, or a threshold that is no time.
-    """
-    view = report_view(profile, choice.detail, choice.user_threshold_s, choice.kernel_threshold_s)
-    found = [
-        table.function[: table_extent(table, choice.extent)]
-        for event in view.events
-        for table in _tables(event)
-    ]
-    functions = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
-    # The last rows of a completed profile stand for what is missing, which has no code.
-    return functions[functions < len(profile.functions)]
-
-
-def table_extent(table: RoutineTable, extent: int) -> int:
-    """Return how many routines of a table, from the first, are disassembled."""
-    return len(table) if extent >= EVERY_ROUTINE else table.shown
-
-
-def _tables(event: EventView) -> Iterator[RoutineTable]:
-    for process in event.detailed.tolist():
-        for portion in range(PORTION_COUNT):
-            yield event.routine_table(process, portion)
-    if event.kernel is not None:
-        yield event.kernel.whole
 
 
 class _Cells(NamedTuple):
@@ -180,16 +127,13 @@ class EventCode(Record):
         )
 
 
-def event_code(
-    view: ReportView, event: EventView, extent: int, half_widths: HalfWidths | None = None
-) -> EventCode:
+def event_code(view: ReportView, event: EventView, extent: int) -> EventCode:
     """Add up the hits of one event by the instructions of each table of routines.
 
     Args:
         view: of a profile that was made with code.
         event: one of its events.
         extent: see `DisassemblyChoice`.
-        half_widths: estimates the error of rows; None for no error bars.
     """
     profile, code = view.profile, view.profile.code
     if code is None:
@@ -201,13 +145,13 @@ def event_code(
     is_detailed = np.zeros(len(profile.processes), np.bool_)
     is_detailed[event.detailed] = True
 
-    sums = Sums(profile, half_widths)
+    sums = event_sums(profile, event.event_index)
 
     def summed(chosen: NDArray[np.bool_], group: NDArray[np.int64]) -> _Cells:
         at = np.flatnonzero(member & chosen)
         packed = group.take(at) * len(code.address) + instruction.take(at)
         key, cell = np.unique(packed, return_inverse=True)
-        found = sums.by(event.event_index, at, cell, len(key))
+        found = sums.by(at, cell, len(key))
         return _Cells(key, found.hits, found.period, found.half_width_s)
 
     in_kernel = is_kernel_portion(portion) if event.kernel is not None else portion < 0

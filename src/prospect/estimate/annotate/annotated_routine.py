@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prospect.figures.annotate.blocks import find_blocks
+from prospect.estimate.annotate.blocks import find_blocks
 from prospect.profile.source import FLOW_BRANCH, FLOW_NEXT
 from prospect.records import NamedTuple, Record
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prospect.figures.annotate.blocks import Blocks
+    from prospect.estimate.annotate.blocks import Blocks
     from prospect.profile.run_info import EventInfo
     from prospect.profile.source import CodeTable
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from builders.annotated import code_table
-from prospect.figures.annotate.annotated_routine import (
+from prospect.estimate.annotate.annotated_routine import (
     InstructionSums,
     RoutineSums,
     annotated_routine,

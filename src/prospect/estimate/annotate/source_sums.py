@@ -16,7 +16,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.figures.row_sums import RowSums, Sums
+    from prospect.estimate.annotate.row_sums import EventSums, RowSums
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import LineTable
 
@@ -80,8 +80,7 @@ class Pairs(NamedTuple):
     @classmethod
     def of(
         cls,
-        sums: Sums,
-        event: int,
+        sums: EventSums,
         at: NDArray[np.int64],
         file: NDArray[np.integer],
         second: NDArray[np.integer],
@@ -91,7 +90,7 @@ class Pairs(NamedTuple):
         distinct, row = np.unique(key[file >= 0], return_inverse=True)
         rows = np.full(len(file), -1, np.int64)
         rows[file >= 0] = row
-        amounts = Amounts.of(sums.by(event, at, rows, len(distinct)))
+        amounts = Amounts.of(sums.by(at, rows, len(distinct)))
         return cls(distinct >> 32, distinct & 0xFFFFFFFF, amounts)
 
     def of_file(self, file: int) -> NDArray[np.int64]:

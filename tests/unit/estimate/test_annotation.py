@@ -3,8 +3,11 @@ import pytest
 
 from builders.annotated import annotated_loop
 from builders.profile_builder import clock_event
-from prospect.figures.annotate.annotation import annotation_view
-from prospect.figures.annotate.routine_choice import RoutineChoice
+from prospect.estimate.annotate.annotation import annotation_view
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.half_widths import half_widths
+from prospect.figures.routine_choice import RoutineChoice
+from prospect.profile.complete import complete
 from prospect.profile.run_info import EventInfo
 from prospect.records import replace
 
@@ -77,21 +80,20 @@ def test_which_instruction_is_meant_depends_on_the_event(profile, event, says):
     assert work.likely == (1 if says else 2)
 
 
-def test_error_bars_are_asked_for_the_chosen_hits_only(profile):
-    asked = []
+def test_error_bars_are_those_of_the_chosen_hits_only(profile):
+    work = only_event(profile).routines[0]
+    design = sampling_design(complete(profile), 0)
+    routine = np.array([0, 0, 0, 0, 0, -1, -1, -1], np.int32)
+    assert work.half_width_s == half_widths(design, routine, 1)[0] > 0
+    instruction = np.array([1, 2, 3, 4, -1, -1, -1, -1], np.int32)
+    assert work.instruction_half_width_s.tolist() == half_widths(design, instruction, 6).tolist()
 
-    def half_widths(profile, event, row_of_hit, rows):
-        asked.append((event, row_of_hit.tolist(), rows))
-        return np.arange(rows) / 10
 
-    view = annotation_view(profile, RoutineChoice(), half_widths)
-    assert asked == [
-        (0, [0, 0, 0, 0, 0, 2, 3, -1], 4),
-        (0, [1, 2, 3, 4, -1, -1, -1, -1], 6),
-    ]
-    work = view.events[0].routines[0]
-    assert work.half_width_s == 0.0
-    assert work.instruction_half_width_s.tolist() == [0, 0.1, 0.2, 0.3, 0.4, 0.5]
+def test_an_event_without_time_has_no_error_bars(profile):
+    event = EventInfo("instructions", 0.0, 0.0, 0.0)
+    work = only_event(replace(profile, run=replace(profile.run, events=(event,)))).routines[0]
+    assert work.half_width_s is None
+    assert work.instruction_half_width_s is None
 
 
 def test_without_code_there_is_no_annotation(profile):

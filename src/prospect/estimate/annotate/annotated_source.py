@@ -1,7 +1,7 @@
 """Source files with their hits, every figure computed once: by file, by function and by line.
 
-Comes in: a Profile with `lines`, whose hits count, and who knows how far off times are. Goes out: a
-`SourceView` that renderers format, file by file. A hit counts at the line of its own instruction:
+Comes in: a Profile with `lines`, and whose hits count. Goes out: a `SourceView` that renderers
+format, file by file. A hit counts at the line of its own instruction:
 code that was inlined counts where it is written, not where it was called.
 """
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.figures.annotate.source_sums import Amounts, Pairs, Places, places_of_hits
+from prospect.estimate.annotate.row_sums import event_sums
+from prospect.estimate.annotate.source_sums import Amounts, Pairs, Places, places_of_hits
 from prospect.figures.portions import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.row_sums import Sums
 from prospect.profile.complete import complete
 from prospect.records import Record
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.estimate.annotate.row_sums import EventSums
     from prospect.figures.processes import Detail
-    from prospect.figures.row_sums import HalfWidths
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
@@ -105,7 +105,6 @@ class SourceView(Record):
 def source_view(
     profile: Profile,
     detail: Detail,
-    half_widths: HalfWidths | None = None,
     functions: NDArray[np.integer] | None = None,
     is_wanted: Callable[[str], bool] = lambda _: True,
 ) -> SourceView:
@@ -114,7 +113,6 @@ def source_view(
     Args:
         profile: made with `lines`.
         detail: whose hits count.
-        half_widths: estimates the error of rows; None for no error bars.
         functions: rows of functions whose hits count alone; None for all.
         is_wanted: whether a file is shown, by its path.
     """
@@ -127,9 +125,13 @@ def source_view(
         of_hit = profile.locations.function_index.take(profile.hits.location_index)
         member &= np.isin(of_hit, functions)
     places = places_of_hits(profile, lines)
-    sums = Sums(profile, half_widths)
     events = [
-        _event(sums, lines, places, event, np.flatnonzero(member & (profile.hits.event == event)))
+        _event(
+            event_sums(profile, event),
+            lines,
+            places,
+            np.flatnonzero(member & (profile.hits.event == event)),
+        )
         for event in np.unique(profile.hits.event[member]).tolist()
     ]
     wanted = {row for row, path in enumerate(lines.files) if is_wanted(path)}
@@ -165,10 +167,8 @@ def _built(
     return built
 
 
-def _event(
-    sums: Sums, lines: LineTable, places: Places, event: int, at: NDArray[np.int64]
-) -> SourceEvent:
-    info, hits = sums.profile.run.events[event], sums.profile.hits
+def _event(sums: EventSums, lines: LineTable, places: Places, at: NDArray[np.int64]) -> SourceEvent:
+    info, hits = sums.design.event, sums.profile.hits
     file, line, name = places.file.take(at), places.line.take(at), places.name.take(at)
     count = hits.count.take(at)
     return SourceEvent(
@@ -180,9 +180,9 @@ def _event(
             sums.profile, lines, places.object.take(at)[file < 0], count[file < 0]
         ),
         files=_files(
-            Amounts.of(sums.by(event, at, file, len(lines.files))),
-            Pairs.of(sums, event, at, file, line),
-            Pairs.of(sums, event, at, np.where(name >= 0, file, -1), name),
+            Amounts.of(sums.by(at, file, len(lines.files))),
+            Pairs.of(sums, at, file, line),
+            Pairs.of(sums, at, np.where(name >= 0, file, -1), name),
             _first_lines(file, name, line),
             lines.names,
         ),

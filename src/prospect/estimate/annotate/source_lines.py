@@ -1,8 +1,8 @@
 """Hits by source line: a table for each process that is shown in detail, and one of all together.
 
-Comes in: a `ReportView` whose profile has `lines`, and who knows how far off times are. Goes out:
-an `EventLines` that gives each group of hits its `LinesOfGroup`. A hit counts at the line of its
-own instruction, wherever that was inlined. docs/report.md says what the figures mean.
+Comes in: a `ReportView` whose profile has `lines`. Goes out: an `EventLines` that gives each group
+of hits its `LinesOfGroup`. A hit counts at the line of its own instruction, wherever that was
+inlined. docs/report.md says what the figures mean.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.half_widths import half_widths
 from prospect.figures.portions import EventHits
 from prospect.figures.processes import chosen_hits
 from prospect.figures.report.routines import routine_tables
@@ -20,9 +22,9 @@ from prospect.records import NamedTuple, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.estimate.errors.design import Design
     from prospect.figures.report.routines import RoutineTable, RoutineTables
     from prospect.figures.report.view import EventView, ReportView
-    from prospect.figures.row_sums import HalfWidths
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.source import LineTable
 
@@ -128,15 +130,12 @@ class EventLines(Record):
         return tuple(reversed(names))
 
 
-def event_lines(
-    view: ReportView, event: EventView, half_widths: HalfWidths | None = None
-) -> EventLines:
+def event_lines(view: ReportView, event: EventView) -> EventLines:
     """Add up the hits of one event by source line.
 
     Args:
         view: of a profile that was made with lines.
         event: one of its events.
-        half_widths: estimates the error of rows; None for no error bars.
     """
     profile, lines = view.profile, view.profile.lines
     if lines is None:
@@ -148,7 +147,7 @@ def event_lines(
     process = profile.hits.process_index.astype(np.int64)
     rows = _source_rows(profile, lines)
     detailed = np.flatnonzero(of_event & is_detailed.take(process))
-    sums = _Sums(profile, lines, event, rows, half_widths)
+    sums = _Sums(profile, lines, sampling_design(profile, event.event_index), rows)
     return EventLines(
         profile,
         lines,
@@ -181,9 +180,8 @@ class _Sums(Record):
 
     profile: CompleteProfile
     lines: LineTable
-    event: EventView
+    design: Design
     rows: _Rows
-    half_widths: HalfWidths | None
 
     def by(self, at: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> _Tables:
         """Add up hits: `at` i64[k] which, `group` i64[k] whose."""
@@ -191,16 +189,11 @@ class _Sums(Record):
         count, period = hits.count.take(at), hits.period.take(at)
         of_hit = np.full(len(hits), -1, np.int32)
         of_hit[at] = np.arange(len(at), dtype=np.int32)
-        chosen = EventHits(self.event.event, group, row, np.zeros_like(row), count, period, of_hit)
+        chosen = EventHits(self.design.event, group, row, np.zeros_like(row), count, period, of_hit)
         tables = routine_tables(chosen, group, groups)
         table_row = tables.row_of_hit.take(at).astype(np.int64)
         location, places = self._places(at, table_row, chosen.weight(count, period))
-        half = np.full(len(tables.function), np.nan)
-        if self.half_widths is not None:
-            found = self.half_widths(
-                self.profile, self.event.event_index, tables.row_of_hit, len(half)
-            )
-            half = half if found is None else found
+        half = half_widths(self.design, tables.row_of_hit, len(tables.function))
         return _Tables(tables, location, places, half)
 
     def _places(

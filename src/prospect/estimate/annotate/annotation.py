@@ -1,8 +1,7 @@
 """What an annotation shows, computed once: hits by instruction, by block and by routine.
 
-Comes in: a Profile with `code`, the choice that it was made for, and who knows how far off times
-are (`estimate`, which this room does not import). Goes out: an `AnnotationView` that renderers
-format. docs/annotate.md says what its figures mean.
+Comes in: a Profile with `code`, and the choice that it was made for. Goes out: an `AnnotationView`
+that renderers format. docs/annotate.md says what its figures mean.
 """
 
 from __future__ import annotations
@@ -12,28 +11,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct
-from prospect.figures.annotate.annotated_routine import (
+from prospect.estimate.annotate.annotated_routine import (
     AnnotatedRoutine,
     InstructionSums,
     RoutineSums,
     annotated_routine,
     skid,
 )
+from prospect.estimate.annotate.row_sums import event_sums
 from prospect.figures.nothing_chosen import below_thresholds, nothing_chosen
 from prospect.figures.portions import event_seconds
 from prospect.figures.processes import chosen_hits, shown_detail
 from prospect.figures.remarks import limits_of, run_warnings
 from prospect.figures.report.counters import run_counters
-from prospect.figures.row_sums import Sums
 from prospect.profile.complete import complete
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.figures.annotate.routine_choice import RoutineChoice
+    from prospect.estimate.annotate.row_sums import RowSums
     from prospect.figures.processes import Detail
-    from prospect.figures.row_sums import HalfWidths, RowSums
+    from prospect.figures.routine_choice import RoutineChoice
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
@@ -83,15 +82,12 @@ class AnnotationView(Record):
     nothing: str
 
 
-def annotation_view(
-    profile: Profile, choice: RoutineChoice, half_widths: HalfWidths | None = None
-) -> AnnotationView:
+def annotation_view(profile: Profile, choice: RoutineChoice) -> AnnotationView:
     """Compute every figure of an annotation.
 
     Args:
         profile: made with `code` for this choice.
         choice: what was asked for.
-        half_widths: estimates the error of rows; None for no error bars.
     """
     if profile.code is None:
         raise ValueError("the profile was made without code")
@@ -100,12 +96,12 @@ def annotation_view(
     member = chosen_hits(profile, choice.detail)
     function = profile.locations.function_index.take(profile.hits.location_index)
     instruction = instruction_of_hits(profile, code)
-    sums = Sums(profile, half_widths)
     events = []
     for event in distinct(profile.hits.event[member]).tolist():
         at = np.flatnonzero(member & (profile.hits.event == event))
+        sums = event_sums(profile, event)
         by_function, by_instruction = (
-            sums.by(event, at, row_of_hit.take(at), rows)
+            sums.by(at, row_of_hit.take(at), rows)
             for row_of_hit, rows in (
                 (function, len(profile.functions)),
                 (instruction, len(code.address)),

@@ -1,0 +1,1 @@
+"""Hits by instruction, source line and block of the code that was chosen, each with its ±."""

@@ -1,1 +1,0 @@
-"""Hits by instruction, source line and block of the code that was chosen."""

@@ -1,0 +1,73 @@
+"""Which routines a report disassembles: those of its tables, as far as they are shown.
+
+Comes in: a Profile and what was asked for. Goes out: rows of its functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.sorting import distinct
+from prospect.figures.portions import PORTION_COUNT
+from prospect.figures.report.view import report_view
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.figures.report.routines import RoutineTable
+    from prospect.figures.report.view import EventView
+    from prospect.profile.model import Profile
+
+SHOWN_ROUTINES = 1
+EVERY_ROUTINE = 2
+
+
+class DisassemblyChoice(Record):
+    """Which routines of a report are disassembled.
+
+    Attributes:
+        detail: `-V`.
+        user_threshold_s, kernel_threshold_s: `-m` and `-k`.
+        extent: SHOWN_ROUTINES (`-e`), those that pass the thresholds, or EVERY_ROUTINE (`-ee`).
+    """
+
+    detail: Detail = "3"
+    user_threshold_s: float = 0.02
+    kernel_threshold_s: float = 0.02
+    extent: int = SHOWN_ROUTINES
+
+
+def disassembled_functions(profile: Profile, choice: DisassemblyChoice) -> NDArray[np.int64]:
+    """Return i64[c] the functions that a report of `choice` disassembles, each once.
+
+    Raises:
+        UsageError: an unknown detail, or a threshold that is no time.
+    """
+    view = report_view(profile, choice.detail, choice.user_threshold_s, choice.kernel_threshold_s)
+    found = [
+        table.function[: table_extent(table, choice.extent)]
+        for event in view.events
+        for table in _tables(event)
+    ]
+    functions = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
+    # The last rows of a completed profile stand for what is missing, which has no code.
+    return functions[functions < len(profile.functions)]
+
+
+def table_extent(table: RoutineTable, extent: int) -> int:
+    """Return how many routines of a table, from the first, are disassembled."""
+    return len(table) if extent >= EVERY_ROUTINE else table.shown
+
+
+def _tables(event: EventView) -> Iterator[RoutineTable]:
+    for process in event.detailed.tolist():
+        for portion in range(PORTION_COUNT):
+            yield event.routine_table(process, portion)
+    if event.kernel is not None:
+        yield event.kernel.whole
