@@ -114,6 +114,24 @@ def test_an_event_that_is_not_there_may_be_left_out(monkeypatch):
         open_all(COMMAND, "cycles")
 
 
+def test_a_group_that_the_counters_cannot_hold_is_no_missing_event(monkeypatch):
+    group = "{cycles,instructions,branches}"
+    kernel = Kernel(monkeypatch, lambda _: 0)
+    found = open_all(COMMAND, group)
+    found.close()
+    leader = kernel.opened[0][3]
+    assert [row[3] for row in kernel.opened].count(leader) == 1
+    Kernel(
+        monkeypatch,
+        lambda e: errno.EINVAL if e.name == "branches" and e.group == 0 else 0,
+    )
+    with pytest.raises(CaptureError, match=r"^branches: .* whole group"):
+        open_all(COMMAND, group)
+    Kernel(monkeypatch, lambda e: errno.EINVAL if e.name == "branches" else 0)
+    with pytest.raises(CaptureError, match=r"^branches: this machine does not have it"):
+        open_all(COMMAND, group)
+
+
 def test_a_unit_outside_of_the_cores_is_counted_once(kernel):
     event = ChosenEvent("power/energy/", EventAttr(type=11), cpus=b"1")
     found = CounterSet(CPUS)

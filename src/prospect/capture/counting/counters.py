@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _EVERY_TASK = -1
 _ANY_CPU = -1
 _READ_FORMAT = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
+# Source: validate_group() in ``arch/x86/events/core.c`` and ``drivers/perf/arm_pmu.c``, Linux 6.18.
+_GROUP_TOO_LARGE = (
+    "this processor's counters cannot count its whole group at the same times: leave events out of"
+    " the braces, or make two groups"
+)
 _COUNTS = struct.Struct("=QQQ")
 
 
@@ -88,6 +93,8 @@ class CounterSet:
                 chosen, fds = self._open_event(event)
             except OSError as error:
                 message = refusal_message(event, error, follows_tasks=bool(self._target.pids))
+                if error.errno == errno.EINVAL and self._opens_alone(event):
+                    message = f"{event.name}: {_GROUP_TOO_LARGE}"
                 if not optional or syscalls.is_refusal(error):
                     raise CaptureError(message) from error
                 self.refused.append(message)
@@ -148,6 +155,16 @@ class CounterSet:
         if not fds:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         return fds
+
+    def _opens_alone(self, event: ChosenEvent) -> bool:
+        """Tell whether an event that the kernel refused would open outside of its group."""
+        if event.group == ALONE:
+            return False
+        try:
+            _close_all(self._open_everywhere(event._replace(group=ALONE)))
+        except (OSError, CaptureError):
+            return False
+        return True
 
     def _is_everywhere(self, event: ChosenEvent) -> bool:
         """Tell whether an event counts on all CPUs though tasks are followed.

@@ -1,9 +1,9 @@
 """All events of this machine, and whether each can be counted and sampled.
 
-Comes in: the tables of `event_tables`, sysfs, tracefs. Goes out: `ListedEvent`s; with `check_event`
-what perf_event_open() says to each.
+Comes in: the tables of `event_tables`, sysfs, tracefs, libpfm4. Goes out: `ListedEvent`s; with
+`check_event` what perf_event_open() says to each.
 
-Defined by: as `event_tables`, `pmus`, `tracepoints`.
+Defined by: as `event_tables`, `pmus`, `tracepoints`, `vendor_events`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.capture.events import pmus
-from prospect.capture.events.event_opening import open_chosen
+from prospect.capture.events import libpfm, pmus
+from prospect.capture.events.event_opening import NO_CORE_COUNTERS, open_chosen
 from prospect.capture.events.event_parsing import parse_events
 from prospect.capture.events.event_tables import named_events
 from prospect.capture.events.tracepoints import TracepointField, tracepoint_fields, tracepoints
+from prospect.capture.events.vendor_events import NOT_INSTALLED, listed_events
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.cpus import parse_cpu_list
 from prospect.errors import CaptureError, ProspectError
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from prospect.capture.events.chosen_event import ChosenEvent
 
 UNIT_EVENT, UNIT, RAW, PROBE, TRACEPOINT = "unit event", "unit", "raw", "probe", "tracepoint"
+VENDOR = "vendor event"
+_NONE_OPEN = f"Hardware, cache and vendors' events cannot be opened: {NO_CORE_COUNTERS}."
+_COUNTED_BY_CORES = ("hardware", "cache", RAW, VENDOR)
 _OWN_TASK = 0
 _EVERY_TASK = -1
 _ANY_CPU = -1
@@ -47,7 +52,7 @@ class ListedEvent(NamedTuple):
         other_names: that mean the same.
         description: what it counts, or the parameters that the kernel gives for it.
         unit: of a count, "" for plain counts.
-        parameters: name and bits of what a unit takes.
+        parameters: name and bits of what a unit takes; of a vendor's event, its modifiers.
         fields: what a tracepoint's filter may name.
     """
 
@@ -82,15 +87,21 @@ def list_events(
     """Return the events whose name a pattern fits, and sentences about what cannot be listed.
 
     Args:
-        pattern: with ``*`` and ``?``, or a part of the name; "" for all.
+        pattern: with ``*`` and ``?``, or a part of the name; "" for all. ``UNIT::`` with a pattern
+            behind it lists vendors' events of that unit, which may be another machine's.
         with_fields: whether tracepoints are to tell their fields.
     """
     limits: tuple[str, ...] = ()
-    found = [event for event in _untraced_events() if _fits(event, pattern)]
+    named = chain(_untraced_events(), _vendor_events(pattern))
+    found = [event for event in named if _fits(event, pattern)]
+    if not found and "::" in pattern and not libpfm.library():
+        limits = (f"{NOT_INSTALLED}.",)
+    if any(event.kind in _COUNTED_BY_CORES for event in found) and not pmus.has_core_counters():
+        limits = (*limits, _NONE_OPEN)
     try:
         points = [f"{group}:{name}" for group, name in tracepoints()]
     except CaptureError as error:
-        points, limits = [], (f"{error}.",)
+        points, limits = [], (*limits, f"{error}.")
     for point in points:
         event = ListedEvent(TRACEPOINT, point)
         if _fits(event, pattern):
@@ -160,6 +171,23 @@ def _untraced_events() -> Iterator[ListedEvent]:
         yield ListedEvent(PROBE, "FILE+OFFSET", (), "executions of the instruction at an offset")
 
 
+def _vendor_events(pattern: str) -> Iterator[ListedEvent]:
+    """Yield vendors' events, each unit mask as an event of its own."""
+    for unit, event in listed_events(pattern):
+        elsewhere = "" if unit.is_present else f"; needs {unit.description}"
+        name, what = f"{unit.name}::{event.name}", event.description.rstrip(".")
+        for mask, masked in event.masks or (("", ""),):
+            description = masked if masked.startswith(what) else f"{what}: {masked}"
+            yield ListedEvent(
+                VENDOR,
+                f"{name}:{mask}" if mask else name,
+                (),
+                (description if masked else what).rstrip(".") + elsewhere,
+                "",
+                event.modifiers,
+            )
+
+
 def _bits_text(parameter: pmus.Parameter) -> str:
     """Return a parameter's place, as sysfs writes it."""
     ranges: list[list[int]] = []
@@ -175,7 +203,9 @@ def _bits_text(parameter: pmus.Parameter) -> str:
 def _fits(event: ListedEvent, pattern: str) -> bool:
     if not pattern:
         return True
-    names = (event.name, *event.other_names, event.kind)
+    # In any case of letters: vendors write theirs in capitals, whoever types them may not.
+    names = [name.lower() for name in (event.name, *event.other_names, event.kind)]
+    pattern = pattern.lower()
     if any(char in pattern for char in "*?["):
         return any(fnmatch.fnmatchcase(name, pattern) for name in names)
     return any(pattern in name for name in names)

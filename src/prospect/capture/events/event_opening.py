@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 # What the kernel says of an event that this machine, or this kind of target, does not have.
 _NOT_HERE = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.ENXIO)
+NO_CORE_COUNTERS = "the kernel has no hardware counters here, as in most virtual machines"
+_OF_CORES = (abi.PERF_TYPE_HARDWARE, abi.PERF_TYPE_HW_CACHE, abi.PERF_TYPE_RAW)
 
 
 def open_chosen(event: ChosenEvent, pid: int, cpu: int, group_fd: int = -1) -> int:
@@ -67,6 +69,8 @@ def refusal_message(event: ChosenEvent, error: OSError, *, follows_tasks: bool) 
         )
     if event.cpus and follows_tasks:
         return f"{name} counts for whole CPUs, not for a process: use prospect stat -V4 or --cpu"
+    if error.errno in _NOT_HERE and event.attr.type in _OF_CORES and not _has_core_counters():
+        return f"{name}: this machine does not have it: {NO_CORE_COUNTERS}"
     reasons = {
         errno.EMFILE: "too many open files: raise the limit with `ulimit -n`",
         errno.ESRCH: "the process has ended",
@@ -76,3 +80,9 @@ def refusal_message(event: ChosenEvent, error: OSError, *, follows_tasks: bool) 
     }
     unknown = f"perf_event_open() failed: {error.strerror}"
     return f"{name}: {reasons.get(error.errno or 0, unknown)}"
+
+
+def _has_core_counters() -> bool:
+    from prospect.capture.events.pmus import has_core_counters  # noqa: PLC0415 - only on the way to an error
+
+    return has_core_counters()

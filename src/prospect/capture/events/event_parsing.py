@@ -4,7 +4,7 @@ Comes in: text such as ``cycles:u,{instructions,branches},sched:sched_switch/fil
 Goes out: `ChosenEvent`, in the order of the text. docs/events.md describes the language.
 
 Defined by: the tables of `event_tables`, sysfs (`pmus`), tracefs (`tracepoints`), and the files of
-probes (`probe_places`).
+probes (`probe_places`), libpfm4 (`vendor_events`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS = 1 << 16
 _MOST_VALUE = (1 << 64) - 1
-_NAME = re.compile(r"[\w.:-]+", re.ASCII)
+# With "=" for the modifiers of vendors' events, as c=2.
+_NAME = re.compile(r"[\w.:-]+(?:=\w+[\w.:-]*)*", re.ASCII)
 _RAW = re.compile(r"r([0-9a-fA-F]{1,16})\Z")
 _MODIFIERS = re.compile(r"[ukhpD]+\Z")
 _TERM = re.compile(r"""([\w.-]+)(?:=("[^"]*"|'[^']*'|[^,]*))?(?:,|\Z)""", re.ASCII)
@@ -105,14 +106,26 @@ def _named_event(name: str, terms: str | None) -> ChosenEvent:
     candidates = [(name, "")]
     if colon and _MODIFIERS.match(last):
         candidates.insert(0, (stem, last))
-    for candidate, modifiers in candidates:
-        event = _known_event(candidate, terms)
-        if event:
-            return _with_modifiers(event, modifiers) if modifiers else event
+    for find in (_known_event, _vendor_event):
+        for candidate, modifiers in candidates:
+            event = find(candidate, terms)
+            if event:
+                return _with_modifiers(event, modifiers) if modifiers else event
+    if ":" in name:
+        tracepoint_id(*name.split(":", 1))  # where only root may know the answer, say so
     raise UsageError(_unknown(name, has_terms=terms is not None))
 
 
+def _vendor_event(name: str, terms: str | None) -> ChosenEvent | None:
+    """Return the event of a name that is the processor vendor's."""
+    from prospect.capture.events.vendor_events import vendor_event  # noqa: PLC0415 - seldom asked for
+
+    event = vendor_event(name)
+    return _with_terms(event, terms, {}) if event else None
+
+
 def _known_event(name: str, terms: str | None) -> ChosenEvent | None:
+    """Return the event of a name that is the kernel's."""
     named = find_named(name)
     if named:
         attr = EventAttr(type=named.type, config=named.config)
@@ -120,7 +133,7 @@ def _known_event(name: str, terms: str | None) -> ChosenEvent | None:
         return _with_terms(ChosenEvent(name, attr, unit=unit), terms, {})
     group, colon, point = name.partition(":")
     if colon:
-        number = tracepoint_id(group, point)
+        number = _tracepoint(group, point)
         attr = EventAttr(type=abi.PERF_TYPE_TRACEPOINT, config=number or 0)
         return _with_terms(ChosenEvent(name, attr), terms, {}) if number is not None else None
     kind = pmus.pmu_type(name)
@@ -138,6 +151,13 @@ def _known_event(name: str, terms: str | None) -> ChosenEvent | None:
         event = _unit_event(owners[0], kind or 0, ",".join(filter(None, (name, terms))))
         return event._replace(name=name)
     return None
+
+
+def _tracepoint(group: str, name: str) -> int | None:
+    try:
+        return tracepoint_id(group, name)
+    except CaptureError:
+        return None  # it may be a vendor's event, whose masks stand behind colons too
 
 
 def _unit_event(unit: str, kind: int, terms: str) -> ChosenEvent:
@@ -229,7 +249,8 @@ def _with_modifiers(event: ChosenEvent, modifiers: str) -> ChosenEvent:
 
 def _unknown(name: str, *, has_terms: bool) -> str:
     """Say that there is no such event, and which one may be meant."""
-    from prospect.spelling import nearest  # noqa: PLC0415 - only on the way to an error
+    from prospect.capture.events.vendor_events import vendor_names  # noqa: PLC0415 - only on the way to an error
+    from prospect.spelling import nearest  # noqa: PLC0415 - likewise
 
     if has_terms and not find_named(name) and ":" not in name:
         known: Iterable[str] = pmus.pmu_names()
@@ -237,8 +258,19 @@ def _unknown(name: str, *, has_terms: bool) -> str:
     else:
         known = _all_names(name)
         message = f"no event '{name}' here"
-    near = nearest(name, known)
-    return f"{message}; did you mean {near}?" if near else f"{message}; see prospect list"
+    near = nearest(name, known) or nearest(re.split("[:.]", name)[0], vendor_names())
+    if near:
+        return f"{message}; did you mean {near}?"
+    return f"{message}; see prospect list{_without_vendors(name)}"
+
+
+def _without_vendors(name: str) -> str:
+    """Say that a name in capitals may be a vendor's, where nobody here knows those."""
+    from prospect.capture.events import libpfm, vendor_events  # noqa: PLC0415 - only on the way to an error
+
+    if libpfm.library() or not any(letter.isupper() for letter in name):
+        return ""
+    return f"; {vendor_events.NOT_INSTALLED}"
 
 
 def _all_names(like: str) -> list[str]:

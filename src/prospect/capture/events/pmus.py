@@ -19,6 +19,7 @@ DEVICES = "/sys/bus/event_source/devices"
 _MOST_BYTES = 4096
 _BIT_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?\Z")
 _CONFIG_FIELDS = ("config", "config1", "config2", "config3")
+_CORES = ("cpu", "cpu_core", "cpu_atom")  # Arm's are armv8_pmuv3_0, armv8_cortex_a72, …
 _NAME = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
 
 
@@ -62,6 +63,11 @@ def pmu_type(name: str, root: str = DEVICES) -> int | None:
         return None
     text = read_if_there(f"{root}/{name}/type", _MOST_BYTES).strip()
     return int(text) if text.isdigit() else None
+
+
+def has_core_counters(root: str = DEVICES) -> bool:
+    """Tell whether the kernel has a unit of the processor's cores, which count hardware events."""
+    return any(name in _CORES or name.startswith("arm") for name in pmu_names(root))
 
 
 def pmu_cpus(name: str, root: str = DEVICES) -> bytes:
