@@ -6,6 +6,7 @@ tell (no grid, no times, one clock) is said in it, and estimates say what they a
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,7 +40,7 @@ class Design(Record):
         has_time: whether hits can be told in seconds, and so have error bars.
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
-        changes: the pairs of different hits some ticks apart; None where samples have no times.
+        sequence: i32[s] what each tick hit (`tick_sequence`); None where samples have no times.
         ticks: the samples on their grids; None where there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
         squares: f64[h] sum of the squared times of each hit's samples, in s²; None where samples
@@ -51,10 +52,17 @@ class Design(Record):
     has_time: bool
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
-    changes: tuple[Succession, ...] | None
+    sequence: NDArray[np.int32] | None
     ticks: Ticks | None
     blocks: Blocks | None
     squares: NDArray[np.float64] | None = None
+
+    @cached_property
+    def changes(self) -> tuple[Succession, ...] | None:
+        """The pairs of different hits some ticks apart: what many tables of hits are made of."""
+        if self.sequence is None:
+            return None
+        return successions(self.sequence, compared_lags(self.clocks))
 
     @property
     def sees_rhythm(self) -> bool:
@@ -76,11 +84,11 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
     count = np.where(of_event, hits.count, 0)
     ticks = event_ticks(profile, event_index, tick_grid(profile) if grid is None else grid)
     clocks = len(ticks.period_ns) if ticks else 1
-    lags = compared_lags(clocks)
+    reach = compared_lags(clocks)[-1]
     sequence = (
-        tick_sequence(ticks, lags[-1])
+        tick_sequence(ticks, reach)
         if ticks
-        else _without_grid(profile, of_event, int(count.sum()), lags[-1])
+        else _without_grid(profile, of_event, int(count.sum()), reach)
     )
     seconds = np.where(of_event, event_seconds(event, hits.count, hits.period), 0.0)
     return Design(
@@ -89,7 +97,7 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
         has_time=event.seconds_per_period > 0 or event.seconds_per_hit > 0,
         hits=count,
         seconds=seconds,
-        changes=successions(sequence, lags) if len(sequence) else None,
+        sequence=sequence if len(sequence) else None,
         ticks=ticks,
         blocks=cut_in_blocks(ticks, len(hits)) if ticks and clocks > 1 else None,
         squares=_squares(profile, of_event, seconds) if event.weighs_periods else None,
@@ -114,9 +122,10 @@ def _without_grid(
 ) -> NDArray[np.int32]:
     """Return the sequence of samples that are on no grid; empty unless it is of all samples."""
     samples = profile.samples
-    chosen = np.flatnonzero(of_event.take(samples.hit_index))
-    if len(chosen) != expected or not samples.time_ns[chosen].any():
+    hit_index, cpu, time_ns = samples.hit_index, samples.cpu, samples.time_ns
+    if not of_event.all():
+        chosen = np.flatnonzero(of_event.take(hit_index))
+        hit_index, cpu, time_ns = hit_index[chosen], cpu[chosen], time_ns[chosen]
+    if len(hit_index) != expected or not time_ns.any():
         return np.empty(0, np.int32)
-    return plain_sequence(
-        samples.hit_index[chosen], samples.cpu[chosen], samples.time_ns[chosen], reach
-    )
+    return plain_sequence(hit_index, cpu, time_ns, reach)

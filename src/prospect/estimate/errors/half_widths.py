@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.parts import Parts
 
 
-def half_widths(design: Design, row_of_hit: NDArray[np.integer], rows: int) -> NDArray[np.float64]:
+def half_widths(
+    design: Design, row_of_hit: NDArray[np.integer], rows: int, parts: Parts | None = None
+) -> NDArray[np.float64]:
     """Return half of each row's 95 % interval, f64[rows] s; NaN where the event has no time.
 
     Args:
         design: how the event's samples were taken.
         row_of_hit: i[h] the row of each hit, -1 for none.
         rows: how many there are.
+        parts: as of `error_bars`.
     """
     if not (design.has_time and rows):
         return np.full(rows, np.nan)
-    return error_bars(design, row_of_hit.astype(np.int32, copy=False), rows).half_width_s
+    row = row_of_hit.astype(np.int32, copy=False)
+    return error_bars(design, row, rows, parts=parts).half_width_s

@@ -13,7 +13,8 @@ import numpy as np
 
 from prospect.columns.counting import counted
 from prospect.estimate.errors.clock_sums import merged_cells
-from prospect.estimate.errors.successions import merged
+from prospect.estimate.errors.local_error import compared_lags
+from prospect.estimate.errors.successions import successions
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Parts(Record):
         first_hit: i64[p] one hit of each part.
         changes: as `Design.changes`, of parts in place of hits.
         cells: samples of each part by stretch, block and clock; None where `Design.blocks` has none
-            or counts hits themselves.
+            or counts hits themselves, and of a single table, which is counted in one go.
     """
 
     first_hit: NDArray[np.int64]
@@ -51,15 +52,12 @@ def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
         tables: i32[h] each, the row of each hit, -1 for none.
     """
     part_of_hit, first_hit = _merged_hits(tables)
-    changes, ticks, blocks = design.changes, design.ticks, design.blocks
-    is_counted = ticks is None or blocks is None or blocks.hits is not None
-    return Parts(
-        first_hit=first_hit,
-        changes=None if changes is None else merged(changes, part_of_hit),
-        cells=None
-        if is_counted or ticks is None or blocks is None
-        else merged_cells(ticks, blocks, part_of_hit, len(first_hit)),
-    )
+    ticks, blocks, changes, cells = design.ticks, design.blocks, None, None
+    if design.sequence is not None:
+        changes = successions(design.sequence, compared_lags(design.clocks), part_of_hit)
+    if ticks is not None and blocks is not None and blocks.hits is None and len(tables) > 1:
+        cells = merged_cells(ticks, blocks, part_of_hit, len(first_hit))
+    return Parts(first_hit=first_hit, changes=changes, cells=cells)
 
 
 def _merged_hits(

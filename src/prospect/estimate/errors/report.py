@@ -137,6 +137,7 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
     partitions = event_partitions(profile, event)
     # The routines of every process tell most hits apart, the other tables few.
     coarse = [table.row_of_hit for name, table in partitions.tables.items() if name != _FINEST]
+    finest = parts_of(design, [partitions.tables[_FINEST].row_of_hit])
     parts = parts_of(design, coarse)
     made = {
         name: _estimated(
@@ -144,7 +145,7 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
             partition,
             is_idle,
             profile.run.wall_seconds,
-            parts if name != _FINEST else None,
+            parts if name != _FINEST else finest,
         )
         for name, partition in partitions.tables.items()
     }

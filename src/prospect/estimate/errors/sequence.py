@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import segments
+from prospect.columns.sorting import run_starts
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -48,6 +51,27 @@ def plain_sequence(
     reach: int,
 ) -> NDArray[np.int32]:
     """Return what samples without a grid hit, CPU by CPU in time order; OUTSIDE between CPUs."""
-    order = np.lexsort((time_ns, cpu))
-    cuts = np.flatnonzero(np.diff(cpu.take(order).astype(np.int64))) + 1
-    return np.insert(hit_index.take(order), np.repeat(cuts, reach), OUTSIDE)
+    order = _by_cpu_and_time(cpu, time_ns)
+    ends = np.append(np.flatnonzero(np.diff(cpu.take(order))) + 1, len(order))
+    sequence = np.full(len(order) + reach * (len(ends) - 1), OUTSIDE, np.int32)
+    begin = place = 0
+    for end in ends.tolist():
+        hit_index.take(order[begin:end], out=sequence[place : place + end - begin])
+        begin, place = end, place + end - begin + reach
+    return sequence
+
+
+def _by_cpu_and_time(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the order by CPU, then time: of what was recorded in that order, without sorting.
+
+    A recorder empties the CPUs' buffers one after the other, each in order of time, so that only
+    the runs of one CPU's samples are to be put in order.
+    """
+    start = run_starts(cpu)
+    turn = np.argsort(cpu.take(start), kind="stable")
+    length = np.diff(start, append=len(cpu))
+    order = segments(start.take(turn), length.take(turn))
+    ordered_ns, ordered_cpu = time_ns.take(order), cpu.take(order)
+    if ((ordered_ns[1:] < ordered_ns[:-1]) & (ordered_cpu[1:] == ordered_cpu[:-1])).any():
+        return np.lexsort((time_ns, cpu))
+    return order

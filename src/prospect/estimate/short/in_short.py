@@ -15,6 +15,7 @@ from prospect.columns.grouping import group_sums
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import first_rows
 from prospect.estimate.errors.half_widths import half_widths
+from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, hit_portions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.first_rows import FirstRows
+    from prospect.estimate.errors.parts import Parts
     from prospect.figures.report.view import ReportView
     from prospect.profile.complete import ProfileByRoutine
 
@@ -154,9 +156,10 @@ class _Summary:
         chosen, hits = self._chosen, self._profile.hits
         programs = self._table(self._program, MOST_PROGRAMS)
         functions = self._table(self._function, MOST_FUNCTIONS)
-        rows, needed_s = self._function_rows(functions)
         count = int(hits.count[chosen].sum())
         every = np.where(chosen, 0, -1).astype(np.int32)
+        parts = parts_of(self._design, (every, programs.row_of_hit, functions.row_of_hit))
+        rows, needed_s = self._function_rows(functions, parts)
         is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
         is_nameless = self._profile.functions.source >= NameSource.NO_STRIPPED
         nameless = int(hits.count[chosen & is_nameless.take(self._function)].sum())
@@ -165,9 +168,9 @@ class _Summary:
             has_time=self._design.has_time,
             hits=count,
             seconds=float(self._design.seconds[chosen].sum()),
-            half_s=float(half_widths(self._design, every, 1)[0]),
+            half_s=float(half_widths(self._design, every, 1, parts)[0]),
             busy_s=float(self._design.seconds[self._is_busy].sum()) if is_whole else np.nan,
-            programs=self._program_rows(programs),
+            programs=self._program_rows(programs, parts),
             more_programs=programs.more,
             functions=rows,
             more_functions=functions.more,
@@ -181,7 +184,7 @@ class _Summary:
         at = np.flatnonzero(self._chosen)
         return first_rows(self._profile, self._design, at, key_of_hit.take(at), most)
 
-    def _program_rows(self, table: FirstRows) -> tuple[ProgramRow, ...]:
+    def _program_rows(self, table: FirstRows, parts: Parts) -> tuple[ProgramRow, ...]:
         member = table.row_of_hit >= 0
         row, amounts = table.row_of_hit[member], self._amounts(member)
         rows = len(table.key)
@@ -195,7 +198,7 @@ class _Summary:
         has_hits[self._profile.hits.process_index[member]] = True
         counted = self._program_of_process[is_asked_for & (has_hits | processes.is_descendant)]
         number = np.bincount(counted, minlength=len(self._program_names))
-        halves = half_widths(self._design, table.row_of_hit, rows)
+        halves = half_widths(self._design, table.row_of_hit, rows, parts)
         return tuple(
             ProgramRow(
                 name=self._program_names[key],
@@ -208,13 +211,15 @@ class _Summary:
             for at, key in enumerate(table.key.tolist())
         )
 
-    def _function_rows(self, table: FirstRows) -> tuple[tuple[FunctionRow, ...], float]:
+    def _function_rows(
+        self, table: FirstRows, parts: Parts
+    ) -> tuple[tuple[FunctionRow, ...], float]:
         """Return the rows, and how long a run would have to be to tell them apart."""
         profile, rows = self._profile, len(table.key)
         above = np.arange(rows) - 1
         halves, is_alike, needed_s = np.full(rows, np.nan), np.zeros(rows, np.bool_), 0.0
         if self._design.has_time and rows:
-            bars = error_bars(self._design, table.row_of_hit, rows, above)
+            bars = error_bars(self._design, table.row_of_hit, rows, above, parts)
             halves = bars.half_width_s
             difference_half_s = bars.difference_half_s
             is_alike = alike(bars.seconds, above, difference_half_s)
