@@ -34,10 +34,14 @@ _PROMPT_S = 5.0
 class Terminal:
     """A terminal that runs `prospect top`."""
 
-    def __init__(self, directory, *options):
+    def __init__(self, directory, *options, user=0):
         self.pid, self._fd = pty.fork()
         if not self.pid:
             os.chdir(directory)
+            if user:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
             # Not execv: readline, which pytest may load, sets the size of its own terminal in C.
             environment = {**os.environ, "TERM": "xterm-256color"}
             words = [sys.executable, "-m", "prospect", "top", *options]
@@ -178,3 +182,101 @@ def test_what_cannot_be_recorded_is_said_before_a_screen_opens(tmp_path):
     assert terminal.end() == 2
     assert b"kernel.perf_event_max_sample_rate" in terminal.seen
     assert b"\x1b[?1049h" not in terminal.seen
+
+
+THREADS = """
+import subprocess, threading
+COUNT = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"
+def spin():
+    while True:
+        sum(range(1000))
+def start():
+    while True:
+        subprocess.run(["./starts-late", "-c", COUNT])
+threading.Thread(target=spin, daemon=True).start()
+starter = threading.Thread(target=start)
+starter.start()
+print(starter.native_id, flush=True)
+starter.join()
+"""
+
+
+@pytest.fixture
+def threaded(tmp_path):
+    """Run a program with a thread that spins, and one that starts a process."""
+    shutil.copy("/bin/sh", tmp_path / "starts-late")
+    words = [sys.executable, "-c", THREADS]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, cwd=tmp_path, start_new_session=True
+    ) as program:
+        yield program.pid, int(program.stdout.readline())
+        os.killpg(program.pid, signal.SIGKILL)
+
+
+def test_a_process_is_followed_with_what_it_starts_and_nobody_else(spinning, threaded, tmp_path):
+    pid, _ = threaded
+    terminal = Terminal(tmp_path, "-p", str(pid), "-H", "100", "--no-cache")
+    terminal.until(f"process {pid} (".encode())
+    terminal.until(b"starts-late", keys="2")
+    terminal.press("s")
+    terminal.until(b"Save the recording as")
+    terminal.press("\r")
+    terminal.until(b"are in prospect-")
+    os.killpg(pid, signal.SIGKILL)
+    terminal.until(b"ended")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert b"spins-for-top" not in terminal.seen
+    (saved,) = tmp_path.glob("prospect-*")
+    processes = read_profile(str(saved), NamingOptions()).processes
+    wanted = {processes.name[row] for row in processes.is_descendant.nonzero()[0].tolist()}
+    assert "starts-late" in wanted
+    assert "spins-for-top" not in wanted
+    assert spinning in processes.pid.tolist()
+
+
+def test_a_thread_is_followed_with_what_it_starts_and_not_its_siblings(threaded, tmp_path):
+    pid, tid = threaded
+    terminal = Terminal(tmp_path, "-t", str(tid), "-H", "100", "--no-cache")
+    terminal.until(f"thread {tid} (".encode())
+    terminal.until(b"starts-late", keys="2")
+    terminal.press("s")
+    terminal.until(b"Save the recording as")
+    terminal.press("\r")
+    terminal.until(b"are in prospect-")
+    terminal.press("q")
+    assert terminal.end() == 0
+    (saved,) = tmp_path.glob("prospect-*")
+    profile = read_profile(str(saved), NamingOptions())
+    owners = profile.processes.pid[profile.hits.process_index].tolist()
+    hits = sum(
+        count
+        for owner, count in zip(owners, profile.hits.count.tolist(), strict=True)
+        if owner == pid
+    )
+    assert hits < 0.2 * profile.hits.count.sum()
+    assert not profile.run.system_wide
+
+
+def test_an_ordinary_user_follows_processes_of_his_own_and_is_told_of_others(spinning, tmp_path):
+    who = {"user": 65534, "group": 65534, "extra_groups": []}
+    level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    imports = [sys.executable, "-c", "import prospect, numpy"]
+    try:
+        subprocess.run(imports, check=True, cwd="/", capture_output=True, **who)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs an environment that other users can read")
+    if level not in (1, 2):
+        pytest.skip("ordinary users may profile nothing here, or everything")
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"], cwd="/", **who) as own:
+        terminal = Terminal("/", "-p", str(own.pid), "--no-cache", user=65534)
+        terminal.until(f"process {own.pid} (sh)".encode())
+        terminal.until(f"pid {own.pid}".encode(), keys="2")
+        terminal.press("q")
+        status = terminal.end()
+        terminal = Terminal("/", "-p", str(spinning), user=65534)
+        refused = terminal.end()
+        own.kill()
+    assert (status, refused) == (0, 1)
+    assert f"process {spinning} is not yours to profile".encode() in terminal.seen
+    assert b"Traceback" not in terminal.seen

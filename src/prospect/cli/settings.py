@@ -54,6 +54,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     source: bool = True
     source_files: bool = False
     output_dir: str = ""
+    tids: tuple[int, ...] = ()
     search_dirs: tuple[str, ...] = ()
     base_dirs: tuple[str, ...] = ()
     include_files: tuple[str, ...] = ()

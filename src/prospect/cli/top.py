@@ -30,7 +30,7 @@ _SIGNALLED = 128  # as a shell reports a signal
 
 
 def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) -> int:
-    """Sample the whole system and show it until a person ends it.
+    """Sample the whole system, or whom -p or -t names, and show it until a person ends it.
 
     Raises:
         ProspectError: there is no terminal, textual is not installed, or the system cannot be
@@ -41,6 +41,8 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
             "top needs a terminal for its input and its output; to profile everything for 10 s"
             " into a file: prospect -V4 -f FILE sleep 10"
         )
+    if settings.pids and settings.tids:
+        raise UsageError("-p names processes, -t threads: give one of them")
     get_ready()
     try:
         from prospect.tui.app import TopApp
@@ -77,6 +79,7 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> LiveSession:
     options = RecordOptions(
         **contents(replace(recording, call_graph=settings.call_graph or _CALL_GRAPH)),
         command_line=command_line,
+        tids=settings.tids,
         use_cache=settings.use_cache,
     )
     with Progress("looking at what runs here"):

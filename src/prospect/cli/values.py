@@ -114,8 +114,17 @@ def counted(text: str) -> str:
 
 def pids(text: str) -> tuple[int, ...]:
     """Read numbers of processes with commas between them."""
+    return _numbers(text, "processes")
+
+
+def tids(text: str) -> tuple[int, ...]:
+    """Read numbers of threads with commas between them."""
+    return _numbers(text, "threads")
+
+
+def _numbers(text: str, of: str) -> tuple[int, ...]:
     if not all(part.isascii() and part.isdigit() and int(part) for part in text.split(",")):
-        raise UsageError("give numbers of processes, as 4711 or 4711,4712")
+        raise UsageError(f"give numbers of {of}, as 4711 or 4711,4712")
     return tuple(dict.fromkeys(map(int, text.split(","))))
 
 

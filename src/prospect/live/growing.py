@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prospect.abi.recording import RecordingInfo
+    from prospect.live.followed import Followed
     from prospect.live.tasks import Birth
     from prospect.profile.model import ProcessTable, Profile
 
@@ -46,7 +47,13 @@ class GrowingProfile:
     """
 
     def __init__(
-        self, most_samples: int, *, stacks: bool, use_cache: bool, off_cpu: bool = False
+        self,
+        most_samples: int,
+        *,
+        stacks: bool,
+        use_cache: bool,
+        off_cpu: bool = False,
+        followed: Followed | None = None,
     ) -> None:
         """Begin with nothing.
 
@@ -55,6 +62,7 @@ class GrowingProfile:
             stacks: whether call stacks are wanted.
             use_cache: whether symbol tables are kept on disk.
             off_cpu: whether switches are recorded, which all threads have part in.
+            followed: who counts as the command and its descendants; None for nobody.
         """
         self._most_samples = most_samples
         self._naming = NamingOptions(use_cache=use_cache, debuginfod_s=0)
@@ -63,6 +71,7 @@ class GrowingProfile:
         self._joined = JoinedProfile()
         self._switches = LastSwitches() if off_cpu else None
         self._programs = LoadedPrograms()
+        self._followed = followed
         self.tasks = LiveTasks()
 
     def add(self, data: bytes, info: RecordingInfo, seen: Mapping[int, Sequence[int]]) -> Profile:
@@ -87,6 +96,9 @@ class GrowingProfile:
         info = info._replace(extras=info.extras | {"processes": processes})
         part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
         part = replace(part, processes=_with_births(part.processes, births))
+        if self._followed is not None:
+            self._followed.take_in(events)
+            self._followed.mark(part.processes)
         self.tasks.take_in(events)
         self._programs.take_in(events)
         if self._switches is not None:

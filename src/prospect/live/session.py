@@ -22,16 +22,17 @@ from collections import deque
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
-from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.kernel.procfs import read_cpu_times, read_setting
+from prospect.capture.kernel.procfs import read_cpu_times
 from prospect.capture.loop.ring_drain import RingDrain
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
 from prospect.errors import CaptureError, ProspectError, RecordingError
 from prospect.events.schema import schema_of
 from prospect.files.outputs import RecordingFile
+from prospect.live.beginning import Beginning, check_scope
 from prospect.live.floods import FloodGate
+from prospect.live.followed import follow
 from prospect.live.growing import GrowingProfile
 from prospect.live.spool import Mark, Spool, copy_extents
 from prospect.perfdata.writer import RecordingWriter
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prospect.abi.recording import RecordingInfo
-    from prospect.capture.events.cpu_events import EventSet
     from prospect.profile.model import Profile
     from prospect.recording.events import RecordOptions
 
@@ -65,7 +65,6 @@ _REST_MS = 2
 # Over how many calls the session's own cost is measured.
 _COSTS = 6
 _NS = 1e-9
-_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 
 
 class LiveState(Record):
@@ -79,6 +78,9 @@ class LiveState(Record):
         kept_s: how long the time is that the profile is of.
         lost: samples that the kernel could not deliver in that time.
         limits: a sentence for each thing that cannot be seen and how to get it.
+        followed: whom the session follows where that is not everybody: those of the profile's
+            processes that are descendants.
+        has_ended: whether all that were named have ended.
     """
 
     profile: Profile
@@ -87,6 +89,8 @@ class LiveState(Record):
     kept_s: float
     lost: int
     limits: tuple[str, ...] = ()
+    followed: str = ""
+    has_ended: bool = False
 
 
 class _Drained:
@@ -140,6 +144,8 @@ def _mark(lost: dict[int, int]) -> Mark:
 class LiveSession:
     """Samples all CPUs from its making until `close`; one thread at a time may call it.
 
+    Where threads are chosen, or this user may not sample the system, only what is followed.
+
     Attributes:
         began_ns: when, in CLOCK_MONOTONIC.
     """
@@ -154,31 +160,37 @@ class LiveSession:
         """Begin.
 
         Args:
-            options: rate, clocks and call graph; there is no command.
+            options: rate, clocks, call graph, and whom to follow; there is no command.
             most_samples: how many the profile remembers, 0 for what suits so many CPUs.
             spool_bytes: how much `save` can write, at most.
 
         Raises:
             UsageError: an option that this kernel cannot follow.
-            CaptureError: the whole system may not be sampled; says what to do.
+            CaptureError: the whole system may not be sampled, or whom to follow is not there;
+                says what to do.
             RecordingError: there is no place for the spool.
         """
         self._options = with_rate(options)
         self._lock = threading.Lock()
+        self._followed = follow(options)
         self._growing = GrowingProfile(
             most_samples or _suiting_samples(os.cpu_count() or 1),
             stacks=bool(options.call_graph),
             use_cache=options.use_cache,
             off_cpu=options.off_cpu,
+            followed=self._followed,
         )
         self._costs: deque[tuple[float, float]] = deque(maxlen=_COSTS)
         self._poll = select.poll()
         with ExitStack() as opened:
+            if self._followed:
+                opened.push(self._followed)
             watch = opened.enter_context(closing(CpuWatch()))
             self._events = opened.enter_context(
                 closing(open_events(self._options, os.getpid(), watch.online))
             )
-            _check_scope(self._events)
+            if not self._followed:
+                check_scope(self._events)
             cost = sample_cost(self._events.plan, use_cache=options.use_cache)
             self._sample_cost_ns = cost.user_ns if cost else 0.0
             self._mark = _mark({})
@@ -192,9 +204,12 @@ class LiveSession:
             for fd in (self._stop_fd, *self._events.poll_fds()):
                 self._poll.register(fd, select.POLLIN)
             self._events.enable()
+            tasks = self._events.tasks if self._followed else ()
             self._background = describe_surroundings(
-                _Beginning(self._drain, self._drained), self._events.plan
+                Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
             )
+            if self._followed:
+                self._followed.find_family()
             self._thread = threading.Thread(target=self._watch_rings, name="rings", daemon=True)
             self._thread.start()
             opened.callback(self._end_thread)
@@ -223,6 +238,8 @@ class LiveSession:
             kept_s=profile.run.wall_seconds,
             lost=int(profile.losses.lost.sum()),
             limits=profile.run.limits,
+            followed=self._followed.words if self._followed else "",
+            has_ended=self._followed is not None and self._followed.has_ended,
         )
 
     def save(self, path: str) -> str:
@@ -337,39 +354,10 @@ class LiveSession:
             ]
         del extras["processes"]  # maybe 100,000, of which a part needs a few
         extras["started_at"] = begin.at
+        extras["attached_pids"] = list(self._followed.pids) if self._followed else []
         # As a file would give it: the numbers that are keys become text.
         extras = json.loads(json.dumps(extras))
         return recording_info(self._options, self._events, self._background, extras)
-
-
-class _Beginning:
-    """The loop in which the first look at the system is taken; see `describe_surroundings`."""
-
-    done = False
-
-    def __init__(self, drain: RingDrain, sink: _Drained) -> None:
-        self._drain = drain
-        self._sink = sink
-
-    def write(self, records: bytes) -> None:
-        if records:
-            self._sink.put(records)
-
-    def step(self, *, wait: bool) -> None:
-        del wait  # nothing is waited for
-        self._drain.drain(b"", follows_cpus=True)
-
-    def begin_rounds(self, end: bytes) -> None:
-        """Nothing changes: `FINISHED_ROUND` is written from the first `advance` on."""
-        del end
-
-
-def _check_scope(events: EventSet) -> None:
-    if events.plan.scope != SCOPE_SYSTEM:
-        raise CaptureError(
-            "the whole system cannot be sampled: run as root, give CAP_PERFMON, or run: sysctl"
-            f" kernel.perf_event_paranoid=0 (it is {read_setting(_PARANOID)})"
-        )
 
 
 def _percent(costs: Sequence[tuple[float, float]]) -> float:

@@ -40,12 +40,14 @@ class RecordOptions(RecordingOptions):
         command: the words of the command; none to record as long as `pids` or `for_s` say, or
             until a signal.
         command_line: the recorder's own argument vector, kept in the recording.
+        tids: threads to follow, and what they start, in place of `pids`; no command.
         periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
         use_cache: whether the cost of a sample is kept for the next recording.
     """
 
     command: tuple[str | bytes, ...] = ()
     command_line: tuple[str, ...] = ()
+    tids: tuple[int, ...] = ()
     periods_ns: tuple[int, ...] = ()
     use_cache: bool = True
 
@@ -92,7 +94,8 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
     Raises:
         CaptureError: that cannot be; says what to do.
     """
-    pid = os.getpid() if options.pids else pid
+    attaches = bool(options.pids or options.tids)
+    pid = os.getpid() if attaches else pid
     rate_hz, periods_ns = options.frequency_hz, options.periods_ns
     call_graph = parse_call_graph(options.call_graph)
 
@@ -101,7 +104,8 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             *(rate_hz, periods_ns, pid, cpus[0]),
             allow_hardware=allow_hardware,
             call_graph=call_graph,
-            attaches=bool(options.pids),
+            attaches=attaches,
+            only_tasks=bool(options.tids),
         )
         plan = _with_chosen_events(options, plan, pid, cpus[0])
         if not options.off_cpu:
@@ -118,10 +122,13 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
         bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
-    if options.pids and plan.scope == SCOPE_TASK:
-        from prospect.capture.machine.attached_tasks import attached_tasks  # noqa: PLC0415 - likewise
+    if attaches and plan.scope == SCOPE_TASK:
+        from prospect.capture.machine.attached_tasks import attached_tasks, chosen_tasks  # noqa: PLC0415 - likewise
 
-        tasks = attached_tasks(options.pids, plan.attr, cpus[0])
+        if options.tids:
+            tasks = chosen_tasks(options.tids, plan.attr, cpus[0])
+        else:
+            tasks = attached_tasks(options.pids, plan.attr, cpus[0])
     events = EventSet(plan, tasks, ring_bytes)
     try:
         events.open(cpus)

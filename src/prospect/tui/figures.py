@@ -49,7 +49,7 @@ class LiveFigures(Record):
         portion: i64[h] PORTION_*.
         function: i64[h] rows of the profile's functions.
         is_idle: bool[h] the CPU had nothing to do.
-        is_shown: bool[h] hits of the event that are not idle.
+        is_shown: bool[h] hits of the event that are not idle, of processes that are followed.
     """
 
     state: LiveState
@@ -70,6 +70,11 @@ class LiveFigures(Record):
     def span_s(self) -> float:
         """How long the time is that the figures are of; never 0."""
         return max(self.profile.run.wall_seconds or self.state.kept_s, 1e-9)
+
+    @property
+    def is_followed(self) -> NDArray[np.bool_]:
+        """Which processes the session follows, bool[p]."""
+        return _followed(self.state, self.whole)
 
     @property
     def is_interrupt(self) -> NDArray[np.bool_]:
@@ -153,5 +158,13 @@ def live_figures(state: LiveState) -> LiveFigures:
         portion=hit_portions(profile),
         function=profile.locations.function_index.take(hits.location_index).astype(np.int64),
         is_idle=is_idle,
-        is_shown=(hits.event == event_index) & ~is_idle,
+        is_shown=(hits.event == event_index)
+        & ~is_idle
+        & _followed(state, profile).take(hits.process_index),
     )
+
+
+def _followed(state: LiveState, profile: CompleteProfile) -> NDArray[np.bool_]:
+    if state.followed:
+        return profile.processes.is_descendant
+    return np.ones(len(profile.processes), np.bool_)

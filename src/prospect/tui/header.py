@@ -73,18 +73,20 @@ class Mode(Record):
 def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
     """Say what is sampled, how, for how long, and what that costs."""
     run, state = figures.profile.run, figures.state
-    host = fitted(run.hostname, min(cell_len(run.hostname), 24)) if run.hostname else "this machine"
+    host = _whom(figures, width)
     event = run.events[figures.event_index]
     facts = [
         f"{run.cpus} CPU{'s' if run.cpus != 1 else ''}",
         f"{event.frequency_hz:.0f} Hz",
         _clock(figures.span_s),
-        f"{int(figures.design.hits.sum()):,} samples",
+        f"{_samples(figures):,} samples",
     ]
     right = _cost(figures, mode, width)
     if state.lost:
         what = "samples" if figures.whole.threads is None else "samples and switches"
         right = [Span(f"{state.lost:,} {what} lost", WARNING), Span("  "), *right]
+    if state.has_ended:
+        right = [Span("ended", WARNING), Span("  "), *right]
     if mode.is_frozen:
         right = [Span(" FROZEN, still sampling ", CHOSEN), Span("  "), *right]
     needed = sum(cell_len(span.text) for span in right) + 2
@@ -92,6 +94,17 @@ def run_line(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
         del facts[-1 if len(facts) != 3 else 1]
     left = [Span("prospect top ", BOLD), Span(" · ".join([f" {host}", *facts]))]
     return ends_apart(left, right, width)
+
+
+def _whom(figures: LiveFigures, width: int) -> str:
+    """Return who is followed, else the machine's name."""
+    name = figures.state.followed or figures.profile.run.hostname or "this machine"
+    return fitted(name, min(cell_len(name), max(width // 3, 24) if figures.state.followed else 24))
+
+
+def _samples(figures: LiveFigures) -> int:
+    hits = figures.design.hits
+    return int(hits[figures.is_shown].sum() if figures.state.followed else hits.sum())
 
 
 def _cost(figures: LiveFigures, mode: Mode, width: int) -> list[Span]:
@@ -117,23 +130,29 @@ def _clock(seconds: float) -> str:
 
 
 def busy_line(figures: LiveFigures, width: int) -> list[Span]:
-    """Say how busy the CPUs were, and with what: shares of all CPUs' time."""
-    whole_s = figures.span_s * max(figures.profile.run.cpus, 1)
+    """Say how busy the CPUs were, and with what: shares of all CPUs' time.
+
+    Who is followed took shares of one CPU, as in the rows.
+    """
+    is_all = not figures.state.followed
+    whole_s = figures.span_s * (max(figures.profile.run.cpus, 1) if is_all else 1)
     by_portion = figures.seconds_by_portion / whole_s * 100.0
-    busy = min(float(by_portion.sum()), 100.0)
+    busy = min(float(by_portion.sum()), 100.0) if is_all else float(by_portion.sum())
     parts = (
         ("user", PORTION_USER, "user"),
         ("kernel", PORTION_KERNEL, "kernel"),
         ("interrupts", PORTION_INTERRUPT, "interrupt"),
     )
     spans = []
-    if width >= _WIDE:
+    if is_all and width >= _WIDE:
         full = round(busy / 100.0 * _GAUGE)
         spans = [Span("█" * full), Span("░" * (_GAUGE - full), FAINT), Span("  ")]
-    spans += [Span(f"CPUs busy {busy:.1f} %", BOLD), Span("  =  ", FAINT)]
+    busy_words = f"CPUs busy {busy:.1f} %" if is_all else f"Together {busy:.1f} % of a CPU"
+    spans += [Span(busy_words, BOLD), Span("  =  ", FAINT)]
     for title, portion, paint in parts:
         spans += [Span(f"{title} {by_portion[portion]:.1f}", OF_PAINT[paint]), Span("  ")]
-    return [*spans, Span(f"   idle {max(100.0 - busy, 0.0):.1f} %", FAINT)]
+    idle = f"   idle {max(100.0 - busy, 0.0):.1f} %" if is_all else ""
+    return [*spans, Span(idle, FAINT)]
 
 
 def tab_line(place: Place, mode: Mode, width: int) -> list[Span]:

@@ -48,10 +48,11 @@ def waiting_page(figures: LiveFigures, place: Place, view: View) -> Page:
     words = view.words.casefold()
     # A thread whose process is not known has row -1.
     chosen = np.append(of_pid(figures.whole, words), False)
+    followed = _followed(figures)
     if chosen.any():
-        rows = _rows(figures.whole, threads, place, chosen)
+        rows = _rows(figures.whole, threads, place, chosen & followed)
     else:
-        rows = _rows(figures.whole, threads, place, ~chosen)
+        rows = _rows(figures.whole, threads, place, followed)
         rows = [one for one in rows if any(words in name.casefold() for name in _whose(one))]
     rows.sort(key=_SORT_KEYS.get(view.order, _SORT_KEYS[BY_TIME]))
     shown = tuple(rows[:_MOST_ROWS])
@@ -100,6 +101,11 @@ def _rows(
     return found
 
 
+def _followed(figures: LiveFigures) -> NDArray[np.bool_]:
+    """Say of processes, bool[p + 1], whether they are followed; the last is one not known."""
+    return np.append(figures.is_followed, not figures.state.followed)
+
+
 def _whose(row: Row) -> Name:
     return row.name, row.process
 
@@ -121,7 +127,12 @@ def wait_stacks_page(figures: LiveFigures, place: Place) -> Page:
     profile, threads = figures.whole, figures.whole.threads
     if threads is None:
         return Page((), note=NO_SWITCHES)
-    rows = [row for row, name in enumerate(_names(profile, threads)) if _is_in(name, place)]
+    is_followed = _followed(figures).take(threads.process_index).tolist()
+    rows = [
+        row
+        for row, name in enumerate(_names(profile, threads))
+        if is_followed[row] and _is_in(name, place)
+    ]
     stacks = blocked_stacks(profile, threads.tid.take(rows), _MOST_STACKS)
     if not stacks:
         return Page((), note=_NO_WAITS)

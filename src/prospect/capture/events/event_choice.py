@@ -170,6 +170,7 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
     allow_hardware: bool = True,
     call_graph: CallGraph = KERNEL_CALLERS,
     attaches: bool = False,
+    only_tasks: bool = False,
 ) -> EventPlan:
     """Find the best events that this kernel gives this user.
 
@@ -183,12 +184,15 @@ def choose_events(  # noqa: PLR0913 - what is wanted, whose, and what was refuse
         allow_hardware: False after a hardware counter failed on another CPU.
         call_graph: which callers are wanted beside the kernel's.
         attaches: whether processes are followed that run already: no exec starts their events.
+        only_tasks: whether events of everybody are of no use, because threads were chosen.
 
     Raises:
         CaptureError: no event can be opened at all, or none with these callers; says what to do.
     """
     refusal: OSError | None = None
-    for scope, extra_flags, dropped_flags, limits in _wanted_scopes(pid, attaches=attaches):
+    for scope, extra_flags, dropped_flags, limits in _wanted_scopes(
+        pid, attaches=attaches, only_tasks=only_tasks
+    ):
         is_system = scope == SCOPE_SYSTEM
         periods = periods_ns if is_system else clock_periods_ns(frequency_hz, 1)
         flags = (
@@ -250,7 +254,7 @@ def _timer_attr(flags: int, period_ns: int) -> EventAttr:
     )
 
 
-def _wanted_scopes(pid: int, *, attaches: bool) -> tuple[_Scope, ...]:
+def _wanted_scopes(pid: int, *, attaches: bool, only_tasks: bool) -> tuple[_Scope, ...]:
     """Return the scopes to try for these arguments of `choose_events`."""
     scopes = _scopes()
     if pid == EVERY_TASK:
@@ -258,8 +262,11 @@ def _wanted_scopes(pid: int, *, attaches: bool) -> tuple[_Scope, ...]:
     if not attaches:
         return scopes
     return tuple(
-        (scope, more & ~abi.FLAG_ENABLE_ON_EXEC, less, tuple(map(_of_attached, limits)))
-        for scope, more, less, limits in scopes
+        (
+            *(scope, more & ~abi.FLAG_ENABLE_ON_EXEC, less),
+            limits[1:] if only_tasks else tuple(map(_of_attached, limits)),
+        )
+        for scope, more, less, limits in scopes[only_tasks:]
     )
 
 

@@ -54,6 +54,27 @@ def attached_tasks(pids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[in
     return tuple(tasks)
 
 
+def chosen_tasks(tids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[int, ...]:
+    """Return the threads, all of which this user may follow; arguments as of `attached_tasks`.
+
+    Raises:
+        CaptureError: one of them is not this user's, or has ended.
+    """
+    for tid in tids:
+        try:
+            is_there = _may_follow([tid], attr, cpu)
+        except OSError as error:
+            if not syscalls.is_refusal(error):
+                raise
+            raise CaptureError(
+                f"thread {tid} is not yours to profile: run as its owner, as root, or with"
+                " CAP_PERFMON (-t)"
+            ) from error
+        if not is_there:
+            raise CaptureError(f"thread {tid} has just ended (-t)")
+    return tids
+
+
 def family(pids: tuple[int, ...], proc: str = "/proc") -> list[int]:
     """Return these processes and all that descend from them, without the caller and its own."""
     children: dict[int, list[int]] = {}

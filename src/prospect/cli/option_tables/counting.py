@@ -60,6 +60,25 @@ COUNTING = (
         values.pids,
     ),
     Option(
+        "pids",
+        "p",
+        ("pid",),
+        "PID[,PID...]",
+        "show these processes, which run already, with their threads and what descends from them; "
+        "without privilege processes of one's own",
+        ("top",),
+        values.pids,
+    ),
+    Option(
+        "tids",
+        "t",
+        ("tid",),
+        "TID[,TID...]",
+        "show these threads alone, with what they start",
+        ("top",),
+        values.tids,
+    ),
+    Option(
         "cpus",
         "",
         ("cpu",),
