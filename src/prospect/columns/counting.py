@@ -3,8 +3,8 @@
 The addresses of millions of samples are some thousand different words. A table of slots that stays
 in the cache gives each word that comes first to a slot a number; what finds its slot taken goes to
 the next table, whose slots another hash chooses, and what is left after the last one is sorted.
-That is a twentieth of the time of sorting all where words are few, a quarter where they are many,
-and where hardly any occurs twice the first table tells so.
+Where a sample of the rows says that most words are rare, all are sorted at once: as one number of
+word and row, which takes half of the time of sorting row numbers by word.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ _MULTIPLIERS = tuple(
 # 2 MB of words a table: about a processor's second-level cache.
 _SLOT_BITS = 18
 _LEAST_TO_HASH = 1 << 14
+# Of so many rows, if more than this part are different words, most words are rare.
+_TRIED = 1 << 14
+_MOSTLY_RARE = 0.6
+# Lower bits of a word that are packed as they are: of an address, those within some 256 MB.
+_LOW_BITS = 28
 # A block's temporaries stay in the cache too.
 _BLOCK = 1 << 16
 # Where a table leaves more than this part of its words, they are too many for the next one too.
@@ -54,8 +60,82 @@ class Counted(NamedTuple):
     place: NDArray[np.int32]
 
 
-def counted(column: NDArray[np.uint64]) -> Counted:
-    """Count the distinct values of a column, of which there are at most 2^30."""
+def counted(column: NDArray[np.uint64], *, may_spend: bool = False) -> Counted:
+    """Count the distinct values of a column, of which there are at most 2^30.
+
+    Args:
+        column: u64[n].
+        may_spend: whether nobody needs the column any more, so that its memory may be used.
+    """
+    if len(column) >= _LEAST_TO_HASH:
+        tried = column[:: -(-len(column) // _TRIED)]
+        if len(distinct(tried)) > _MOSTLY_RARE * len(tried):
+            packed = _packed(column, may_spend=may_spend)
+            if packed is not None:
+                return _sorted(*packed)
+    return _hashed(column)
+
+
+class _Packing(NamedTuple):
+    """How rows are packed: `high` are the distinct upper parts of words, of `low_bits` lower ones.
+
+    `place` i32[n] is of each row which upper part its word has; its memory is for the result.
+    """
+
+    high: NDArray[np.uint64]
+    low_bits: int
+    row_bits: int
+    place: NDArray[np.int32]
+
+
+def _packed(
+    column: NDArray[np.uint64], *, may_spend: bool
+) -> tuple[NDArray[np.uint64], _Packing] | None:
+    """Return word and row as one number, u64[n]; None where they have too many bits."""
+    row_bits = (len(column) - 1).bit_length()
+    low_bits = min(_LOW_BITS, 64 - row_bits)
+    shift = np.uint64(low_bits)
+    upper = column >> shift
+    high = _hashed(upper)
+    if (len(high.value) - 1).bit_length() + low_bits + row_bits > 64:
+        return None
+    packed = column if may_spend else upper
+    row = np.arange(_BLOCK, dtype=np.uint64)
+    for first in range(0, len(column), _BLOCK):
+        low = column[first : first + _BLOCK] & np.uint64((1 << low_bits) - 1)
+        part = packed[first : first + _BLOCK]
+        part[:] = high.place[first : first + _BLOCK]
+        part <<= shift
+        part |= low
+        part <<= np.uint64(row_bits)
+        part |= row[: len(part)]
+        row += np.uint64(_BLOCK)
+    return packed, _Packing(high.value, low_bits, row_bits, high.place)
+
+
+def _sorted(packed: NDArray[np.uint64], packing: _Packing) -> Counted:
+    """Sort what `_packed` returned, and number the words in the order that they have then."""
+    packed.sort()
+    row_bits = np.uint64(packing.row_bits)
+    is_start = np.ones(len(packed), np.bool_)
+    for first in range(0, len(packed) - 1, _BLOCK):
+        word = packed[first : first + _BLOCK + 1] >> row_bits
+        np.not_equal(word[1:], word[:-1], out=is_start[first + 1 : first + len(word)])
+    start = np.flatnonzero(is_start)
+    low_bits, of_row = np.uint64(packing.low_bits), np.uint64((1 << packing.row_bits) - 1)
+    word = packed.take(start) >> row_bits
+    value = packing.high.take((word >> low_bits).view(np.int64)) << low_bits
+    value |= word & np.uint64((1 << packing.low_bits) - 1)
+    place, before = packing.place, np.int32(-1)
+    for first in range(0, len(packed), _BLOCK):
+        number = np.cumsum(is_start[first : first + _BLOCK], dtype=np.int32)
+        number += before
+        before = number[-1]
+        place[(packed[first : first + _BLOCK] & of_row).view(np.int64)] = number
+    return Counted(value, np.diff(start, append=len(packed)), place)
+
+
+def _hashed(column: NDArray[np.uint64]) -> Counted:
     code = np.empty(len(column), np.int32)
     rows: NDArray[np.int64] | None = None
     left, bound = column, 0

@@ -114,7 +114,7 @@ def _count(
 ) -> _Distinct:
     """Count a part's keys and add up the periods; number the samples' rows from `first_row`."""
     is_constant = period.strides == (0,) or not np.count_nonzero(period != period[:1])
-    keys = counted(part.keys)
+    keys = counted(part.keys, may_spend=True)
     if is_constant:
         summed = keys.rows * period[:1].view(np.int64)
     else:

@@ -38,17 +38,23 @@ def test_pairs_that_differ_are_counted_once_each(ticks, hits, together, stay):
     parts = [table[hit] for hit in sequence.tolist()]
     for part, wanted in ((None, sequence.tolist()), (part_of_hit, parts)):
         for found in successions(sequence, (1, 3), part):
-            times = [1] * len(found.earlier) if found.times is None else found.times.tolist()
             total = Counter()
-            for pair, count in zip(
-                zip(found.earlier.tolist(), found.later.tolist(), strict=True), times, strict=True
-            ):
-                total[pair] += count
+            for pairs in found.pairs():
+                both = zip(pairs.earlier.tolist(), pairs.later.tolist(), strict=True)
+                times = [1] * len(pairs.earlier) if pairs.times is None else pairs.times.tolist()
+                for pair, count in zip(both, times, strict=True):
+                    total[pair] += count
             assert total == counted_one_by_one(wanted, found.lag)
 
 
 def test_a_sequence_shorter_than_the_distance_has_no_pairs():
-    assert [len(one.earlier) for one in successions(np.zeros(2, np.int32), (2, 5))] == [0, 0]
+    short = np.zeros(2, np.int32)
+    assert not [
+        pairs.earlier.tolist()
+        for one in successions(short, (2, 5))
+        for pairs in one.pairs()
+        if len(pairs.earlier)
+    ]
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])

@@ -65,38 +65,44 @@ def local_error(
         clocks: how many clocks took the samples.
     """
     rows = len(other)
-    # MISSING is the last entry of the table, and a row of -1 compares with no other.
-    table = np.append(row_of_hit, np.int32(-1))
-    partner = np.append(other, _NOBODY)
-    is_compared = bool((other >= 0).any())
     variance, between, nearest = np.zeros(rows), np.zeros(rows), np.zeros(rows)
     for turn, (pairs, (lag, weight)) in enumerate(zip(changes, lag_weights(clocks), strict=True)):
-        first, second, times = table.take(pairs.earlier), table.take(pairs.later), pairs.times
-        differs = np.flatnonzero(first != second)
-        if len(differs) < len(first):
-            first, second = first.take(differs), second.take(differs)
-            times = None if times is None else times.take(differs)
-        half = 0.5 * (_counts(first, times, rows) + _counts(second, times, rows))
+        came_or_went, with_other = _added_up(pairs, row_of_hit, other)
+        half = 0.5 * came_or_went
         variance += weight * half
         nearest = half / lag if not turn else nearest
-        if not is_compared:
-            continue
-        forth = partner.take(first) == second
-        back = partner.take(second) == first
-        between += weight * (
-            _counts(first[forth], None if times is None else times[forth], rows)
-            + _counts(second[back], None if times is None else times[back], rows)
-        )
+        between += weight * with_other
     # Weights can be negative; less than what long stays make for each change is never meant.
     variance = np.maximum(variance, nearest * clocks / 12.0)
     return LocalError(variance, (2.0 * nearest).astype(np.int64), between)
 
 
-def _counts(
-    row: NDArray[np.int32], times: NDArray[np.int64] | None, rows: int
-) -> NDArray[np.integer] | NDArray[np.float64]:
+def _added_up(
+    changes: Succession, row_of_hit: NDArray[np.int32], other: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how often each row came or went, f64[r], and how often in turn with its other one."""
+    rows = len(other)
+    # MISSING is the last entry of the table, and a row of -1 compares with no other.
+    table = np.append(row_of_hit, np.int32(-1))
+    partner = np.append(other, _NOBODY)
+    is_compared = bool((other >= 0).any())
     # Shifted by one, so that rows of -1 need no pass of their own.
-    return np.bincount(row + 1, times, rows + 1)[1:]
+    found, between = np.zeros(rows + 1), np.zeros(rows + 1)
+    for pairs in changes.pairs():
+        first, second, times = table.take(pairs.earlier), table.take(pairs.later), pairs.times
+        differs = np.flatnonzero(first != second)
+        if len(differs) < len(first):
+            first, second = first.take(differs), second.take(differs)
+            times = None if times is None else times.take(differs)
+        found += np.bincount(first + 1, times, rows + 1)
+        found += np.bincount(second + 1, times, rows + 1)
+        if is_compared:
+            forth = np.flatnonzero(partner.take(first) == second)
+            back = np.flatnonzero(partner.take(second) == first)
+            for row, chosen in ((first, forth), (second, back)):
+                weights = None if times is None else times.take(chosen)
+                between += np.bincount(row.take(chosen) + 1, weights, rows + 1)
+    return found[1:], between[1:]
 
 
 @cache

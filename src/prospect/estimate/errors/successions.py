@@ -17,7 +17,7 @@ from prospect.estimate.errors.sequence import MISSING, OUTSIDE
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -32,19 +32,40 @@ _LEAST_FILLING = 4
 _TICKS_AT_ONCE = 1 << 16
 
 
-class Succession(NamedTuple):
-    """Pairs of hits `lag` ticks apart that differ; none of them is `OUTSIDE`.
+class Pairs(NamedTuple):
+    """Pairs of hits that differ; none of them is `OUTSIDE`.
 
     Attributes:
-        lag: how many ticks are from one to the other.
         earlier, later: i[p] rows of hits, or parts of them, or MISSING.
         times: i64[p] how often; None where each pair stands for one occurrence.
     """
 
-    lag: int
     earlier: NDArray[Any]
     later: NDArray[Any]
     times: NDArray[np.int64] | None
+
+
+class Succession(NamedTuple):
+    """All pairs `lag` ticks apart: `merged`, or where hardly any are alike, in the sequence still.
+
+    Attributes:
+        lag: how many ticks are from one to the other.
+        sequence: i[s] as of `successions`, of parts.
+        merged: None where they are to be found once more each time.
+    """
+
+    lag: int
+    sequence: NDArray[Any]
+    merged: Pairs | None
+
+    def pairs(self) -> Iterator[Pairs]:
+        """Yield the pairs, each block of them once."""
+        if self.merged is not None:
+            yield self.merged
+            return
+        for first in range(0, len(self.sequence) - self.lag, _TICKS_AT_ONCE):
+            block = self.sequence[first : first + _TICKS_AT_ONCE + self.lag]
+            yield Pairs(*_inside(*_differing(block, self.lag)), None)
 
 
 def successions(
@@ -78,25 +99,34 @@ def _in_parts(
     return parts
 
 
+def _differing(block: NDArray[Any], lag: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    differs = np.flatnonzero(block[:-lag] != block[lag:])
+    return block.take(differs), block[lag:].take(differs)
+
+
+def _inside(earlier: NDArray[Any], later: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    inside = (earlier != OUTSIDE) & (later != OUTSIDE)
+    return (earlier, later) if inside.all() else (earlier[inside], later[inside])
+
+
 def _succession(sequence: NDArray[Any], lag: int, bound: int) -> Succession:
+    """Join pairs that are alike, where that is worth it; hits and parts are below `bound`."""
     tried = sequence[: _TICKS_AT_ONCE + lag]
-    is_mostly_change = 2 * np.count_nonzero(tried[:-lag] != tried[lag:]) > len(tried)
-    if is_mostly_change and (bound - OUTSIDE) ** 2 <= len(sequence) // _LEAST_FILLING:
-        return _in_table(sequence, lag, bound - OUTSIDE)
-    earlier, later = [sequence[:0]], [sequence[:0]]
-    for first in range(0, len(sequence) - lag, _TICKS_AT_ONCE):
+    earlier, later = _differing(tried, lag) if len(tried) > lag else (tried[:0], tried[:0])
+    size = bound - OUTSIDE
+    if 2 * len(earlier) > len(tried) and size * size <= len(sequence) // _LEAST_FILLING:
+        return Succession(lag, sequence, _in_table(sequence, lag, size))
+    pair = _packed(earlier, later, size)
+    if size * size > _LEAST_TABLE and 2 * len(distinct(pair)) > len(pair):
+        return Succession(lag, sequence, None)
+    packed = [pair]
+    for first in range(_TICKS_AT_ONCE, len(sequence) - lag, _TICKS_AT_ONCE):
         block = sequence[first : first + _TICKS_AT_ONCE + lag]
-        differs = np.flatnonzero(block[:-lag] != block[lag:])
-        earlier.append(block.take(differs))
-        later.append(block[lag:].take(differs))
-    one, other = np.concatenate(earlier), np.concatenate(later)
-    inside = (one != OUTSIDE) & (other != OUTSIDE)
-    if not inside.all():
-        one, other = one[inside], other[inside]
-    return _counted_pairs(lag, one, other, bound)
+        packed.append(_packed(*_differing(block, lag), size))
+    return Succession(lag, sequence, _counted(np.concatenate(packed), size))
 
 
-def _in_table(sequence: NDArray[Any], lag: int, size: int) -> Succession:
+def _in_table(sequence: NDArray[Any], lag: int, size: int) -> Pairs:
     """Count every pair in a table of all possible ones, of `size` sides."""
     ticks = max(len(sequence) - lag, 0)
     pair = np.empty(ticks, np.int64)
@@ -106,40 +136,39 @@ def _in_table(sequence: NDArray[Any], lag: int, size: int) -> Succession:
         own = np.multiply(block[:-lag], size, out=pair[first : first + _TICKS_AT_ONCE])
         own += block[lag:]
     times = np.bincount(pair, minlength=size * size).reshape(size, size)
-    times[0], times[:, 0] = 0, 0
     np.fill_diagonal(times, 0)
-    one, other = np.nonzero(times)
-    return Succession(
-        lag=lag,
-        earlier=(one + OUTSIDE).astype(np.int32),
-        later=(other + OUTSIDE).astype(np.int32),
-        times=times[one, other],
-    )
+    met = np.flatnonzero(times)
+    return _unpacked(met, times.take(met), size)
 
 
-def _counted_pairs(lag: int, earlier: NDArray[Any], later: NDArray[Any], bound: int) -> Succession:
-    """Join pairs that are alike, where that is worth it; all of a pair is below `bound`."""
-    # Shifted, so that what is missing is 0.
-    size = bound - MISSING
-    pair = (earlier - earlier.dtype.type(MISSING)).astype(np.int64)
-    pair *= size
-    pair += later
-    pair -= MISSING
+def _packed(earlier: NDArray[Any], later: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return pairs as one number each, u32 where that will do: half as wide, it sorts faster."""
+    kind = np.uint32 if size * size <= _MOST_SHORT else np.int64
+    # Shifted, so that what is outside is 0; what is negative wraps round and back.
+    pair: NDArray[Any] = earlier.astype(kind)
+    pair += kind(-OUTSIDE)
+    pair *= kind(size)
+    pair += later.astype(kind)
+    pair += kind(-OUTSIDE)
+    return pair
+
+
+def _counted(pair: NDArray[Any], size: int) -> Pairs:
+    """Count pairs; those of which one is outside are left out."""
     if size * size <= max(len(pair), _LEAST_TABLE):
         times = np.bincount(pair, minlength=size * size)
         met = np.flatnonzero(times)
-        times = times.take(met)
-    elif 2 * len(distinct(pair[:_TRIED])) > min(len(pair), _TRIED):
-        return Succession(lag, earlier, later, None)
-    else:
-        # Half as wide, sorting takes half the time.
-        ordered = np.sort(pair.astype(np.uint32) if size * size <= _MOST_SHORT else pair)
-        start = run_starts(ordered)
-        met, times = ordered.take(start), np.diff(start, append=len(ordered))
-    one, other = np.divmod(met, met.dtype.type(size))
-    return Succession(
-        lag=lag,
-        earlier=one.astype(np.int32) + np.int32(MISSING),
-        later=other.astype(np.int32) + np.int32(MISSING),
-        times=times,
+        return _unpacked(met, times.take(met), size)
+    pair.sort()
+    start = run_starts(pair)
+    return _unpacked(pair.take(start), np.diff(start, append=len(pair)), size)
+
+
+def _unpacked(pair: NDArray[Any], times: NDArray[np.int64], size: int) -> Pairs:
+    one, other = np.divmod(pair, pair.dtype.type(size))
+    inside = np.flatnonzero((one != 0) & (other != 0))
+    return Pairs(
+        earlier=one.take(inside).astype(np.int32) + np.int32(OUTSIDE),
+        later=other.take(inside).astype(np.int32) + np.int32(OUTSIDE),
+        times=times.take(inside),
     )
