@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         count_budget_percent: float
         call_graph: str
         off_cpu: bool
+        python: bool
         events: Sequence[str]
         max_bytes: int | None
 
@@ -106,6 +107,7 @@ class RecordingOptions(Record):
         call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
             with a size as in "dwarf,16384"; see ``--call-graph``.
         off_cpu: record the scheduler's switches too: how long each thread waited, and for what.
+        python: read the Python functions of CPython processes at each sample, by eBPF; as root.
         events: sample these events instead of clocks, as behind ``--event``.
         max_bytes: end the recording at this size; None for a quarter of the free space.
     """
@@ -121,5 +123,6 @@ class RecordingOptions(Record):
     count_budget_percent: float = 5.0
     call_graph: str = ""
     off_cpu: bool = False
+    python: bool = False
     events: tuple[str, ...] = ()
     max_bytes: int | None = None

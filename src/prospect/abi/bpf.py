@@ -20,6 +20,7 @@ BPF_LINK_CREATE = 28
 # enum bpf_map_type
 BPF_MAP_TYPE_HASH = 1
 BPF_MAP_TYPE_ARRAY = 2
+BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4
 BPF_MAP_TYPE_PERCPU_ARRAY = 6
 BPF_MAP_TYPE_LRU_HASH = 9
 BPF_MAP_TYPE_TASK_STORAGE = 29
@@ -29,9 +30,12 @@ BPF_F_NO_PREALLOC = 1 << 0
 BPF_ANY = 0
 BPF_NOEXIST = 1
 BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0
+# of perf_event_output(): the element of the CPU that it runs on
+BPF_F_CURRENT_CPU = 0xFFFFFFFF
 
 # enum bpf_prog_type
 BPF_PROG_TYPE_KPROBE = 2
+BPF_PROG_TYPE_PERF_EVENT = 7
 BPF_PROG_TYPE_RAW_TRACEPOINT = 17
 
 # enum bpf_attach_type
@@ -43,6 +47,7 @@ BPF_FUNC_map_update_elem = 2
 BPF_FUNC_ktime_get_ns = 5
 BPF_FUNC_get_smp_processor_id = 8
 BPF_FUNC_get_current_pid_tgid = 14
+BPF_FUNC_perf_event_output = 25
 BPF_FUNC_probe_read_user = 112
 BPF_FUNC_probe_read_kernel = 113
 BPF_FUNC_get_ns_current_pid_tgid = 120
@@ -60,6 +65,7 @@ BPF_ALU64 = 0x07
 
 # sizes and modes of loads and stores
 BPF_W = 0x00
+BPF_H = 0x08
 BPF_B = 0x10
 BPF_DW = 0x18
 BPF_IMM = 0x00
@@ -73,19 +79,24 @@ BPF_X = 0x08
 # arithmetic; BPF_ADD is the operation of an atomic addition too
 BPF_ADD = 0x00
 BPF_SUB = 0x10
+BPF_MUL = 0x20
 BPF_OR = 0x40
 BPF_AND = 0x50
 BPF_LSH = 0x60
 BPF_RSH = 0x70
+BPF_XOR = 0xA0
 BPF_MOV = 0xB0
 
 # jumps
 BPF_JA = 0x00
 BPF_JEQ = 0x10
+BPF_JGT = 0x20
+BPF_JGE = 0x30
 BPF_JNE = 0x50
 BPF_CALL = 0x80
 BPF_EXIT = 0x90
 BPF_JLT = 0xA0
+BPF_JLE = 0xB0
 
 BPF_PSEUDO_MAP_FD = 1
 
@@ -94,3 +105,4 @@ BTF_MAGIC = 0xEB9F
 BTF_VERSION = 1
 BTF_KIND_INT = 1
 BTF_KIND_ARRAY = 3
+BTF_KIND_STRUCT = 4

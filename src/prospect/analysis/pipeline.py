@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from prospect.abi.python_frames import without_frames_event
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.causes import with_causes
@@ -171,7 +172,7 @@ def profile_of_events(
         wanted: what the profile holds beside its hits.
         sinks: who is told what.
     """
-    info, answers = with_answers(info)
+    info, answers = with_answers(info._replace(events=without_frames_event(info.events)))
     if answers is not None:
         # Anyone may have made the archive: what it says is not kept for other recordings.
         naming = replace(naming, use_cache=False)
@@ -235,10 +236,17 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()
     jit = find_jit_code(events, info, recorded_until(info, events), budget)
+    python = None
+    if events.python is not None:
+        from prospect.assembly.python.python_stacks import with_python  # noqa: PLC0415 - not of all
+
+        events, python = with_python(events)
     if collector is not None:
         collector.jit_dumps |= jit.dumps
     world = build_spaces(jit.events)
-    symbol_options = replace(_symbol_options(info, jit, world, order), budget=budget)
+    python_code = python.stacks.code if python else None
+    symbol_options = _symbol_options(info, jit, world, order)
+    symbol_options = replace(symbol_options, budget=budget, python=python_code)
     symbolizer = make_symbolizer(symbol_options, order.answers, collector, order.sinks.kept_names)
     tell("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
@@ -255,10 +263,11 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
             symbolizer,
             use_cache=order.naming.use_cache,
             announce=tell,
+            python=python,
         )
     counted = read_call_counts(info, world.timeline)
     addresses = _all_addresses(hits, calls, counted)
-    placement = place(addresses, world, info, symbolizer.images.is_other)
+    placement = place(addresses, world, info, symbolizer.images.is_other, python_code)
     return _Placed(
         events=events,
         info=info,

@@ -12,7 +12,7 @@ from prospect.archived.answers import Image, owner_of
 from prospect.archived.images import restored
 from prospect.lines.symcache import no_frames
 from prospect.profile.builder import NamedAddresses
-from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
+from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_PYTHON, KIND_VDSO
 from prospect.profile.naming import NameSource
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.objects import Missing
@@ -63,7 +63,7 @@ class ArchivedSymbolizer(Symbolizer):
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
         """Name addresses as they were named where the archive was made."""
-        if self._is_kernel_given and key.kind in KERNEL_KINDS:
+        if (self._is_kernel_given and key.kind in KERNEL_KINDS) or key.kind == KIND_PYTHON:
             return super().resolve(key, pids, address)
         asked = self._answers.names.get(owner_of(key, pids), [])
         for one in asked:

@@ -8,6 +8,7 @@ import numpy as np
 
 from prospect.archived.answers import DEEPEST, Asked, Code, FrameTree, Image, ObjectLines, owner_of
 from prospect.archived.images import kept_pieces
+from prospect.profile.model import KIND_PYTHON
 from prospect.records import NamedTuple
 from prospect.symbols.images.recorded_images import RecordedImages
 from prospect.symbols.objects import Missing
@@ -162,6 +163,8 @@ class CollectingSymbolizer(Symbolizer):
     ) -> Resolution:
         """Name addresses as `Symbolizer` does."""
         answer = super().resolve(key, pids, address)
+        if key.kind == KIND_PYTHON:
+            return answer  # the recording has it
         self._collector.add_names(owner_of(key, pids), address, answer)
         return answer
 

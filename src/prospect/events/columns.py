@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prospect.events.python_records import PythonRecords
+
 TASK_FORK = 0
 TASK_EXIT = 1
 TASK_COMM = 2
@@ -205,6 +207,7 @@ class Events(Record):
 
     Attributes:
         switches: None where the recording has none.
+        python: Python frames of samples; likewise.
         names: byte strings that the tables' `name` columns refer to.
         build_ids: byte strings that `Mmaps.build_id` refers to.
         counts: number of records by type, of all types met.
@@ -224,3 +227,4 @@ class Events(Record):
     damage: tuple[str, ...] = ()
     unread_bytes: int = 0
     switches: Switches | None = None
+    python: PythonRecords | None = None

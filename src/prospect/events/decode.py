@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.abi.python_frames import is_frames_event, without_frames_event
 from prospect.events.columns import Events
 from prospect.events.records import Fault, Looks, find_records
 from prospect.events.samples import SampleColumns
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.block import RecordBlock
+    from prospect.events.python_records import PythonColumns
     from prospect.events.schema import Schema
     from prospect.events.side import Records
 
 
 _HEADER_BYTES = 8
+# A sample with the shortest record of Python frames.
+_LEAST_PYTHON_WORDS = 5
 
 
 def decode(
@@ -53,9 +57,11 @@ def decode(
     Raises:
         RecordingError: `events` is empty or its members' samples cannot be told apart.
     """
+    python = _python_columns(events)
+    events = without_frames_event(events)
     schema = schema_of(events, clock_of_id)
-    looks = _looks(schema)
-    samples = SampleColumns(schema)
+    looks = _looks(schema, python)
+    samples = SampleColumns(schema, python)
     side = SideRecords(schema)
     sentences = [] if damage is None else damage
     bytes_before = unread_bytes = 0
@@ -96,6 +102,7 @@ def decode(
         damage=tuple(sentences),
         unread_bytes=unread_bytes,
         switches=tables.switches,
+        python=python.finish() if python else None,
     )
 
 
@@ -119,11 +126,24 @@ def _of_recording(told: Callable[[int], None], bytes_before: int) -> Callable[[i
     return lambda words: told(bytes_before + 8 * words)
 
 
-def _looks(schema: Schema) -> Looks:
+def _python_columns(events: Sequence[EventDescription]) -> PythonColumns | None:
+    """Return what takes records of Python frames; None where no event has them."""
+    frames = [one for one in events if is_frames_event(one.attr, one.name)]
+    if not frames or len(frames) == len(events):
+        return None
+    from prospect.events.python_records import PythonColumns  # noqa: PLC0415 - seldom recorded
+
+    return PythonColumns(frames)
+
+
+def _looks(schema: Schema, python: PythonColumns | None) -> Looks:
+    least = schema.least_fixed_words
     if not schema.ids or not schema.id_word:
-        return Looks(schema.least_fixed_words)
-    lowest, highest = int(schema.ids.ids[0]), int(schema.ids.ids[-1])
-    return Looks(schema.least_fixed_words, schema.id_word, lowest, highest)
+        return Looks(least)
+    ids = schema.ids.ids
+    if python is not None:
+        least, ids = min(least, _LEAST_PYTHON_WORDS), np.append(ids, python.ids)
+    return Looks(least, schema.id_word, int(ids.min()), int(ids.max()))
 
 
 def _words(block: RecordBlock) -> NDArray[np.uint64]:

@@ -24,6 +24,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prospect.events.python_records import PythonColumns
     from prospect.events.schema import Schema
 
     Words = NDArray[np.uint64]
@@ -49,6 +50,7 @@ class _Done(NamedTuple):
     cut_chains: int = 0
     states: Mark = Mark()
     groups: tuple[int, int] = (0, 0)
+    python: int = 0
 
 
 class _Chosen(NamedTuple):
@@ -88,8 +90,9 @@ class _Chosen(NamedTuple):
 class SampleColumns:
     """The columns of all samples met so far; a `records.SampleSink`."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, python: PythonColumns | None = None) -> None:
         self._schema = schema
+        self._python = python
         self._done = _Done()
         self._sure = self._done
         self._capacity = 0
@@ -163,6 +166,8 @@ class SampleColumns:
         self._done = self._sure
         self._states.rewind(self._sure.states)
         self._groups.rewind(self._sure.groups)
+        if self._python is not None:
+            self._python.rewind(self._sure.python)
 
     def append(self, words: Words, positions: Positions) -> None:
         """Take the samples whose headers stand at `positions`, ascending and not overlapping.
@@ -170,6 +175,8 @@ class SampleColumns:
         Left out and counted: samples shorter than their event's fixed part, and samples whose id
         has to tell their event but is none of the recording's.
         """
+        if self._python is not None:
+            positions = self._without_python(words, _as_array(positions), self._python)
         chosen = self._choose(words, positions)
         begin, count = self._done.samples, len(chosen.positions)
         if not count:
@@ -196,6 +203,20 @@ class SampleColumns:
             self._groups.append(words, met, begin)
             self._done = self._done._replace(groups=self._groups.mark)
         self._done = self._done._replace(samples=begin + count)
+
+    def _without_python(
+        self, words: Words, positions: NDArray[np.int64], python: PythonColumns
+    ) -> NDArray[np.int64]:
+        """Hand records of Python frames on; return where the samples stand."""
+        ids = _gather(words, positions, self._schema.id_word)
+        is_python = np.isin(ids, python.ids)
+        if not is_python.any():
+            return positions
+        mine, rest = positions[is_python], positions[~is_python]
+        following = self._done.samples + np.searchsorted(rest, mine)
+        python.append(words, mine, following)
+        self._done = self._done._replace(python=python.mark)
+        return rest
 
     def finish(self) -> Samples:
         """Return all samples as they stand, and those of the other members of their groups."""

@@ -39,6 +39,8 @@ KIND_BPF = 4
 KIND_JIT = 5
 KIND_ANON = 6
 KIND_UNKNOWN = 7
+KIND_PYTHON = 8
+
 CAUSE_NONE = 0  # user mode, and all that is not the kernel's
 CAUSE_SYSCALL = 1
 CAUSE_EXCEPTION = 2
@@ -54,7 +56,7 @@ STOP_FULL = 1
 
 NO_CPU = 0xFFFF
 
-KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown")
+KIND_NAMES = ("elf", "kernel", "module", "vdso", "bpf", "jit", "anon", "unknown", "python")
 
 
 class ProcessTable(Record):

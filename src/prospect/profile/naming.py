@@ -23,6 +23,7 @@ class NameSource(IntEnum):
     BOUNDS = 12
     JITDUMP = 13
     MAP_REUSED = 14
+    PYTHON = 15
 
     NO_STRIPPED = 32
     NO_FILE = 33
@@ -60,6 +61,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.MAP_REUSED: "JIT map file, address used more than once",
     NameSource.JITDUMP: "jitdump file",
     NameSource.SYSTEM_MAP: "System.map",
+    NameSource.PYTHON: "Python's code objects",
     NameSource.NO_STRIPPED: "stripped, no symbols at all",
     NameSource.NO_FILE: "file gone",
     NameSource.NO_MATCH: "file changed since it was recorded",

@@ -31,6 +31,7 @@ CpuTimes = dict[str, list[int]]
 
 _KNOWN_AT_END = (
     *("interval_ns", "cpu_changes", "proc_stat", "recorder_rusage", "lost", "lost_by_cpu"),
+    "lost_python_frames",
     "processes",  # as many as there are: the records that follow tell of them too
 )
 
@@ -68,6 +69,9 @@ def describe_interval(
     """
     plan = events.plan
     lost_by_cpu: dict[int, int] = {}
+    of_python = set(events.python_ids())
+    lost_frames = sum(count for event_id, count in lost.items() if event_id in of_python)
+    lost = {event_id: count for event_id, count in lost.items() if event_id not in of_python}
     cpu_of = events.cpu_of()
     for event_id, count in lost.items():
         lost_by_cpu[cpu_of[event_id]] = lost_by_cpu.get(cpu_of[event_id], 0) + count
@@ -98,6 +102,7 @@ def describe_interval(
         "recorder_rusage": _own_usage(),
         "lost": dict(lost),
         "lost_by_cpu": lost_by_cpu,
+        "lost_python_frames": lost_frames,
         "kernel_build_id": "".join(kernel_build_ids),
         "kptr_restrict": read_setting("/proc/sys/kernel/kptr_restrict"),
         "uname": background.machine.uname,

@@ -108,18 +108,28 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             only_tasks=bool(options.tids),
         )
         plan = _with_chosen_events(options, plan, pid, cpus[0])
-        if not options.off_cpu:
-            return plan
-        from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
+        if options.off_cpu:
+            from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
 
-        return with_switches(plan, call_graph)
+            plan = with_switches(plan, call_graph)
+        if options.python:
+            from prospect.capture.python.frames import can_walk, with_python_frames  # noqa: PLC0415 - likewise
+
+            plan = with_python_frames(plan) if can_walk(plan) else plan
+        return plan
 
     plan = choose(allow_hardware=not options.clocks and not options.events)
     bytes_a_second = rate_hz * sample_bytes(plan.attr)
     if plan.beside:
+        from prospect.abi.python_frames import EVENT_NAME, FRAMES_BYTES  # noqa: PLC0415 - likewise
         from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - likewise
 
-        bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
+        bytes_a_second += sum(
+            switch_bytes_a_second(event.attr)
+            if event.name != EVENT_NAME
+            else rate_hz * FRAMES_BYTES
+            for event in plan.beside
+        )
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
     if attaches and plan.scope == SCOPE_TASK:

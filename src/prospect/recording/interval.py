@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prospect.capture.machine.mapped_files import MappedFiles
     from prospect.capture.machine.read_files import ReadFile
     from prospect.capture.machine.surroundings import Background
+    from prospect.capture.python.frames import PythonFrames
     from prospect.capture.sink import RecordSink
     from prospect.perfdata.writer import RecordingWriter
     from prospect.recording.events import RecordOptions
@@ -92,6 +93,7 @@ class Started(NamedTuple):
         started_at: in seconds since 1970.
         command, events, mapped_files, counters, loop, sink, writer: closed by the caller.
         output_fd: the file.
+        python: what reads Python frames, None without.
     """
 
     options: RecordOptions
@@ -104,6 +106,7 @@ class Started(NamedTuple):
     sink: RecordSink
     writer: RecordingWriter
     output_fd: int
+    python: PythonFrames | None = None
 
 
 def follow(started: Started) -> RecordingResult:
@@ -120,7 +123,9 @@ def follow(started: Started) -> RecordingResult:
         tasks = events.tasks if options.pids else ()
         background = describe_surroundings(loop, events.plan, command.pid, tasks)
         mapped_files.look_at(background.snapshot.files, background.snapshot.ticks)
-        recorder_pids = [os.getpid(), *jit_files.pids, *filter(None, [mapped_files.reader.pid])]
+        python_pid = started.python.child.pid if started.python else 0
+        recorder_pids = [os.getpid(), *jit_files.pids]
+        recorder_pids += filter(None, [mapped_files.reader.pid, python_pid])
         early = early_document(options, events, background, loop.begin_ns)
         early |= {"command_pid": command.pid, "started_at": started.started_at}
         early["recorder_pids"] = recorder_pids
@@ -129,6 +134,8 @@ def follow(started: Started) -> RecordingResult:
         while not loop.done:
             loop.step(wait=True)
             jit_files.look()
+        if started.python:
+            started.python.finish()
         read_files = mapped_files.finish()
         jit_copies = jit_files.collect()
         jit_files.close()
@@ -137,14 +144,18 @@ def follow(started: Started) -> RecordingResult:
         result = result._replace(limits=(*result.limits, *jit_files.limits, *mapped_files.limits))
         for found in counted.values():
             result = result._replace(limits=(*result.limits, *found.limits))
+        if started.python:
+            result = result._replace(limits=(*result.limits, *started.python.limits))
         extras = _describe_run(options, result, events, loop, background)
         extras |= {key: found.document for key, found in counted.items()}
         extras |= _describe_command(options, command)
         extras["started_at"] = started.started_at
         extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
         extras["mapped_files"] = describe_files(read_files)
-        for child in (mapped_files.reader, jit_files):
-            for name, used_s in zip(("user_s", "system_s"), child.used_s, strict=True):
+        used = [mapped_files.reader.used_s, jit_files.used_s]
+        used += [started.python.child.used_s] if started.python else []
+        for of_child in used:
+            for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s
         if mapped_files.maps:
             extras["memory_maps"] = mapped_files.maps

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.loop.attached import Attached
+    from prospect.capture.python.frames import PythonFrames
     from prospect.recording.events import RecordOptions
     from prospect.recording.exact_counters import ExactCounter
     from prospect.recording.interval import RecordingResult
@@ -74,6 +75,7 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> Re
         open_events(options, command.pid, watch.online) as events,
         MappedFiles(events.tasks, watch.online, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
+        _python_frames(options, events) as python,
     ):
         writer = RecordingWriter(
             output_fd, events.descriptions(), early_bytes=_early_size_bytes(options, events)
@@ -96,6 +98,7 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> Re
                 events=events,
                 mapped_files=mapped_files,
                 counters=counters,
+                python=python,
                 loop=loop,
                 sink=sink,
                 writer=writer,
@@ -128,6 +131,27 @@ def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached
         return attached
     attached.close()
     return Command(options.command, signals)
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was opened."""
+
+
+def _python_frames(
+    options: RecordOptions, events: EventSet
+) -> AbstractContextManager[PythonFrames | None]:
+    """Start what reads Python frames, if it was asked for."""
+    if not options.python:
+        return _Nothing()
+    from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - see above
+
+    python = PythonFrames()
+    python.start(events)
+    return python
 
 
 class _NoCounters:

@@ -30,6 +30,8 @@ VDSO = b"[vdso]"
 COMPAT_VDSO = b"[vdso32]"
 # Before the path of the jitdump file that describes the code of a mapping (`spaces.code_loads`).
 JITDUMP_PREFIX = b"[jitdump] "
+# Before the path of a source file of Python, as the key of an object.
+PYTHON_PREFIX = b"[python] "
 
 _VDSO_NAMES = frozenset({VDSO, COMPAT_VDSO, b"[vdsox32]", VSYSCALL})
 # Memory without a file that code can stand in: what a JIT fills, or an executable heap or stack.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import KernelSymbols
     from prospect.symbols.jit.jit_code import JitCode
+    from prospect.symbols.python.python_code import PythonCode
 
 DEBUG_SERVERS_S = 30.0
 """How long debug-file servers may delay a report, if nothing else is said."""
@@ -108,6 +109,7 @@ class SymbolOptions(Record):
         servers: debug-file servers to ask for what nothing here names, None for none.
         wants_lines: whether they are asked for debug information too, for source lines.
         budget: what all files of names may cost together.
+        python: the Python functions that the recording names, None without.
     """
 
     hostname: str = ""
@@ -127,3 +129,4 @@ class SymbolOptions(Record):
     servers: DebugServers | None = None
     wants_lines: bool = False
     budget: ReadBudget = field(default_factory=ReadBudget)
+    python: PythonCode | None = None

@@ -22,6 +22,7 @@ from prospect.profile.model import (
     KIND_JIT,
     KIND_KERNEL,
     KIND_MODULE,
+    KIND_PYTHON,
     KIND_VDSO,
 )
 from prospect.profile.naming import NameSource
@@ -164,7 +165,7 @@ class Symbolizer:
             self._note(f"{_shown(key.path)} was not used for {use}: {note}.")
         return not left_out
 
-    def resolve(
+    def resolve(  # noqa: PLR0911 - a return for each kind
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> Resolution:
         """Name the addresses of one object.
@@ -187,6 +188,8 @@ class Symbolizer:
             table = vsyscall_table()
             covered = named(table, table.lookup(address), address, NameSource.NO_COVER, path)
             return Resolution(covered, path, KIND_VDSO)
+        if key.kind == KIND_PYTHON and self._options.python is not None:
+            return self._options.python.resolve(key.path, address)
         if key.kind == KIND_VDSO:
             return self._resolve_vdso(key, path, pids, address)
         if key.kind in {KIND_ANON, KIND_JIT}:

@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.stacks import unwinding
-from prospect.assembly.stacks.unwinding import _Chains, _continued, _user_parts, _with_user_part
+from prospect.assembly.stacks.unwinding import Chains, _continued, user_parts, with_user_part
 from prospect.events.columns import CallBranches, Samples
 from prospect.unwind import model
 
@@ -23,7 +23,7 @@ def words(values):
 
 def chains_of(*lists):
     length = np.array([len(each) for each in lists], np.int64)
-    return _Chains(length, words(list(itertools.chain(*lists))))
+    return Chains(length, words(list(itertools.chain(*lists))))
 
 
 def samples_with(*chains, mode=None, ip=None, calls=None):
@@ -60,7 +60,7 @@ def test_user_frames_come_behind_those_of_the_kernel_and_instead_of_the_recorded
         [KERNEL, TOP + 1, TOP + 2], [], [KERNEL, TOP + 3, USER, 7, 8], [USER, 1, 2], [USER, 9]
     )
     rows = np.array([0, 1, 2, 4])
-    found = _with_user_part(samples, rows, chains_of([11, 12], [13], [14, 15], []))
+    found = with_user_part(samples, rows, chains_of([11, 12], [13], [14, 15], []))
     assert lists_of(found) == [
         [KERNEL, TOP + 1, TOP + 2, USER, 11, 12],
         [USER, 13],
@@ -73,9 +73,9 @@ def test_user_frames_come_behind_those_of_the_kernel_and_instead_of_the_recorded
 def test_chains_arise_where_a_recording_has_none():
     bare = samples_with([], [])
     bare = Samples(**{**vars(bare), "chain": None, "chain_start": None})
-    found = _with_user_part(bare, np.array([1]), chains_of([5, 6]))
+    found = with_user_part(bare, np.array([1]), chains_of([5, 6]))
     assert lists_of(found) == [[], [USER, 5, 6]]
-    parts = _user_parts(bare, np.array([0, 1]))
+    parts = user_parts(bare, np.array([0, 1]))
     assert parts.length.tolist() == [0, 0]
 
 

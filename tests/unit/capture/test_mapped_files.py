@@ -13,7 +13,7 @@ import pytest
 from builders.elf import build_id_note
 from prospect.abi import constants as abi
 from prospect.capture.machine import mapped_file_reader
-from prospect.capture.machine.mapped_file_reader import FileReader, _Mapping
+from prospect.capture.machine.mapped_file_reader import FileReader, MappingRecord
 from prospect.capture.machine.mapped_files import (
     MappedFiles,
 )
@@ -46,7 +46,7 @@ def mapping(path, time_ns=0, *, inode=None):
     status = path.stat()
     device = os.major(status.st_dev), os.minor(status.st_dev)
     file = (*device, status.st_ino if inode is None else inode)
-    return _Mapping(file, NO_PROCESS, 0x1000, 0x2000, os.fsencode(path), time_ns)
+    return MappingRecord(file, NO_PROCESS, 0x1000, 0x2000, os.fsencode(path), time_ns)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.files.rights import EVERYBODY
 from prospect.lines.symcache import Frames, no_frames
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from prospect.assembly.code.recorded_objects import RecordedObjects
     from prospect.symbols.jit.jit_code import JitCode
+    from prospect.symbols.python.python_code import PythonCode
+    from prospect.symbols.table import SymbolTable
 
 
 def jit_code_of(recorded: RecordedObjects, row: int) -> JitCode | None:
@@ -30,17 +33,33 @@ def jit_frames(recorded: RecordedObjects, row: int, address: NDArray[np.uint64])
     code = jit_code_of(recorded, row)
     if code is None:
         return no_frames(len(address))
+    frames = _frames(code, code.table, address)
+    recorded.add_namer(frames, code.speaks_for)
+    return frames
+
+
+def python_frames(recorded: RecordedObjects, row: int, address: NDArray[np.uint64]) -> Frames:
+    """Find the source lines of addresses in a source file of Python, as the recording has them."""
+    key, code = recorded.keys.get(row), recorded.options.python
+    if key is None or code is None:
+        return no_frames(len(address))
+    frames = _frames(code, code.table(key.path), address)
+    recorded.add_namer(frames, EVERYBODY)
+    return frames
+
+
+def _frames(code: JitCode | PythonCode, table: SymbolTable, address: NDArray[np.uint64]) -> Frames:
     files: dict[str, int] = {}
     names: dict[bytes, int] = {}
     found = code.lines_of(address)
-    symbol = code.table.lookup(address)
+    symbol = table.lookup(address)
     is_known = np.array([line > 0 for _, line in found], np.bool_) & (symbol >= 0)
     rows = np.flatnonzero(is_known).tolist()
     symbols = symbol[is_known].tolist()
-    frames = Frames(
+    return Frames(
         start=np.append(0, np.cumsum(is_known)).astype(np.int64),
         name_index=np.array(
-            [names.setdefault(name, len(names)) for name in code.table.names(symbols)], np.int32
+            [names.setdefault(name, len(names)) for name in table.names(symbols)], np.int32
         ),
         file_index=np.array(
             [files.setdefault(found[one][0], len(files)) for one in rows], np.int32
@@ -49,5 +68,3 @@ def jit_frames(recorded: RecordedObjects, row: int, address: NDArray[np.uint64])
         names=list(names),
         files=list(files),
     )
-    recorded.add_namer(frames, code.speaks_for)
-    return frames

@@ -8,11 +8,11 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.archived.answering import archived_frames
-from prospect.assembly.code.jit_source import jit_frames
+from prospect.assembly.code.jit_source import jit_frames, python_frames
 from prospect.assembly.code.kernel_lines import kernel_with_lines
 from prospect.lines.symcache import no_frames, select_frames
 from prospect.lines.table import LineTableBuilder
-from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL
+from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_KERNEL, KIND_PYTHON
 from prospect.records import NamedTuple
 from prospect.symbols.images.recorded_images import identity_of
 from prospect.symbols.objects import Missing
@@ -61,6 +61,8 @@ def describe_lines(profile: Profile, recorded: RecordedObjects) -> LineTable:
         kind = profile.objects.kind[row]
         if kind == KIND_JIT:
             lines.builder.add(hit, jit_frames(recorded, row, address))
+        elif kind == KIND_PYTHON:
+            lines.builder.add(hit, python_frames(recorded, row, address))
         elif kind in _WITH_LINES and recorded.answers is not None:
             frames, note = archived_frames(recorded.answers, recorded.keys[row], address)
             _add(lines, row, hit, frames, note)

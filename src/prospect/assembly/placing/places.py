@@ -21,6 +21,7 @@ from prospect.profile.model import (
     KIND_ELF,
     KIND_JIT,
     KIND_KERNEL,
+    KIND_PYTHON,
     KIND_UNKNOWN,
     KIND_VDSO,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from prospect.assembly.placing.identities import IsOther
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
+    from prospect.symbols.python.python_code import PythonCode
 
 KERNEL_KEY = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
 NOWHERE_KEY = ObjectKey(b"[unknown]", kind=KIND_UNKNOWN)
@@ -133,6 +135,7 @@ def place(
     world: World,
     info: RecordingInfo,
     is_other: IsOther = lambda key, *, is_only: False,  # noqa: ARG005 - of no file
+    python: PythonCode | None = None,
 ) -> Placement:
     """Find the object and the address in it for every distinct hit.
 
@@ -141,6 +144,7 @@ def place(
         world: what stood where.
         info: what the recording says of itself.
         is_other: see `RecordedImages.is_other`.
+        python: what stands at addresses of Python functions, None without.
     """
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
     rows = np.flatnonzero(is_user)
@@ -159,13 +163,37 @@ def place(
     address[rows] += objects.shift_of_mapping[located]
     mapping = np.full(len(hits), -1, np.int64)
     mapping[rows] = located
+    keys = [*fixed, *objects.keys]
+    pids: list[list[int]] = [[]] * len(fixed) + objects.pids
+    if python is not None:
+        row = _place_python(python, is_user, address, object_index, len(keys))
+        keys += row
+        pids += [[]] * len(row)
     return Placement(
-        keys=[*fixed, *objects.keys],
-        pids=[[]] * len(fixed) + objects.pids,
+        keys=keys,
+        pids=pids,
         object_index=object_index,
         address=address,
         mapping_index=mapping,
     )
+
+
+def _place_python(
+    python: PythonCode,
+    is_user: NDArray[np.bool_],
+    address: NDArray[np.uint64],
+    object_index: NDArray[np.int32],
+    first_object: int,
+) -> list[ObjectKey]:
+    """Put what is in Python functions there, in both columns; return the objects of these."""
+    from prospect.symbols.python.python_code import PYTHON_BASE  # noqa: PLC0415 - seldom recorded
+
+    is_python = is_user & (address >= PYTHON_BASE) & (address < PYTHON_BASE + python.start[-1])
+    inside = address[is_python] - PYTHON_BASE
+    address[is_python] = inside
+    file = python.file_of.take(python.row_of(inside))
+    object_index[is_python] = file + first_object
+    return [ObjectKey(python.key_path(path), kind=KIND_PYTHON) for path in python.files]
 
 
 def _places_by_mode(

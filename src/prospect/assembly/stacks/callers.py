@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
     from prospect.assembly.placing.places import Addresses, Placement
+    from prospect.assembly.python.python_stacks import PythonSamples
     from prospect.assembly.stacks.chains import Callers
     from prospect.events.columns import Samples
     from prospect.profile.model import StackTable
@@ -52,6 +53,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     *,
     use_cache: bool,
     announce: Announce = silent,
+    python: PythonSamples | None = None,
 ) -> SampleCallers | None:
     """Read the call chains and unwind copies of stacks, None where no sample has either.
 
@@ -62,9 +64,10 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         symbolizer: finds the images that the call-frame information is in.
         use_cache: whether call-frame rows are kept on disk between runs.
         announce: told how far it is.
+        python: the Python frames of samples, None without.
     """
     has_states = samples.user is not None or samples.calls is not None
-    if samples.chain is None and not has_states:
+    if samples.chain is None and not has_states and python is None:
         return None
     contexts = find_user_contexts(samples, world.timeline)
     quality = None
@@ -78,6 +81,10 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         del code
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
+    if python is not None:
+        from prospect.assembly.python.python_callers import with_python_callers  # noqa: PLC0415 - likewise
+
+        samples = with_python_callers(samples, python.ip, python.stacks)
     announce("putting call stacks together")
     callers = distinct_callers(samples, contexts.of_sample)
     return SampleCallers(callers, *caller_addresses(callers, contexts), quality)

@@ -60,7 +60,7 @@ _MACHINES = {
 }
 
 
-class _Chains(NamedTuple):
+class Chains(NamedTuple):
     """Words of samples, one sample's behind another's: `length` i64[n] of `words` are each's."""
 
     length: NDArray[np.int64]
@@ -88,7 +88,7 @@ def with_whole_chains(
         None where there are none, or none that can be unwound.
     """
     if samples.calls is not None:
-        samples = _with_user_part(samples, samples.calls.sample, _branch_chains(samples))
+        samples = with_user_part(samples, samples.calls.sample, _branch_chains(samples))
     machine = _MACHINES.get(info.arch)
     copy_bytes = max(event.attr.sample_stack_user for event in info.events)
     states = samples.user
@@ -110,13 +110,13 @@ def with_whole_chains(
     unwound = unwind(
         taken, code, told=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
     )
-    frames = _Chains(np.diff(unwound.start), unwound.address)
+    frames = Chains(np.diff(unwound.start), unwound.address)
     of_sample = states.sample.take(rows)
-    frames, continued = _continued(frames, unwound, _user_parts(samples, of_sample))
+    frames, continued = _continued(frames, unwound, user_parts(samples, of_sample))
     quality = describe_stack_quality(
         taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, continued
     )
-    return _with_user_part(samples, of_sample, frames), quality
+    return with_user_part(samples, of_sample, frames), quality
 
 
 def _has(states: UserStates, machine: _Machine) -> bool:
@@ -169,12 +169,12 @@ def _user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return np.minimum(following, end), end
 
 
-def _user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> _Chains:
+def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
     """Return the frames of user space that the kernel recorded for some samples."""
     begin, end = (column.take(of_sample) for column in _user_begin(samples))
     length = np.maximum(end - begin - 1, 0)
     words = np.empty(0, np.uint64) if samples.chain is None else samples.chain
-    return _Chains(length, words.take(segments(begin + 1, length)))
+    return Chains(length, words.take(segments(begin + 1, length)))
 
 
 def _with_leaf_callers(
@@ -188,16 +188,16 @@ def _with_leaf_callers(
         given: the registers of these; their pc is that of the chain.
         code: what stands in their address spaces.
     """
-    parts = _user_parts(samples, of_sample)
+    parts = user_parts(samples, of_sample)
     begin = np.cumsum(parts.length) - parts.length
     known = np.where(parts.length > 1, parts.words.take(begin + 1, mode="clip"), np.uint64(0))
     caller = leaf_callers(replace(given, pc=parts.words.take(begin)), known, code)
     rows = np.flatnonzero(caller)
     words = np.insert(parts.words, begin.take(rows) + 1, caller.take(rows))
-    return _with_user_part(samples, of_sample, _Chains(parts.length + (caller > 0), words))
+    return with_user_part(samples, of_sample, Chains(parts.length + (caller > 0), words))
 
 
-def _continued(frames: _Chains, unwound: Unwound, other: _Chains) -> tuple[_Chains, int]:
+def _continued(frames: Chains, unwound: Unwound, other: Chains) -> tuple[Chains, int]:
     """Add to stacks that are not whole what frame pointers say lies behind their last frame.
 
     Returns:
@@ -227,14 +227,14 @@ def _continued(frames: _Chains, unwound: Unwound, other: _Chains) -> tuple[_Chai
     words[segments(begin_of, frames.length)] = frames.words
     at = (begin_of + frames.length).take(asked)
     words[segments(at, added)] = other.words.take(segments(begin + matched + 1, added))
-    return _Chains(total, words), int(np.count_nonzero(added))
+    return Chains(total, words), int(np.count_nonzero(added))
 
 
-def _branch_chains(samples: Samples) -> _Chains:
+def _branch_chains(samples: Samples) -> Chains:
     """Return the stacks of calls that the processor's branch stack tells."""
     calls: CallBranches | None = samples.calls
     if calls is None:
-        return _Chains(np.zeros(0, np.int64), np.zeros(0, np.uint64))
+        return Chains(np.zeros(0, np.int64), np.zeros(0, np.uint64))
     calls_each = np.diff(calls.start)
     is_user = samples.mode.take(calls.sample) == abi.PERF_RECORD_MISC_USER
     # Of a sample in the kernel the last call in user space says at least the function.
@@ -249,10 +249,10 @@ def _branch_chains(samples: Samples) -> _Chains:
     kept = np.where(length > 0, calls_each, 0)
     source = calls.source.take(segments(calls.start[:-1], kept))
     words[segments(begin + 1, calls_each[length > 0])] = source + np.uint64(1)
-    return _Chains(length, words)
+    return Chains(length, words)
 
 
-def _with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: _Chains) -> Samples:
+def with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: Chains) -> Samples:
     """Return the samples with other frames of user space; those with none keep theirs.
 
     Args:

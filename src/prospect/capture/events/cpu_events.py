@@ -276,6 +276,27 @@ class EventSet(Closing):
         """Return those of one CPU."""
         return self._open[cpu].fds[:: self._events_a_task]
 
+    def python_fds(self) -> tuple[dict[int, int], list[int]]:
+        """Return the events of Python frames by CPU, and those that they are read at; or nothing.
+
+        The former are the last of each CPU.
+        """
+        if not self._has_python:
+            return {}, []
+        outputs = {cpu: events.fds[-1] for cpu, events in self._open.items()}
+        return outputs, [fd for events in self._open.values() for fd in events.fds[:-1]]
+
+    def python_ids(self) -> list[int]:
+        """Return the ids of the events of Python frames, none without."""
+        return self._beside_ids[-1] if self._has_python else []
+
+    @property
+    def _has_python(self) -> bool:
+        last = self.plan.beside[-1:]
+        return any(event.attr.config == abi.PERF_COUNT_SW_BPF_OUTPUT for event in last) and (
+            last[0].attr.type == abi.PERF_TYPE_SOFTWARE
+        )
+
     def cpus(self) -> tuple[int, ...]:
         """Return the CPUs that are watched now."""
         return tuple(self._open)

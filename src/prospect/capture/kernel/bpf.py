@@ -123,6 +123,15 @@ def load_uprobes_program(name: str, code: bytes) -> int:
     return _load_program(name, code, abi.BPF_PROG_TYPE_KPROBE, abi.BPF_TRACE_UPROBE_MULTI)
 
 
+def load_perf_event_program(name: str, code: bytes) -> int:
+    """Load a program that runs when an event overflows; as the one for tracepoints.
+
+    Raises:
+        OSError: the kernel or its verifier refused.
+    """
+    return _load_program(name, code, abi.BPF_PROG_TYPE_PERF_EVENT, 0)
+
+
 def _load_program(name: str, code: bytes, kind: int, attach_type: int) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     license_name = ctypes.create_string_buffer(_LICENSE)
@@ -237,9 +246,18 @@ def write_element(map_fd: int, index: int, value: bytes) -> None:
     Raises:
         OSError: the kernel refused.
     """
-    key = ctypes.create_string_buffer(struct.pack("=I", index), 4)
+    write_entry(map_fd, struct.pack("=I", index), value)
+
+
+def write_entry(map_fd: int, key: bytes, value: bytes) -> None:
+    """Write an entry of a hash, or an element of an array whose key is 4 bytes.
+
+    Raises:
+        OSError: the kernel refused; E2BIG where there is no room.
+    """
+    old = ctypes.create_string_buffer(key, len(key))
     new = ctypes.create_string_buffer(value, len(value))
-    attr = struct.pack("=I4xQQQ", map_fd, ctypes.addressof(key), ctypes.addressof(new), abi.BPF_ANY)
+    attr = struct.pack("=I4xQQQ", map_fd, ctypes.addressof(old), ctypes.addressof(new), abi.BPF_ANY)
     _bpf(abi.BPF_MAP_UPDATE_ELEM, attr)
 
 

@@ -63,8 +63,8 @@ _HEADER_FIELDS = {_ELF64: (32, "Q", 54), _ELF32: (28, "I", 42)}
 _SEGMENT_FIELDS = {_ELF64: (8, 32, "Q", 56), _ELF32: (4, 16, "I", 32)}
 
 
-class _Mapping(NamedTuple):
-    """A mapping of a file, made at `time_ns`; 0 for one that was there before."""
+class MappingRecord(NamedTuple):
+    """A mapping of a file from `offset` on, made at `time_ns`; 0 for one that was there before."""
 
     file: File
     pid: int
@@ -72,6 +72,7 @@ class _Mapping(NamedTuple):
     end: int
     path: bytes
     time_ns: int
+    offset: int = 0
 
 
 class _Version(NamedTuple):
@@ -127,13 +128,13 @@ def serve(
                 poll.unregister(fd)
             elif what & ~select.POLLIN:
                 poll.unregister(fd)  # its CPU or its process is gone
-        mappings = list(_drained(rings.values(), found))
+        mappings = list(drained(rings.values(), found))
         reader.look(iter(mappings))
         maps.see({mapping.pid for mapping in mappings})
         maps.look()
         if not is_over:
             is_over = bool(select.select((stop_fd,), (), (), _GATHER_S)[0])
-    reader.look(_drained(rings.values(), found))
+    reader.look(drained(rings.values(), found))
     maps.finish(before)
 
 
@@ -146,14 +147,16 @@ def _told_before(before_fd: int, before: int) -> tuple[list[tuple[Any, ...]], di
     return marshal.loads(told) if size else ([], {})  # noqa: S302 - as said
 
 
-def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Mapping]:
+def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:
     """Give the mappings that the recorder found."""
     for major, minor, inode, pid, *fields in rows:
         one = Map(*fields)
-        yield _Mapping((major, minor, inode), pid, one.start, one.start + one.length, one.name, 0)
+        yield MappingRecord(
+            (major, minor, inode), pid, one.start, one.start + one.length, one.name, 0
+        )
 
 
-def _drained(rings: Collection[Ring], found: ReadFiles) -> Iterator[_Mapping]:
+def drained(rings: Collection[Ring], found: ReadFiles | None = None) -> Iterator[MappingRecord]:
     """Give the mappings of files that the rings hold, and count the records that they lost."""
     for ring in rings:
         slices: list[memoryview | bytes] = []
@@ -167,16 +170,19 @@ def _drained(rings: Collection[Ring], found: ReadFiles) -> Iterator[_Mapping]:
             if size < _HEADER.size or at + size > len(data):
                 break
             if kind == abi.PERF_RECORD_MMAP2 and size > _NAME_OFFSET + _TIME_BYTES:
-                if misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID:
+                if misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID and found:
                     found.count(leaked=1)
-                _, _, _, pid, _, start, length, _, *file = _MMAP2.unpack_from(data, at)
+                _, _, _, pid, _, start, length, offset, *file = _MMAP2.unpack_from(data, at)
                 if file[2]:
                     end = at + size - _TIME_BYTES
                     path = data[at + _NAME_OFFSET : end].split(b"\0", 1)[0]
                     (time_ns,) = struct.unpack_from("=Q", data, end)
                     major, minor, inode = file
-                    yield _Mapping((major, minor, inode), pid, start, start + length, path, time_ns)
-            elif kind == abi.PERF_RECORD_LOST:
+                    end = start + length
+                    yield MappingRecord(
+                        (major, minor, inode), pid, start, end, path, time_ns, offset
+                    )
+            elif kind == abi.PERF_RECORD_LOST and found:
                 (lost,) = struct.unpack_from("=Q", data, at + _LOST_OFFSET)
                 found.count(lost=lost)
             at += size
@@ -189,11 +195,11 @@ class FileReader:
         self._found = found
         self._versions: dict[File, _Version] = {}
         self._since_epoch_ns = time.time_ns() - time.monotonic_ns()
-        self._mounts = _Mounts()
+        self._mounts = Mounts()
 
-    def look(self, mappings: Iterator[_Mapping]) -> None:
+    def look(self, mappings: Iterator[MappingRecord]) -> None:
         """Look at the files of some mappings, each once: the newest is likeliest to be there."""
-        newest: dict[File, _Mapping] = {}
+        newest: dict[File, MappingRecord] = {}
         first_ns: dict[File, int] = {}
         for mapping in mappings:
             newest[mapping.file] = mapping
@@ -201,7 +207,7 @@ class FileReader:
         for file, mapping in newest.items():
             self._look_at(mapping, first_ns[file])
 
-    def _look_at(self, mapping: _Mapping, first_ns: int) -> None:
+    def _look_at(self, mapping: MappingRecord, first_ns: int) -> None:
         fd = self._mounts.open_mapped(mapping)
         if fd < 0:
             self._found.count(late=1)
@@ -241,7 +247,7 @@ class FileReader:
         return modified_ns if 0 < modified_ns <= now_ns else 0
 
 
-class _Mounts:
+class Mounts:
     """Opens mapped files, on file systems that cannot hold the reader up."""
 
     def __init__(self) -> None:
@@ -256,7 +262,7 @@ class _Mounts:
         os.close(fd)
         self._memory = os.major(memory), os.minor(memory)
 
-    def open_mapped(self, mapping: _Mapping) -> int:
+    def open_mapped(self, mapping: MappingRecord) -> int:
         """Return an O_PATH descriptor of the mapped file, -1 where it cannot be had."""
         major, minor, inode = mapping.file
         if not self._is_plain(mapping):
@@ -274,7 +280,7 @@ class _Mounts:
             os.close(fd)
         return -1
 
-    def _places(self, mapping: _Mapping) -> Iterator[tuple[bytes, bool]]:
+    def _places(self, mapping: MappingRecord) -> Iterator[tuple[bytes, bool]]:
         """Give the places to look at, and whether each is a path, where anything may stand."""
         yield b"/proc/%d/map_files/%x-%x" % (mapping.pid, mapping.start, mapping.end), False
         yield b"/proc/%d/exe" % mapping.pid, False
@@ -288,7 +294,7 @@ class _Mounts:
         ):
             yield path, True
 
-    def _is_plain(self, mapping: _Mapping) -> bool:
+    def _is_plain(self, mapping: MappingRecord) -> bool:
         """Tell whether the file system of a mapping is known not to be FUSE.
 
         A device without a number of its own may be another file system's a moment later, and one

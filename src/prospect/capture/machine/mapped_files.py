@@ -70,10 +70,10 @@ class MappedFiles(Closing):
         self._before = os.memfd_create("mapped-before", os.MFD_CLOEXEC)
         fds: dict[int, list[int]] = {cpu: [] for cpu in cpus}
         try:
-            _open_events(fds, tasks)
+            open_mapping_events(fds, tasks)
 
             def serve(stop_fd: int) -> None:
-                rings = _mapped_rings(fds.values(), mapped_fd)
+                rings = mapped_rings(fds.values(), mapped_fd)
                 # Here, not in the recorder: it costs the command nothing.
                 from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - see above
 
@@ -166,7 +166,7 @@ class MappedFiles(Closing):
         self._mapped_fd = self._before_fd = self._before = -1
 
 
-def _open_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> None:
+def open_mapping_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> None:
     """Append events of each CPU and task that tell executable mappings, with the time of each.
 
     Raises:
@@ -191,7 +191,7 @@ def _open_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> None:
                 continue  # it has just ended
 
 
-def _mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
+def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
     """Map a ring for each CPU's events, in the reader; tell the recorder 0, or why that cannot be.
 
     Raises:

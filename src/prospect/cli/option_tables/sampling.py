@@ -149,4 +149,13 @@ SAMPLING = (
         "waited, and by which stacks",
         ("top",),
     ),
+    Option(
+        "python",
+        "",
+        ("python",),
+        "",
+        "also read the Python functions that each sample is in, of every CPython process (3.8 to "
+        "3.13, x86-64), by eBPF: needs root",
+        RECORDS,
+    ),
 )

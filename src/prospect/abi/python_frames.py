@@ -1,0 +1,78 @@
+"""The records that tell the Python functions behind samples, as they stand in a recording.
+
+They are the raw data of samples of an event of their own, `EVENT_NAME` (a BPF_OUTPUT event), which
+a BPF program writes into the ring of its CPU; docs/recording.md describes them. All numbers are
+little-endian. Every record begins with `HEADER`; what follows depends on its kind:
+
+STACK: `count` frames, `FRAME` each, the innermost first; it belongs to the sample that follows it
+in its ring, of the same thread. The header ends where its `code` would be.
+NAME, FILE, LINES: `count` bytes of a code object's name, file and table of lines, which stand for
+frames of the same image, code and signature.
+IMAGE: an interpreter in a process, `IMAGE`; forked processes share it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from prospect.abi import constants as abi
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.abi.attr import EventAttr, EventDescription
+
+EVENT_NAME = "python-frames"
+MAGIC = 0x31467950  # "PyF1"
+
+KIND_STACK = 0
+KIND_NAME = 1
+KIND_FILE = 2
+KIND_LINES = 3
+KIND_IMAGE = 4
+
+# What became of a walk, in the header's `status` of a STACK.
+WALKED = 0
+TRUNCATED = 1  # more frames than fit
+NO_KEY = 2  # the interpreter's key for thread states could not be read, or is not set
+NO_THREAD = 3  # the thread has no Python state: it is no thread of Python's
+NO_FRAME = 4  # the thread runs no Python function now: it starts or ends
+FAULT = 5  # memory could not be read
+
+# What text is, in the header's `status` of a NAME or FILE: bytes a character, and
+CUT = 0x100  # there is more of it
+BYTES_A_CHARACTER = 0xFF
+IS_ASCII = 0x200
+
+MOST_FRAMES = 128
+MOST_NAME_BYTES = 512
+MOST_FILE_BYTES = 1024
+MOST_LINES_BYTES = 24576
+
+# magic, kind, status, count, walk_ns (STACK) or signature, image; then, but for a STACK, code, and
+# the 8 bytes of the code object that the signature is made of, its first line among them
+HEADER = struct.Struct("<IHHIIQQQ")
+STACK_BYTES = 24
+# code, last instruction, owner or entry mark in the low byte and above it the code's signature
+FRAME = struct.Struct("<QII")
+SIGNATURE_SHIFT = 8
+# CPython's version as 0x030B, reserved, its code's begin and end, that of the evaluation loop
+IMAGE = struct.Struct("<IIQQQQ")
+
+# About what a sample's record takes; most stacks are less deep.
+FRAMES_BYTES = 24 * FRAME.size
+
+_PERF_COUNT_SW_BPF_OUTPUT = abi.PERF_COUNT_SW_BPF_OUTPUT
+
+
+def is_frames_event(attr: EventAttr, name: str) -> bool:
+    """Whether an event is the one whose samples are these records."""
+    kind = (attr.type, attr.config)
+    return name == EVENT_NAME and kind == (abi.PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_BPF_OUTPUT)
+
+
+def without_frames_event(events: Sequence[EventDescription]) -> tuple[EventDescription, ...]:
+    """Return a recording's events but for that of Python frames, unless that is the only one."""
+    others = tuple(one for one in events if not is_frames_event(one.attr, one.name))
+    return others or tuple(events)

@@ -1,0 +1,104 @@
+"""Frames' code objects and instructions → functions and lines.
+
+Comes in: `PythonRecords`. Goes out: `PythonCode`, and the address of each frame in it. Whatever
+stands in a recording, names are printable text of bounded length, and lines are bounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import cpython
+from prospect.abi import python_frames as wire
+from prospect.columns.counting import alike
+from prospect.events.python_records import CodeKey, CodeText
+from prospect.symbols.python.line_tables import LineTable
+from prospect.symbols.python.python_code import PythonCode, PythonFunction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.events.python_records import PythonRecords
+
+UNREAD = PythonFunction("[python]", "[not read]", 0)
+_CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+_MOST_LINES = 1 << 22
+_INSTRUCTION_BYTES = 2
+_NUMBERED = 10  # 3.10 counts instructions, not bytes
+
+
+def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]]:
+    """Give each frame an address in the Python code of the recording.
+
+    Args:
+        records: stacks and names.
+
+    Returns:
+        The code, and u64[f] the address of each of the records' frames.
+    """
+    image = np.repeat(records.image, np.diff(records.start))
+    found = alike((image, records.code, records.signature, records.last))
+    known: dict[CodeKey, tuple[PythonFunction, LineTable | None]] = {}
+    functions: dict[PythonFunction, int] = {}
+    last_line: list[int] = []
+    places: list[tuple[int, int]] = []
+    for row in found.row.tolist():
+        key = CodeKey(int(image[row]), int(records.code[row]), int(records.signature[row]))
+        version = records.images[key.image].version if key.image in records.images else 0
+        minor = version & 0xFF
+        if key not in known:
+            known[key] = _described(records.texts.get(key), minor)
+        function, lines = known[key]
+        line = lines.at(_offset(int(records.last[row]), minor)) if lines else 0
+        line = line if function.first <= line < function.first + _MOST_LINES else 0
+        number = functions.setdefault(function, len(functions))
+        if number == len(last_line):
+            last_line.append(function.first)
+        last_line[number] = max(last_line[number], line)
+        places.append((number, line))
+    order = sorted(functions)
+    rank = np.empty(len(order), np.int64)
+    rank[[functions[function] for function in order]] = np.arange(len(order))
+    sizes = [last_line[functions[one]] - one.first + 2 for one in order]
+    start = np.zeros(len(order) + 1, np.uint64)
+    np.cumsum(np.array(sizes, np.uint64), out=start[1:])
+    numbers = np.array([one for one, _ in places], np.int64)
+    of_place = np.array([one for _, one in places], np.int64)
+    first = np.array([function.first for function in functions], np.int64).take(numbers)
+    inside = np.where(of_place > 0, of_place - first + 1, 0).astype(np.uint64)
+    address = start.take(rank.take(numbers)) + inside
+    return PythonCode(order, start), address.take(found.place)
+
+
+def _offset(last: int, minor: int) -> int:
+    """Return the last instruction's offset in the code, in bytes."""
+    layout = cpython.CODE.get(minor)
+    if layout is None:
+        return -1
+    if layout.instructions:
+        return last - layout.instructions
+    signed = last - (1 << 32) if last >> 31 else last
+    return signed * _INSTRUCTION_BYTES if minor == _NUMBERED else signed
+
+
+def _described(text: CodeText | None, minor: int) -> tuple[PythonFunction, LineTable | None]:
+    """Return the function of a code object and its lines, as far as the recording has them."""
+    layout = cpython.CODE.get(minor)
+    if text is None or text.name is None or layout is None:
+        return UNREAD, None
+    shift = 8 * (layout.first_line - layout.signature)
+    first = text.beginning >> shift & 0xFFFFFFFF
+    first = first if first < _MOST_LINES else 0
+    file = _decoded(*text.file) if text.file else "[python]"
+    lines = LineTable(minor, first, text.lines) if text.lines is not None else None
+    return PythonFunction(file or "[python]", _decoded(*text.name) or "?", first), lines
+
+
+def _decoded(status: int, payload: bytes) -> str:
+    """Return text as a report may show it."""
+    codec = _CODECS.get(status & wire.BYTES_A_CHARACTER, "latin-1")
+    text = payload.decode(codec, "replace")
+    shown = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return shown + "…" if status & wire.CUT else shown

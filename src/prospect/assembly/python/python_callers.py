@@ -1,0 +1,144 @@
+"""Call chains of samples and Python stacks → chains with Python frames in place of the loop's.
+
+Comes in: samples, the user part of whose chains may be whole, broken or not recorded at all, and
+`PythonStacks`. Goes out: the samples with the user part that both amount to.
+
+Each frame of the interpreter's evaluation loop in the native stack stands for one run of Python
+frames; the other frames of the interpreter's file are left out. A chain that has fewer frames of
+the loop than there are runs has lost its outer end: what lies beyond the last one is not believed,
+and the outer runs follow directly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.assembly.stacks.unwinding import Chains, user_parts, with_user_part
+from prospect.columns.buffers import segments
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.assembly.python.python_stacks import PythonStacks
+    from prospect.events.columns import Samples
+
+    Rows = NDArray[np.int64]
+
+_OTHER, _INTERPRETER, _LOOP = 0, 1, 2
+
+
+class _Native(NamedTuple):
+    """The native frames of all stacks, the innermost first.
+
+    Attributes:
+        length: i64[s] frames of each stack.
+        words: u64[w] as in chains.
+        stack: i64[w] the stack.
+        place: i64[w] place in the stack, 0 for the innermost.
+        kind: i8[w] whose code it is.
+    """
+
+    length: Rows
+    words: NDArray[np.uint64]
+    stack: Rows
+    place: Rows
+    kind: NDArray[np.int8]
+
+
+def with_python_callers(samples: Samples, ip: NDArray[np.uint64], stacks: PythonStacks) -> Samples:
+    """Return the samples with Python frames in their call chains.
+
+    Args:
+        samples: of a recording, unwound, as `with_python` returned them.
+        ip: u64[n] where they were in native code.
+        stacks: theirs.
+    """
+    native = _native_frames(samples, ip, stacks)
+    runs = _run_counts(stacks)
+    place_of_run, limit = _matched(native, runs)
+    frame_stack = np.repeat(np.arange(len(stacks.sample)), np.diff(stacks.start))
+    first_run = np.cumsum(runs) - runs
+    frame_place = place_of_run.take(first_run.take(frame_stack) + stacks.run, mode="clip")
+    kept = (native.kind == _OTHER) & (native.place < limit.take(native.stack))
+    # A hit of a Python function is its innermost frame, whatever the interpreter calls there.
+    is_python = samples.ip.take(stacks.sample) != ip.take(stacks.sample)
+    innermost = place_of_run.take(first_run + np.maximum(runs - 1, 0), mode="clip")
+    innermost = np.where(is_python, innermost, -1)
+    kept &= native.place > innermost.take(native.stack)
+    rows = np.flatnonzero(kept)
+    words = np.concatenate((native.words.take(rows), stacks.address + np.uint64(1)))
+    stack = np.concatenate((native.stack.take(rows), frame_stack))
+    place = np.concatenate((native.place.take(rows), frame_place))
+    order = np.lexsort((place, stack))  # stable: frames of a run stay in their order
+    words, stack = words.take(order), stack.take(order)
+    length = np.bincount(stack, minlength=len(stacks.sample))
+    begin = (np.cumsum(length) - length)[length > 0]
+    # The first word of a chain is no return address, nor is that of an interrupted instruction.
+    is_return = np.concatenate((native.place.take(rows) > 0, np.ones(len(stacks.address), bool)))
+    words[begin] -= is_return.take(order).take(begin).astype(np.uint64)
+    return with_user_part(samples, stacks.sample, Chains(length, words))
+
+
+def _native_frames(samples: Samples, ip: NDArray[np.uint64], stacks: PythonStacks) -> _Native:
+    """Return the user part of chains; where there is none, of user code where it was."""
+    recorded = user_parts(samples, stacks.sample)
+    is_user = samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER
+    is_bare = (recorded.length == 0) & is_user
+    length = recorded.length + is_bare
+    begin = np.cumsum(length) - length
+    words = np.empty(int(length.sum()), np.uint64)
+    words[segments(begin, recorded.length)] = recorded.words
+    words[begin[is_bare]] = ip.take(stacks.sample[is_bare])
+    stack = np.repeat(np.arange(len(length)), length)
+    place = np.arange(len(words)) - begin.take(stack)
+    address = words - (place > 0)
+    in_text, in_loop = (
+        (address >= ends[:, 0].take(stack)) & (address < ends[:, 1].take(stack))
+        for ends in (stacks.text, stacks.loop)
+    )
+    kind = in_text.astype(np.int8) + in_loop
+    return _Native(length, words, stack, place, kind.astype(np.int8))
+
+
+def _run_counts(stacks: PythonStacks) -> Rows:
+    """Return how many runs each stack has; runs without a frame that is shown count too."""
+    runs = np.zeros(len(stacks.sample), np.int64)
+    length = np.diff(stacks.start)
+    np.maximum.at(runs, np.repeat(np.arange(len(length)), length), stacks.run + 1)
+    return runs
+
+
+def _matched(native: _Native, runs: Rows) -> tuple[Rows, Rows]:
+    """Match frames of the loop with runs.
+
+    Returns:
+        i64[r] for each run of each stack, the outermost first, the place in the native stack that
+        it takes; and i64[s] from which place on native frames are not believed.
+    """
+    stacks = len(runs)
+    is_loop = native.kind == _LOOP
+    loops = np.bincount(native.stack[is_loop], minlength=stacks)
+    rows = np.flatnonzero(is_loop)
+    stack = native.stack.take(rows)
+    # Frames of the loop stand from the inside out, runs from the outside in.
+    from_inside = np.arange(len(rows)) - (np.cumsum(loops) - loops).take(stack)
+    missing = np.maximum(runs - loops, 0)
+    run = (loops - 1).take(stack) - from_inside + missing.take(stack)
+    first_run = np.cumsum(runs) - runs
+    place_of_run = np.repeat(native.length, runs)
+    is_run = run < runs.take(stack)
+    place_of_run[(first_run.take(stack) + run)[is_run]] = native.place.take(rows)[is_run]
+    first_interpreter = native.length.copy()
+    of_interpreter = np.flatnonzero(native.kind > _OTHER)
+    np.minimum.at(
+        first_interpreter, native.stack.take(of_interpreter), native.place.take(of_interpreter)
+    )
+    first_interpreter[first_interpreter == native.length] = 1
+    last_loop = np.zeros(stacks, np.int64)
+    np.maximum.at(last_loop, stack, native.place.take(rows) + 1)
+    believed = np.where(loops > 0, last_loop, first_interpreter)
+    return place_of_run, np.where(missing > 0, believed, native.length)

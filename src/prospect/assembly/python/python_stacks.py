@@ -1,0 +1,158 @@
+"""Samples and the Python stacks that were read at them → samples that are in Python functions.
+
+Comes in: events with `PythonRecords`. Goes out: `PythonStacks`, and sample columns in which a
+sample within the interpreter's own code is one of the Python function that it runs, and whose call
+chains have Python frames where the interpreter's evaluation loop ran them.
+
+A Python function's own time is that of its bytecode and of whatever code of the interpreter's file
+it makes run; extension modules, libraries and the kernel keep rows of their own, called by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import constants as abi
+from prospect.abi import cpython
+from prospect.abi import python_frames as wire
+from prospect.assembly.python.code_objects import place_frames
+from prospect.columns.buffers import segments
+from prospect.records import Record, replace
+from prospect.symbols.python.python_code import PYTHON_BASE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Events, Samples
+    from prospect.events.python_records import PythonImage, PythonRecords
+    from prospect.symbols.python.python_code import PythonCode
+
+_READ = (wire.WALKED, wire.TRUNCATED, wire.FAULT)
+_SHIMS_SINCE = 12
+_ENTRY_MARKS = 11
+
+
+class PythonStacks(Record):
+    """Python frames of samples, without those that only stand for calls from C.
+
+    Attributes:
+        code: what the frames' addresses are in.
+        sample: i64[s] row of each stack's sample, ascending, each once.
+        start: i64[s + 1] into the frames, the innermost first.
+        address: u64[f] as in processes.
+        run: i64[f] number of the run of the evaluation loop that a frame is in, from the outermost.
+        text, loop: u64[s, 2] where the code of the interpreter's file, and of its loop, is.
+    """
+
+    code: PythonCode
+    sample: NDArray[np.int64]
+    start: NDArray[np.int64]
+    address: NDArray[np.uint64]
+    run: NDArray[np.int64]
+    text: NDArray[np.uint64]
+    loop: NDArray[np.uint64]
+
+
+class PythonSamples(Record):
+    """Python stacks, and u64[n] the native instructions that samples were at."""
+
+    stacks: PythonStacks
+    ip: NDArray[np.uint64]
+
+
+def with_python(events: Events) -> tuple[Events, PythonSamples | None]:
+    """Return events whose samples in the interpreter's own code are hits of Python functions.
+
+    Returns:
+        The events, as they are where there are no Python frames; and what there is for callers.
+    """
+    stacks = find_python_stacks(events.python, events.samples)
+    if stacks is None:
+        return events, None
+    ip = events.samples.ip
+    return replace(events, samples=_with_hits(events.samples, stacks)), PythonSamples(stacks, ip)
+
+
+def find_python_stacks(records: PythonRecords | None, samples: Samples) -> PythonStacks | None:
+    """Match the stacks with their samples; None where there are none.
+
+    Args:
+        records: of the recording.
+        samples: likewise.
+    """
+    if records is None or not len(samples):
+        return None
+    sample = np.minimum(records.sample, len(samples) - 1)
+    is_mine = (records.sample < len(samples)) & (samples.task.take(sample) == records.task)
+    is_mine &= np.isin(records.status, _READ) & (np.diff(records.start) > 0)
+    is_mine &= np.isin(records.image, np.array(list(records.images), np.uint64))
+    # Of several before one sample only the last was read at it.
+    is_mine[:-1] &= records.sample[:-1] != records.sample[1:]
+    rows = np.flatnonzero(is_mine)
+    if not len(rows):
+        return None
+    code, address = place_frames(records)
+    length = np.diff(records.start).take(rows)
+    frames = segments(records.start.take(rows), length)
+    images = [records.images[number] for number in records.image.take(rows).tolist()]
+    minor = np.array([image.version & 0xFF for image in images], np.int64)
+    is_shim, ends_run = _marks(records.owner.take(frames), np.repeat(minor, length))
+    # The outermost frame ends the last run, whatever its mark says.
+    end = np.cumsum(length)
+    run = _runs(ends_run, end - length, end)
+    kept = ~is_shim
+    before = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum(kept, out=before[1:])
+    return PythonStacks(
+        code=code,
+        sample=records.sample.take(rows),
+        start=before.take(np.append(0, end)),
+        address=address.take(frames)[kept] + PYTHON_BASE,
+        run=run[kept],
+        text=_ranges(images, "text_begin", "text_end"),
+        loop=_ranges(images, "loop_begin", "loop_end"),
+    )
+
+
+def _ranges(images: list[PythonImage], begin: str, end: str) -> NDArray[np.uint64]:
+    return np.array([(getattr(one, begin), getattr(one, end)) for one in images], np.uint64)
+
+
+def _marks(
+    owner: NDArray[np.uint8], minor: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which frames stand for calls from C only, and which are the outermost of their run."""
+    is_shim = (minor >= _SHIMS_SINCE) & (owner >= cpython.OWNED_BY_C)
+    is_entry = np.where(minor == _ENTRY_MARKS, owner == 1, minor < _ENTRY_MARKS)
+    return is_shim, is_shim | is_entry
+
+
+def _runs(
+    ends: NDArray[np.bool_], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Number the runs of each stack from its outermost frame on, i64[f].
+
+    A frame that is not the last of its run is in the run of the next outer frame.
+    """
+    ends = ends.copy()
+    ends[end - 1] = True
+    # How many runs ended before each frame, of all stacks.
+    from_inside: NDArray[np.int64] = np.cumsum(ends) - ends
+    length = end - begin
+    outermost: NDArray[np.int64] = np.repeat(from_inside.take(end - 1), length)
+    found: NDArray[np.int64] = outermost - from_inside
+    return found
+
+
+def _with_hits(samples: Samples, stacks: PythonStacks) -> Samples:
+    """Return the samples, those within the interpreter's own code as hits of Python functions."""
+    has_frames = np.diff(stacks.start) > 0
+    ip = samples.ip.take(stacks.sample)
+    is_own = has_frames & (samples.mode.take(stacks.sample) == abi.PERF_RECORD_MISC_USER)
+    is_own &= (ip >= stacks.text[:, 0]) & (ip < stacks.text[:, 1])
+    changed = samples.ip.copy()
+    leaf = stacks.address.take(stacks.start[:-1], mode="clip")
+    changed[stacks.sample[is_own]] = leaf[is_own]
+    return replace(samples, ip=changed)

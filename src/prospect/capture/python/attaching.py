@@ -1,0 +1,72 @@
+"""The walker in the kernel: its maps, and its events, to which it is attached.
+
+Comes in: descriptors of events, by CPU. Goes out: a program that runs at each of them, until they
+are closed, and the map that tells it of interpreters.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import struct
+from typing import TYPE_CHECKING
+
+from prospect.abi import bpf as abi
+from prospect.abi import constants
+from prospect.capture.kernel import bpf
+from prospect.capture.kernel.bpf_assembler import assemble
+from prospect.capture.python import image_entry, walk_parts
+from prospect.capture.python.kernel_types import BTF_FILE, task_offsets
+from prospect.capture.python.walker import walker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# The oldest go when there are more: of a build that runs Python again and again.
+_MOST_IMAGES = 8192
+_NOT_FOR_IT = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES)
+
+
+def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> int:
+    """Load the walker and attach it.
+
+    Args:
+        outputs: CPU → the event that its records are samples of.
+        sampling: the events at whose samples it runs; those that it cannot are left out.
+
+    Returns:
+        the map of images: `image_entry.KEY` → entry.
+
+    Raises:
+        OSError: the kernel or its verifier refused.
+        ValueError: the kernel's types are not those known.
+    """
+    with open(BTF_FILE, "rb") as types:
+        offsets = task_offsets(types.read())
+    layout = bpf.MapLayout
+    images = bpf.create_map(
+        layout(
+            "py_images",
+            abi.BPF_MAP_TYPE_LRU_HASH,
+            image_entry.KEY.size,
+            image_entry.ENTRY_BYTES,
+            _MOST_IMAGES,
+        )
+    )
+    cpus = max(outputs) + 1
+    output = bpf.create_map(layout("py_output", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus))
+    scratch = bpf.create_map(
+        layout("py_scratch", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.SCRATCH_BYTES, 1)
+    )
+    seen = bpf.create_map(layout("py_seen", abi.BPF_MAP_TYPE_ARRAY, 4, walk_parts.SEEN_BYTES, 1))
+    for cpu, fd in outputs.items():
+        bpf.write_element(output, cpu, struct.pack("=I", fd))
+    maps = walk_parts.Maps(images, output, scratch, seen)
+    program = bpf.load_perf_event_program("walk_python", assemble(walker(maps, offsets)))
+    for fd in sampling:
+        try:
+            fcntl.ioctl(fd, constants.PERF_EVENT_IOC_SET_BPF, program)
+        except OSError as error:
+            if error.errno not in _NOT_FOR_IT:
+                raise
+    return images

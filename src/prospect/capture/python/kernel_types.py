@@ -1,0 +1,127 @@
+"""Where the running kernel's structures have the fields that lead from a task to its user memory.
+
+Comes in: the kernel's own types. Goes out: offsets. The types are searched as bytes, not decoded:
+there are 100,000 of them.
+
+Defined by: ``Documentation/bpf/btf.rst``; struct btf_header, btf_type and btf_member in
+``include/uapi/linux/btf.h``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from prospect.abi import bpf as abi
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BTF_FILE = "/sys/kernel/btf/vmlinux"
+
+_HEADER = struct.Struct("=HBBIIIII")
+_TYPE = struct.Struct("=III")
+_MEMBER = struct.Struct("=III")
+_WORD = struct.Struct("=I")
+_KIND_SHIFT, _KIND_MASK, _COUNT_MASK = 24, 0x1F, 0xFFFF
+_OFFSET_MASK = 0xFFFFFF  # where some members are bit fields, their sizes are above it
+_KIND_FLAG = 1 << 31
+
+
+class TaskOffsets(NamedTuple):
+    """Offsets in bytes: `mm` and `thread_pointer` in a task, the others in its memory."""
+
+    mm: int
+    thread_pointer: int
+    start_code: int
+    start_stack: int
+    start_brk: int
+
+
+def task_offsets(types: bytes) -> TaskOffsets:
+    """Find the offsets in the contents of `BTF_FILE`.
+
+    Raises:
+        ValueError: it is no BTF, or has other structures than those known.
+    """
+    found = _Types(types)
+    task, thread, memory = (
+        found.members(name) for name in (b"task_struct", b"thread_struct", b"mm_struct")
+    )
+    if b"start_code" not in memory:
+        # All but the CPU masks behind it are in a structure without a name, at offset 0.
+        memory = found.unnamed_with(b"start_code", b"start_brk", b"start_stack", b"mmap_base")
+    try:
+        return TaskOffsets(
+            mm=task[b"mm"],
+            thread_pointer=task[b"thread"] + thread[b"fsbase"],
+            start_code=memory[b"start_code"],
+            start_stack=memory[b"start_stack"],
+            start_brk=memory[b"start_brk"],
+        )
+    except KeyError as error:
+        raise ValueError(f"the kernel's types have no {error.args[0].decode()}") from error
+
+
+class _Types:
+    """The two sections of the kernel's types."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            magic, version, _, header, types_at, types_bytes, strings_at, strings_bytes = (
+                _HEADER.unpack_from(data)
+            )
+        except struct.error as error:
+            raise ValueError("the kernel's types are cut") from error
+        if (magic, version) != (abi.BTF_MAGIC, abi.BTF_VERSION):
+            raise ValueError("the kernel's types have another format")
+        self._types = data[header + types_at : header + types_at + types_bytes]
+        self._strings = data[header + strings_at : header + strings_at + strings_bytes]
+
+    def members(self, name: bytes) -> dict[bytes, int]:
+        """Return the offsets in bytes of the members of a structure; empty where there is none."""
+        for at in self._places_of(name):
+            found = self._members_at(at)
+            if found:
+                return found
+        return {}
+
+    def unnamed_with(self, *names: bytes) -> dict[bytes, int]:
+        """Return the members of a structure without a name that has members of these names."""
+        for at in self._places_of(names[0]):
+            # Back to the structure's own head, whose name is none: members stand 12 bytes apart.
+            for begin in range(at - _TYPE.size, max(at - 1024 * _MEMBER.size, -1), -_MEMBER.size):
+                if self._types[begin : begin + 4] == b"\0\0\0\0":
+                    found = self._members_at(begin)
+                    if found.keys() >= set(names):
+                        return found
+        return {}
+
+    def _places_of(self, name: bytes) -> Iterator[int]:
+        """Give where the types section has a name's number."""
+        number = self._strings.find(b"\0" + name + b"\0") + 1
+        if not number:
+            return
+        word, at = _WORD.pack(number), self._types.find(_WORD.pack(number))
+        while at >= 0:
+            if at % 4 == 0:
+                yield at
+            at = self._types.find(word, at + 1)
+
+    def _members_at(self, at: int) -> dict[bytes, int]:
+        """Read the structure whose head stands there; empty where none does."""
+        if at + _TYPE.size > len(self._types):
+            return {}
+        _, info, size = _TYPE.unpack_from(self._types, at)
+        count, kind = info & _COUNT_MASK, info >> _KIND_SHIFT & _KIND_MASK
+        end = at + _TYPE.size + count * _MEMBER.size
+        if kind != abi.BTF_KIND_STRUCT or not count or end > len(self._types):
+            return {}
+        found = {}
+        for name, _, offset in _MEMBER.iter_unpack(self._types[at + _TYPE.size : end]):
+            bits = offset & _OFFSET_MASK if info & _KIND_FLAG else offset
+            if name >= len(self._strings) or bits > 8 * size:
+                return {}
+            found[self._strings[name : self._strings.find(b"\0", name)]] = bits // 8
+        return found

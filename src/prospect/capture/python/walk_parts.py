@@ -1,0 +1,118 @@
+"""What the parts of the walker share: where things stand in its memory, and its usual steps.
+
+Comes in: registers, slots, labels. Goes out: instructions, for `bpf_assembler`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.abi import bpf as abi
+from prospect.abi import cpython
+from prospect.abi import python_frames as wire
+from prospect.capture.kernel import bpf_assembler as asm
+from prospect.capture.kernel.bpf_assembler import Instruction, Label, Reg
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Item = Instruction | Label
+
+R0, R1, R2, R3, R4, R5 = Reg.R0, Reg.R1, Reg.R2, Reg.R3, Reg.R4, Reg.R5
+# All through the program: its context, its scratch, the process's entry, a frame's number.
+CTX, SCRATCH, ENTRY, ROW, FP = Reg.R6, Reg.R7, Reg.R8, Reg.R9, Reg.FP
+
+# On the stack, from its top.
+KEY = -24  # of the map of images
+THREAD_POINTER = -32
+BEGUN = -40
+PAIR = -48  # 8 bytes just read
+FRAME = -56
+SEEN = -64
+TAG = -72
+SLOT = -80
+HEAD = -104  # 24 bytes of an object just read
+SIZE = -112
+CODE = -120
+POINTER = -128
+ZERO = -136
+# What is put down of a code object that is new.
+NEW_ROW = (CODE, TAG, SLOT, PAIR)
+
+# In the scratch of a CPU: a STACK record, then a frame as it was read.
+FRAMES_AT = wire.STACK_BYTES
+BUFFER_AT = FRAMES_AT + wire.MOST_FRAMES * wire.FRAME.size
+MOST_FRAME_BYTES = 96
+LAST_FIELD = MOST_FRAME_BYTES - 8
+# Then which code objects are new: how many, and of each `NEW_ROW`. In one run, which holds its
+# CPU up meanwhile, few are sent.
+NEW_AT = BUFFER_AT + MOST_FRAME_BYTES
+NEW_ROWS_AT = NEW_AT + 8
+NEW_BITS = 5
+MOST_NEW = 16
+# Then a record with a name.
+BLOB_AT = NEW_ROWS_AT + (MOST_NEW << NEW_BITS)
+SCRATCH_BYTES = BLOB_AT + wire.HEADER.size + wire.MOST_LINES_BYTES
+# What was sent: a hash of 4 places for each, for all CPUs.
+SEEN_BITS = 16
+SEEN_BYTES = 8 << SEEN_BITS
+PLACES = 4
+MOST_KEYS = 1024
+KEYS_A_BLOCK = 32
+KEY_BYTES = 16
+BLOCKS_OFFSET = cpython.GLIBC_KEYS_OFFSET + KEYS_A_BLOCK * KEY_BYTES
+MIX_CODE, MIX_SIGNATURE = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+FIRST_WORD = wire.MAGIC | wire.KIND_STACK << 32
+
+
+class Maps(NamedTuple):
+    """Descriptors of the program's maps: entries of images, output, scratch and what was sent."""
+
+    images: int
+    output: int
+    scratch: int
+    seen: int
+
+
+def frame_row(dst: Reg) -> Iterator[Item]:
+    """Set a register to where row `ROW` is, but for `FRAMES_AT`."""
+    yield asm.move(dst, ROW)
+    yield asm.alu(abi.BPF_LSH, dst, 4)
+    yield asm.alu(abi.BPF_ADD, dst, SCRATCH)
+
+
+def output(maps: Maps, base: Reg, offset: int, size: int | None) -> Iterator[Item]:
+    """Write a record of R5 bytes, or of `size`, into the ring of this CPU."""
+    yield asm.move(R1, CTX)
+    yield asm.load_map(R2, maps.output)
+    yield asm.load_imm64(R3, abi.BPF_F_CURRENT_CPU)
+    yield asm.move(R4, base)
+    yield asm.alu(abi.BPF_ADD, R4, offset)
+    if size is not None:
+        yield asm.move(R5, size)
+    yield asm.call(abi.BPF_FUNC_perf_event_output)
+
+
+def look_up(map_fd: int, key: int, dst: Reg) -> Iterator[Item]:
+    """Set a register to a map's element, or leave."""
+    yield asm.load_map(R1, map_fd)
+    yield asm.move(R2, FP)
+    yield asm.alu(abi.BPF_ADD, R2, key)
+    yield asm.call(abi.BPF_FUNC_map_lookup_elem)
+    yield asm.jump_if(abi.BPF_JEQ, R0, 0, "out")
+    if dst != R0:
+        yield asm.move(dst, R0)
+
+
+def read(slot: int, size: int) -> Iterator[Item]:
+    """Prepare to read so many bytes into the stack."""
+    yield asm.move(R1, FP)
+    yield asm.alu(abi.BPF_ADD, R1, slot)
+    yield asm.move(R2, size)
+
+
+def probe(failed: str) -> Iterator[Item]:
+    """Read R2 bytes of the process at R3 to R1, or go to a label."""
+    yield asm.call(abi.BPF_FUNC_probe_read_user)
+    yield asm.jump_if(abi.BPF_JNE, R0, 0, failed)

@@ -1,0 +1,1 @@
+"""Python functions: code objects as a recording has them → functions and lines."""

@@ -1,0 +1,107 @@
+"""The Python functions of a recording, each line of which has an address.
+
+Comes in: functions with their files and lines. Goes out: `PythonCode`, which names addresses as
+other code is named: a file is an object, a function a symbol in it, a line an instruction.
+Addresses are numbers of this report only; in processes they stand where no process has memory
+(`PYTHON_BASE`), the same in all of them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prospect.profile.model import KIND_PYTHON
+from prospect.profile.naming import NameSource
+from prospect.records import Record
+from prospect.symbols.objects import PYTHON_PREFIX
+from prospect.symbols.resolution import Resolution, named
+from prospect.symbols.table import build_symbol_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.symbols.table import SymbolTable
+
+# The upper half of the address space is the kernel's: nothing of user space is there.
+PYTHON_BASE = np.uint64(0xFFFF800000000000)
+PYTHON_END = np.uint64(0xFFFFC00000000000)
+
+
+class PythonFunction(NamedTuple):
+    """A function: its source file, qualified name, and first line; all that is one in a report."""
+
+    file: str
+    name: str
+    first: int
+
+
+class PythonCode(Record, eq=False):
+    """Functions, with addresses.
+
+    Attributes:
+        functions: in the order of their addresses.
+        start: u64[k + 1] where each begins: at its beginning is what has no line, behind it the
+            first line, and so on.
+    """
+
+    functions: list[PythonFunction]
+    start: NDArray[np.uint64]
+
+    @cached_property
+    def files(self) -> list[str]:
+        """The source files."""
+        return list(dict.fromkeys(function.file for function in self.functions))
+
+    @cached_property
+    def file_of(self) -> NDArray[np.int64]:
+        """i64[k] row of `files`."""
+        rows = {file: row for row, file in enumerate(self.files)}
+        return np.array([rows[function.file] for function in self.functions], np.int64)
+
+    def row_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return i64[n] the function at each address u64[n], one that is in some function."""
+        return np.searchsorted(self.start, address, side="right") - 1
+
+    def lines_of(self, address: NDArray[np.uint64]) -> list[tuple[str, int]]:
+        """Return file and line of each address; line 0 where it is not known."""
+        found = []
+        row = self.row_of(address)
+        inside = address - self.start.take(row)
+        for number, offset in zip(row.tolist(), inside.tolist(), strict=True):
+            function = self.functions[number]
+            found.append((function.file, function.first + offset - 1 if offset else 0))
+        return found
+
+    def key_path(self, file: str) -> bytes:
+        """Return what the object of a file is known by."""
+        return PYTHON_PREFIX + file.encode("utf-8", "surrogatepass")
+
+    def resolve(self, path: bytes, address: NDArray[np.uint64]) -> Resolution:
+        """Name addresses in an object, by its key's path: the recording itself has the names."""
+        table = self.table(path)
+        shown = path.removeprefix(PYTHON_PREFIX).decode("utf-8", "surrogatepass")
+        names = named(table, table.lookup(address), address, NameSource.NO_COVER, shown)
+        return Resolution(names, shown, KIND_PYTHON)
+
+    def table(self, path: bytes) -> SymbolTable:
+        """Return the functions of an object, by its key's path."""
+        rows = np.array(
+            [row for row, one in enumerate(self.functions) if self.key_path(one.file) == path],
+            np.int64,
+        )
+        names = [self.functions[row].name.encode("utf-8", "surrogatepass") for row in rows.tolist()]
+        length = np.array([len(name) for name in names], np.int64)
+        end = self.start.take(rows + 1)
+        return build_symbol_table(
+            strings=b"".join(names),
+            start=self.start.take(rows),
+            end=end,
+            limit=end,
+            name_start=np.cumsum(length) - length,
+            name_length=length,
+            is_global=np.ones(len(rows), np.bool_),
+            source=np.full(len(rows), NameSource.PYTHON, np.uint8),
+        )

@@ -1,0 +1,133 @@
+"""--python on the running kernel: programs whose split over Python functions is known."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders.recordings import PROGRAMS, PROSPECT
+from prospect.analysis.pipeline import build_profile
+from prospect.analysis.wanted import Wanted
+from prospect.options import NamingOptions
+from prospect.perfdata.reader import open_recording
+from prospect.profile.model import KIND_PYTHON
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads Python on x86-64 only"),
+    pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs BTF"),
+]
+PROGRAM = PROGRAMS / "python_split.py"
+FUNCTIONS = ("recursion", "in_c", "sorting", "generating", "raising", "awaiting")
+SECONDS = 3
+# Four standard deviations of a share of 2,000 samples, and what starting takes.
+SLACK = 0.045
+
+
+def pythons():
+    """Every CPython 3.8 to 3.13 of PATH and of pyenv, one a minor version, and this one."""
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    found = {}
+    for minor in range(8, 14):
+        built = sorted(str(one) for one in root.glob(f"3.{minor}.*/bin/python3.{minor}"))
+        on_path = shutil.which(f"python3.{minor}", path="/usr/bin:/usr/local/bin")
+        for python in filter(None, [on_path, *built]):
+            found[str(Path(python).resolve())] = python
+    return list(found) or [sys.executable]
+
+
+def record(file, python, *options):
+    line = [*PROSPECT, "record", "--python", "-H", "1000", *options, "-o", str(file), python]
+    command = [*line, str(PROGRAM), str(SECONDS)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def chains(file):
+    """Of each sample of COMMAND the functions from the outermost on, and whether each is Python's.
+
+    With the line that each is at.
+    """
+    wanted = Wanted(stacks=True, lines=True)
+    profile = build_profile(open_recording(str(file)), NamingOptions(use_cache=False), wanted)
+    function = profile.locations.function_index
+    names = np.array(profile.functions.name, object)[function]
+    is_python = profile.objects.kind[profile.functions.object_index[function]] == KIND_PYTHON
+    lines = profile.lines
+    line = np.append(lines.line, 0)[np.maximum(lines.frame_start[1:], 1) - 1]
+    command = np.flatnonzero(profile.processes.is_command)
+    is_command = np.isin(profile.hits.process_index, command)[profile.samples.hit_index]
+    found = []
+    for row in profile.samples.stack_index[is_command].tolist():
+        chain, at = [], row
+        while at >= 0:
+            location = profile.stacks.location_index[at]
+            chain.append((names[location], bool(is_python[location]), int(line[location])))
+            at = profile.stacks.caller_index[at]
+        found.append(chain[::-1])
+    return found
+
+
+def check(found, told):
+    """Compare shares, roots and callers' lines with what is known."""
+    begun = [chain for chain in found if any(name == "main" for name, _, _ in chain)]
+    python = [[one for one in chain if one[1]] for chain in begun]
+    rooted = [
+        chain
+        for chain in python
+        if chain[0][0] in {"<module>", "_bootstrap"} or chain[0][0].endswith("._bootstrap")
+    ]
+    assert len(rooted) >= 0.995 * len(python)
+    assert len(begun) >= 0.9 * len(found)
+    total = sum(told.values())
+    spun = [[name for name, _, _ in chain] for chain in begun]
+    inside = [names[names.index("spin") + 1 :] for names in spun if "spin" in names]
+    for function in FUNCTIONS:
+        share = sum(names[:1] == [function] for names in inside) / len(inside)
+        assert share == pytest.approx(told[function] / total, abs=SLACK), function
+    source = PROGRAM.read_text().splitlines()
+    for chain in python:
+        for (caller, _, line), (callee, _, _) in itertools.pairwise(chain):
+            if caller == "recursion":
+                assert line in {
+                    source.index(one) + 1 for one in source if "recursion(n - 1)" in one
+                }
+            if caller == "spin" and callee in FUNCTIONS:
+                assert source[line - 1].strip() == "function()"
+
+
+@pytest.mark.parametrize("python", pythons(), ids=lambda path: "-".join(Path(path).parts[-3:]))
+def test_each_function_has_its_share(python, tmp_path):
+    told = record(tmp_path / "perf.data", python)
+    check(chains(tmp_path / "perf.data"), told)
+
+
+def test_python_stands_between_native_frames(tmp_path):
+    file = tmp_path / "perf.data"
+    told = record(file, sys.executable, "--call-graph", "dwarf,16384")
+    found = chains(file)
+    check(found, told)
+    # Below the outermost Python function are those of C that started it.
+    began = [chain for chain in found if any(name == "main" for name, _, _ in chain)]
+    assert sum(not chain[0][1] for chain in began) > 0.9 * len(began)
+
+
+def test_perf_reads_such_a_recording(tmp_path):
+    file = tmp_path / "perf.data"
+    record(file, sys.executable)
+    perf = shutil.which("perf")
+    if perf is None:
+        pytest.skip("perf is not installed")
+    line = [perf, "script", "-i", str(file), "-F", "event,pid"]
+    ran = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
+    events = {words.split()[1] for words in ran.stdout.splitlines() if words.split()}
+    assert events == {"cpu-clock:", "python-frames:"}

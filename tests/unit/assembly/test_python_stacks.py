@@ -1,0 +1,152 @@
+"""Samples in Python functions: which function a sample hits, and what stands in its call chain."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from builders import python_frames as make
+from prospect.abi import python_frames as wire
+from prospect.abi.block import RecordBlock
+from prospect.assembly.python.python_callers import with_python_callers
+from prospect.assembly.python.python_stacks import with_python
+from prospect.events.decode import decode
+from prospect.symbols.python.python_code import PYTHON_BASE
+
+KERNEL, USER = (1 << 64) - 128, (1 << 64) - 512
+LIBC, RUNTIME, IN_LOOP, MAIN = 0x700000, 0x450000, 0x415000, 0x900000
+SHIM = 3
+# Two pieces of two instructions, the second one line further.
+LINES = bytes([0x80 | 10 << 3 | 1, 0, 0, 0x80 | 11 << 3 | 1, 0, 0])
+FIRST = {"leaf": 10, "middle": 20, "outer": 30}
+CODE = {name: 0x1000 * number for number, name in enumerate(FIRST, 1)}
+
+
+def named(minor, names=FIRST):
+    parts = [make.raw(make.image(minor))]
+    for name, first in names.items():
+        found = make.names(CODE[name], name, "/app.py", LINES, first, signature=first)
+        parts += map(make.raw, found)
+    return parts
+
+
+def frame(name, owner=0, offset=200):
+    """A frame at the second line of its function."""
+    return CODE[name], offset, owner, FIRST[name]
+
+
+def events_of(*parts):
+    block = RecordBlock(memoryview(b"".join(parts)))
+    return decode([block], [make.CLOCK, make.FRAMES])
+
+
+def sample(ip, chain=(), mode=2):
+    return make.SAMPLES.sample(ip=ip, pid=5, tid=5, time=10, id=7, misc=mode, chain=list(chain))
+
+
+def told(events):
+    """The function and line that each sample hits, None for native ones; and those of its chain."""
+    found, python = with_python(events)
+    code = python.stacks.code
+
+    def text(address):
+        inside = address - int(PYTHON_BASE)
+        if not 0 <= inside < int(code.start[-1]):
+            return hex(address)
+        row = np.array([inside], np.uint64)
+        function = code.functions[int(code.row_of(row)[0])]
+        return f"{function.name}:{code.lines_of(row)[0][1]}"
+
+    hits = [text(ip) for ip in found.samples.ip.tolist()]
+    chained = with_python_callers(found.samples, python.ip, python.stacks)
+    chains = []
+    for begin, end in itertools.pairwise(chained.chain_start.tolist()):
+        words, shown = chained.chain[begin:end].tolist(), []
+        for before, word in itertools.pairwise([USER, *words]):
+            is_exact = before in {USER, KERNEL}
+            shown += [] if word in {USER, KERNEL} else [text(word if is_exact else word - 1)]
+        chains.append(shown)
+    return hits, chains
+
+
+STACK = make.raw(make.stack(frame("leaf"), frame("middle"), frame("outer", 1)))
+
+
+def test_a_sample_in_the_interpreter_is_one_of_the_innermost_function():
+    hits, chains = told(events_of(*named(11), STACK, sample(RUNTIME)))
+    assert hits == ["leaf:11"]
+    assert chains == [["leaf:11", "middle:21", "outer:31"]]
+
+
+def test_a_sample_in_a_library_stays_there_and_is_called_by_python():
+    hits, chains = told(events_of(*named(11), STACK, sample(LIBC)))
+    assert hits == [hex(LIBC)]
+    assert chains == [[hex(LIBC), "leaf:11", "middle:21", "outer:31"]]
+
+
+def test_a_sample_in_the_kernel_is_called_by_python():
+    kernel = 0xFFFF_FFFF_8000_0000
+    hits, chains = told(events_of(*named(11), STACK, sample(kernel, [KERNEL, kernel], mode=1)))
+    assert hits == [hex(kernel)]
+    assert chains == [[hex(kernel), "leaf:11", "middle:21", "outer:31"]]
+
+
+def test_each_run_of_frames_takes_the_place_of_one_frame_of_the_loop():
+    stack = make.raw(make.stack(frame("leaf", 1), frame("middle"), frame("outer", 1)))
+    # leaf is called back by a function of libc that the interpreter called.
+    chain = [USER, RUNTIME, IN_LOOP, RUNTIME, LIBC + 1, RUNTIME, IN_LOOP, RUNTIME, MAIN + 1]
+    hits, chains = told(events_of(*named(11), stack, sample(RUNTIME, chain)))
+    assert hits == ["leaf:11"]
+    assert chains == [["leaf:11", hex(LIBC), "middle:21", "outer:31", hex(MAIN)]]
+
+
+def test_frames_that_stand_for_calls_from_c_end_runs_and_are_not_shown():
+    shim = (0x9000, 0, SHIM, 0)
+    stack = make.raw(make.stack(frame("leaf"), shim, frame("middle"), frame("outer"), shim))
+    chain = [USER, RUNTIME, IN_LOOP, LIBC + 1, IN_LOOP, MAIN + 1]
+    _, chains = told(events_of(*named(12), stack, sample(RUNTIME, chain)))
+    assert chains == [["leaf:11", hex(LIBC), "middle:21", "outer:31", hex(MAIN)]]
+
+
+def test_a_chain_that_lost_its_outer_end_is_continued_by_python():
+    stack = make.raw(make.stack(frame("leaf", 1), frame("middle", 1), frame("outer", 1)))
+    chain = [USER, LIBC, RUNTIME, IN_LOOP, 0x123]
+    _hits, chains = told(events_of(*named(11), stack, sample(LIBC, chain)))
+    assert chains == [[hex(LIBC), "leaf:11", "middle:21", "outer:31"]]
+
+
+def test_a_chain_that_never_reaches_the_interpreter_is_not_believed():
+    _hits, chains = told(events_of(*named(11), STACK, sample(LIBC, [USER, LIBC, 0x123, 0x456])))
+    assert chains == [[hex(LIBC), "leaf:11", "middle:21", "outer:31"]]
+
+
+@pytest.mark.parametrize("minor", [8, 9, 10])
+def test_before_3_11_each_frame_is_a_run(minor):
+    names = {"leaf": 10}
+    parts = [make.raw(make.image(minor))]
+    named = make.names(CODE["leaf"], "leaf", "/app.py", bytes([2, 1, 2, 1]), 10 << 32)
+    parts += map(make.raw, named)
+    stack = make.raw(make.stack(*[(CODE["leaf"], 0xFFFFFFFF, 0, 0)] * 2))
+    chain = [USER, RUNTIME, IN_LOOP, RUNTIME, IN_LOOP, MAIN + 1]
+    hits, chains = told(events_of(*parts, stack, sample(RUNTIME, chain)))
+    assert hits == [f"leaf:{names['leaf']}"]
+    assert chains == [["leaf:10", "leaf:10", hex(MAIN)]]
+
+
+def test_a_function_without_a_name_is_said_to_be_unread():
+    hits, _ = told(events_of(*named(11, {"outer": 30}), STACK, sample(RUNTIME)))
+    assert hits == ["[not read]:0"]
+
+
+@pytest.mark.parametrize("status", [wire.NO_KEY, wire.NO_THREAD, wire.NO_FRAME])
+def test_without_frames_nothing_changes(status):
+    events = events_of(*named(11), make.raw(make.stack(status=status)), sample(RUNTIME))
+    assert with_python(events) == (events, None)
+
+
+def test_a_stack_of_another_thread_is_not_taken():
+    other = make.raw(make.stack(frame("leaf", 1)), tid=6)
+    events = events_of(*named(11), other, sample(RUNTIME))
+    assert with_python(events) == (events, None)

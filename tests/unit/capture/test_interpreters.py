@@ -1,0 +1,69 @@
+"""Which mapped files are CPython, and that a file may hold anything."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prospect.abi import cpython
+from prospect.capture.python.image_entry import ENTRY_BYTES, KEY, encode, image_key
+from prospect.capture.python.interpreters import may_be_python, read_image
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["python3", "python3.11", "libpython3.12.so.1.0", "python3.9 (deleted)", "libpython3.8.so"],
+)
+def test_names_of_cpython(name):
+    assert may_be_python(b"/usr/bin/" + name.encode())
+
+
+@pytest.mark.parametrize(
+    "name", ["python2.7", "python3.13t", "libpython3.11d.so.1.0", "bash", "python3.11.so", ""]
+)
+def test_names_of_others(name):
+    assert not may_be_python(b"/usr/bin/" + name.encode())
+
+
+def own_image():
+    """The file that this interpreter's own code is in."""
+    libraries = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
+    shared = Path(*filter(None, libraries))
+    return shared if shared.is_file() and shared.suffix != ".a" else Path(sys.executable).resolve()
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads x86-64 only")
+@pytest.mark.skipif(sys.version_info[1] not in cpython.FRAMES, reason="a version not known yet")
+def test_this_interpreter_is_known():
+    with own_image().open("rb") as file:
+        image = read_image(file.fileno(), own_image().name.encode())
+    assert image is not None
+    assert image.minor == sys.version_info[1]
+    assert image.text[0] < image.loop[0] < image.loop[1] <= image.text[1]
+    placed = image.placed(0x7F0000000000, image.segments[0][0])
+    assert placed is not None
+    assert len(encode(1, placed)) == ENTRY_BYTES
+
+
+@given(st.binary(max_size=300))
+def test_any_file_is_read_or_left(content):
+    fd = os.memfd_create("image", os.MFD_CLOEXEC)
+    try:
+        for head in (b"", b"\x7fELF\x02\x01"):
+            os.pwrite(fd, head + content, 0)
+            assert read_image(fd, b"python3.11") is None
+    finally:
+        os.close(fd)
+
+
+def test_the_key_of_a_process_is_of_its_memory():
+    fields = [b"1", b"(a) b)", *(b"%d" % number for number in range(3, 53))]
+    assert image_key(b" ".join(fields)) == KEY.pack(26, 28, 47)
+    assert image_key(b"") == b""
+    assert image_key(b"1 (a) S x") == b""

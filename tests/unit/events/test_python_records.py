@@ -1,0 +1,81 @@
+"""Records of Python frames: to which sample they belong, and that damage is left out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import python_frames as make
+from prospect.abi import python_frames as wire
+from prospect.abi.block import RecordBlock
+from prospect.events.decode import decode
+from prospect.events.python_records import CodeKey
+
+SAMPLE = make.SAMPLES.sample(ip=0x410000, pid=5, tid=5, time=10, id=7, misc=2)
+
+
+def decoded(*parts):
+    return decode([RecordBlock(memoryview(b"".join(parts)))], [make.CLOCK, make.FRAMES])
+
+
+def test_a_recording_without_such_records_has_none():
+    assert decoded(SAMPLE).python is None
+
+
+def test_a_stack_belongs_to_the_sample_behind_it_and_is_no_sample():
+    found = decoded(SAMPLE, make.raw(make.stack((0x100, 4, 1, 77), (0x200, 8, 2, 78))), SAMPLE)
+    assert len(found.samples) == 2
+    python = found.python
+    assert python.sample.tolist() == [1]
+    assert python.task.tolist() == [5 | 5 << 32]
+    assert python.start.tolist() == [0, 2]
+    assert python.code.tolist() == [0x100, 0x200]
+    assert python.last.tolist() == [4, 8]
+    assert python.owner.tolist() == [1, 2]
+    assert python.signature.tolist() == [77, 78]
+    assert found.damage == ()
+
+
+def test_stacks_are_found_among_many_samples():
+    piece = SAMPLE * 3 + make.raw(make.stack((0x100, 4, 1, 77))) + SAMPLE
+    found = decoded(piece * 2000)
+    assert len(found.samples) == 8000
+    assert found.python.sample.tolist() == list(range(3, 8000, 4))
+
+
+def test_names_and_images_are_kept_by_what_they_are_of():
+    parts = make.names(0x100, "f", "/a.py", b"\x80\x00", 3, signature=77)
+    found = decoded(make.raw(make.image(11)), *map(make.raw, parts), SAMPLE).python
+    assert found.images[1].version == 0x30B
+    assert (found.images[1].loop_begin, found.images[1].loop_end) == make.LOOP
+    text = found.texts[CodeKey(1, 0x100, 77)]
+    assert text.name == (wire.IS_ASCII | 1, b"f")
+    assert text.file == (wire.IS_ASCII | 1, b"/a.py")
+    assert (text.lines, text.beginning) == (b"\x80\x00", 3)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\0" * 64,
+        make.stack((1, 2, 3, 4))[:-8],
+        make.stack(*[(1, 2, 3, 4)] * (wire.MOST_FRAMES + 1)),
+        make.blob(wire.KIND_NAME, 1, b"abc", count=1 << 30),
+        make.image(11)[:20],
+    ],
+)
+def test_what_does_not_fit_its_record_is_left_out_and_counted(payload):
+    found = decoded(make.raw(payload), make.raw(make.stack((1, 2, 3, 4))), SAMPLE).python
+    assert len(found) == 1
+    assert (found.texts, found.images) == ({}, {})
+    assert found.damaged == 1
+
+
+@given(st.lists(st.binary(max_size=200), max_size=5))
+def test_any_bytes_are_stacks_names_or_damage(payloads):
+    found = decoded(*map(make.raw, payloads), SAMPLE).python
+    assert (found is None) == (not payloads)
+    if found:
+        assert found.damaged <= len(payloads)
