@@ -19,7 +19,7 @@ from prospect.errors import ProspectError, UsageError
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
-    from prospect.live.session import LiveSession
+    from prospect.live.steady import SteadySession
 
 _TEXTUAL = "'textual>=8.0'"
 _STANDARD_FILES = (0, 1, 2)
@@ -69,8 +69,8 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     return status
 
 
-def _session(settings: Settings, command_line: tuple[str, ...]) -> LiveSession:
-    from prospect.live.session import LiveSession
+def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession:
+    from prospect.live.steady import SteadySession
     from prospect.options import RecordingOptions
     from prospect.recording.events import RecordOptions
     from prospect.records import contents, narrowed, replace
@@ -83,4 +83,4 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> LiveSession:
         use_cache=settings.use_cache,
     )
     with Progress("looking at what runs here"):
-        return LiveSession(options)
+        return SteadySession(options)

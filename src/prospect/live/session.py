@@ -78,9 +78,11 @@ class LiveState(Record):
         kept_s: how long the time is that the profile is of.
         lost: samples that the kernel could not deliver in that time.
         limits: a sentence for each thing that cannot be seen and how to get it.
+        lost_share: the part of the samples that was lost since the last call, 0 to 1.
         followed: whom the session follows where that is not everybody: those of the profile's
             processes that are descendants.
         has_ended: whether all that were named have ended.
+        news: what a person should know now, "" for nothing.
     """
 
     profile: Profile
@@ -89,8 +91,10 @@ class LiveState(Record):
     kept_s: float
     lost: int
     limits: tuple[str, ...] = ()
+    lost_share: float = 0.0
     followed: str = ""
     has_ended: bool = False
+    news: str = ""
 
 
 class _Drained:
@@ -238,6 +242,7 @@ class LiveSession:
             kept_s=profile.run.wall_seconds,
             lost=int(profile.losses.lost.sum()),
             limits=profile.run.limits,
+            lost_share=_lost_share(part),
             followed=self._followed.words if self._followed else "",
             has_ended=self._followed is not None and self._followed.has_ended,
         )
@@ -364,6 +369,11 @@ def _percent(costs: Sequence[tuple[float, float]]) -> float:
     """Return what this process took of one CPU between the first and the last call, in percent."""
     (begin, began_cpu), (end, ended_cpu) = costs[0], costs[-1]
     return 100.0 * (ended_cpu - began_cpu) / (end - begin) if end > begin else 0.0
+
+
+def _lost_share(part: Profile) -> float:
+    lost = int(part.losses.lost.sum())
+    return lost / (lost + len(part.samples)) if lost else 0.0
 
 
 def _rate(part: Profile) -> float:

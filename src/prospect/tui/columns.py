@@ -70,6 +70,7 @@ _NAME_TITLES = {
 _MOST_DECIMALS = 2
 _UNKNOWN_HALF = 0.5
 _LEAST_NAME = 16
+_LEAST_USUAL_NAME, _NAME_STEP = 32, 16
 _NEVER = 10_000
 _WIDE, _WIDER, _WIDEST = 110, 120, 150
 
@@ -84,10 +85,10 @@ class _Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The columns of a page at a width; that of the name takes what is left."""
+    """The columns of a page, and what is left of the width behind them."""
 
     columns: tuple[_Column, ...]
-    width: int
+    rest: int = 0
 
 
 class Scale(NamedTuple):
@@ -97,13 +98,15 @@ class Scale(NamedTuple):
     ramp: str = BLOCKS
 
 
-def layout(page: str, width: int, order: str = "") -> Layout:
+def layout(page: str, width: int, order: str = "", names: int = _NEVER) -> Layout:
     """Choose the columns of a page.
 
     Args:
         page: of a `Place`.
         width: of the screen.
         order: what rows are ordered by; its column is shown wherever it fits at all.
+        names: how wide the widest name is. Where a column follows, that of names is not much wider:
+            over a gap nobody sees which figures belong together.
     """
     is_table, is_waiting = page in TABLES, page in (WAITING, WAIT_STACKS)
     has_process = page in (ROUTINES, THREADS, WAITING)
@@ -128,13 +131,14 @@ def layout(page: str, width: int, order: str = "") -> Layout:
         _Column(_PLACE, *_place_column(page, width)),
     )
     shown = tuple(column for column in wanted if width >= column.from_width)
-    rest = width - sum(column.width + 1 for column in shown if column.width) - 1
+    rest = max(width - sum(column.width + 1 for column in shown if column.width) - 1, _LEAST_NAME)
+    name = rest
+    if shown[-1].width:
+        # In steps, so that columns do not move with every name.
+        name = min(rest, max(-(-(names + 2) // _NAME_STEP) * _NAME_STEP, _LEAST_USUAL_NAME))
     return Layout(
-        tuple(
-            column._replace(width=max(rest, _LEAST_NAME)) if column.what == _NAME else column
-            for column in shown
-        ),
-        width,
+        tuple(column._replace(width=name) if column.what == _NAME else column for column in shown),
+        rest - name,
     )
 
 
@@ -178,6 +182,7 @@ def row_lines(
     lines = []
     for place, (row, points) in enumerate(zip(rows, digits, strict=True), start=first):
         cells = [_cell(column, row, place, points, scale) for column in form.columns]
+        cells.append(Span(" " * form.rest))
         if place == cursor:
             cells = [Span(text, CURSOR) for text, _ in cells]
         lines.append(cells)

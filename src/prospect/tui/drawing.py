@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from prospect.records import NamedTuple
 from prospect.render.escape import escaped
 from prospect.tui.columns import Scale, layout, row_lines, text_lines, title_line
@@ -60,7 +62,7 @@ def _titles(page: Page, stand: Stand, width: int) -> list[Span]:
     if page.is_text:
         return [Span(fitted(page.title, width), FAINT)]
     order = stand.order if stand.place.routine is None else ""
-    return title_line(layout(stand.place.page, width, order), order)
+    return title_line(layout(stand.place.page, width, order, _widest(page)), order)
 
 
 def draw_rows(picture: Picture, stand: Stand, screen: Screen) -> list[list[Span]]:
@@ -72,7 +74,7 @@ def draw_rows(picture: Picture, stand: Stand, screen: Screen) -> list[list[Span]
     if page.is_text:
         lines = text_lines(shown, screen.width)
     else:
-        form = layout(stand.place.page, screen.width, stand.order)
+        form = layout(stand.place.page, screen.width, stand.order, _widest(page))
         scale = Scale(picture.figures.span_s, screen.ramp)
         lines = row_lines(shown, cursor.top, form, scale, cursor.row)
     if page.note and not page.is_text and len(lines) < screen.rows:
@@ -82,6 +84,11 @@ def draw_rows(picture: Picture, stand: Stand, screen: Screen) -> list[list[Span]
         more = f"{page.more} more" + (f", together {share:.1f} % of a CPU" if page.more_s else "")
         lines.append([Span(f"     ... {more}", FAINT)])
     return lines
+
+
+def _widest(page: Page) -> int:
+    """Return how wide the widest name of a page is, before anything of it is escaped."""
+    return max((cell_len(row.lead + row.name) for row in page.rows), default=0)
 
 
 def _why_empty(picture: Picture, stand: Stand) -> str:

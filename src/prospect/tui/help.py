@@ -32,7 +32,7 @@ HELP = (
     "  q             quit",
     "",
     "Interrupts count for no process: what they interrupted did not ask for them.",
-    "Idle time is in no row. Rows swap only when one clearly exceeds the other.",
+    "Idle time is in no row. Rows stand in the order of the column with ↓.",
 )
 
 

@@ -14,7 +14,7 @@ from prospect.tui.waiting import wait_stacks_page, waiting_page
 if TYPE_CHECKING:
     from prospect.tui.figures import LiveFigures
     from prospect.tui.instructions import CodeMemory
-    from prospect.tui.rows import Key, Page
+    from prospect.tui.rows import Page
 
 
 class Stand(Record):
@@ -56,36 +56,30 @@ class Picture(Record):
         view: of the stand that it was made for.
         figures: of the state that it shows.
         page: its rows.
-        ranks: the place of each row.
     """
 
     view: tuple[Place, str, str]
     figures: LiveFigures
     page: Page
-    ranks: dict[Key, int]
 
 
-def take_picture(
-    figures: LiveFigures, stand: Stand, before: Picture | None, code: CodeMemory
-) -> Picture:
+def take_picture(figures: LiveFigures, stand: Stand, code: CodeMemory) -> Picture:
     """Compute a page.
 
     Args:
         figures: of a state.
         stand: what is looked at.
-        before: the last picture, whose order of rows stands as far as it can.
         code: the instructions that were read so far.
     """
     place = stand.place
-    ranks = before.ranks if before and before.view == stand.view else {}
     if place.page == WAITING:
-        page = waiting_page(figures, place, View(stand.words, stand.order, ranks))
+        page = waiting_page(figures, place, View(stand.words, stand.order))
     elif place.page == WAIT_STACKS:
         page = wait_stacks_page(figures, place)
     elif place.routine is None:
-        page = table_page(figures, place, View(stand.words, stand.order, ranks))
+        page = table_page(figures, place, View(stand.words, stand.order))
     elif place.page == INSTRUCTIONS:
         page = code.page(figures, place.routine)
     else:
         page = calls_page(figures, place, place.routine)
-    return Picture(stand.view, figures, page, {row.key: rank for rank, row in enumerate(page.rows)})
+    return Picture(stand.view, figures, page)

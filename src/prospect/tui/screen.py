@@ -190,7 +190,8 @@ class TopScreen(App[None]):
                 if self._wake.is_set() and not taking.done():
                     self._wake.clear()
                     await self._look()
-            await taking
+            if news := await taking:
+                self._say(news, is_warning=True)
         finally:
             taking.cancel()
 

@@ -16,19 +16,16 @@ from prospect.estimate.statistics.ranks import alike
 from prospect.records import NamedTuple
 from prospect.tui.figures import BUCKET_S
 from prospect.tui.groups import GROUPS, fitting, in_scope
-from prospect.tui.order import steady_order
 from prospect.tui.places import WAITING
 from prospect.tui.rows import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from prospect.tui.figures import LiveFigures
     from prospect.tui.groups import Group
     from prospect.tui.places import Place
-    from prospect.tui.rows import Key, Row
+    from prospect.tui.rows import Row
 
 BY_TIME = "time"
 BY_RECENT = "recent"
@@ -48,11 +45,10 @@ def orders_of(page: str) -> tuple[str, ...]:
 
 
 class View(NamedTuple):
-    """How a table is looked at: `words` is the filter, `before` the ranks that rows had."""
+    """How a table is looked at: `words` is the filter."""
 
     words: str = ""
     order: str = BY_TIME
-    before: Mapping[Key, int] = {}
 
 
 def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
@@ -66,9 +62,9 @@ def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
     row_of_hit = np.full(len(chosen), -1, np.int32)
     row_of_hit[at] = row
     hits = np.bincount(row, figures.design.hits.take(at), len(numbers)).astype(np.int64)
-    seconds = np.bincount(row, figures.seconds.take(at), len(numbers))
+    seconds = np.bincount(row, figures.seconds.take(at), len(numbers)).astype(np.float64)
     history = figures.history(row_of_hit, len(numbers))
-    shown, rows = _chosen(group, numbers, _weights(view.order, hits, history), view)
+    shown, rows = _chosen(group, numbers, _weights(view.order, seconds, history), view)
     rank = np.full(len(numbers) + 1, -1, np.int32)
     rank[shown] = np.arange(len(shown))
     return Page(
@@ -79,23 +75,25 @@ def table_page(figures: LiveFigures, place: Place, view: View) -> Page:
     )
 
 
-def _weights(order: str, hits: NDArray[np.int64], history: NDArray[np.int64]) -> NDArray[np.int64]:
+def _weights(
+    order: str, seconds: NDArray[np.float64], history: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the figure by which rows are ordered: the one that they show."""
     if order != BY_RECENT:
-        return hits
+        return seconds
     recent: NDArray[np.int64] = np.maximum(history[:, -_RECENT_BUCKETS:], 0).sum(axis=1)
-    return recent
+    return recent.astype(np.float64)
 
 
 def _chosen(
-    group: Group, numbers: NDArray[np.int64], weight: NDArray[np.int64], view: View
+    group: Group, numbers: NDArray[np.int64], weight: NDArray[np.float64], view: View
 ) -> tuple[NDArray[np.int64], list[Row]]:
     """Return which rows are shown, the first one first, and these rows without figures."""
     heaviest = np.argsort(-weight, kind="stable")[:_MOST_ROWS]
     rows = [group.row(number) for number in numbers.take(heaviest).tolist()]
-    if view.order == BY_NAME:
-        order = sorted(range(len(rows)), key=lambda one: (rows[one].name, rows[one].process))
-    else:
-        order = steady_order([row.key for row in rows], weight.take(heaviest), view.before)
+    if view.order != BY_NAME:
+        return heaviest, rows
+    order = sorted(range(len(rows)), key=lambda one: (rows[one].name, rows[one].process))
     return heaviest.take(np.array(order, np.int64)), [rows[at] for at in order]
 
 

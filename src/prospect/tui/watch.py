@@ -45,16 +45,20 @@ class Watch:
         # One item an effort: a list takes them from several threads.
         self._spent_s: list[float] = []
         self.pause_s = _FIRST_PAUSE_S
+        self._news = ""
 
-    def advance(self) -> None:
-        """Take in what was recorded.
+    def advance(self) -> str:
+        """Take in what was recorded; return what a person should know now, "" for nothing.
 
         Raises:
             ProspectError: nothing can be recorded any more.
         """
         begin_s = time.thread_time()
-        self._latest = live_figures(self._source.advance())
+        state = self._source.advance()
+        self._latest = live_figures(state)
         self.spend(time.thread_time() - begin_s)
+        news, self._news = state.news if state.news != self._news else "", state.news
+        return news
 
     def look(self, stand: Stand) -> Picture:
         """Compute the page that `stand` sees; `advance` was called before."""
@@ -63,7 +67,7 @@ class Watch:
             self._shown = self._latest
         if self._shown is None:
             raise ValueError("nothing was taken in yet")
-        self.picture = take_picture(self._shown, stand, self.picture, self._code)
+        self.picture = take_picture(self._shown, stand, self._code)
         self.spend(time.thread_time() - begin_s)
         return self.picture
 

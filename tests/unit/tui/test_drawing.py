@@ -32,7 +32,7 @@ def text(spans):
 
 def picture_of(profile, stand):
     figures = live_figures(state_of(profile, lost=3, limits=("No \x1b[2J samples.",)))
-    return take_picture(figures, stand, None, CodeMemory(use_cache=False))
+    return take_picture(figures, stand, CodeMemory(use_cache=False))
 
 
 def switches_profile():

@@ -183,3 +183,14 @@ def test_the_number_of_a_process_is_that_process_alone():
     for page in TABLES:
         assert page_of(profile, page, words="77").total_s == pytest.approx(row.seconds)
         assert page_of(profile, page, words="7" * 30).rows == ()
+
+
+@pytest.mark.parametrize("make", [qsort_profile, stacks_profile, perf_profile])
+@pytest.mark.parametrize("page", TABLES)
+def test_rows_stand_in_the_order_of_the_figure_that_they_show(make, page):
+    rows = page_of(make(), page).rows
+    seconds = [row.seconds for row in rows]
+    assert seconds == sorted(seconds, reverse=True)
+    recent = [row.recent_s for row in page_of(make(), page, order="recent").rows]
+    shown = [value for value in recent if value == value]  # noqa: PLR0124 - not of what was unseen
+    assert shown == sorted(shown, reverse=True)

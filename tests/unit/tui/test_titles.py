@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prospect.tui.columns import layout, title_line
-from prospect.tui.places import PROCESSES, WAITING
+from prospect.tui.places import CAUSES, PROCESSES, ROUTINES, WAITING
 from prospect.tui.tables import BY_BLOCKED, BY_NAME, BY_READY, BY_RECENT, BY_TIME
 
 
@@ -23,3 +23,22 @@ def test_the_column_that_orders_rows_is_marked(page, order, says):
     title = "".join(span.text for span in title_line(layout(page, 80, order), order))
     assert says in title
     assert title.count("↓") == 1
+
+
+@pytest.mark.parametrize("page", [PROCESSES, ROUTINES])
+def test_columns_stay_together_on_a_wide_terminal(page):
+    narrow, wide = (layout(page, width, BY_TIME, names=20) for width in (120, 300))
+    name, behind = wide.columns[-2:]
+    assert name.width == 32
+    assert wide.rest > 100
+    used = sum(column.width + 1 for column in wide.columns) + wide.rest
+    assert used == 300
+    # Long names have all the room that there is.
+    assert layout(page, 300, BY_TIME, names=400).rest == 0
+    assert behind.title == narrow.columns[-1].title
+
+
+def test_where_nothing_follows_a_name_it_has_the_rest():
+    form = layout(CAUSES, 300, BY_TIME, names=20)
+    assert form.columns[-1].width > 200
+    assert form.rest == 0
