@@ -55,10 +55,14 @@ def record_into(
         use_cache=settings.use_cache,
     )
     try:
+        if settings.target:
+            from prospect.target.session import record_on
+
+            return record_on(settings.target, options, file.descriptor)
         return record(options, file.descriptor, say)
     except ProspectError as error:
         file.withdraw()
-        if isinstance(error, CommandError):
+        if isinstance(error, CommandError) and not settings.target:
             from prospect.cli.not_found import explained
 
             raise explained(error, command) from None

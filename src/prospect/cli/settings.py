@@ -25,6 +25,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     kernel_threshold_s: float = 0.02
     program: str = ""
     save: str = ""
+    target: str = ""
     format: str = "text"
     inline: bool = False
     lines: bool = False

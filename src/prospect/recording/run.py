@@ -21,7 +21,7 @@ from prospect.recording.events import LEAST_MAX_BYTES, open_events, with_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from prospect.announcing import Announce
@@ -39,13 +39,19 @@ _EARLY_BYTES_AN_ID = 48
 _EARLY_BYTES_A_CHARACTER = 8
 
 
-def record(options: RecordOptions, output_fd: int, warn: Announce | None = None) -> RecordingResult:
+def record(
+    options: RecordOptions,
+    output_fd: int,
+    warn: Announce | None = None,
+    sink: Callable[[int, int], RecordSink] = RecordSink,
+) -> RecordingResult:
     """Run a command, or watch who runs already, and record all that the kernel lets this user see.
 
     Args:
         options: what to record.
         output_fd: a regular file, opened for writing; the caller closes it.
         warn: is told what the recording may cost COMMAND, before COMMAND runs.
+        sink: makes what takes the records, of the file and the most bytes that it may take.
 
     Raises:
         UsageError: an option that this kernel or this machine cannot follow, or options that
@@ -62,12 +68,17 @@ def record(options: RecordOptions, output_fd: int, warn: Announce | None = None)
     _check_target(options)
     options = with_rate(options)
     try:
-        return _record(options, output_fd, warn)
+        return _record(options, output_fd, warn, sink)
     except OSError as error:
         raise CaptureError(f"recording is not possible: {error.strerror or error}") from error
 
 
-def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> RecordingResult:
+def _record(
+    options: RecordOptions,
+    output_fd: int,
+    warn: Announce | None,
+    make_sink: Callable[[int, int], RecordSink],
+) -> RecordingResult:
     with (
         CpuWatch() as watch,
         SignalWatch() as signals,
@@ -80,7 +91,7 @@ def _record(options: RecordOptions, output_fd: int, warn: Announce | None) -> Re
         writer = RecordingWriter(
             output_fd, events.descriptions(), early_bytes=_early_size_bytes(options, events)
         )
-        sink = RecordSink(output_fd, options.max_bytes or default_bound_bytes(output_fd))
+        sink = make_sink(output_fd, options.max_bytes or default_bound_bytes(output_fd))
         loop = DrainLoop(events, command, signals, watch, sink)
         started_at = time.time()
         for counter in counters.values():

@@ -147,7 +147,8 @@ def sample_bytes(attr: EventAttr) -> int:
         # Its length, marks, and 16 frames, as many as a busy kernel's chains have.
         size += 8 * (2 + 16)
     if kinds & abi.PERF_SAMPLE_REGS_USER:
-        size += 8 * (1 + attr.sample_regs_user.bit_count())
+        # int.bit_count() is not in Python 3.9, which runs this on a target.
+        size += 8 * (1 + f"{attr.sample_regs_user:b}".count("1"))
     if kinds & abi.PERF_SAMPLE_STACK_USER:
         size += 16 + attr.sample_stack_user
     if kinds & abi.PERF_SAMPLE_BRANCH_STACK:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
 # SIGQUIT is the command's alone: a Java machine prints its threads on Ctrl-\ and goes on.
 _CAUGHT = (*ENDING, signal.SIGQUIT)
+_SIGSTKFLT = 16  # include/uapi/asm-generic/signal.h; Python before 3.11 has no name for it
 _MEANINGLESS = (
     signal.SIGUSR1,
     signal.SIGUSR2,
@@ -26,7 +27,7 @@ _MEANINGLESS = (
     signal.SIGVTALRM,
     signal.SIGPROF,
     signal.SIGPWR,
-    signal.SIGSTKFLT,
+    _SIGSTKFLT,
 )
 # The interpreter ignores these for itself; a command must not inherit that.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)

@@ -79,6 +79,16 @@ SAMPLING = (
         values.duration,
     ),
     Option(
+        "target",
+        "",
+        ("target",),
+        "USER@HOST",
+        "run and record COMMAND on another machine, over ssh: nothing needs to be installed there "
+        "but Python 3.9; the report is made here",
+        RECORDS,
+        values.name,
+    ),
+    Option(
         "count_syscalls",
         "",
         ("count-syscalls",),

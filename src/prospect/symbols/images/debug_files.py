@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 DEBUG_INFO = "debuginfo"
 EXECUTABLE = "executable"
+KERNEL_LISTING = "kallsyms"
+"""Of another machine's kernel, as it was read there."""
 ABSENT_SUFFIX = ".absent"
-DOWNLOAD_SUFFIXES = (f".{DEBUG_INFO}", f".{EXECUTABLE}", ABSENT_SUFFIX)
+DOWNLOAD_SUFFIXES = (f".{DEBUG_INFO}", f".{EXECUTABLE}", f".{KERNEL_LISTING}", ABSENT_SUFFIX)
 
 MOST_BYTES = LARGEST_DOWNLOAD_BYTES
 """Beyond this, the downloaded files that were used longest ago are removed."""

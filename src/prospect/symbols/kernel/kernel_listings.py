@@ -15,7 +15,7 @@ import numpy as np
 from prospect.files.door import OpenFile
 from prospect.files.opening import open_file
 from prospect.profile.naming import NameSource
-from prospect.symbols.images.debug_files import DEBUG_INFO, downloaded_paths
+from prospect.symbols.images.debug_files import DEBUG_INFO, KERNEL_LISTING, downloaded_paths
 from prospect.symbols.images.image_files import (
     cached_copies,
     debug_paths_by_build_id,
@@ -64,7 +64,10 @@ def kept_listings(build_id: bytes, release: str, root: str) -> Iterator[SymbolTa
         root: directory that stands for ``/``.
     """
     if build_id:
-        for path in cached_copies(build_id, b"kallsyms"):
+        for path in (
+            *cached_copies(build_id, b"kallsyms"),
+            *downloaded_paths(build_id, KERNEL_LISTING),
+        ):
             file = open_file(path)
             if isinstance(file, OpenFile):
                 yield from _unless_empty(parse_kallsyms(bytes(file.data)))

@@ -1,0 +1,98 @@
+"""What the pump on a target sends → a recording on this machine, and its answers.
+
+Comes in: pieces of the pump's stream, of any size. Goes out: writes to a file, and frames. The
+target is trusted with nothing: lengths and places are checked before anything is kept or written.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import TYPE_CHECKING
+
+from prospect.errors import CaptureError
+from prospect.target.pump import FRAME, HEAD_BYTES, MOST_ANSWER_BYTES, OFFSET, PIECE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNPACKED_BYTES = 1 << 20
+_MOST_FRAME_BYTES = max(HEAD_BYTES, PIECE_BYTES, MOST_ANSWER_BYTES) + OFFSET.size
+
+
+class FrameError(CaptureError):
+    """What a target sends is not what the pump sends."""
+
+
+class Frames:
+    """Takes the stream apart."""
+
+    def __init__(self) -> None:
+        self._unpacker = zlib.decompressobj()
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the letter and the content of each frame that is whole.
+
+        Raises:
+            FrameError: this is no such stream.
+        """
+        while data:
+            try:
+                self._rest += self._unpacker.decompress(data, _UNPACKED_BYTES)
+            except zlib.error as error:
+                raise FrameError(f"the target's answer is damaged: {error}") from None
+            data = self._unpacker.unconsumed_tail
+            yield from self._whole()
+
+    def _whole(self) -> Iterator[tuple[bytes, bytes]]:
+        while len(self._rest) >= FRAME.size:
+            letter, size = FRAME.unpack_from(self._rest)
+            if size > _MOST_FRAME_BYTES:
+                raise FrameError("the target's answer is damaged: a frame is too long")
+            end = FRAME.size + size
+            if len(self._rest) < end:
+                return
+            content = bytes(self._rest[FRAME.size : end])
+            del self._rest[:end]
+            yield letter, content
+
+
+class ReceivedFile:
+    """A file that a target writes from afar, up to a bound.
+
+    Attributes:
+        cut: why not all of it is there, "" where it is.
+    """
+
+    def __init__(self, descriptor: int, bound_bytes: int) -> None:
+        self._descriptor = descriptor
+        self._bound_bytes = bound_bytes
+        self.cut = ""
+
+    def write(self, content: bytes) -> None:
+        """Write what a frame says: a place, and the bytes there. What has no room is not kept."""
+        (offset,) = OFFSET.unpack_from(content)
+        rest = memoryview(content)[OFFSET.size :]
+        if self.cut:
+            return
+        if offset + len(rest) > self._bound_bytes:
+            raise FrameError("the target sends more than it was asked for")
+        try:
+            while rest:
+                written = os.pwrite(self._descriptor, rest, offset)
+                rest, offset = rest[written:], offset + written
+        except OSError as error:
+            self.cut = f"the recording is cut: {error.strerror}"
+
+    def truncate(self, content: bytes) -> None:
+        """Cut the file to the size that a frame says; never beyond what is there."""
+        (size,) = OFFSET.unpack_from(content)
+        if size <= os.fstat(self._descriptor).st_size:
+            os.ftruncate(self._descriptor, size)
+
+    def grow(self, content: bytes) -> None:
+        """Give the file the size that a frame says, up to the bound."""
+        (size,) = OFFSET.unpack_from(content)
+        if size <= self._bound_bytes:
+            os.ftruncate(self._descriptor, size)

@@ -1,0 +1,111 @@
+"""Names of what a target ran: symbol tables and call-frame information, fetched by build id.
+
+Comes in: a recording that has just arrived, and the pump, which is still there. Goes out: files in
+Prospect's cache, where every later report finds them by build id. Of each file only the sections
+arrive that names and call stacks are made of; the rest of it is a hole. What a target sends is
+checked to have the build id that was asked for, and read as any recording's files are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.analysis.reading import read_profile
+from prospect.analysis.wanted import Sinks, Wanted
+from prospect.elf.image import ElfImage
+from prospect.errors import ElfError, ProspectError
+from prospect.files.door import OpenFile
+from prospect.files.opening import open_file
+from prospect.profile.model import KIND_ELF
+from prospect.profile.naming import NameSource
+from prospect.symbols.cache_directory import CacheDirectory, new_file
+from prospect.symbols.images.debug_files import (
+    DOWNLOAD_SUFFIXES,
+    EXECUTABLE,
+    KERNEL_LISTING,
+    MOST_BYTES,
+    kept_name,
+)
+from prospect.symbols.images.image_files import same_build_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prospect.profile.model import Profile
+
+    Fetch = Callable[[str, int], bool]
+
+# Stacks lead from object to object, as far as each one's call-frame information is here.
+_MOST_ROUNDS = 4
+_MOST_FILES = 1000
+_LISTING = "/proc/kallsyms"
+_NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PERMISSION})
+
+
+def fetch_names(descriptor: int, fetch: Fetch) -> None:
+    """Fetch what names a recording's addresses and is not here.
+
+    Args:
+        descriptor: the recording, complete.
+        fetch: writes a file of the target to a descriptor; False where there is none.
+    """
+    kept = CacheDirectory.of_user()
+    if kept is None:
+        return
+    asked: set[str] = set()
+    for _ in range(_MOST_ROUNDS):
+        try:
+            profile = read_profile(
+                f"/proc/self/fd/{descriptor}",
+                wanted=Wanted(stacks=True, hints=False),
+                sinks=Sinks(on_unread=lambda _: None),
+            )
+        except ProspectError:
+            return  # the report says why
+        wanted = [one for one in _missing(profile) if one[1] not in asked][:_MOST_FILES]
+        if not wanted:
+            return
+        for path, build_id, is_kernel in wanted:
+            asked.add(build_id)
+            _keep(kept, path, bytes.fromhex(build_id), fetch, is_kernel=is_kernel)
+    kept.evict(DOWNLOAD_SUFFIXES, MOST_BYTES)
+
+
+def _missing(profile: Profile) -> list[tuple[str, str, bool]]:
+    """Return path and build id of what is not here, and whether it is the kernel."""
+    objects = profile.objects
+    rows = zip(objects.path, objects.build_id, objects.kind, objects.source, strict=True)
+    found = [
+        (path, build_id, False)
+        for path, build_id, kind, source in rows
+        if kind == KIND_ELF and build_id and source in _NOT_HERE
+    ]
+    if profile.run.kernel_build_id and NameSource.NO_KERNEL_SYMBOLS in objects.source.tolist():
+        found.append((_LISTING, profile.run.kernel_build_id, True))
+    return found
+
+
+def _keep(
+    kept: CacheDirectory, path: str, build_id: bytes, fetch: Fetch, *, is_kernel: bool
+) -> None:
+    """Put a file into the cache, if it is the one."""
+    name = kept_name(build_id, KERNEL_LISTING if is_kernel else EXECUTABLE)
+    try:
+        kept.make()
+        with kept.opened() as directory, new_file(directory, name) as descriptor:
+            if not fetch(path, descriptor):
+                raise FileNotFoundError(path)
+            if not is_kernel and not _has_build_id(descriptor, build_id):
+                raise FileNotFoundError(path)
+    except OSError:
+        return
+
+
+def _has_build_id(descriptor: int, build_id: bytes) -> bool:
+    file = open_file(b"/proc/self/fd/%d" % descriptor)
+    try:
+        return isinstance(file, OpenFile) and same_build_id(
+            build_id, ElfImage.parse(file.data).build_id
+        )
+    except ElfError:
+        return False

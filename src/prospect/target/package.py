@@ -1,0 +1,186 @@
+"""The recorder as one file that a bare Python runs.
+
+Comes in: this installation. Goes out: a zip archive (zipapp) of the modules that record, as source
+that Python 3.9 reads, or as byte code where the target's Python has the same as this one: compiling
+would take a third of a second before COMMAND's start.
+
+What is packed is what `agent` imports, from rooms that know the standard library alone; a contract
+in pyproject.toml keeps numpy and other packages out of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import io
+import marshal
+import zipfile
+import zlib
+from contextlib import suppress
+from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prospect import target
+from prospect.symbols.cache_directory import CacheDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AGENT = "prospect.target.agent"
+OLDEST_PYTHON = (3, 9)
+_MAIN = f"import sys\nfrom {AGENT} import main\nsys.exit(main(sys.argv[1:]))\n"
+# Need numpy, for symbol tables: what they serve, `session` refuses before anything is sent.
+LEFT_OUT = frozenset(
+    {
+        "prospect.capture.events.probe_places",
+        "prospect.recording.counted_functions",
+        "prospect.capture.events.event_listing",
+    }
+)
+_ROOT = Path(target.__path__[0]).parent
+_MOST_KEPT_BYTES = 4 << 20
+_PYC_HEADER_BYTES = 16  # PEP 552
+
+
+def package(magic: bytes = b"") -> bytes:
+    """Return the archive, compressed by zlib; from the cache where it was made before.
+
+    Args:
+        magic: of the target's byte code, `importlib.util.MAGIC_NUMBER` there.
+    """
+    is_same = magic == importlib.util.MAGIC_NUMBER
+    kept = CacheDirectory.of_user()
+    name = f"{_identity(is_same=is_same)}.recorder" if kept else ""
+    if kept and (found := kept.map(name, 1)):
+        return bytes(found)
+    packed = io.BytesIO()
+    # Not compressed within: as a whole, which the pump unpacks, it is a third smaller.
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("__main__.py", _MAIN)
+        for module, source in sorted(modules().items()):
+            path = _inside(module, BYTECODE_SUFFIXES[0] if is_same else SOURCE_SUFFIXES[0])
+            archive.writestr(path, _byte_code(module, source) if is_same else lowered(source))
+    made = zlib.compress(packed.getvalue(), 6)
+    if kept:
+        kept.put(name, [made])
+        kept.evict((".recorder",), _MOST_KEPT_BYTES)
+    return made
+
+
+def _identity(*, is_same: bool) -> str:
+    """Return what changes with this installation, as a name."""
+    digest = hashlib.blake2b(importlib.util.MAGIC_NUMBER, digest_size=16)
+    for path in sorted(_ROOT.rglob("*.py")):
+        status = path.stat()
+        digest.update(f"{path} {status.st_mtime_ns} {status.st_size}".encode())
+    return f"{digest.hexdigest()}-{'code' if is_same else 'source'}"
+
+
+def modules() -> dict[str, str]:
+    """Return the source of each module that is packed, by its name."""
+    found: dict[str, str] = {}
+    wanted = [AGENT]
+    while wanted:
+        name = wanted.pop()
+        parts = name.split(".")
+        for length in range(1, len(parts) + 1):
+            module = ".".join(parts[:length])
+            if module not in found and module not in LEFT_OUT:
+                source = _source(module)
+                if source is not None:
+                    found[module] = source
+                    wanted += _imported(ast.parse(source))
+    return found
+
+
+def lowered(source: str) -> str:
+    """Return a module's source for Python 3.9."""
+    return ast.unparse(_lowered_tree(source))
+
+
+def _lowered_tree(source: str) -> ast.Module:
+    tree = ast.parse(source)
+    _Lowering().visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
+class _Lowering(ast.NodeTransformer):
+    """Makes a module one for Python 3.9, without what only people and type checkers read."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Take away the types of arguments and results; those of classes' fields stay."""
+        self.generic_visit(node)
+        node.returns = None
+        for argument in ast.walk(node.args):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Take `strict` from zip(), which has it since Python 3.10: it checks what tests check."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "zip":
+            node.keywords = [word for word in node.keywords if word.arg != "strict"]
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        """Take away what only type checkers read."""
+        self.generic_visit(node)
+        return node.orelse if _is_for_types(node) else node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Take away docstrings, and visit what is left."""
+        super().generic_visit(node)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node, clean=False
+        ):
+            del node.body[0]
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.body:
+            node.body.append(ast.Pass())
+        return node
+
+
+def _is_for_types(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules of ours that a module imports anywhere, but for types."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and _is_for_types(node):
+            yield from _imported(ast.Module(node.orelse, []))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("prospect"))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prospect"):
+            # `from prospect.capture import kernel` may mean a module.
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        else:
+            yield from _imported(node)
+
+
+def _source(module: str) -> str | None:
+    """Return a module's source, None where a name is none of a module."""
+    place = _place(module)
+    for path in (place.with_suffix(".py"), place / "__init__.py"):
+        with suppress(OSError):
+            return path.read_text(encoding="utf-8")
+    return None
+
+
+def _place(module: str) -> Path:
+    """Return where a module lies, without ``.py``."""
+    return _ROOT.parent.joinpath(*module.split("."))
+
+
+def _inside(module: str, suffix: str) -> str:
+    path = module.replace(".", "/")
+    return f"{path}/__init__{suffix}" if _place(module).is_dir() else f"{path}{suffix}"
+
+
+def _byte_code(module: str, source: str) -> bytes:
+    """Return a module's byte code as a .pyc file that no source is compared with."""
+    code = compile(_lowered_tree(source), f"<{module}>", "exec", dont_inherit=True, optimize=2)
+    header = importlib.util.MAGIC_NUMBER + bytes(_PYC_HEADER_BYTES - 4)
+    return header + marshal.dumps(code)

@@ -1,0 +1,206 @@
+"""What runs on the target beside the recorder: takes it in, hands the recording out.
+
+Comes in: on standard input the packed recorder, what is to be recorded, then orders, each a line of
+JSON. Goes out: on standard output a line of JSON about this Python, then frames in one zlib stream:
+a letter, a length (u32), as many bytes. Nothing is written to the target's disk: the recorder, the
+recording and the answer are files without a name in memory, which the recorder opens by this
+process's /proc entry.
+
+This source is sent as it stands and must run on any Python from 3.8 on; it imports nothing of ours.
+
+Frames: ``D`` offset u64 and bytes of the recording; ``T`` its new size, u64; ``A`` the recorder's
+answer; of a file that was asked for ``S`` offset u64 and bytes, ``T`` its size, ``E`` at its end,
+or ``N`` why there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import json
+import os
+import select
+import signal
+import stat
+import struct
+import sys
+import zlib
+
+TICK_S = 0.25
+PIECE_BYTES = 1 << 20
+# The beginning of the recording is written again as more is known, and sent again likewise.
+HEAD_BYTES = 1 << 20
+PUNCH_HOLE_KEEP_SIZE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, linux/falloc.h
+PAGE = 4096
+MOST_ANSWER_BYTES = 1 << 26
+# Of an ELF file: what names and call-frame information are in; never code, data or DWARF.
+SECTIONS = (
+    b".symtab .strtab .dynsym .dynstr .eh_frame .eh_frame_hdr .debug_frame .dynamic .plt .plt.sec"
+    b" .plt.got .rela.plt .rel.plt .gnu.version .gnu.version_r .gnu_debuglink .gnu_debugaltlink"
+    b" .gnu_debugdata .note.gnu.build-id .shstrtab .ARM.exidx"
+).split()
+MOST_SECTIONS = 1 << 16
+FRAME = struct.Struct("<cI")
+OFFSET = struct.Struct("<Q")
+SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP}
+
+
+class Out:
+    """Frames to the host."""
+
+    def __init__(self) -> None:
+        self.packer = zlib.compressobj(1)
+
+    def frame(self, letter: bytes, *parts: bytes) -> None:
+        """Send a frame of these parts, one behind the other."""
+        self.write(self.packer.compress(FRAME.pack(letter, sum(map(len, parts)))))
+        for part in parts:
+            self.write(self.packer.compress(part))
+
+    def flush(self) -> None:
+        """Let the host have all frames so far."""
+        self.write(self.packer.flush(zlib.Z_SYNC_FLUSH))
+
+    def write(self, data: bytes) -> None:
+        """Write to standard output, which may be slow."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+
+
+class Recording:
+    """The recording that the recorder writes, sent as it grows and then forgotten."""
+
+    def __init__(self, descriptor: int, out: Out) -> None:
+        self.descriptor = descriptor
+        self.out = out
+        self.sent = 0
+        self.head = 0
+        self.punch = ctypes.CDLL(None).fallocate
+        self.punch.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+
+    def send_new(self) -> None:
+        """Send what was written since the last time."""
+        size = os.fstat(self.descriptor).st_size
+        if size < self.sent:
+            self.out.frame(b"T", OFFSET.pack(size))
+            self.sent = size
+        head = os.pread(self.descriptor, min(size, HEAD_BYTES), 0)
+        if zlib.crc32(head) != self.head:
+            self.head = zlib.crc32(head)
+            self.out.frame(b"D", OFFSET.pack(0), head)
+            self.sent = max(self.sent, len(head))
+        while self.sent < size:
+            data = os.pread(self.descriptor, PIECE_BYTES, self.sent)
+            if not data:
+                break
+            self.out.frame(b"D", OFFSET.pack(self.sent), data)
+            self.sent += len(data)
+            self.forget()
+        self.out.flush()
+
+    def forget(self) -> None:
+        """Give the memory back of what was sent, but for the beginning."""
+        end = self.sent // PAGE * PAGE
+        if end > HEAD_BYTES:
+            self.punch(self.descriptor, PUNCH_HOLE_KEEP_SIZE, HEAD_BYTES, end - HEAD_BYTES)
+
+
+def main() -> None:
+    """Serve the host until it closes standard input or the connection is gone."""
+    recorder, recording, request, answer = (
+        os.memfd_create(name) for name in ("recorder", "recording", "request", "answer")
+    )
+    hello = {
+        "pid": os.getpid(),
+        "files": [recorder, recording, request, answer],
+        "python": list(sys.version_info[:3]),
+        "magic": importlib.util.MAGIC_NUMBER.hex(),
+    }
+    os.write(1, json.dumps(hello).encode("ascii") + b"\n")
+    for descriptor in (recorder, request):
+        size = int(sys.stdin.buffer.readline())
+        data = memoryview(zlib.decompress(sys.stdin.buffer.read(size)))
+        while data:
+            data = data[os.write(descriptor, data) :]
+    out = Out()
+    grown = Recording(recording, out)
+    orders = b""
+    while True:
+        if select.select([0], [], [], TICK_S)[0]:
+            read = os.read(0, 1 << 16)
+            if not read:
+                return
+            *whole, orders = (orders + read).split(b"\n")
+            for line in whole:
+                obey(json.loads(line), out, grown, answer)
+        grown.send_new()
+
+
+def obey(order: dict[str, object], out: Out, grown: Recording, answer: int) -> None:
+    """Do what the host asks."""
+    if "signal" in order:
+        pid = json.loads(os.pread(answer, MOST_ANSWER_BYTES, 0) or b"{}").get("pid")
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended, or not begun
+            os.kill(int(pid), SIGNALS[str(order["signal"])])
+    elif "end" in order:
+        grown.send_new()
+        out.frame(b"A", os.pread(answer, MOST_ANSWER_BYTES, 0))
+        out.flush()
+    elif "file" in order:
+        try:
+            send_file(os.fsencode(str(order["file"])), out)
+        except (OSError, ValueError, struct.error) as error:
+            out.frame(b"N", str(error).encode(errors="replace"))
+        out.flush()
+
+
+def send_file(path: bytes, out: Out) -> None:
+    """Send the kernel's listing whole, and of an ELF file what names are made of."""
+    # O_NONBLOCK: opening somebody's FIFO must not hang.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("not a regular file")
+        if path == b"/proc/kallsyms":
+            at = 0
+            while True:
+                data = os.read(descriptor, PIECE_BYTES)
+                if not data:
+                    break
+                out.frame(b"S", OFFSET.pack(at), data)
+                at += len(data)
+        else:
+            for start, size in elf_parts(descriptor, status.st_size):
+                for at in range(start, start + size, PIECE_BYTES):
+                    length = min(PIECE_BYTES, start + size - at)
+                    out.frame(b"S", OFFSET.pack(at), os.pread(descriptor, length, at))
+            out.frame(b"T", OFFSET.pack(status.st_size))
+        out.frame(b"E")
+    finally:
+        os.close(descriptor)
+
+
+def elf_parts(descriptor: int, size: int) -> list[tuple[int, int]]:
+    """Return offset and size of what is sent of an ELF file; defined by elf(5)."""
+    head = os.pread(descriptor, 64, 0)
+    if head[:4] != b"\x7fELF":
+        raise ValueError("not an ELF file")
+    order = "<" if head[5] == 1 else ">"
+    is_64 = head[4] == 2
+    ident = struct.unpack_from(order + ("QQQIHHHHHH" if is_64 else "IIIIHHHHHH"), head, 24)
+    program, table, entry, count, names = ident[1], ident[2], ident[7], ident[8], ident[9]
+    parts = [(0, 64), (program, ident[5] * ident[6]), (table, entry * count)]
+    layout = struct.Struct(order + ("IIQQQQ" if is_64 else "IIIIII"))
+    rows = [
+        layout.unpack_from(os.pread(descriptor, entry, table + row * entry))
+        for row in range(min(count, MOST_SECTIONS))
+    ]
+    strings = os.pread(descriptor, rows[names][5], rows[names][4])
+    for name, kind, _, _, offset, length in rows:
+        text = strings[name : strings.find(b"\0", name)]
+        if kind != 8 and (text in SECTIONS or text.startswith(b".note")):  # SHT_NOBITS has none
+            parts.append((offset, length))
+    return [(start, min(length, size - start)) for start, length in parts if start < size]

@@ -1,0 +1,186 @@
+"""`--target`: COMMAND runs and is recorded over a real sshd, and the report is made here."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import prospect
+from builders.recordings import build_program, hits_by
+from builders.ssh_target import SshTarget
+from prospect.elf.image import ElfImage
+from prospect.perfdata.reader import open_recording
+
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
+BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
+
+
+@pytest.fixture
+def target(tmp_path):
+    """Start a server that is this machine."""
+    directory = tmp_path / "ssh"
+    directory.mkdir()
+    target = SshTarget(directory)
+    yield target
+    target.close()
+
+
+@pytest.fixture
+def bare_root(tmp_path, target):
+    """Let sessions begin in a root of its own: this machine's programs, other directories."""
+    root = tmp_path / "root"
+    for name in ("usr", "proc", "sys", "dev", "etc", "tmp", "opt"):
+        (root / name).mkdir(parents=True)
+    for name in ("bin", "sbin", "lib", "lib64", "lib32"):
+        if Path(f"/{name}").is_symlink():
+            (root / name).symlink_to(Path(f"/{name}").readlink())
+    shutil.copy("/etc/ld.so.cache", root / "etc")
+    target.begin_sessions_by(
+        f"exec unshare -m /bin/sh -c 'for d in usr sys dev; do mount --rbind /$d {root}/$d; done;"
+        f' mount -t proc proc {root}/proc; exec chroot {root} /bin/sh -c "$SSH_ORIGINAL_COMMAND"\''
+    )
+    return root
+
+
+def test_the_command_runs_there_and_is_reported_here(target, tmp_path):
+    file = tmp_path / "r"
+    script = f"echo $SSH_ORIGINAL_COMMAND | cut -c1-12; echo said >&2; exec python3 -c '{BUSY}'"
+    ran = target.prospect(
+        *("record", "--target", "there", "-H", 1000, "-o", file),
+        *("sh", "-c", script.format(0.5)),
+    )
+    assert (ran.returncode, ran.stdout) == (0, "exec python3\n"), ran.stderr
+    assert "said\n" in ran.stderr
+    assert f"{file}: " in ran.stderr
+    profile = prospect.open(file, use_cache=False)
+    assert list(profile.run.command[:2]) == ["sh", "-c"]
+    assert hits_by(profile, "process")["python3"] > 300
+    if shutil.which("perf"):
+        words = ["perf", "report", "-i", file, "--stdio"]
+        subprocess.run(words, check=True, capture_output=True, timeout=60)
+
+
+def test_its_exit_status_is_that_of_the_command(target, tmp_path):
+    ran = target.prospect("--target", "there", "-f", tmp_path / "report", "sh", "-c", "exit 7")
+    assert ran.returncode == 7, ran.stderr
+    assert "sh -c" in (tmp_path / "report").read_text()
+    ran = target.prospect("--target", "there", "no-such-command")
+    assert ran.returncode == 127
+    assert ran.stderr.startswith("prospect: there: no-such-command: ")
+
+
+def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_root, tmp_path):
+    program = build_program(bare_root / "opt", "chain", "-Wl,--build-id")
+    file = tmp_path / "r"
+    ran = target.prospect(
+        *("record", "--target", "there", "-H", 1000, "--call-graph", "dwarf", "-o", file),
+        *("/opt/chain", 3, 2000),
+    )
+    assert ran.returncode == 0, ran.stderr
+    (kept,) = tmp_path.glob("ssh/cache/prospect/*.executable")
+    assert kept.stat().st_size == program.stat().st_size
+    calls = target.prospect("calls", "--show", "callees", file).stdout
+    chain = ["main", "outer", "middle", "inner", "descend", "leaf"]
+    places = [calls.find(f" {name}\n") for name in chain]
+    assert -1 not in places, calls
+    assert places[:4] == sorted(places[:4])
+    # Its code did not come.
+    sent = ElfImage.parse(kept.read_bytes())
+    assert not any(sent.section_data(sent.find_section(b".text")))
+
+
+def test_a_lost_connection_ends_the_recording_and_leaves_nothing_there(target, tmp_path):
+    mark = f"prospect_lost_{time.monotonic_ns()}"
+    child = target.start(
+        *("record", "--target", "there", "-M", 10, "-H", 1000, "-o", tmp_path / "r"),
+        *("python3", "-c", f"{BUSY.format(60)} # {mark}"),
+    )
+    _wait_for(lambda: (tmp_path / "r").exists() and (tmp_path / "r").stat().st_size > 1 << 17)
+    target.drop_connections()
+    _, said = child.communicate(timeout=60)
+    assert child.returncode
+    assert "the connection to there was lost" in said
+    _wait_for(lambda: not _runs(mark))
+    with open_recording(str(tmp_path / "r")) as recording:
+        assert sum(len(block.data) for block in recording.blocks()) > 1000
+
+
+def test_a_signal_reaches_the_command(target, tmp_path):
+    trap = "trap 'echo caught; exit 5' INT; echo ready; while :; do :; done"
+    child = target.start("record", "--target", "there", "-o", tmp_path / "r", "sh", "-c", trap)
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGINT)
+    out, said = child.communicate(timeout=60)
+    assert (out, child.returncode) == ("caught\n", 5), said
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 127", "there has no python3: recording there needs Python 3.9"),
+        ("echo Welcome; exit 0", "there did not start python3"),
+        (
+            """echo '{"pid": 1, "files": [3, 4, 5, 6], "python": [3, 7, 1], "magic": "00"}'""",
+            "there has Python 3.7.1: recording there needs Python 3.9",
+        ),
+        (
+            """echo '{"pid": 1, "files": [3, 4, 5, 6], "python": [3, 11, 1], "magic": "00"}'
+            head -c 100000 /dev/urandom""",
+            "the target's answer is damaged",
+        ),
+        ("yes '{}'", "there did not start python3"),
+    ],
+)
+def test_a_target_that_is_none_is_said_in_a_line(target, script, said):
+    target.begin_sessions_by(script)
+    ran = target.prospect("--target", "there", "true")
+    assert ran.returncode == 1
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_what_a_login_prints_is_skipped(target):
+    target.begin_sessions_by('echo "Welcome to there"; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
+    ran = target.prospect("--target", "there", "-f", "/dev/null", "sh", "-c", "exit 3")
+    assert ran.returncode == 3, ran.stderr
+
+
+def test_an_ordinary_user_there_records_what_is_theirs(target, tmp_path):
+    target.begin_sessions_by(
+        'exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c "$SSH_ORIGINAL_COMMAND"'
+    )
+    ran = target.prospect(
+        "record", "--target", "there", "-o", tmp_path / "r", "python3", "-c", BUSY.format(0.2)
+    )
+    assert ran.returncode == 0 or "there: " in ran.stderr
+    assert "Traceback" not in ran.stderr
+    if ran.returncode == 0:
+        assert "Only COMMAND and what it started" in ran.stderr
+
+
+def test_a_host_that_is_not_there_is_said_in_a_line(target):
+    ran = target.prospect("--target", "nowhere.invalid", "true")
+    assert ran.returncode == 1
+    assert "no connection to nowhere.invalid" in ran.stderr
+
+
+def _wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _runs(mark):
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in entry.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
