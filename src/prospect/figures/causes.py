@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import RowsByGroup, group_sums, rows_by_group
+from prospect.columns.grouping import RowsByGroup, group_sums, rows_by_group, sums_with_rows
 from prospect.errors import RenderError
 from prospect.figures.cut_rows import CutRows
 from prospect.figures.portions import (
@@ -22,14 +22,19 @@ from prospect.figures.portions import (
     event_weight,
     hit_portions,
     is_kernel_portion,
+    rows_of_rows,
 )
+from prospect.figures.ranked_rows import unranked
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_SYSCALL, CAUSE_UNRECORDED
 from prospect.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.figures.processes import ProcessTotals
+    from prospect.figures.ranked_rows import RankedRows
     from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import CauseTable
     from prospect.profile.run_info import EventInfo
@@ -53,10 +58,12 @@ class CauseRows(CutRows):
     Attributes:
         kind: i64[c] CAUSE_*.
         name: list[str] which of its kind; "" where the kind says all, or stands for all of it.
+        place: i64[c] their rows in all tables of `CauseFigures.ranked`, one behind the other.
     """
 
     kind: NDArray[np.int64]
     name: list[str]
+    place: NDArray[np.int64]
 
 
 class CauseFigures(Record):
@@ -65,9 +72,11 @@ class CauseFigures(Record):
     Attributes:
         is_told: whether causes are known for most of it; they are not where no call chains were
             recorded.
+        row_of_hit: i32 of each hit of the profile its sum by process and cause, -1 for none.
     """
 
     is_told: bool
+    row_of_hit: NDArray[np.int32]
     _causes: CauseTable
     _event: EventInfo
     _process: NDArray[np.int64]
@@ -79,7 +88,7 @@ class CauseFigures(Record):
 
     def of_system(self) -> CauseRows:
         """Return the causes of all processes together."""
-        return self._rows(np.arange(len(self._cause)), self._cause)
+        return self._rows(np.arange(len(self._cause)), self._cause, self._cause)
 
     def of_process(self, row: int, *, calls_in_one: bool = False) -> CauseRows:
         """Return the causes of a row of the process table.
@@ -89,13 +98,49 @@ class CauseFigures(Record):
             calls_in_one: whether all system calls are one row.
         """
         chosen = self._by_process.rows(row)
-        cause = self._cause.take(chosen)
+        cause, place = self._cause.take(chosen), len(self._causes) + chosen
         if calls_in_one:
             is_call = self._causes.kind.take(cause) == CAUSE_SYSCALL
             cause = np.where(is_call, len(self._causes), cause)
-        return self._rows(chosen, cause)
+            place = np.where(is_call, len(self._causes) + len(self._cause) + row, place)
+        return self._rows(chosen, cause, place)
 
-    def _rows(self, chosen: NDArray[np.int64], cause: NDArray[np.int64]) -> CauseRows:
+    def ranked(self) -> tuple[RankedRows, RankedRows, RankedRows]:
+        """Return the rows by cause, by process and cause, and of all system calls by process."""
+        is_call = self._causes.kind.take(self._cause) == CAUSE_SYSCALL
+        caller = np.where(is_call, self._process, -1).astype(np.int32)
+        return (
+            unranked(
+                rows_of_rows(self.row_of_hit, self._cause.astype(np.int32)), len(self._causes)
+            ),
+            unranked(self.row_of_hit, len(self._cause)),
+            unranked(rows_of_rows(self.row_of_hit, caller), len(self._by_process.start) - 1),
+        )
+
+    def places_of_calls(self, names: Sequence[str], process: int = -1) -> NDArray[np.int64]:
+        """Find system calls as `CauseRows.place` does, i64[n]; -1 for those without a hit.
+
+        Args:
+            names: the system calls.
+            process: the row of the process, -1 for all of them together.
+        """
+        if process == -1:
+            cause = place = np.arange(len(self._causes))
+        else:
+            chosen = self._by_process.rows(process)
+            cause, place = self._cause.take(chosen), len(self._causes) + chosen
+        found = {
+            self._causes.name[row]: at
+            for row, at in zip(cause.tolist(), place.tolist(), strict=True)
+            if self._causes.kind[row] == CAUSE_SYSCALL
+        }
+        return np.array([found.get(name, -1) for name in names], np.int64)
+
+    def _rows(
+        self, chosen: NDArray[np.int64], cause: NDArray[np.int64], place: NDArray[np.int64]
+    ) -> CauseRows:
+        """Add up sums by `cause`, where those of one cause have one place."""
+        first = np.unique(cause, return_index=True)[1]
         (cause,), (hits, period) = group_sums(
             (cause,), (self._hits.take(chosen), self._period.take(chosen))
         )
@@ -110,6 +155,7 @@ class CauseFigures(Record):
         return CauseRows(
             kind=np.append(self._causes.kind, np.uint8(CAUSE_SYSCALL)).take(cause).astype(np.int64),
             name=[names[row] for row in cause.tolist()],
+            place=place.take(first).take(order),
             hits=hits.take(order),
             seconds=seconds,
             share=weight / (weight.sum() or 1.0),
@@ -135,10 +181,12 @@ def cause_figures(
     """
     hits, causes = profile.hits, profile.causes
     is_kernel = (hits.event == event_index) & is_kernel_portion(hit_portions(profile))
-    (process, cause), (count, period) = group_sums(
+    (process, cause), (count, period), row = sums_with_rows(
         (hits.process_index[is_kernel], hits.cause_index[is_kernel]),
         (hits.count[is_kernel], hits.period[is_kernel]),
     )
+    row_of_hit = np.full(len(hits), -1, np.int32)
+    row_of_hit[is_kernel] = row
     kernel = totals.hits[:, KERNEL_PORTIONS].sum(axis=1)
     if not np.array_equal(np.bincount(process, count, len(kernel)), kernel):
         raise RenderError(
@@ -151,6 +199,7 @@ def cause_figures(
     has_interrupts = bool(totals.hits[:, PORTION_INTERRUPT].any())
     return CauseFigures(
         is_told=bool(len(cause)) and (2 * untold <= int(count.sum()) - idle or has_interrupts),
+        row_of_hit=row_of_hit,
         _causes=causes,
         _event=profile.run.events[event_index],
         _process=process,

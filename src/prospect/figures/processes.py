@@ -17,7 +17,9 @@ from prospect.figures.portions import (
     PORTION_USER,
     ROUNDING_S,
     hit_portions,
+    rows_of_rows,
 )
+from prospect.figures.ranked_rows import unranked
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.records import Record
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.portions import EventHits
+    from prospect.figures.ranked_rows import RankedRows
     from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import ProcessTable
 
@@ -49,12 +52,15 @@ class ProcessTotals(Record):
         kept: bool[p] whether the process passes a threshold: user time over -m, or time of
             another portion over -k; any hit at all where the event has no time.
         order: i64[p] all rows by descending user time, then the other portions' time, then row.
+        row_of_hit: i32 of each hit of the profile its process times PORTION_COUNT, plus its
+            portion; -1 for hits of other events.
     """
 
     hits: NDArray[np.int64]
     seconds: NDArray[np.float64]
     kept: NDArray[np.bool_]
     order: NDArray[np.int64]
+    row_of_hit: NDArray[np.int32]
 
     @property
     def kept_rows(self) -> NDArray[np.int64]:
@@ -65,6 +71,26 @@ class ProcessTotals(Record):
     def skipped_rows(self) -> NDArray[np.int64]:
         """The rows that pass none, i64, in report order."""
         return self.order[~self.kept.take(self.order)]
+
+    def by_portion(self) -> RankedRows:
+        """Return the rows of processes and portions, the kept ones ranked by user time."""
+        rows = unranked(self.row_of_hit, self.hits.size)
+        user = self.kept_rows * PORTION_COUNT + PORTION_USER
+        rows.above[user[1:]] = user[:-1]
+        return rows
+
+    def totals(self) -> RankedRows:
+        """Return the rows of all processes together: the portions."""
+        return self._portions(np.ones_like(self.kept))
+
+    def skipped(self) -> RankedRows:
+        """Return the portions of the processes that pass no threshold."""
+        return self._portions(~self.kept)
+
+    def _portions(self, chosen: NDArray[np.bool_]) -> RankedRows:
+        portion = np.tile(np.arange(PORTION_COUNT, dtype=np.int32), len(chosen))
+        portion[~np.repeat(chosen, PORTION_COUNT)] = -1
+        return unranked(rows_of_rows(self.row_of_hit, portion), PORTION_COUNT)
 
 
 def process_totals(
@@ -89,7 +115,14 @@ def process_totals(
         weight[process, portion] = hits.weight(count, period)
     user = weight[:, PORTION_USER]
     order = np.lexsort((user - weight.sum(axis=1), -user))
-    return ProcessTotals(count_by, seconds_by, np.any(passes, axis=1), order)
+    row = (hits.process * PORTION_COUNT + hits.portion).astype(np.int32)
+    return ProcessTotals(
+        hits=count_by,
+        seconds=seconds_by,
+        kept=np.any(passes, axis=1),
+        order=order,
+        row_of_hit=rows_of_rows(hits.row_of_hit, row),
+    )
 
 
 def shown_detail(processes: ProcessTable, detail: Detail) -> Detail:

@@ -89,11 +89,11 @@ def test_every_row_of_every_table_has_the_time_that_the_view_shows(viewed):
     for part, (_, table) in zip(estimates.kernel_parts, event.kernel.parts, strict=True):
         assert part.seconds == pytest.approx(table.seconds)
     system = event.causes.of_system()
-    assert estimates.causes.of(system).seconds == pytest.approx(system.seconds)
+    assert estimates.causes.rows(system.place).seconds == pytest.approx(system.seconds)
     for process in (0, 1):
         for calls_in_one in (False, True):
             rows = event.causes.of_process(process, calls_in_one=calls_in_one)
-            assert estimates.causes.of(rows, process).seconds == pytest.approx(rows.seconds)
+            assert estimates.causes.rows(rows.place).seconds == pytest.approx(rows.seconds)
         table = event.routine_table(process, PORTION_USER)
         rows = estimates.routine_rows(event, process, PORTION_USER)
         assert rows.seconds == pytest.approx(table.seconds)

@@ -14,13 +14,11 @@ from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.partitions import Partition, event_partitions
 from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.errors.row_estimates import RowEstimates, joined
 from prospect.estimate.errors.sentences import estimate_sentences
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.portions import PORTION_COUNT
-from prospect.profile.model import CAUSE_SYSCALL
 from prospect.records import Record, replace
 
 if TYPE_CHECKING:
@@ -31,46 +29,14 @@ if TYPE_CHECKING:
     from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.parts import Parts
-    from prospect.figures.causes import CauseRows
+    from prospect.figures.ranked_rows import RankedRows
     from prospect.figures.report.view import EventView, ReportView
 
 # A row with more of its hits on an idle CPU is not tested for rhythm.
 _LARGEST_IDLE = 0.05
 _FINEST = "routines"
-
-
-class CauseEstimates(Record):
-    """Estimates of kernel time by cause; `place` is where each cause is in `table`.
-
-    Keys are (process row, CAUSE_* kind, name), with -1 for the whole system, and for a process
-    also (process, CAUSE_SYSCALL, "") for all its calls together.
-    """
-
-    table: RowEstimates
-    place: dict[tuple[int, int, str], int]
-
-    def of(self, rows: CauseRows, process: int = -1) -> RowEstimates:
-        """Return the estimates of a table of causes, in its order.
-
-        Args:
-            rows: from `CauseFigures.of_system` or `of_process`.
-            process: the row of the process, -1 for the system.
-        """
-        places = [
-            self.place[process, kind, name]
-            for kind, name in zip(rows.kind.tolist(), rows.name, strict=True)
-        ]
-        return self.table.rows(np.array(places, np.int64))
-
-    def of_calls(self, names: Sequence[str], process: int = -1) -> NDArray[np.float64]:
-        """Return the half widths of system calls' sampled time, f64[n]; NaN without a hit.
-
-        Args:
-            names: the system calls.
-            process: the row of the process, -1 for the system.
-        """
-        places = [self.place.get((process, CAUSE_SYSCALL, name), -1) for name in names]
-        return np.append(self.table.half_width_s, np.nan).take(np.array(places, np.int64))
+_PART = "kernel part "
+_CAUSES = "causes "
 
 
 class EventEstimates(Record):
@@ -87,7 +53,7 @@ class EventEstimates(Record):
         routines: as the columns of `EventView.routines`; rows under the threshold have no bars.
         kernel: as `EventView.kernel.whole`; None where that is None.
         kernel_parts: as `EventView.kernel.parts`.
-        causes: kernel time by cause.
+        causes: kernel time by cause; `CauseRows.place` says which rows.
         sentences: what a report says about its error bars, each complete in itself.
     """
 
@@ -101,7 +67,7 @@ class EventEstimates(Record):
     routines: RowEstimates
     kernel: RowEstimates | None
     kernel_parts: tuple[RowEstimates, ...]
-    causes: CauseEstimates
+    causes: RowEstimates
     sentences: tuple[str, ...]
 
     def process_half_width_s(self, portion: int) -> NDArray[np.float64]:
@@ -111,6 +77,19 @@ class EventEstimates(Record):
     def routine_rows(self, view: EventView, process: int, portion: int) -> RowEstimates:
         """Return the estimates of one routine table, in its order."""
         return self.routines.rows(view.routine_rows(process, portion))
+
+    def calls_half_width_s(
+        self, view: EventView, names: Sequence[str], process: int = -1
+    ) -> NDArray[np.float64]:
+        """Return the half widths of system calls' sampled time, f64[n]; NaN without a hit.
+
+        Args:
+            view: the event.
+            names: the system calls.
+            process: the row of the process, -1 for the system.
+        """
+        place = view.causes.places_of_calls(names, process)
+        return np.append(self.causes.half_width_s, np.nan).take(place)
 
 
 class ReportEstimates(Record):
@@ -134,20 +113,20 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
     profile = view.by_routine
     design = sampling_design(profile, event.event_index, grid)
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
-    partitions = event_partitions(profile, event)
+    ranked = _ranked_tables(event)
     # The routines of every process tell most hits apart, the other tables few.
-    coarse = [table.row_of_hit for name, table in partitions.tables.items() if name != _FINEST]
-    finest = parts_of(design, [partitions.tables[_FINEST].row_of_hit])
+    coarse = [table.row_of_hit for name, table in ranked.items() if name != _FINEST]
+    finest = parts_of(design, [ranked[_FINEST].row_of_hit])
     parts = parts_of(design, coarse)
     made = {
         name: _estimated(
             design,
-            partition,
+            rows,
             is_idle,
             profile.run.wall_seconds,
             parts if name != _FINEST else finest,
         )
-        for name, partition in partitions.tables.items()
+        for name, rows in ranked.items()
     }
     tables = _marked(made)
     return EventEstimates(
@@ -160,25 +139,39 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
         skipped=tables["skipped"],
         routines=tables["routines"],
         kernel=tables.get("kernel"),
-        kernel_parts=tuple(tables[name] for name in partitions.kernel_parts),
-        causes=CauseEstimates(
-            joined([tables[name] for name in partitions.causes]), partitions.cause_place
-        ),
+        kernel_parts=tuple(table for name, table in tables.items() if name.startswith(_PART)),
+        causes=joined([table for name, table in tables.items() if name.startswith(_CAUSES)]),
         sentences=estimate_sentences(view, event, design, tables),
     )
 
 
+def _ranked_tables(event: EventView) -> dict[str, RankedRows]:
+    """Return the rows of all tables of an event that have error bars, by name."""
+    tables = {
+        "processes": event.processes.by_portion(),
+        "totals": event.processes.totals(),
+        "skipped": event.processes.skipped(),
+        _FINEST: event.ranked_routines(),
+    }
+    if event.kernel is not None:
+        whole, *parts = event.kernel.ranked()
+        tables["kernel"] = whole
+        tables |= {f"{_PART}{number}": rows for number, rows in enumerate(parts)}
+    tables |= {f"{_CAUSES}{number}": rows for number, rows in enumerate(event.causes.ranked())}
+    return tables
+
+
 def _estimated(
     design: Design,
-    partition: Partition,
+    table: RankedRows,
     is_idle: NDArray[np.bool_],
     wall_s: float,
     parts: Parts | None,
 ) -> tuple[RowEstimates, NDArray[np.float64]]:
     """Return a table's estimates without marks, and the p-values that marks are made of."""
-    rows, above = len(partition.above), partition.above
-    bars = error_bars(design, partition.row_of_hit, rows, above, parts)
-    known = partition.is_shown & design.has_time
+    rows, above = len(table.above), table.above
+    bars = error_bars(design, table.row_of_hit, rows, above, parts)
+    known = table.is_shown & design.has_time
     unknown = np.full(rows, np.nan)
     is_alike = alike(bars.seconds, above, bars.difference_half_s)
     estimates = RowEstimates(
@@ -191,8 +184,8 @@ def _estimated(
         needed_s=needed_seconds(bars.seconds, above, bars.difference_half_s, wall_s),
     )
     # How many ticks an idle CPU delivers differs by clock: that is no rhythm of a program.
-    member = partition.row_of_hit >= 0
-    row = partition.row_of_hit[member]
+    member = table.row_of_hit >= 0
+    row = table.row_of_hit[member]
     idle = np.bincount(row, design.hits[member] * is_idle[member], rows)
     hits = np.bincount(row, design.hits[member], rows)
     return estimates, np.where(known & (idle <= _LARGEST_IDLE * hits), bars.alias_p, unknown)

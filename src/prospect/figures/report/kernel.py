@@ -12,6 +12,7 @@ import numpy as np
 
 from prospect.errors import RenderError
 from prospect.figures.portions import is_kernel_portion
+from prospect.figures.ranked_rows import ranked
 from prospect.figures.report.routines import RoutineTable, routine_tables
 from prospect.records import Record
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.portions import EventHits
+    from prospect.figures.ranked_rows import RankedRows
     from prospect.profile.model import ProcessTable
 
 PART_KERNEL_THREADS = 0
@@ -45,6 +47,20 @@ class KernelProfiles(Record):
     parts: tuple[tuple[str, RoutineTable], ...]
     row_of_hit: NDArray[np.int32]
     part_row_of_hit: NDArray[np.int32]
+
+    def ranked(self) -> list[RankedRows]:
+        """Return the rows of `whole`, then those of each part."""
+        found = [_ranked(self.whole, self.row_of_hit)]
+        first = 0
+        for _, table in self.parts:
+            row = self.part_row_of_hit - np.int32(first)
+            found.append(_ranked(table, np.where(row < len(table), np.maximum(row, -1), -1)))
+            first += len(table)
+        return found
+
+
+def _ranked(table: RoutineTable, row_of_hit: NDArray[np.integer]) -> RankedRows:
+    return ranked(row_of_hit.astype(np.int32, copy=False), np.arange(len(table)) < table.shown)
 
 
 def kernel_part(processes: ProcessTable) -> NDArray[np.int64]:

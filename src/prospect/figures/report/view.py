@@ -28,6 +28,7 @@ from prospect.figures.processes import (
     process_totals,
     shown_detail,
 )
+from prospect.figures.ranked_rows import ranked
 from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.accounting import AccountedTime, accounted_times
 from prospect.figures.report.counters import run_counters
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.figures.portions import EventHits
+    from prospect.figures.ranked_rows import RankedRows
     from prospect.figures.report.waiting import Waiting
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
@@ -105,6 +107,17 @@ class EventView(Record):
         """Return where the routines of one portion of one process are in `routines`."""
         group, start = process * PORTION_COUNT + portion, self.routines.start
         return slice(int(start[group]), int(start[group + 1]))
+
+    def ranked_routines(self) -> RankedRows:
+        """Return the rows of `routines`: each process's and portion's are ranked apart."""
+        tables = self.routines
+        length = np.diff(tables.start)
+        is_user = np.arange(len(length)) % PORTION_COUNT == PORTION_USER
+        threshold_s = np.where(is_user, self.user_threshold_s, self.kernel_threshold_s)
+        is_shown = tables.seconds >= np.repeat(threshold_s, length) - ROUNDING_S
+        rows = ranked(tables.row_of_hit, is_shown)
+        rows.above[tables.start[:-1][length > 0]] = -1
+        return rows
 
     def has_routines(self, process: int, portion: int) -> bool:
         """Tell whether `routine_table` has any row."""

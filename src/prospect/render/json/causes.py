@@ -17,7 +17,7 @@ def cause_fields(report: EventReport, process: int | None = None) -> dict[str, A
     """Return kernel time by cause, of a process or of the system."""
     causes = report.event.causes
     rows = causes.of_system() if process is None else causes.of_process(process)
-    estimates = report.estimates.causes.of(rows, -1 if process is None else process)
+    estimates = report.estimates.causes.rows(rows.place)
     shown = slice(0, rows.shown)
     columns = (rows.kind, rows.hits, rows.seconds, rows.share)
     return cut_fields(
@@ -43,7 +43,9 @@ def syscall_fields(report: EventReport, process: int | None = None) -> list[dict
     """Return system calls, of a process or of the system; None where nothing tells of any."""
     event = report.event
     rows = event.calls.system if process is None else event.calls.of_process(process)
-    half_s = report.estimates.causes.of_calls(rows.name, -1 if process is None else process)
+    half_s = report.estimates.calls_half_width_s(
+        event, rows.name, -1 if process is None else process
+    )
     is_counted = event.calls.is_counted
     if not (is_counted or event.causes.is_told):
         return None

@@ -27,7 +27,7 @@ def process_cause_lines(page: Page, process: int) -> Iterator[str]:
     rows = page.event.causes.of_process(process, calls_in_one=True)
     if page.event.causes.is_told and len(rows):
         yield page.style.title("Kernel time by cause:")
-        yield from _lines(page, rows, page.estimates.causes.of(rows, process))
+        yield from _lines(page, rows, page.estimates.causes.rows(rows.place))
         yield ""
 
 
@@ -36,7 +36,7 @@ def system_cause_lines(page: Page) -> Iterator[str]:
     if page.event.causes.is_told:
         yield from page.style.section("KERNEL Time by Cause, All Processes")
         rows = page.event.causes.of_system()
-        yield from _lines(page, rows, page.estimates.causes.of(rows))
+        yield from _lines(page, rows, page.estimates.causes.rows(rows.place))
         yield ""
 
 

@@ -81,7 +81,8 @@ def _table(page: Page, process: int, rows: SyscallRows, chosen: NDArray[np.int64
     event, hits = page.event, rows.hits.take(chosen)
     names = [rows.name[row] for row in chosen.tolist()]
     times, bars = page.figures.timed_columns(
-        rows.sampled_s.take(chosen).tolist(), page.estimates.causes.of_calls(names, process)
+        rows.sampled_s.take(chosen).tolist(),
+        page.estimates.calls_half_width_s(event, names, process),
     )
     columns = [*_SAMPLED]
     cells = [

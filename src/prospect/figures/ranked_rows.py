@@ -1,0 +1,47 @@
+"""The rows of a table as sets of hits: what any further column of it is made from, ± as well.
+
+Each table of figures says which of its rows every hit of the profile is in, and which row stands
+above which, so that a column computed elsewhere has the rows of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class RankedRows(NamedTuple):
+    """The rows of a table.
+
+    Attributes:
+        row_of_hit: i32[h] the row of each of the profile's hits, -1 for none.
+        above: i64[r] the row that each one is compared with; -1 for none: a table's first row.
+        is_shown: bool[r].
+    """
+
+    row_of_hit: NDArray[np.int32]
+    above: NDArray[np.int64]
+    is_shown: NDArray[np.bool_]
+
+
+def unranked(row_of_hit: NDArray[np.integer], rows: int) -> RankedRows:
+    """Return rows without an order, all of them shown."""
+    return RankedRows(
+        row_of_hit.astype(np.int32, copy=False),
+        np.full(rows, -1, np.int64),
+        np.ones(rows, np.bool_),
+    )
+
+
+def ranked(row_of_hit: NDArray[np.int32], is_shown: NDArray[np.bool_]) -> RankedRows:
+    """Return rows each below the one before it; hits of rows that are not shown are in none."""
+    shown = np.append(is_shown, False).take(row_of_hit)  # -1 takes the last one
+    return RankedRows(
+        np.where(shown, row_of_hit, np.int32(-1)), np.arange(-1, len(is_shown) - 1), is_shown
+    )
