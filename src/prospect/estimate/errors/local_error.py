@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _SPEEDS = np.geomspace(0.05, 300.0, 60)  # changes a period, from hardly any to many
 _NODES = 400
 _NOBODY = -2
+_TICKS_A_ROW = 8
 
 
 class LocalError(NamedTuple):
@@ -86,9 +87,12 @@ def _added_up(
     table = np.append(row_of_hit, np.int32(-1))
     partner = np.append(other, _NOBODY)
     is_compared = bool((other >= 0).any())
+    if not rows:
+        return np.zeros(0), np.zeros(0)
     # Shifted by one, so that rows of -1 need no pass of their own.
     found, between = np.zeros(rows + 1), np.zeros(rows + 1)
-    for pairs in changes.pairs():
+    # Each block takes a pass over all rows.
+    for pairs in changes.pairs(_TICKS_A_ROW * rows):
         first, second, times = table.take(pairs.earlier), table.take(pairs.later), pairs.times
         differs = np.flatnonzero(first != second)
         if len(differs) < len(first):

@@ -13,13 +13,13 @@ import numpy as np
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.error_bars import ErrorBars, error_bars
 from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.errors.row_estimates import RowEstimates, joined
 from prospect.estimate.errors.sentences import estimate_sentences
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.portions import PORTION_COUNT
-from prospect.records import Record, replace
+from prospect.records import Record, contents, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 # A row with more of its hits on an idle CPU is not tested for rhythm.
 _LARGEST_IDLE = 0.05
 _FINEST = "routines"
+_KERNEL = "kernel"
 _PART = "kernel part "
 _CAUSES = "causes "
+# Rows of one table times rows of another: up to here, they are put together.
+_MOST_TOGETHER = 1 << 24
 
 
 class EventEstimates(Record):
@@ -114,18 +117,10 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
     design = sampling_design(profile, event.event_index, grid)
     is_idle = (profile.processes.pid == 0).take(profile.hits.process_index)
     ranked = _ranked_tables(event)
-    # The routines of every process tell most hits apart, the other tables few.
-    coarse = [table.row_of_hit for name, table in ranked.items() if name != _FINEST]
-    finest = parts_of(design, [ranked[_FINEST].row_of_hit])
-    parts = parts_of(design, coarse)
+    parts = _parts_of_tables(design, ranked)
+    wall_s = profile.run.wall_seconds
     made = {
-        name: _estimated(
-            design,
-            rows,
-            is_idle,
-            profile.run.wall_seconds,
-            parts if name != _FINEST else finest,
-        )
+        name: _estimated(design, rows, is_idle, wall_s, parts[name])
         for name, rows in ranked.items()
     }
     tables = _marked(made)
@@ -138,7 +133,7 @@ def _event_estimates(view: ReportView, event: EventView, grid: Grid | None) -> E
         totals=tables["totals"],
         skipped=tables["skipped"],
         routines=tables["routines"],
-        kernel=tables.get("kernel"),
+        kernel=tables.get(_KERNEL),
         kernel_parts=tuple(table for name, table in tables.items() if name.startswith(_PART)),
         causes=joined([table for name, table in tables.items() if name.startswith(_CAUSES)]),
         sentences=estimate_sentences(view, event, design, tables),
@@ -155,10 +150,29 @@ def _ranked_tables(event: EventView) -> dict[str, RankedRows]:
     }
     if event.kernel is not None:
         whole, *parts = event.kernel.ranked()
-        tables["kernel"] = whole
+        tables[_KERNEL] = whole
         tables |= {f"{_PART}{number}": rows for number, rows in enumerate(parts)}
     tables |= {f"{_CAUSES}{number}": rows for number, rows in enumerate(event.causes.ranked())}
     return tables
+
+
+def _parts_of_tables(design: Design, ranked: dict[str, RankedRows]) -> dict[str, Parts]:
+    """Return the parts that each table's error bars are made of: few where tables share them.
+
+    The routines of every process tell most hits apart, the other tables few: those of the kernel by
+    routine, and those by process, which together may tell many apart again.
+    """
+    of_kernel = [name for name in ranked if name == _KERNEL or name.startswith(_PART)]
+    others = [name for name in ranked if name not in of_kernel and name != _FINEST]
+    product = max(len(ranked[name].above) for name in others)
+    product *= len(ranked[_KERNEL].above) if of_kernel else 1
+    groups = [others, of_kernel] if product > _MOST_TOGETHER else [[*others, *of_kernel]]
+    found: dict[str, Parts] = {}
+    for names in ([_FINEST], *groups):
+        if names:
+            parts = parts_of(design, [ranked[name].row_of_hit for name in names])
+            found |= dict.fromkeys(names, parts)
+    return found
 
 
 def _estimated(
@@ -166,11 +180,11 @@ def _estimated(
     table: RankedRows,
     is_idle: NDArray[np.bool_],
     wall_s: float,
-    parts: Parts | None,
+    parts: Parts,
 ) -> tuple[RowEstimates, NDArray[np.float64]]:
     """Return a table's estimates without marks, and the p-values that marks are made of."""
     rows, above = len(table.above), table.above
-    bars = error_bars(design, table.row_of_hit, rows, above, parts)
+    bars = _bars(design, table, parts)
     known = table.is_shown & design.has_time
     unknown = np.full(rows, np.nan)
     is_alike = alike(bars.seconds, above, bars.difference_half_s)
@@ -189,6 +203,25 @@ def _estimated(
     idle = np.bincount(row, design.hits[member] * is_idle[member], rows)
     hits = np.bincount(row, design.hits[member], rows)
     return estimates, np.where(known & (idle <= _LARGEST_IDLE * hits), bars.alias_p, unknown)
+
+
+def _bars(design: Design, table: RankedRows, parts: Parts) -> ErrorBars:
+    """Return the error bars of a table; rows that are not shown have none, and no hits."""
+    rows, shown = len(table.above), np.flatnonzero(table.is_shown)
+    if 2 * len(shown) > rows:
+        return error_bars(design, table.row_of_hit, rows, table.above, parts)
+    # One row behind those shown stands for all others; the last entry is that of no row.
+    number = np.full(rows + 1, len(shown), np.int64)
+    number[shown] = np.arange(len(shown))
+    number[-1] = -1
+    above = np.append(number.take(table.above[shown]), -1)
+    row_of_hit = number.astype(np.int32).take(table.row_of_hit)
+    bars = error_bars(design, row_of_hit, len(above), above, parts)
+    expanded = {}
+    for name, column in contents(bars).items():
+        expanded[name] = np.zeros(rows, column.dtype)
+        expanded[name][shown] = column[:-1]
+    return ErrorBars(**expanded)
 
 
 def _marked(

@@ -58,13 +58,14 @@ class Succession(NamedTuple):
     sequence: NDArray[Any]
     merged: Pairs | None
 
-    def pairs(self) -> Iterator[Pairs]:
-        """Yield the pairs, each block of them once."""
+    def pairs(self, ticks: int = 0) -> Iterator[Pairs]:
+        """Yield the pairs, block by block; blocks are of so many ticks where that is worth it."""
         if self.merged is not None:
             yield self.merged
             return
-        for first in range(0, len(self.sequence) - self.lag, _TICKS_AT_ONCE):
-            block = self.sequence[first : first + _TICKS_AT_ONCE + self.lag]
+        size = max(ticks, _TICKS_AT_ONCE)
+        for first in range(0, len(self.sequence) - self.lag, size):
+            block = self.sequence[first : first + size + self.lag]
             yield Pairs(*_inside(*_differing(block, self.lag)), None)
 
 

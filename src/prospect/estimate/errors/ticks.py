@@ -161,15 +161,7 @@ def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) 
     samples, clocks, count = profile.samples, len(stretches.period_ns), len(stretches.cpu)
     place = stretches.place.take(grid.stretches.clock_index)
     size = np.where(place >= 0, np.diff(grid.start), 0)
-    # Each CPU's samples were recorded nearly in this order: that is soon sorted.
-    due_of_sample = np.full(len(samples), np.inf)
-    if size.sum() == len(grid):
-        due_of_sample[grid.sample_index] = line.due_ns
-    else:
-        chosen = np.flatnonzero(np.repeat(place >= 0, np.diff(grid.start)))
-        due_of_sample[grid.sample_index.take(chosen)] = line.due_ns.take(chosen)
-    order = np.argsort(due_of_sample, kind="stable")[: size.sum()]
-    due_ns = due_of_sample.take(order)
+    order, due_ns = _by_due_time(grid, line, np.repeat(place >= 0, np.diff(grid.start)))
     stretch = np.where(place >= 0, place // clocks, count)
     start = np.append(0, np.cumsum(np.bincount(stretch, size, count + 1)[:count])).astype(np.int64)
     missing, at_end = _missing(grid, line, due_ns, stretch, start)
@@ -189,6 +181,30 @@ def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) 
         count=by_clock.astype(np.int64).reshape(count, clocks),
         own=_own(grid, stretches, line, first_ns),
     )
+
+
+def _by_due_time(
+    grid: Grid, line: _Line, is_chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the chosen samples in the order in which their ticks were due, and when, on the line.
+
+    Args:
+        grid: the recording's.
+        line: its samples on one line of time.
+        is_chosen: bool[m] by the grid's samples.
+    """
+    order, due_ns = grid.sample_index, line.due_ns
+    if not is_chosen.all():
+        order, due_ns = order[is_chosen], due_ns[is_chosen]
+    if (due_ns[1:] > due_ns[:-1]).all():
+        return order, due_ns.copy()
+    # Of each CPU there are as many ordered runs as it has clocks: that is soon sorted.
+    turn = np.argsort(due_ns, kind="stable")
+    in_turn_ns = due_ns.take(turn)
+    if not (in_turn_ns[1:] > in_turn_ns[:-1]).all():
+        # Ticks of several clocks at once stand in the order of the recording.
+        turn = np.lexsort((order, due_ns))
+    return order.take(turn), in_turn_ns
 
 
 def _own(
