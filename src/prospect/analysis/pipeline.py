@@ -37,7 +37,7 @@ from prospect.assembly.tables.hits import (
     describe_samples,
 )
 from prospect.assembly.tables.memory_maps import UnhitMappings
-from prospect.assembly.tables.processes import describe_processes
+from prospect.assembly.tables.processes import describe_processes, with_control_groups
 from prospect.assembly.tables.run import describe_run, recorded_until
 from prospect.assembly.tables.syscalls import describe_syscalls
 from prospect.assembly.threads.waits import describe_threads, find_waits, with_wait_events
@@ -305,7 +305,7 @@ def _assemble(
     if placed.waits is not None:
         run = with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)
-    processes = describe_processes(world, info)
+    processes = with_control_groups(describe_processes(world, info), events, hits)
     calls = describe_call_counts(placed.counted, location_index, objects, functions, locations)
     return Profile(
         run=run,

@@ -96,6 +96,8 @@ class Samples(Record):
         chain: u64[m] call-chain words, context markers included.
         user: registers and stack copies, None where no sample has any.
         calls: calls by the processor's branch stack, None where it was not asked for them.
+        control_group: u64[n] id of the task's control group, 0 where its event has none; None where
+            no event has.
     """
 
     ip: NDArray[np.uint64]
@@ -110,6 +112,7 @@ class Samples(Record):
     chain: NDArray[np.uint64] | None = None
     user: UserStates | None = None
     calls: CallBranches | None = None
+    control_group: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.ip)
@@ -208,6 +211,7 @@ class Events(Record):
     Attributes:
         switches: None where the recording has none.
         python: Python frames of samples; likewise.
+        control_groups: id → path.
         names: byte strings that the tables' `name` columns refer to.
         build_ids: byte strings that `Mmaps.build_id` refers to.
         counts: number of records by type, of all types met.
@@ -228,3 +232,4 @@ class Events(Record):
     unread_bytes: int = 0
     switches: Switches | None = None
     python: PythonRecords | None = None
+    control_groups: dict[int, bytes] = field(default_factory=dict)

@@ -102,6 +102,7 @@ def decode(
         damage=tuple(sentences),
         unread_bytes=unread_bytes,
         switches=tables.switches,
+        control_groups=tables.control_groups,
         python=python.finish() if python else None,
     )
 

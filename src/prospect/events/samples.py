@@ -107,11 +107,13 @@ class SampleColumns:
         self._period = Column(np.uint64)
         self._event = Column(np.uint16)
         self._clock = Column(np.uint8)
+        self._control_group = Column(np.uint64)
         self._chain_begin = Column(np.int64)
         self._chain = Column(np.uint64)
         ids = schema.ids
         self._ids = ids if ids and (ids.several_events or ids.several_clocks) else None
         self._has_chains = not isinstance(schema.has_chain, int) or schema.has_chain == 1
+        self._has_groups = bool(np.any(schema.group_word))
         self._states = UserStateColumns(schema.trailing)
         self._groups = GroupReads(schema.groups)
 
@@ -143,7 +145,8 @@ class SampleColumns:
         if capacity > self._capacity:
             self._capacity = capacity
             columns = (self._ip, self._task, self._time, self._mode, self._cpu)
-            for column in (*columns, self._period, self._event, self._clock, self._chain_begin):
+            more = (self._period, self._event, self._clock, self._chain_begin, self._control_group)
+            for column in (*columns, *more):
                 column.reserve(done.samples, capacity)
         if self._has_chains:
             # The last sample of a batch may end behind it.
@@ -195,6 +198,8 @@ class SampleColumns:
             self._event.put(begin, chosen.rows.astype(np.uint16))
         if chosen.clock is not None:
             self._clock.put(begin, chosen.clock)
+        if self._has_groups:
+            self._control_group.put(begin, self._control_groups(words, chosen))
         if self._has_chains or self._states.is_wanted:
             self._put_chains(words, chosen)
         if self._groups.is_wanted and chosen.rows is not None:
@@ -241,6 +246,9 @@ class SampleColumns:
             chain=chain,
             user=user,
             calls=calls,
+            control_group=self._control_group.finish(count, broadcast=True)
+            if self._has_groups
+            else None,
         )
         return self._groups.add_members(samples, self._ids) if self._ids else samples
 
@@ -310,6 +318,11 @@ class SampleColumns:
         end = _as_array(chosen.positions) + chosen.size_words
         met = SharedSamples(end, chosen.rows, chosen.is_foreign)
         return true_times(words, met, task, time_ns, self._schema)
+
+    def _control_groups(self, words: Words, chosen: _Chosen) -> NDArray[np.uint64]:
+        offset = at_rows(self._schema.group_word, chosen.rows)
+        values = words.take(_as_array(chosen.positions) + chosen.size_words + offset, mode="clip")
+        return values if isinstance(offset, int) else np.where(offset == 0, np.uint64(0), values)
 
     def _put_chains(self, words: Words, chosen: _Chosen) -> None:
         done = self._done

@@ -143,6 +143,7 @@ class Schema(Record):
         read_words: fixed words of the PERF_SAMPLE_READ part.
         read_words_each: further words of it for each of its `nr` values.
         has_chain: 1 where samples carry a call chain.
+        group_word: where samples have the id of their control group, words from their end.
         tail: field → words from a record's end (negative).
         tail_words: size of the tail.
         id_word: where every sample has its id; 0 where they have none.
@@ -162,6 +163,7 @@ class Schema(Record):
     read_words: PerEvent
     read_words_each: PerEvent
     has_chain: PerEvent
+    group_word: PerEvent
     tail: dict[str, PerEvent]
     tail_words: PerEvent
     id_word: int
@@ -178,7 +180,7 @@ class Schema(Record):
     def is_uniform(self) -> bool:
         """Whether all events lay out their samples and tails alike."""
         offsets = (*self.sample.values(), *self.tail.values(), self.fixed_words, self.tail_words)
-        reads = (self.read_words, self.read_words_each, self.has_chain)
+        reads = (self.read_words, self.read_words_each, self.has_chain, self.group_word)
         return len(self.trailing) == 1 and all(
             isinstance(offset, int) for offset in (*offsets, *reads)
         )
@@ -223,6 +225,7 @@ def schema_of(
         read_words=per_event(lambda attr, _: _read_words(attr)[0]),
         read_words_each=per_event(lambda attr, _: _read_words(attr)[1]),
         has_chain=per_event(lambda attr, _: int(attr.sample_type & abi.PERF_SAMPLE_CALLCHAIN != 0)),
+        group_word=per_event(lambda attr, _: _group_word(attr)),
         tail={name: offset_in("tail", name) for name in ("time", "cpu", "tid")},
         tail_words=per_event(lambda _, layout: layout.tail_words),
         id_word=_id_position(layouts, "sample"),
@@ -281,6 +284,18 @@ def _id_position(layouts: list[SampleLayout], part: str) -> int:
     fields: list[dict[str, int]] = [getattr(layout, part) for layout in layouts]
     positions = {offsets.get("identifier", offsets.get("id", 0)) for offsets in fields}
     return positions.pop() if len(positions) == 1 else 0
+
+
+def _group_word(attr: EventAttr) -> int:
+    """Return where the id of the control group stands, in words from a sample's end; 0 for none.
+
+    Only what has one word follows it, but for AUX data: samples with such have none here.
+    """
+    kinds = attr.sample_type
+    if not kinds & abi.PERF_SAMPLE_CGROUP or kinds & abi.PERF_SAMPLE_AUX:
+        return 0
+    behind = abi.PERF_SAMPLE_DATA_PAGE_SIZE | abi.PERF_SAMPLE_CODE_PAGE_SIZE
+    return -1 - (kinds & behind).bit_count()
 
 
 def _is_rate(attr: EventAttr) -> bool:

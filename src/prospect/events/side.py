@@ -44,12 +44,14 @@ _BODY_WORDS = {
     abi.PERF_RECORD_SWITCH: 1,
     abi.PERF_RECORD_SWITCH_CPU_WIDE: 2,
     abi.PERF_RECORD_KSYMBOL: 3,
+    abi.PERF_RECORD_CGROUP: 2,
 }
 _NAMED = (
     abi.PERF_RECORD_MMAP,
     abi.PERF_RECORD_MMAP2,
     abi.PERF_RECORD_COMM,
     abi.PERF_RECORD_KSYMBOL,
+    abi.PERF_RECORD_CGROUP,
 )
 # Records whose time stands in the body: word of it.
 _TIME_WORDS = {

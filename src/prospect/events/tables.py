@@ -57,6 +57,7 @@ class SideTables(NamedTuple):
     losses: Losses
     kernel_symbols: KernelSymbols
     switches: Switches | None
+    control_groups: dict[int, bytes]
     names: list[bytes]
     build_ids: list[bytes]
 
@@ -77,6 +78,7 @@ def side_tables(records: Records, asks_for_build_ids: NDArray[np.bool_]) -> Side
         _losses(records),
         _kernel_symbols(records, name),
         _switches(records),
+        _control_groups(records, name, names),
         names,
         build_ids,
     )
@@ -284,3 +286,12 @@ def _switches(records: Records) -> Switches | None:
         is_out=is_out,
         is_preempted=is_out & ((misc & abi.PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0),
     )
+
+
+def _control_groups(
+    records: Records, name: NDArray[np.int32], names: list[bytes]
+) -> dict[int, bytes]:
+    """Return the paths of control groups by id; of an id that was given again the last one."""
+    rows = records.of(abi.PERF_RECORD_CGROUP)
+    ids = records.word(rows, 1).tolist()
+    return {id_: names[row] for id_, row in zip(ids, name.take(rows).tolist(), strict=True)}

@@ -92,6 +92,9 @@ def processes_table(profile: Profile) -> Table:
         "process": _text(processes.name, np.arange(len(processes))),
         "pid": processes.pid,
         "parent_pid": processes.parent_pid,
+        "control_group": _text(
+            processes.control_group or [""] * len(processes), np.arange(len(processes))
+        ),
         "birth": _text([BIRTH_NAMES[code] for code in sorted(BIRTH_NAMES)], processes.birth),
         "is_command": processes.is_command,
         "is_descendant": processes.is_descendant,

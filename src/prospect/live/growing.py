@@ -72,6 +72,7 @@ class GrowingProfile:
         self._switches = LastSwitches() if off_cpu else None
         self._programs = LoadedPrograms()
         self._followed = followed
+        self._control_groups: dict[int, bytes] = {}
         self.tasks = LiveTasks()
 
     def add(self, data: bytes, info: RecordingInfo, seen: Mapping[int, Sequence[int]]) -> Profile:
@@ -83,6 +84,8 @@ class GrowingProfile:
             seen: by pid, what the first look at the system saw of a process.
         """
         events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
+        self._control_groups |= events.control_groups
+        events = replace(events, control_groups=self._control_groups)
         pids, named = pids_of(events), set[int]()
         if self._switches is not None:
             named = self.tasks.pids()

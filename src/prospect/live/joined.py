@@ -348,6 +348,9 @@ def _join_processes(
     joined.end_ns[rows] = part.end_ns
     for place, name in zip(rows.tolist(), part.name, strict=True):
         joined.name[place] = name
+    if joined.control_group is not None and part.control_group is not None:
+        for place, group in zip(rows.tolist(), part.control_group, strict=True):
+            joined.control_group[place] = group or joined.control_group[place]
     return joined
 
 

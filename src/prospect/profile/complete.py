@@ -146,6 +146,7 @@ def _with_no_process(processes: ProcessTable) -> ProcessTable:
         is_recorder=_with(processes.is_recorder, 0),
         is_command=_with(processes.is_command, 0),
         is_descendant=_with(processes.is_descendant, 0),
+        control_group=None if processes.control_group is None else [*processes.control_group, ""],
     )
 
 

@@ -70,6 +70,8 @@ class ProcessTable(Record):
         start_ns, end_ns: u64[p]; 0 for before the interval, 2**64 - 1 for still running.
         is_kernel_thread, is_recorder, is_command: bool[p]; `is_command` marks COMMAND itself,
             `is_descendant` COMMAND and all that it forked.
+        control_group: list[str] path of the control group in which it was sampled last, "" where
+            that is not known; None where no event told.
     """
 
     name: list[str]
@@ -85,6 +87,7 @@ class ProcessTable(Record):
     is_recorder: NDArray[np.bool_]
     is_command: NDArray[np.bool_]
     is_descendant: NDArray[np.bool_]
+    control_group: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.name)

@@ -38,6 +38,7 @@ COLUMNS = (
     "pid",
     "parent_pid",
     "birth",
+    "control_group",
     "mode",
     "hits",
     "seconds",
@@ -137,11 +138,12 @@ def _portion_lines(
 
 def _first(report: EventReport, process: int, portion: int) -> str:
     processes = report.view.profile.processes
+    group = processes.control_group[process] if processes.control_group else ""
     return (
         f"{_quoted(report.event.event.name)},{_quoted(processes.name[process])},"
         f"{processes.pid[process]},{processes.parent_pid[process]},"
         f"{_quoted(BIRTH_NAMES.get(int(processes.birth[process]), ''))},"
-        f"{_quoted(PORTION_NAMES[portion])}"
+        f"{_quoted(group)},{_quoted(PORTION_NAMES[portion])}"
     )
 
 

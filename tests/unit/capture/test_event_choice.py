@@ -20,6 +20,7 @@ PERIODS_NS = (4_300_000, 3_900_000, 3_700_000)
 # Linux version → flags and read formats that it is the first to know.
 NEWS = {
     (5, 1): (abi.FLAG_KSYMBOL | abi.FLAG_BPF_EVENT, 0),
+    (5, 7): (abi.FLAG_CGROUP, 0),
     (5, 8): (abi.FLAG_TEXT_POKE, 0),
     (6, 0): (0, abi.PERF_FORMAT_LOST),
 }
@@ -38,6 +39,7 @@ class Kernel:
         chain_error=0,
         stack_error=0,
         branch_error=errno.EOPNOTSUPP,
+        group_error=0,
     ):
         self.version, self.paranoid, self.privileged = version, paranoid, privileged
         self.precise = precise
@@ -45,6 +47,7 @@ class Kernel:
             abi.PERF_SAMPLE_CALLCHAIN: chain_error,
             abi.PERF_SAMPLE_STACK_USER: stack_error,
             abi.PERF_SAMPLE_BRANCH_STACK: branch_error,
+            abi.PERF_SAMPLE_CGROUP: group_error,
         }
         self.opened = []
 
@@ -112,7 +115,7 @@ def test_hardware_counter_that_failed_elsewhere_is_not_tried_again(choose):
 
 @pytest.mark.parametrize(
     ("version", "lacks", "sentences"),
-    [((6, 0), 0, 0), ((5, 15), 1, 1), ((5, 10), 1, 1), ((5, 4), 2, 1), ((4, 18), 3, 2)],
+    [((6, 0), 0, 0), ((5, 15), 1, 1), ((5, 10), 1, 1), ((5, 4), 3, 1), ((4, 18), 4, 2)],
 )
 def test_older_kernels_lose_only_what_they_lack(choose, version, lacks, sentences):
     plan = choose(Kernel(version))
@@ -124,6 +127,17 @@ def test_older_kernels_lose_only_what_they_lack(choose, version, lacks, sentence
     assert len(known) == len(NEWS) - lacks
     assert len(plan.limits) == sentences
     assert plan.attr.flags & abi.FLAG_MMAP2
+    names_groups = bool(plan.attr.flags & abi.FLAG_CGROUP)
+    assert bool(plan.attr.sample_type & abi.PERF_SAMPLE_CGROUP) == names_groups
+
+
+def test_a_recent_kernel_without_control_groups_loses_nothing_else(choose):
+    plan = choose(Kernel(group_error=errno.EINVAL))
+    assert not plan.attr.flags & abi.FLAG_CGROUP
+    assert not plan.attr.sample_type & abi.PERF_SAMPLE_CGROUP
+    assert plan.attr.flags & abi.FLAG_TEXT_POKE
+    assert plan.attr.read_format & abi.PERF_FORMAT_LOST
+    assert plan.limits == ()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.report.view import report_view
 from prospect.profile.model import CAUSE_EXCEPTION, CAUSE_SYSCALL, KIND_KERNEL, MODE_KERNEL
+from prospect.records import replace
 from prospect.render.escape import display_width
 from prospect.render.text.report import TextRenderer
 
@@ -123,3 +124,31 @@ def test_without_a_hit_it_says_what_to_do():
     build.process("p", 1, is_command=True)
     lines = first_screen(build.build())
     assert any("raise the rate (-H)" in line for line in lines)
+
+
+def in_groups(*paths):
+    """The processes of `family`, each in the next of the control groups; none behind them."""
+    profile = family()
+    groups = [*paths, *[""] * len(profile.processes)][: len(profile.processes)]
+    return replace(profile, processes=replace(profile.processes, control_group=groups))
+
+
+def test_programs_say_in_which_services_they_ran():
+    services = ["/web.service", *["/web.service"] * 3, *["/batch.service"] * 27, "/", "/db.service"]
+    server, helper = short_of(in_groups(*services)).programs
+    assert (server.service, server.other_services) == ("batch.service", 1)
+    assert (helper.service, helper.other_services) == ("", 0)
+    lines = first_screen(in_groups(*services))
+    (title,) = [line for line in lines if line.startswith("Program ")]
+    assert title.endswith("Service")
+    assert "Kernel" not in title
+    (row,) = [line for line in lines if line.startswith("server ")]
+    assert row.endswith("batch +1")
+    assert max(map(display_width, lines)) <= 80
+
+
+@pytest.mark.parametrize("group", ["", "/", "/web.service"])
+def test_where_all_ran_in_one_there_is_no_column(group):
+    profile = in_groups(*[group] * 100)
+    assert not short_of(profile).has_services
+    assert not any("Service" in line for line in first_screen(profile))

@@ -340,3 +340,45 @@ def test_read_formats_may_differ_where_nothing_is_read_behind_them():
     events = [event(types, read_format=0), event(types, (8,), read_format=_TIMES_ID_LOST)]
     parts = [RecordBuilder(types).sample(ip=1), RecordBuilder(types, read_format=3).sample(ip=2)]
     assert samples_of(events, *parts).ip.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("behind", [0, perfdata.DATA_PAGE_SIZE, perfdata.CODE_PAGE_SIZE])
+@pytest.mark.parametrize("before", [0, perfdata.CALLCHAIN, perfdata.CALLCHAIN | perfdata.PHYS_ADDR])
+def test_a_sample_has_the_control_group_that_stands_before_its_end(before, behind):
+    kinds = perfdata.USUAL | perfdata.CGROUP | before | behind
+    make = RecordBuilder(kinds)
+    samples = samples_of(
+        [event(kinds)],
+        make.sample(id=7, cgroup=1, data_page_size=4096, code_page_size=8192),
+        make.sample(id=7, cgroup=77, data_page_size=4096, code_page_size=8192),
+    )
+    assert samples.control_group.tolist() == [1, 77]
+
+
+def test_events_with_and_without_control_groups_in_one_recording():
+    with_groups, without = perfdata.USUAL | perfdata.CGROUP, perfdata.USUAL
+    samples = samples_of(
+        [event(with_groups), event(without, ids=(8,))],
+        RecordBuilder(with_groups).sample(id=7, cgroup=5),
+        RecordBuilder(without).sample(id=8),
+    )
+    assert samples.control_group.tolist() == [5, 0]
+    assert samples_of([event()], RecordBuilder().sample(id=7)).control_group is None
+    # What stands behind it has any length: nothing says where it is.
+    unknown = with_groups | perfdata.AUX
+    made = RecordBuilder(unknown).sample(id=7, cgroup=5)
+    assert samples_of([event(unknown)], made).control_group is None
+
+
+def test_control_groups_have_paths_and_the_last_one_counts():
+    kinds = perfdata.USUAL | perfdata.CGROUP
+    make = RecordBuilder(kinds)
+    found = decoded(
+        [event(kinds)],
+        make.cgroup(1, b"/"),
+        make.cgroup(9, b"/system.slice/a.service", time=5, id=7),
+        make.cgroup(9, b"/b", time=6, id=7),
+        make.cgroup(10, b"/c", time=7, id=7),
+    )
+    assert found.control_groups == {1: b"/", 9: b"/b", 10: b"/c"}
+    assert found.damage == ()

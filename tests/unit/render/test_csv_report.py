@@ -27,6 +27,7 @@ def test_the_rows_of_the_talk():
         "pid": "1213",
         "parent_pid": "1212",
         "birth": "exec",
+        "control_group": "",
         "mode": "user",
         "hits": "145",
         "seconds": "0.56640625",

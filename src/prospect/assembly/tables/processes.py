@@ -14,11 +14,14 @@ import numpy as np
 from prospect.assembly.extras import by_number, is_i32
 from prospect.assembly.tables.run import attached_pids
 from prospect.profile.model import BIRTH_EXEC, BIRTH_PREEXISTING, ProcessTable
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events
+    from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
 
 _KTHREADD_PID = 2
@@ -57,6 +60,20 @@ def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
         # The recorder may have been started by a shell that it attached to.
         is_descendant=_descendants(is_command, rows.parent_row) & ~is_recorder,
     )
+
+
+def with_control_groups(processes: ProcessTable, events: Events, hits: Attribution) -> ProcessTable:
+    """Return processes with the control groups in which they were sampled last."""
+    ids = events.samples.control_group
+    if ids is None:
+        return processes
+    last = np.zeros(len(processes), np.uint64)
+    # Of several values for one row the last one stays.
+    last[hits.process_row.take(hits.sample_row)] = ids
+    names = {
+        id_: path.decode("utf-8", "surrogateescape") for id_, path in events.control_groups.items()
+    }
+    return replace(processes, control_group=[names.get(id_, "") for id_ in last.tolist()])
 
 
 def _snapshot(

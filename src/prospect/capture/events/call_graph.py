@@ -141,8 +141,7 @@ def sample_bytes(attr: EventAttr) -> int:
     kinds = attr.sample_type
     # header, identifier, ip, pid and tid, time, cpu
     size = 48
-    if kinds & abi.PERF_SAMPLE_PERIOD:
-        size += 8
+    size += 8 * (kinds & (abi.PERF_SAMPLE_PERIOD | abi.PERF_SAMPLE_CGROUP)).bit_count()
     if kinds & abi.PERF_SAMPLE_CALLCHAIN:
         # Its length, marks, and 16 frames, as many as a busy kernel's chains have.
         size += 8 * (2 + 16)

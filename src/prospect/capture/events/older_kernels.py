@@ -47,6 +47,10 @@ class _Step(NamedTuple):
 
 
 _UNKNOWN_TO_KERNEL = (errno.EINVAL,)
+# Linux 5.7; recent kernels lack it where they were built without CONFIG_CGROUP_PERF.
+_CONTROL_GROUPS = _Step(
+    _UNKNOWN_TO_KERNEL, "", flags=abi.FLAG_CGROUP, sample_type=abi.PERF_SAMPLE_CGROUP
+)
 # Newest first: the version is the first that accepts it. Call chains last: all kernels know them,
 # but may have no memory or no unwinder for them.
 _STEPS = (
@@ -57,6 +61,7 @@ _STEPS = (
         read_format=abi.PERF_FORMAT_LOST,
     ),
     _Step(_UNKNOWN_TO_KERNEL, "", flags=abi.FLAG_TEXT_POKE),
+    _CONTROL_GROUPS,
     _Step(
         _UNKNOWN_TO_KERNEL,
         "This kernel does not announce BPF programs (Linux 5.1 does): samples in those that came"
@@ -88,6 +93,9 @@ def fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple
     Raises:
         OSError: it refuses the event itself.
     """
+    without = _CONTROL_GROUPS.leave_out(attr)
+    if without != attr and _opens(without, pid, cpu):
+        return without, ()
     limits: list[str] = []
     while True:
         try:
@@ -103,3 +111,12 @@ def fit_to_kernel(attr: EventAttr, pid: int, cpu: int) -> tuple[EventAttr, tuple
         attr = step.leave_out(attr)
         if step.limit:
             limits.append(step.limit)
+
+
+def _opens(attr: EventAttr, pid: int, cpu: int) -> bool:
+    """Say whether the kernel knows all of that; it may refuse the event for other reasons."""
+    try:
+        os.close(syscalls.perf_event_open(attr.pack(), pid, cpu))
+    except OSError:
+        return False
+    return True

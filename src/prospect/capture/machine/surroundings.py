@@ -11,6 +11,7 @@ import os
 from prospect.abi import constants as abi
 from prospect.capture.events.event_choice import SCOPE_SYSTEM
 from prospect.capture.kernel.procfs import read_file
+from prospect.capture.machine.control_groups import control_group_records
 from prospect.capture.machine.kernel_maps import KernelMaps, read_kernel_maps
 from prospect.capture.machine.machine import Machine, describe_machine
 from prospect.capture.machine.processes import Snapshot
@@ -76,6 +77,11 @@ def describe_surroundings(
         kernel = read_kernel_maps()
         limits += kernel.limits
     loop.write(kernel.records)
+    if plan.attr.flags & abi.FLAG_CGROUP:
+        for portion in control_group_records():
+            loop.write(portion)
+            if not loop.done:
+                loop.step(wait=False)
     with_data = bool(plan.attr.flags & abi.FLAG_MMAP_DATA)
     only = tasks if plan.scope != SCOPE_SYSTEM else ()
     snapshot = Snapshot(command_pid=pid, with_data=with_data, only=only)

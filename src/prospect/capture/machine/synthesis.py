@@ -19,6 +19,7 @@ _HEADER = struct.Struct("<IHH")
 # pid ppid tid ptid time
 _FORK = struct.Struct("<IHHIIIIQ")
 _COMM = struct.Struct("<IHHII")
+_CGROUP = struct.Struct("<IHHQ")
 _MMAP = struct.Struct("<IHHiIQQQ")
 # pid tid addr len pgoff maj min ino ino_generation prot flags
 _MMAP2 = struct.Struct("<IHHIIQQQIIQQII")
@@ -63,6 +64,13 @@ def comm_record(pid: int, tid: int, comm: bytes) -> bytes:
     name = _padded(comm[: _TASK_COMM_BYTES - 1])
     size = _COMM.size + len(name) + len(_TAIL)
     return _COMM.pack(abi.PERF_RECORD_COMM, 0, size, pid, tid) + name + _TAIL
+
+
+def control_group_record(id_: int, path: bytes) -> bytes:
+    """Return a control group's path, by its id."""
+    name = _padded(path)
+    size = _CGROUP.size + len(name) + len(_TAIL)
+    return _CGROUP.pack(abi.PERF_RECORD_CGROUP, 0, size, id_) + name + _TAIL
 
 
 def user_map_record(pid: int, mapping: Map) -> bytes:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
+from prospect.columns.sorting import distinct
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import first_rows
 from prospect.estimate.errors.half_widths import half_widths
@@ -21,6 +22,7 @@ from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, hit_portions
 from prospect.figures.processes import chosen_by_detail, chosen_hits
 from prospect.figures.routine_names import shown_name
+from prospect.profile.control_groups import group_name
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, Record
@@ -48,6 +50,9 @@ class ProgramRow(NamedTuple):
         hits: samples.
         seconds, half_s: time, and half of its 95 % interval; NaN where the event has none.
         user_share: part of it in user mode, 0 to 1.
+        service: the service, container or other control group in which most of its hits are, ""
+            for none.
+        other_services: in how many others it was hit.
     """
 
     name: str
@@ -56,6 +61,8 @@ class ProgramRow(NamedTuple):
     seconds: float
     half_s: float
     user_share: float
+    service: str = ""
+    other_services: int = 0
 
 
 class FunctionRow(NamedTuple):
@@ -102,6 +109,7 @@ class InShort(Record):
         causes: why the kernel ran, most time first: what, and seconds or hits.
         kernel_s: time in the kernel, interrupts included; hits where there is no time.
         nameless: part of the hits in code without names, 0 to 1.
+        has_services: whether what is asked for was hit in more than one control group.
     """
 
     has_time: bool
@@ -117,6 +125,7 @@ class InShort(Record):
     causes: tuple[tuple[str, float], ...]
     kernel_s: float
     nameless: float
+    has_services: bool = False
 
 
 def in_short(view: ReportView, design: Design) -> InShort:
@@ -150,6 +159,11 @@ class _Summary:
         self._program_names = list(names)
         self._program_of_process = np.array(of_process, np.int64)
         self._program = self._program_of_process.take(hits.process_index)
+        groups = processes.control_group or [""] * len(processes)
+        services: dict[str, int] = {}
+        of_process = [services.setdefault(group_name(group), len(services)) for group in groups]
+        self._service_names = list(services)
+        self._service = np.array(of_process, np.int64).take(hits.process_index)
 
     def made(self) -> InShort:
         """Return the summary."""
@@ -178,6 +192,7 @@ class _Summary:
             causes=self._causes(is_kernel),
             kernel_s=float(self._amounts(is_kernel).sum()),
             nameless=nameless / max(count, 1),
+            has_services=len(distinct(self._service[chosen])) > 1,
         )
 
     def _table(self, key_of_hit: NDArray[np.int64], most: int) -> FirstRows:
@@ -199,6 +214,7 @@ class _Summary:
         counted = self._program_of_process[is_asked_for & (has_hits | processes.is_descendant)]
         number = np.bincount(counted, minlength=len(self._program_names))
         halves = half_widths(self._design, table.row_of_hit, rows, parts)
+        services = self._mostly(table, self._service, self._service_names)
         return tuple(
             ProgramRow(
                 name=self._program_names[key],
@@ -207,6 +223,8 @@ class _Summary:
                 seconds=float(table.seconds[at]),
                 half_s=float(halves[at]),
                 user_share=float(user[at]),
+                service=services[at][0],
+                other_services=services[at][1],
             )
             for at, key in enumerate(table.key.tolist())
         )
@@ -226,7 +244,7 @@ class _Summary:
             wall_s = profile.run.wall_seconds
             needed = needed_seconds(bars.seconds, above, difference_half_s, wall_s)
             needed_s = float(needed[is_alike].max()) if is_alike.any() else 0.0
-        programs = self._programs_of(table)
+        programs = self._mostly(table, self._program, self._program_names)
         callers = main_callers(profile, table.row_of_hit, rows)
         found = tuple(
             FunctionRow(
@@ -246,16 +264,18 @@ class _Summary:
         )
         return found, needed_s
 
-    def _programs_of(self, table: FirstRows) -> list[tuple[str, int]]:
-        """Return for each row the program with most of its time, and how many others there are."""
+    def _mostly(
+        self, table: FirstRows, of_hit: NDArray[np.int64], names: list[str]
+    ) -> list[tuple[str, int]]:
+        """Return for each row what has most of its hits, and how many others there are."""
         member = table.row_of_hit >= 0
-        of_row = table.row_of_hit[member].astype(np.int64), self._program[member]
-        (row, program), (count,) = group_sums(of_row, (self._profile.hits.count[member],))
+        of_row = table.row_of_hit[member].astype(np.int64), of_hit[member]
+        (row, owner), (count,) = group_sums(of_row, (self._profile.hits.count[member],))
         found = []
         for at in range(len(table.key)):
             here = np.flatnonzero(row == at)
-            main = int(program[here[count[here].argmax()]])
-            found.append((self._program_names[main], len(here) - 1))
+            main = int(owner[here[count[here].argmax()]])
+            found.append((names[main], len(here) - 1))
         return found
 
     def _causes(self, is_kernel: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:

@@ -116,6 +116,7 @@ def process_fields(report: EventReport, row: int) -> dict[str, Any]:
         "end": _end(view, row),
         "start_ns": int(processes.start_ns[row]),
         "end_ns": None if end_ns == STILL_RUNNING_NS else end_ns,
+        "control_group": processes.control_group[row] or None if processes.control_group else None,
         "is_kernel_thread": bool(processes.is_kernel_thread[row]),
         "is_recorder": bool(processes.is_recorder[row]),
         "is_command": bool(processes.is_command[row]),

@@ -35,6 +35,8 @@ def _program(row: ProgramRow) -> dict[str, Any]:
         "seconds": rounded(row.seconds),
         "error_s": rounded(row.half_s),
         "user_share": rounded(row.user_share),
+        "service": row.service or None,
+        "other_services": row.other_services,
     }
 
 

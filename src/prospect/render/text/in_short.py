@@ -21,7 +21,7 @@ from prospect.render.text.numbers import NO_TIME, Figures
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.estimate.short.in_short import FunctionRow, InShort
+    from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
     from prospect.render.event_report import EventReport
     from prospect.render.text.style import Style
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 DEFAULT_RECORDING = "perf.data"
 _WIDTH = 79
 _PROGRAM_WIDTH = 24
+# Where services are shown, of both.
+_SERVICE_WIDTH = 18
+_KERNEL_COLUMN = 5
 # Of functions, of what calls them, and of their programs, with and without the callers.
 _FUNCTION_WIDTHS = (30, 22)
 _CALLER_WIDTH = 13
@@ -121,8 +124,9 @@ def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
     columns = [Column("Program", right=False), Column("CPU s"), Column("±"), Column("Hits")]
     columns += [Column("User"), Column("Kernel"), Column("Processes")]
+    width = _SERVICE_WIDTH if short.has_services else _PROGRAM_WIDTH
     cells = [
-        [_brief(row.name, _PROGRAM_WIDTH) for row in rows],
+        [_brief(row.name, width) for row in rows],
         times,
         bars,
         [str(row.hits) for row in rows],
@@ -130,6 +134,11 @@ def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
         [_percent(1.0 - row.user_share) for row in rows],
         [str(row.processes) for row in rows],
     ]
+    if short.has_services:
+        # In place of the kernel's share, which is what is not of the user.
+        del columns[_KERNEL_COLUMN], cells[_KERNEL_COLUMN]
+        columns.append(Column("Service", right=False))
+        cells.append([_service_of(row) for row in rows])
     shares = [row.hits / max(short.hits, 1) for row in rows]
     yield from style.hot_rows(table_lines(columns, cells), shares)
     if short.more_programs:
@@ -168,6 +177,11 @@ def _separation(short: InShort) -> str:
         return "= rows differ by too little to be told apart"
     seconds = float(f"{short.needed_s:.2g}")
     return f"= cannot be told from the row above; a run of {seconds:.0f} s could"
+
+
+def _service_of(row: ProgramRow) -> str:
+    more = f" +{row.other_services}" if row.other_services else ""
+    return _brief(row.service.removesuffix(".service") or "-", _SERVICE_WIDTH - len(more)) + more
 
 
 def _program_of(row: FunctionRow, width: int) -> str:

@@ -1,0 +1,27 @@
+"""Control groups → what people call them: services, containers, sessions.
+
+Comes in: paths below the root of the hierarchy, as PERF_RECORD_CGROUP and ``/proc/PID/cgroup`` have
+them. Goes out: names. Source: cgroups(7); systemd.unit(5) for names of units; containers have ids
+of 64 hexadecimal digits (Docker, containerd, CRI-O, Podman).
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNIT = re.compile(r"[^/]+\.(?:service|scope|socket|mount|swap)")
+_CONTAINER = re.compile(r"(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_SHOWN_ID = 12
+
+
+def service_of(path: str) -> str:
+    """Return the service or container that a control group is part of, "" for none."""
+    if container := _CONTAINER.search(path):
+        return f"container-{container[1][:_SHOWN_ID]}"
+    units: list[str] = _UNIT.findall(path)
+    return units[-1] if units else ""
+
+
+def group_name(path: str) -> str:
+    """Return the same; of others the last name of the path, "" for the root."""
+    return service_of(path) or path.rstrip("/").rpartition("/")[2]

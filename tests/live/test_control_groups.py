@@ -1,0 +1,89 @@
+"""Services and containers: the kernel says in which control group each sample was taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import prospect as library
+from builders.command_line import run
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="makes control groups"),
+]
+
+SPIN = 'echo $$ > "$0/cgroup.procs"; timeout 0.5 sh -c "while :; do :; done"; true'
+
+
+@pytest.fixture
+def groups():
+    """Two control groups where perf events look, one of which is made while it is recorded."""
+    roots = [
+        Path(line.split()[1])
+        for line in Path("/proc/mounts").read_text().splitlines()
+        if line.split()[2] == "cgroup2"
+    ]
+    if not roots:
+        pytest.skip("there is no hierarchy of version 2")
+    pair = roots[0] / "prospect-test.service", roots[0] / "prospect-late"
+    with suppress(OSError):
+        pair[0].mkdir()
+    if not (pair[0] / "cgroup.procs").exists():
+        pytest.skip("control groups cannot be made here")
+    yield pair
+    for group in pair:
+        with suppress(OSError):
+            group.rmdir()
+
+
+def groups_of(path):
+    """Return the control groups in which a recording saw each process that was asked for."""
+    profile = library.open(path)
+    processes = profile.processes
+    hit = set(profile.hits.process_index.tolist())
+    if processes.control_group is None:
+        pytest.skip("this kernel tells no control groups")
+    return {processes.control_group[row] for row in hit if processes.is_descendant[row]}
+
+
+def test_samples_know_the_control_group_also_one_that_is_made_meanwhile(here, groups):
+    early, late = groups
+    Path("both").write_text(f"sh -c '{SPIN}' {early} & mkdir {late} && sh -c '{SPIN}' {late}; wait")
+    ran = run("record", "-H", "1000", "-o", "r", "sh", "both")
+    assert ran.returncode == 0, ran.stderr
+    assert {"/prospect-test.service", "/prospect-late"} <= groups_of("r")
+    text = run("report", "r").stdout
+    assert "Service" in text.split("Function")[0]
+    document = json.loads(run("report", "r", "--format", "json").stdout)
+    (program,) = [one for one in document["in_short"]["programs"] if one["name"] == "sh"]
+    assert program["service"] in ("prospect-test.service", "prospect-late")
+    assert program["other_services"] >= 1
+
+
+def test_recordings_of_perf_tell_them_too(here, groups):
+    if not shutil.which("perf"):
+        pytest.skip("perf is not installed")
+    early, _ = groups
+    words = ["perf", "record", "-q", "--all-cgroups", "-F", "999", "-o", "p"]
+    subprocess.run([*words, "sh", "-c", SPIN, str(early)], check=True, capture_output=True)
+    groups = library.open("p").processes.control_group
+    assert groups is not None
+    assert "/prospect-test.service" in groups
+
+
+def test_perf_sorts_our_recording_by_them(here, groups):
+    if not shutil.which("perf"):
+        pytest.skip("perf is not installed")
+    early, _ = groups
+    assert run("record", "-H", "1000", "-o", "r", "sh", "-c", SPIN, str(early)).returncode == 0
+    assert "/prospect-test.service" in groups_of("r")
+    words = ["perf", "report", "-i", "r", "--sort", "cgroup", "--stdio", "-g", "none"]
+    shown = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    assert "/prospect-test.service" in shown
