@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class RecordBlock(NamedTuple):
     """Records back to back, little-endian, none of them cut but the last one of a cut recording.
@@ -18,6 +22,7 @@ class RecordBlock(NamedTuple):
         file_offset: where `data` begins in that file, -1 where there is none.
         cpu: CPU of the ring that it came from, -1 where rings are mixed.
         may_end_cut: whether the recording was cut at its end, within a record maybe.
+        release: told how many bytes of it will hardly be looked at again; None for nobody.
     """
 
     data: memoryview
@@ -25,3 +30,4 @@ class RecordBlock(NamedTuple):
     file_offset: int = -1
     cpu: int = -1
     may_end_cut: bool = False
+    release: Callable[[int], None] | None = None

@@ -68,7 +68,9 @@ def decode(
     for block in blocks:
         samples.begin_block(block.cpu)
         words = _words(block)
-        tell = _of_recording(told, bytes_before) if told is not None else None
+        # Copies of stacks stay where they are.
+        release = None if samples.keeps_blocks else block.release
+        tell = _progress(told, bytes_before, release)
         fault = find_records(words, looks, samples, side, tell)
         bytes_before += len(block.data)
         if fault is None and len(block.data) % 8:
@@ -122,9 +124,18 @@ def _asks_for_build_ids(
     return asked
 
 
-def _of_recording(told: Callable[[int], None], bytes_before: int) -> Callable[[int], None]:
-    """Count words of a block as bytes of the recording."""
-    return lambda words: told(bytes_before + 8 * words)
+def _progress(
+    told: Callable[[int], None] | None, bytes_before: int, release: Callable[[int], None] | None
+) -> Callable[[int], None]:
+    """Return what is told how many words of a block were read: bytes to all who want to know."""
+
+    def progress(words: int) -> None:
+        if told is not None:
+            told(bytes_before + 8 * words)
+        if release is not None:
+            release(8 * words)
+
+    return progress
 
 
 def _python_columns(events: Sequence[EventDescription]) -> PythonColumns | None:

@@ -127,6 +127,11 @@ class SampleColumns:
         return self._done.samples + self._done.short + self._done.unknown
 
     @property
+    def keeps_blocks(self) -> bool:
+        """Whether what `finish` returns refers to the blocks."""
+        return self._states.is_wanted
+
+    @property
     def left_out_bytes(self) -> int:
         """Size of the samples left out."""
         return 8 * self._done.left_out_words

@@ -23,12 +23,16 @@ from prospect.files.mounts import is_local
 from prospect.light import signal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prospect.files.budget import HeldMemory
 
 MAPPED_FROM_BYTES = 1 << 16
 _OTHERS_MAY_WRITE = 0o022
+
+
+class _FileMapping(mmap.mmap):
+    """A mapping of a file's own pages: what is let go of is read again where it is needed."""
 
 
 def is_only_ours(status: os.stat_result) -> bool:
@@ -63,7 +67,7 @@ def hold_contents(
             # Somebody may have been quicker than the lease.
             size = os.fstat(descriptor).st_size
             if size:
-                return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+                return memoryview(_FileMapping(descriptor, size, access=mmap.ACCESS_READ))
     if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         raise MemoryError
     if not size:
@@ -81,6 +85,31 @@ def hold_contents(
             filled += count
     # A file that was cut short meanwhile ends where it does now.
     return buffer[: max(filled, min(size, os.fstat(descriptor).st_size))].toreadonly()
+
+
+def releaser(contents: memoryview, offset: int) -> Callable[[int], None] | None:
+    """Return what takes pages out of this process's memory that the kernel has anyway.
+
+    Args:
+        contents: from `hold_contents`.
+        offset: from where on it is read once, from front to back.
+
+    Returns:
+        What is told how many bytes from `offset` on were read; None where they are in memory only.
+    """
+    mapping = contents.obj
+    if not isinstance(mapping, _FileMapping):
+        return None
+    done = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+
+    def release(used: int) -> None:
+        nonlocal done
+        end = (offset + used) // mmap.PAGESIZE * mmap.PAGESIZE
+        if end > done:
+            mapping.madvise(mmap.MADV_DONTNEED, done, end - done)
+            done = end
+
+    return release
 
 
 def data_extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:

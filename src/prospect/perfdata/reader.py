@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from prospect.abi.block import RecordBlock
 from prospect.errors import RecordingError
-from prospect.files.held_files import hold_contents
+from prospect.files.held_files import hold_contents, releaser
 from prospect.files.rights import speaks_for
 from prospect.perfdata import format as fmt
 from prospect.perfdata.header import (
@@ -229,7 +229,13 @@ def _open_sections(
         return Recording(metadata, stream, damage, recorded_at)
     if may_end_cut:
         data = data[: len(data) // 8 * 8]
-    block = RecordBlock(data, path, header.data.offset, may_end_cut=may_end_cut)
+    block = RecordBlock(
+        data,
+        path,
+        header.data.offset,
+        may_end_cut=may_end_cut,
+        release=releaser(file, header.data.offset),
+    )
     return Recording(metadata, _OneBlock(block), damage, recorded_at, len(data))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from prospect.files import held_files
-from prospect.files.held_files import MAPPED_FROM_BYTES, hold_contents
+from prospect.files.held_files import MAPPED_FROM_BYTES, hold_contents, releaser
 from prospect.perfdata.reader import open_recording
 
 CONTENT = bytes(range(256)) * (2 * MAPPED_FROM_BYTES // 256)
@@ -118,3 +118,32 @@ def test_a_file_bigger_than_memory_is_refused_unless_mapped(tmp_path: Path) -> N
         held(path)
     with pytest.raises(Exception, match=r"sparse: the file is bigger than this machine's memory"):
         open_recording(str(path))
+
+
+def test_pages_of_a_mapped_file_that_were_let_go_of_are_as_they_were(file: Path) -> None:
+    contents = held(file)
+    if not is_mapped(contents):
+        pytest.skip("this file system has no leases")
+    release = releaser(contents, 5000)
+    assert release is not None
+    whole = bytes(contents)
+    resident = _resident_bytes(contents)
+    for used in (0, 10, 9_000, 8_000, len(contents) - 5000):
+        release(used)
+    assert _resident_bytes(contents) < resident
+    assert bytes(contents) == whole
+
+
+def test_what_was_read_into_memory_is_never_let_go_of(file: Path) -> None:
+    file.chmod(0o666)
+    assert releaser(held(file), 0) is None
+
+
+def _resident_bytes(contents: memoryview) -> int:
+    """Return how much of a mapping this process has pages of, as smaps says."""
+    address = np.frombuffer(contents, np.uint8).ctypes.data
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    for line in lines:
+        if line.startswith(f"{address:x}-"):
+            return next(int(each.split()[1]) << 10 for each in lines if each.startswith("Rss:"))
+    raise AssertionError("the mapping is not there")
