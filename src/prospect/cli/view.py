@@ -70,6 +70,7 @@ def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecor
             settings.detail,
             settings.user_threshold_s,
             settings.kernel_threshold_s,
+            recording=recording if recording != "-" else "",
         )
         finder = CodeFinder(found[0] if found else None, choice)
         return serve_profile(profile, renderer, finder)

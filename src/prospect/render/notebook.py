@@ -10,15 +10,15 @@ report. Source: JupyterLab, packages/apputils/src/sanitizer.ts.
 from __future__ import annotations
 
 import html
-import shlex
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.hottest import HottestRoutines, hottest_routines
 from prospect.figures.portions import PORTION_NAMES
-from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.remarks import run_notes, run_warnings
 from prospect.figures.report.counters import run_counters
+from prospect.figures.report.view import report_view
 from prospect.figures.routine_names import shown_name
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.render.comparison_words import compared_line, unit_of
@@ -28,6 +28,7 @@ from prospect.render.icicle import icicle
 from prospect.render.text.columns import Column
 from prospect.render.text.counts import count_cells, counts_title, time_lines
 from prospect.render.text.diff import change_cells, total_cells
+from prospect.render.text.in_short import in_short_plain
 from prospect.render.text.numbers import Figures, percent_column, percent_digits
 from prospect.render.verdict import verdict_line
 
@@ -54,13 +55,11 @@ def profile_cell(profile: Profile) -> str:
     """Return a profile: its hottest routines, its flame graph, and what must be said of it."""
     hottest = hottest_routines(profile, _DETAIL, _ROWS)
     graph = flame_graph(stack_samples(profile, hottest.detail), inlined=profile.lines is not None)
-    run = hottest.profile.run
     notes = run_notes(hottest.profile, [hottest.event], asked=_DETAIL, shown=hottest.detail)
     if profile.stacks is None and len(profile.hits):
         notes += ("Callers are not shown: they come with stacks=True of open and record.",)
-    what = shortened(escaped(shlex.join(run.command) or run.origin or "profile"), _LONGEST_HINT)
     return _cell(
-        f"<b>{_text(what)}</b><br>{_text(_facts(profile))}<br>{_text(_scope(hottest))}",
+        f"<pre>{_in_short(profile)}</pre>",
         _warnings(run_warnings(hottest.profile, run_counters(hottest.profile))),
         _routines(hottest),
         icicle(graph),
@@ -76,7 +75,7 @@ def comparison_cell(comparison: Comparison) -> str:
     if comparison.verdict is not None:
         condition = f"<p>{_text(verdict_line(comparison.verdict))}</p>"
     return _cell(
-        f"<b>Difference: B - A</b><br>{_text(compared_line(comparison))}",
+        f"<p><b>Difference: B - A</b><br>{_text(compared_line(comparison))}</p>",
         _warnings(comparison.warnings),
         condition,
         _table(*total_cells(comparison, unit)),
@@ -90,33 +89,22 @@ def counts_cell(found: EventCounts) -> str:
     """Return counts of events."""
     times = "<br>".join(map(_text, time_lines(found)))
     return _cell(
-        f"<b>{_text(counts_title(found))}</b>",
+        f"<p><b>{_text(counts_title(found))}</b></p>",
         _table(*count_cells(found)),
         f"<p>{times}</p>",
         _notes(found.limits),
     )
 
 
-def _cell(head: str, *parts: str) -> str:
-    return f'<div style="max-width:1100px"><p>{head}</p>{"".join(parts)}</div>'
+def _cell(*parts: str) -> str:
+    return f'<div style="max-width:1100px">{"".join(parts)}</div>'
 
 
-def _facts(profile: Profile) -> str:
-    run = profile.run
-    parts = [counted(int(profile.hits.count.sum()), "hit")]
-    if run.wall_seconds > 0:
-        parts.append(f"in {run.wall_seconds:.3f} s")
-    if run.cpus > 0:
-        parts.append(f"on {counted(run.cpus, 'CPU')}")
-    return " ".join(parts)
-
-
-def _scope(hottest: HottestRoutines) -> str:
-    of = f"{DETAIL_WORDS[hottest.detail]}: {counted(hottest.total_hits, 'hit')}"
-    if not hottest.has_time:
-        return f"{shortened(escaped(hottest.event.name), _NAME_WIDTH)} of {of}"
-    time = _figures(hottest).with_bar(hottest.total_s, hottest.total_half_s)
-    return f"CPU time of {of} = {time} s"
+def _in_short(profile: Profile) -> str:
+    """Return the first screen of the text report."""
+    view = report_view(profile, _DETAIL, 0.0, 0.0)
+    design = sampling_design(view.by_routine, view.events[0].event_index)
+    return "<br>".join(map(_text, in_short_plain(view, design, "")[1]))
 
 
 def _figures(hottest: HottestRoutines) -> Figures:

@@ -36,7 +36,11 @@ def open_page(browser, tmp_path):
     def open_it(page, *, width=1280, theme="light"):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        features = [{"name": "prefers-color-scheme", "value": theme}]
+        # A click while the page still scrolls would miss.
+        features = [
+            {"name": "prefers-color-scheme", "value": theme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         path = tmp_path / "page.html"
         path.write_bytes(page)

@@ -5,9 +5,7 @@ import io
 import pytest
 
 from builders.profile import qsort_profile
-from builders.sources import CLOCK
 from builders.stacks import random_stacks_profile, stacks_profile
-from builders.switches import SWITCH, switched_profile
 from prospect.render.registry import make_renderer
 
 pytest.importorskip("selenium")
@@ -15,7 +13,6 @@ pytest.importorskip("selenium")
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 LEAST_CONTRAST = 4.5  # of text, level AA: WCAG 2.2, 1.4.3
 
@@ -165,24 +162,6 @@ def test_all_text_has_the_contrast_of_level_aa(theme, open_page):
     assert [pair for pair in contrasts if pair[1] < LEAST_CONTRAST] == []
     press(browser, "t")
     assert browser.execute_script(shown) != theme
-
-
-def test_in_short_follows_a_selection_with_its_waits_too(open_page):
-    browser = open_page(page_of(switched_profile(CLOCK, SWITCH, stacks=True)))
-    answer = browser.find_element(By.ID, "answer")
-    assert "began then" not in answer.text
-    browser.execute_script("refilter({ span: [0, view.base.data.stretches - 1] })")
-    whole = browser.execute_script(
-        "const waits = openEvent(view.block, 1);"
-        "return fixed(selected(waits, { ...view.filter, span: null }).total[0], 3)"
-    )
-    same = browser.execute_script("return spanOfOther(openEvent(view.block, 1)) !== null")
-    assert ("what began then" if same else "of the whole interval") in answer.text
-    assert f"in all {whole}" in answer.text
-    Select(browser.find_element(By.ID, "event")).select_by_value("1")
-    assert answer.text.split("\n")[1].startswith("Waits for: ")
-    assert "By process: " in answer.text
-    assert "it began" in browser.find_element(By.ID, "time-note").text
 
 
 def test_paper_is_light_and_has_no_controls(open_page, browser):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from builders.profile import interrupted_profile, qsort_profile
+from builders.profile import empty_profile, hostile_profile, interrupted_profile, qsort_profile
 from builders.sources import CLOCK
 from builders.stacks import stacks_profile
 from builders.switches import SWITCH, switched_profile
@@ -17,7 +17,6 @@ from prospect.render.registry import make_renderer
 pytest.importorskip("selenium")
 
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import Select
 
 PROFILES = {"qsort": qsort_profile, "stacks": stacks_profile}
 PORTIONS = ("user", "kernel", "interrupt", "other")
@@ -215,113 +214,22 @@ def test_the_times_of_threads_and_waits_are_the_reports(open_page):
     assert [row["What"] for row in blockers] == [row["name"] for row in waiting["blockers"]]
 
 
-def test_what_was_waited_for_is_said_in_short_and_leads_to_its_picture(open_page):
-    profile = switched_profile(CLOCK, SWITCH, stacks=True)
-    browser = open_page(rendered(profile, "html", "4"))
+@pytest.mark.parametrize("detail", ["2", "4", "k"])
+def test_in_short_is_the_first_screen_of_the_text_report(open_page, detail):
+    for profile in (qsort_profile(), interrupted_profile(), empty_profile(), hostile_profile()):
+        text = rendered(profile, "text", detail).decode().splitlines()
+        lines = json.loads(rendered(profile, "json", detail))["in_short"]["lines"]
+        assert lines == text[: len(lines)]
+        browser = open_page(rendered(profile, "html", detail))
+        (shown,) = browser.find_elements(By.CSS_SELECTOR, "#answer pre")
+        assert shown.get_attribute("textContent").splitlines() == lines
+
+
+def test_of_a_selection_the_page_says_what_in_short_is_of(open_page):
+    browser = open_page(rendered(stacks_profile(), "html", "4"))
     answer = browser.find_element(By.ID, "answer")
-    assert "Waits for: " in answer.text
-    assert "not recorded" not in answer.text
-    answer.find_element(By.XPATH, ".//button[text()='show where']").click()
-    assert browser.execute_script("return view.event.data.name") == "blocked"
-    assert browser.find_element(By.ID, "event").get_attribute("value") == "1"
-
-
-def test_the_hottest_routine_is_not_compared_with_itself(open_page):
-    profile = qsort_profile()
-    browser = open_page(rendered(profile, "html", "k", kernel_threshold_s=0.0))
-    (routines,) = tables_of(browser, "routines")
-    busy = [row for row in routines if row["Routine"] != "default_idle"]
-    hottest = max(busy, key=lambda row: int(row["Hits"]))["Routine"]
-    assert sum(row["Routine"] == hottest for row in routines) > 1
-    answer = browser.find_element(By.ID, "answer").text
-    assert f"Hottest routine: {hottest}" in answer
-    assert f"the next, {hottest}," not in answer
-
-
-@pytest.mark.parametrize("detail", ["2", "4"])
-def test_an_idle_cpu_is_not_the_hottest_routine(open_page, detail):
-    """At -V 2 all processes are looked at: the page counts them itself."""
-    browser = open_page(rendered(qsort_profile(), "html", detail, kernel_threshold_s=0.0))
-    if detail == "2":
-        Select(browser.find_element(By.ID, "scope")).select_by_value("all")
-    answer = browser.find_element(By.ID, "answer").text
-    assert "Hottest routine: " in answer
-    assert "default_idle" not in answer
-
-
-def test_a_report_without_waits_says_how_to_record_them(open_page):
-    browser = open_page(rendered(qsort_profile(), "html", "4"))
-    has_times = browser.execute_script("return view.block.has_times")
-    assert ("--off-cpu" in browser.find_element(By.ID, "answer").text) == has_times
-
-
-@pytest.mark.parametrize("detail", ["2", "4"])
-def test_prospect_itself_is_the_hottest_only_to_who_looks_at_it(open_page, detail):
-    profile = qsort_profile()
-    (row,) = [row for row, name in enumerate(profile.processes.name) if name == "qsort"]
-    is_recorder = np.arange(len(profile.processes)) == row
-    processes = replace(profile.processes, is_recorder=is_recorder)
-    browser = open_page(rendered(replace(profile, processes=processes), "html", detail))
-    answer = browser.find_element(By.ID, "answer")
-    Select(browser.find_element(By.ID, "scope")).select_by_value("all")
-    assert "Hottest routine: " in answer.text
-    assert f"in qsort {profile.processes.pid[row]}" not in answer.text
-    browser.execute_script(f"setScope('process', {row})")
-    assert "Hottest routine: " in answer.text
-
-
-def test_threads_of_the_kernel_are_aside_where_others_waited_too(open_page):
-    browser = open_page(rendered(switched_profile(CLOCK, SWITCH, stacks=True), "html", "4"))
-    answer = browser.find_element(By.ID, "answer")
-    assert ", threads together (" in answer.text
-    # Of four processes the program and, where that is asked for, what a process itself did.
-    chosen = browser.execute_script("""
-      const processes = [
-        ["prog", 5, true, true, false, false], ["kworker/0:1", 9, false, false, false, true],
-        ["swapper", 0, false, false, false, false], ["prospect", 4, false, false, true, false],
-      ];
-      const context = { thread: [0, 1, 2, 3], cpu: [0, 0, 0, 0] };
-      const event = { data: { context }, block: { processes, threads: { process: [0, 1, 2, 3] } } };
-      const alone = processes.map((row, process) => ({ scope: "process", process }));
-      const filters = [{ scope: "all" }, ...alone];
-      return [isAside, waitsAside].map((without) =>
-        filters.map((filter) => [...chosenContexts(event, leavingOut(filter, without))].join("")));
-    """)
-    alone = ["1000", "0100", "0010", "0001"]
-    assert chosen == [["1100", *alone], ["1000", *alone]]
-    # Nobody else waited: then what they did is said.
-    browser.execute_script("for (const row of view.block.processes) row[5] = true; fillAnswer()")
-    assert "Waits for: " in answer.text
-    assert ", threads together (" in answer.text
-    # A wait of 2 s by the program, one of 3 s by a thread of the kernel.
-    said = browser.execute_script("""
-      const processes = [
-        ["prog", 5, true, true, false, false], ["kworker/0:1", 9, false, false, false, true],
-      ];
-      const event = {
-        data: { context: { thread: [0, 1], cpu: [0, 0] }, stretches: 1 },
-        block: { processes, threads: { process: [0, 1] } },
-        cells: { context: [0, 1], stretch: [0, 0], count: [1, 1] },
-        node: [0, 0], weight: [2, 3], size: 1, parent: [-1], end: [1],
-      };
-      const filters = [{ scope: "all" }, { scope: "command" }, { scope: "process", process: 1 }];
-      const found = filters.map((filter) => waitsAsked(event, filter));
-      return found.map(({ sums, who }) => [sums.total[0], who]);
-    """)
-    assert said == [[2, "the kernel's threads aside, all others"], [2, "threads"], [3, "threads"]]
-
-
-def test_a_cause_of_several_processes_is_said_once(open_page):
-    profile = interrupted_profile()
-    everyone = np.ones(len(profile.processes), np.bool_)
-    processes = replace(profile.processes, is_descendant=everyone)
-    browser = open_page(rendered(replace(profile, processes=processes), "html", "4"))
-    Select(browser.find_element(By.ID, "scope")).select_by_value("descendants")
-    causes = browser.execute_script(
-        "return reportCauses(view.figures, view.block, view.filter).map((row) => row.label)"
-    )
-    assert len(set(causes)) < len(causes)
-    answer = browser.find_element(By.ID, "answer").text
-    (line,) = re.findall("In the kernel mostly: (.*)[.]", answer)
-    said = [part.partition(" ")[0] for part in line.split(", ")]
-    assert len(said) == len(set(said)) > 1
+    before = answer.find_element(By.TAG_NAME, "pre").text
+    assert "Of the whole recording" not in answer.text
+    browser.execute_script("refilter({ span: [0, view.base.data.stretches - 1] })")
+    assert "Of the whole recording" in answer.text
+    assert answer.find_element(By.TAG_NAME, "pre").text == before

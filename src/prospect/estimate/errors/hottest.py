@@ -44,7 +44,7 @@ class HottestRoutines(Record):
         seconds, half_width_s: f64[r] and half of the 95 % interval, NaN where unknown.
         share: f64[r] part of all that is asked for, 0 to 1.
         left_out: how many routines there are besides.
-        total_hits, total_s, total_half_s: of all that is asked for, shown or not.
+        total_hits, total_s: of all that is asked for, shown or not.
     """
 
     profile: CompleteProfile
@@ -60,7 +60,6 @@ class HottestRoutines(Record):
     left_out: int
     total_hits: int
     total_s: float
-    total_half_s: float
 
     def __len__(self) -> int:
         return len(self.function)
@@ -79,8 +78,6 @@ def hottest_routines(profile: Profile, detail: Detail, most: int) -> HottestRout
     key = function * (1 << 2) + hit_portions(profile)
     design = sampling_design(profile, event_index)
     rows = first_rows(profile, design, at, key.take(at), most)
-    every = np.full(len(hits), -1, np.int32)
-    every[at] = 0
     count, period = hits.count.take(at), hits.period.take(at)
     return HottestRoutines(
         profile=profile,
@@ -96,5 +93,4 @@ def hottest_routines(profile: Profile, detail: Detail, most: int) -> HottestRout
         left_out=rows.more,
         total_hits=int(count.sum()),
         total_s=float(event_seconds(event, count, period).sum()),
-        total_half_s=float(half_widths(design, every, 1)[0]),
     )

@@ -58,11 +58,13 @@ class HtmlRenderer(FiguresRenderer):
     Attributes:
         detail, user_threshold_s, kernel_threshold_s: see `FiguresRenderer`.
         disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
+        recording: what a command line would call the recording, "" if it is not kept.
     """
 
     suffix: ClassVar[str] = ".html"
 
     disassemble: int = 0
+    recording: str = ""
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the page to `out`, which stays open.
@@ -88,6 +90,7 @@ class HtmlRenderer(FiguresRenderer):
             view.kernel_threshold_s,
             disassemble=self.disassemble,
             calls=calls,
+            recording=self.recording,
         )
         return b"".join(report.pieces(view))
 

@@ -78,8 +78,6 @@ def _processes(processes: ProcessTable) -> list[tuple[Any, ...]]:
         processes.pid,
         processes.is_command,
         processes.is_descendant,
-        processes.is_recorder,
-        processes.is_kernel_thread,
     )
     return list(zip(processes.name, *(column.tolist() for column in columns), strict=True))
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from prospect.estimate.errors.calls import estimate_calls
 from prospect.estimate.ledger.agreement import agreements
-from prospect.estimate.short.in_short import in_short
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.render.encoding import encoded, listed
@@ -40,6 +39,7 @@ from prospect.render.json.ledger import (
 )
 from prospect.render.json.source_lines import source_line_fields
 from prospect.render.json.waiting import waiting_fields
+from prospect.render.text.in_short import in_short_plain
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class JsonRenderer(FiguresRenderer):
         disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
         lines: give hits by source line too.
         calls: sections of who called whom, as `prospect calls --show` names them.
+        recording: what a command line would call the recording, "" if it is not kept.
     """
 
     suffix: ClassVar[str] = ".json"
@@ -67,6 +68,7 @@ class JsonRenderer(FiguresRenderer):
     disassemble: int = 0
     lines: bool = False
     calls: tuple[str, ...] = ()
+    recording: str = ""
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the document; its big lists piece by piece, so that no big string is built."""
@@ -76,6 +78,8 @@ class JsonRenderer(FiguresRenderer):
 def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
     disassemble = options.disassemble
     books, reports = books_and_events(view, disassemble, lines=options.lines)
+    design = reports[0].estimates.design
+    short, lines = in_short_plain(view, design, options.recording)
     head = {
         "schema": SCHEMA,
         "generator": f"prospect {__version__}",
@@ -85,7 +89,7 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
             "kernel_threshold_s": view.kernel_threshold_s,
             **({"disassemble": disassemble} if disassemble else {}),
         },
-        "in_short": in_short_fields(in_short(view, reports[0].estimates.design)),
+        "in_short": {**in_short_fields(short), "lines": lines},
         "run": run_fields(view),
         "notes": list(view.notes),
         "warnings": list(view.warnings),

@@ -1,4 +1,7 @@
-"""In short: the first screen of a report, for a terminal of 80 columns and 24 lines."""
+"""In short: the first screen of a report, for a terminal of 80 columns and 24 lines.
+
+The page, a notebook and JSON show these very lines.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ from prospect.profile.stack_quality import END_CUT
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, Figures
+from prospect.render.text.style import Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prospect.estimate.errors.design import Design
     from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
-    from prospect.render.event_report import EventReport
-    from prospect.render.text.style import Style
 
 DEFAULT_RECORDING = "perf.data"
 _WIDTH = 79
@@ -51,18 +54,15 @@ _INLINING = ("_Z", "_R")  # symbols of C++ and Rust, whose templates and closure
 _HAS_LINES = (NameSource.SYMTAB, NameSource.DEBUG_FILE)
 
 
-def in_short_lines(
-    view: ReportView, report: EventReport, recording: str, style: Style
-) -> Iterator[str]:
-    """Yield the summary of a report.
+def in_short_lines(view: ReportView, short: InShort, recording: str, style: Style) -> Iterator[str]:
+    """Yield the summary of a report: the text that every format shows.
 
     Args:
         view: the report.
-        report: of its first event.
+        short: what it says first.
         recording: what to call the recording in a command line, "" if it is not kept.
         style: of the terminal.
     """
-    short = in_short(view, report.estimates.design)
     figures = Figures(short.hits, short.seconds, has_time=short.has_time)
     run = view.profile.run
     what = escaped(shlex.join(run.command)) or escaped(run.origin) or "unknown"
@@ -80,6 +80,18 @@ def in_short_lines(
     yield _waits_line(view)
     yield _cut(_seen_line(view, short, style))
     yield from _next_lines(view, short.functions[0], recording)
+
+
+def in_short_plain(view: ReportView, design: Design, recording: str) -> tuple[InShort, list[str]]:
+    """Return what a report says first, and its lines as no terminal's.
+
+    Args:
+        view: the report.
+        design: how the samples of its first event were taken.
+        recording: see `in_short_lines`.
+    """
+    short = in_short(view, design)
+    return short, list(in_short_lines(view, short, recording, Style(colour=False)))
 
 
 def _cut(line: str) -> str:

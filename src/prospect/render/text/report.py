@@ -11,6 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, ClassVar
 
 from prospect.estimate.ledger.agreement import agreements
+from prospect.estimate.short.in_short import in_short
 from prospect.render.escape import escaped
 from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
@@ -71,8 +72,9 @@ class TextRenderer(FiguresRenderer):
         if self.classic:
             lines = itertools.chain(_classic(view, pages, books, style), calls)
         else:
+            short = in_short(view, reports[0].estimates.design)
             lines = itertools.chain(
-                in_short_lines(view, reports[0], self.recording, style),
+                in_short_lines(view, short, self.recording, style),
                 _figures_first(view, pages, style),
                 calls,
                 _evidence(view, pages, books, style),

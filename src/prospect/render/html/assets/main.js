@@ -22,6 +22,7 @@ openPage(["report", "source", "stacks"], (report, source, stacks) => {
   if (!hasSamples) {
     byId("state").textContent = `No samples in ${run.wall_seconds.toFixed(3)} s: a longer run, or a higher rate (-H), has some.`;
     byId("state").after(...runFacts([]));
+    fillAnswer(true);
     for (const name of ["scope", "search"]) byId(name).closest("label").hidden = true;
     return;
   }

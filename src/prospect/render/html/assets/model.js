@@ -46,19 +46,14 @@ function timesOf({ ns_each: each, time_ns: times }, cells) {
     : Float64Array.from(cells.count, (count) => (count * each) / 1e9);
 }
 
-/** Idle CPUs and Prospect itself: nobody asks what these did. @param row of the processes */
-const isAside = ([, pid, , , isRecorder]) => pid === 0 || isRecorder;
-/** These, and the kernel's threads, which wait for work most of the time. */
-const waitsAside = (row) => isAside(row) || row[5];
-
-/** Which contexts a filter lets through; none of processes that its `without` is true of. @returns {Uint8Array} */
+/** Which contexts a filter lets through. @returns {Uint8Array} */
 function chosenContexts(event, filter) {
   const { thread, cpu } = event.data.context;
   const { threads, processes } = event.block;
   const chosen = new Uint8Array(thread.length);
   for (let i = 0; i < chosen.length; i++) {
     const process = threads.process[thread[i]]; // undefined for threads that were put together
-    const row = process === undefined ? ["", -1, false, false, false, false] : processes[process];
+    const row = process === undefined ? ["", -1, false, false] : processes[process];
     const inScope =
       filter.scope === "all" ||
       (filter.scope === "command" && row[2]) ||
@@ -66,8 +61,7 @@ function chosenContexts(event, filter) {
       (filter.scope === "process" && process === filter.process);
     const lane = filter.lane;
     const inLane = !lane || (lane.kind === "cpu" ? cpu : thread)[i] === lane.row;
-    const isLeftOut = Boolean(filter.without) && filter.without(row);
-    chosen[i] = inScope && inLane && !isLeftOut ? 1 : 0;
+    chosen[i] = inScope && inLane ? 1 : 0;
   }
   return chosen;
 }

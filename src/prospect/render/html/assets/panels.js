@@ -14,7 +14,7 @@ const panels = { shown: "routines" };
 
 function startPanels() {
   on("sums", () => {
-    fillAnswer();
+    fillAnswer(isWhole());
     fillPanel();
     fillRoutine();
   });

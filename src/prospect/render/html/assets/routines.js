@@ -1,6 +1,5 @@
 // Rows of the tables: the report's figures where everything is shown, the page's own of a selection.
 
-const IDLE_PART = "process zero"; // of the kernel's profile
 const MOST_LIKELY_Z = 1.96; // of the normal distribution: 95 %
 
 /** Whether figures are those of the report: the whole interval of every CPU and thread. */
@@ -41,20 +40,15 @@ function reportRoutines(report, block, filter) {
       table.rows.forEach((row, rank) => rows.push({
         ...routineRow(row, portion, table.hits),
         process: `${process.name} ${process.pid ?? ""}`,
-        // Interrupts of an idle CPU are work.
-        isAside: process.is_recorder || (process.pid === 0 && portion === "kernel"),
         above: row.like_above && rank ? labelOf(table.rows[rank - 1]) : "",
       }));
     }
   }
   const parts = rows.length || filter.scope !== "all" ? [] : report.kernel_profiles;
-  const idle = parts.find((part) => part.part === IDLE_PART)?.rows ?? [];
-  const idleHits = new Map(idle.map((row) => [row.address, row.hits]));
   for (const part of parts) {
     part.rows.forEach((row, rank) => rows.push({
       ...routineRow(row, "kernel", part.hits),
       process: part.part,
-      isAside: 2 * (idleHits.get(row.address) ?? 0) > row.hits,
       above: row.like_above && rank ? labelOf(part.rows[rank - 1]) : "",
     }));
   }
