@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
     Syntax = Literal["att", "intel"]
+    PythonFrames = Literal["auto", "always", "never"]
     Disassembler = Literal["library", "gdb"]
 
     class NamingKeywords(TypedDict, total=False):
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         kernel_image: str
         use_cache: bool
         debuginfod_s: float
+        native: bool
 
     class DisassemblerKeywords(TypedDict, total=False):
         """`DisassemblerOptions` as keywords."""
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
         count_budget_percent: float
         call_graph: str
         off_cpu: bool
-        python: bool
+        python: PythonFrames
         events: Sequence[str]
         max_bytes: int | None
 
@@ -65,12 +67,15 @@ class NamingOptions(Record):
         use_cache: whether symbol and line tables, and the cost of a sample, are kept on disk
             between runs.
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay a report; 0 asks none.
+        native: whether the interpreter's own functions are shown, called by Python functions,
+            instead of Python functions with the time of both.
     """
 
     system_map: str = ""
     kernel_image: str = ""
     use_cache: bool = True
     debuginfod_s: float = 30.0
+    native: bool = False
 
 
 class DisassemblerOptions(Record):
@@ -107,7 +112,8 @@ class RecordingOptions(Record):
         call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
             with a size as in "dwarf,16384"; see ``--call-graph``.
         off_cpu: record the scheduler's switches too: how long each thread waited, and for what.
-        python: read the Python functions of CPython processes at each sample, by eBPF; as root.
+        python: read the Python functions of CPython processes at each sample, by eBPF, as root:
+            "auto" unless another tracer's programs would then cost samples, "always" or "never".
         events: sample these events instead of clocks, as behind ``--event``.
         max_bytes: end the recording at this size; None for a quarter of the free space.
     """
@@ -123,6 +129,6 @@ class RecordingOptions(Record):
     count_budget_percent: float = 5.0
     call_graph: str = ""
     off_cpu: bool = False
-    python: bool = False
+    python: PythonFrames = "auto"
     events: tuple[str, ...] = ()
     max_bytes: int | None = None

@@ -136,7 +136,7 @@ def test_the_readers_own_time_is_prospects(tmp_path):
 
 _ON_FUSE = """
 import ctypes, os, sys, time
-from prospect.capture.machine.mapped_file_reader import FileReader, _Mapping
+from prospect.capture.machine.mapped_file_reader import FileReader, MappingRecord
 from prospect.capture.machine.read_files import ReadFiles
 place = sys.argv[1].encode()
 fuse = os.open("/dev/fuse", os.O_RDWR)
@@ -149,7 +149,7 @@ with open("/proc/self/mountinfo", "rb") as mounts:
 major, minor = map(int, line.split()[2].split(b":"))
 found = ReadFiles()
 for device in ((major, minor), (8, 1), (0, 999999)):
-    one = _Mapping((*device, 5), os.getpid(), 0x1000, 0x2000, place + b"/program", 0)
+    one = MappingRecord((*device, 5), os.getpid(), 0x1000, 0x2000, place + b"/program", 0)
     FileReader(found).look(iter([one]))
 print(found.counts().late)
 libc.umount2(place, 2)

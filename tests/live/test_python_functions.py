@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from builders.recordings import PROGRAMS, PROSPECT
+from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
+from prospect.events.decode import decode
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import KIND_PYTHON
@@ -121,6 +123,23 @@ def test_python_stands_between_native_frames(tmp_path):
     assert sum(not chain[0][1] for chain in began) > 0.9 * len(began)
 
 
+def hot_functions(*options):
+    line = [*PROSPECT, *options, "--format", "folded", sys.executable, str(PROGRAM), "0.5"]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    return {
+        frame for line in ran.stdout.splitlines() for frame in line.rpartition(" ")[0].split(";")
+    }
+
+
+def test_functions_are_read_unless_said_otherwise():
+    assert "recursion" in hot_functions()
+    assert "recursion" not in hot_functions("--no-python")
+
+
+def test_the_interpreters_own_functions_are_called_by_python():
+    assert {"_PyEval_EvalFrameDefault", "recursion"} <= hot_functions("--native")
+
+
 def test_perf_reads_such_a_recording(tmp_path):
     file = tmp_path / "perf.data"
     record(file, sys.executable)
@@ -131,3 +150,31 @@ def test_perf_reads_such_a_recording(tmp_path):
     ran = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
     events = {words.split()[1] for words in ran.stdout.splitlines() if words.split()}
     assert events == {"cpu-clock:", "python-frames:"}
+
+
+@pytest.mark.parametrize("mode", ["loop", "garbage", "kernel", "long"])
+def test_frames_that_are_none_cost_their_process_nothing_but_names(mode, tmp_path):
+    program = tmp_path / "python3.11"
+    source = PROGRAMS / "false_python.c"
+    line = ["gcc", "-O1", "-rdynamic", "-o", str(program), str(source), "-pthread"]
+    subprocess.run(line, check=True, timeout=60)
+    file = tmp_path / "perf.data"
+    line = [*PROSPECT, "record", "-H", "1000", "-o", str(file), str(program), mode]
+    subprocess.run(line, check=True, capture_output=True, timeout=60)
+    events, command_pid = decode_recording(file)
+    python = events.python
+    status = python.status[python.task & np.uint64(0xFFFFFFFF) == command_pid]
+    assert len(status) > 400
+    assert (np.diff(python.start) <= wire.MOST_FRAMES).all()
+    expected = {"loop": wire.TRUNCATED, "long": wire.TRUNCATED}.get(mode, wire.FAULT)
+    assert (status == expected).mean() > 0.95
+    assert all(len(text.lines or b"") <= wire.MOST_LINES_BYTES for text in python.texts.values())
+    found = chains(file)
+    assert len(found) > 400
+    assert ("abc" in {name for chain in found for name, _, _ in chain}) == (mode == "loop")
+
+
+def decode_recording(file):
+    with open_recording(str(file)) as recording:
+        events = decode(recording.blocks(), recording.info.events, [])
+        return events, recording.info.extras["command_pid"]

@@ -68,7 +68,7 @@ def as_nobody(path, *words, memlock=1 << 20, uid=65534):
     line = ["setpriv", f"--reuid={uid}", "--clear-groups", sys.executable, "-m", "prospect"]
     line = ["prlimit", f"--memlock={memlock}", *line]
     # Timers: a counter that is to stop at the kernel's door may overshoot it.
-    line += ["record", "--clocks", "1", "-o", str(path), "--", *words]
+    line += ["record", "--no-python", "--clocks", "1", "-o", str(path), "--", *words]
     subprocess.run(line, check=True, timeout=60)
     return read(path)
 
@@ -109,7 +109,7 @@ def test_all_time_is_sampled_once_on_each_busy_cpu(tmp_path):
 
 
 def test_bank_of_clocks_is_one_event_with_all_ids(tmp_path):
-    record_to(tmp_path / "r", *busy(1.0), frequency_hz=1000, clocks=4)
+    record_to(tmp_path / "r", *busy(1.0), frequency_hz=1000, clocks=4, python="never")
     info, events = read(tmp_path / "r")
     (event,) = info.events
     clocks = info.extras["clocks"]
@@ -203,7 +203,8 @@ def test_what_cannot_be_is_refused_before_the_command_runs(tmp_path, options, sa
 
 def test_stopped_recorder_loses_samples_and_counts_them(tmp_path):
     rate_hz = 20_000
-    line = [sys.executable, "-m", "prospect", "record", "-H", str(rate_hz), "--clocks=4", "-o"]
+    line = [sys.executable, "-m", "prospect", "record", "-H", str(rate_hz), "--no-python"]
+    line += ["--clocks=4", "-o"]
     child = subprocess.Popen([*line, str(tmp_path / "r"), *busy(6.5)])
     wait_until_it_watches(child.pid)
     time.sleep(0.3)

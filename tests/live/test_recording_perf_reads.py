@@ -39,6 +39,7 @@ def recording(request, tmp_path_factory, high_rates):
             flush_centiseconds=5,
             clocks=request.param,
             command_line=("prospect", "x y"),
+            python="never",
         )
         record(options, file.fileno())
     return path

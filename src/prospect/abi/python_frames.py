@@ -60,9 +60,6 @@ SIGNATURE_SHIFT = 8
 # CPython's version as 0x030B, reserved, its code's begin and end, that of the evaluation loop
 IMAGE = struct.Struct("<IIQQQQ")
 
-# About what a sample's record takes; most stacks are less deep.
-FRAMES_BYTES = 24 * FRAME.size
-
 _PERF_COUNT_SW_BPF_OUTPUT = abi.PERF_COUNT_SW_BPF_OUTPUT
 
 

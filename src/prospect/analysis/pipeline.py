@@ -240,7 +240,8 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     if events.python is not None:
         from prospect.assembly.python.python_stacks import with_python  # noqa: PLC0415 - not of all
 
-        events, python = with_python(events)
+        events, python = with_python(events, native=order.naming.native)
+        jit = replace(jit, notes=(*jit.notes, *(python.notes if python else ())))
     if collector is not None:
         collector.jit_dumps |= jit.dumps
     world = build_spaces(jit.events)

@@ -39,7 +39,7 @@ from prospect.perfdata.writer import RecordingWriter
 from prospect.recording.document import Interval, describe_interval, recording_info
 from prospect.recording.events import open_events, with_rate
 from prospect.recording.sampling_cost import sample_cost
-from prospect.records import Record
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,7 +174,8 @@ class LiveSession:
                 says what to do.
             RecordingError: there is no place for the spool.
         """
-        self._options = with_rate(options)
+        # Names of Python functions come once: a session would have to carry them from part to part.
+        self._options = with_rate(replace(options, python="never"))
         self._lock = threading.Lock()
         self._followed = follow(options)
         self._growing = GrowingProfile(

@@ -19,7 +19,15 @@ from prospect.capture.events.clock_bank import (
     total_rate_hz,
 )
 from prospect.capture.events.cpu_events import EventSet
-from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_TASK, choose_events
+from prospect.capture.events.event_choice import (
+    CLOCK_HARDWARE,
+    PYTHON_FRAMES,
+    PYTHON_FRAMES_BYTES,
+    SCOPE_SYSTEM,
+    SCOPE_TASK,
+    choose_events,
+    with_python_frames,
+)
 from prospect.capture.kernel.rings import ring_size_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.options import RecordingOptions
@@ -112,24 +120,16 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
 
             plan = with_switches(plan, call_graph)
-        if options.python:
-            from prospect.capture.python.frames import can_walk, with_python_frames  # noqa: PLC0415 - likewise
-
-            plan = with_python_frames(plan) if can_walk(plan) else plan
-        return plan
+        return with_python_frames(plan) if _reads_python(options, plan) else plan
 
     plan = choose(allow_hardware=not options.clocks and not options.events)
     bytes_a_second = rate_hz * sample_bytes(plan.attr)
-    if plan.beside:
-        from prospect.abi.python_frames import EVENT_NAME, FRAMES_BYTES  # noqa: PLC0415 - likewise
+    if options.off_cpu:
         from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - likewise
 
-        bytes_a_second += sum(
-            switch_bytes_a_second(event.attr)
-            if event.name != EVENT_NAME
-            else rate_hz * FRAMES_BYTES
-            for event in plan.beside
-        )
+        bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
+    if plan.beside[-1:] and plan.beside[-1].name == PYTHON_FRAMES:
+        bytes_a_second += rate_hz * PYTHON_FRAMES_BYTES
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
     if attaches and plan.scope == SCOPE_TASK:
@@ -150,6 +150,12 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
             return events
         raise CaptureError(f"perf_event_open() failed on a CPU: {error.strerror}") from error
     return events
+
+
+def _reads_python(options: RecordOptions, plan: EventPlan) -> bool:
+    """Whether this machine and this user may have Python frames, and want them."""
+    is_possible = plan.scope == SCOPE_SYSTEM and os.uname().machine == "x86_64"
+    return is_possible and options.python != "never" and os.geteuid() == 0
 
 
 def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: int) -> EventPlan:

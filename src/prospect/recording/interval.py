@@ -216,6 +216,12 @@ def _sum_up(
     bytes_written: int,
 ) -> RecordingResult:
     limits = (*events.plan.limits, *background.limits, *loop.limits, *loop.drain.limits)
+    lost = events.read_lost()
+    lost_frames = sum(lost.get(one, 0) for one in events.python_ids())
+    if lost_frames:
+        limits += (
+            f"Python functions of {lost_frames} samples found no room in the kernel's buffers.",
+        )
     ended = command.reap()
     exit_status = 0
     if isinstance(command, Command):

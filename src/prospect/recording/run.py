@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
+    from typing import Self
 
     from prospect.announcing import Announce
     from prospect.capture.events.cpu_events import EventSet
@@ -86,7 +87,7 @@ def _record(
         open_events(options, command.pid, watch.online) as events,
         MappedFiles(events.tasks, watch.online, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
-        _python_frames(options, events) as python,
+        _PythonFrames(options, events) as python,
     ):
         writer = RecordingWriter(
             output_fd, events.descriptions(), early_bytes=_early_size_bytes(options, events)
@@ -99,6 +100,7 @@ def _record(
         mapped_files.wait()
         loop.start(options.flush_centiseconds)
         command.let_start()
+        python.start()
         from prospect.recording.interval import Started, follow  # noqa: PLC0415 - see above
 
         return follow(
@@ -109,7 +111,7 @@ def _record(
                 events=events,
                 mapped_files=mapped_files,
                 counters=counters,
-                python=python,
+                python=python.frames,
                 loop=loop,
                 sink=sink,
                 writer=writer,
@@ -144,25 +146,28 @@ def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached
     return Command(options.command, signals)
 
 
-class _Nothing:
-    def __enter__(self) -> None:
-        return None
+class _PythonFrames:
+    """What reads Python frames, started once COMMAND runs: until then nothing of it is loaded."""
+
+    def __init__(self, options: RecordOptions, events: EventSet) -> None:
+        self._events = events
+        self._choice = options.python
+        self.frames: PythonFrames | None = None
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing was opened."""
+        if self.frames:
+            self.frames.close()
 
+    def start(self) -> None:
+        """Start it, if there is room for what it reads."""
+        if self._events.python_ids():
+            from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - see above
 
-def _python_frames(
-    options: RecordOptions, events: EventSet
-) -> AbstractContextManager[PythonFrames | None]:
-    """Start what reads Python frames, if it was asked for."""
-    if not options.python:
-        return _Nothing()
-    from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - see above
-
-    python = PythonFrames()
-    python.start(events)
-    return python
+            self.frames = PythonFrames()
+            self.frames.start(self._events, beside_others=self._choice == "always")
 
 
 class _NoCounters:

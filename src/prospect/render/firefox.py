@@ -24,7 +24,7 @@ from prospect.figures.stacks.frames import (
     object_label,
 )
 from prospect.figures.stacks.stack_weights import nanoseconds, sample_threads
-from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF
+from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, KIND_ELF, KIND_PYTHON
 from prospect.render.encoding import encoded, encoded_exactly
 from prospect.render.stack_renderer import StackRenderer
 from prospect.render.strings import Strings
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
 
 _VERSION = 70
 _GECKO_VERSION = 34
-_USER, _KERNEL, _IDLE = 0, 1, 2
+_USER, _KERNEL, _IDLE, _PYTHON = 0, 1, 2, 4
 _CATEGORIES = [
     {"name": "User", "color": "yellow", "subcategories": ["Other"]},
     {"name": "Kernel", "color": "orange", "subcategories": ["Other"]},
     {"name": "Idle", "color": "transparent", "subcategories": ["Other"]},
     {"name": "Other", "color": "grey", "subcategories": ["Other"]},
+    {"name": "Python", "color": "blue", "subcategories": ["Other"]},
 ]
 _MARKER_INTERVAL = 1
 
@@ -262,6 +263,7 @@ def _frame_table(
     profile = samples.profile
     lined, func, line = by_line
     category = np.where(is_kernel_frame(profile, lined), _KERNEL, _USER)
+    category[profile.objects.kind.take(lined.object_index) == KIND_PYTHON] = _PYTHON
     kind = profile.causes.kind.take(profile.hits.cause_index.take(samples.hit_index))
     idle = samples.stack_index[kind == CAUSE_IDLE]
     category[forest.frame_index.take(forest.row_of_stack.take(idle))] = _IDLE

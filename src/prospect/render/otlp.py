@@ -14,7 +14,15 @@ import numpy as np
 
 from prospect.figures.stacks.frames import frame_table
 from prospect.figures.stacks.stack_weights import nanoseconds, stack_weights
-from prospect.profile.model import NO_CPU
+from prospect.profile.model import (
+    KIND_BPF,
+    KIND_ELF,
+    KIND_KERNEL,
+    KIND_MODULE,
+    KIND_PYTHON,
+    KIND_VDSO,
+    NO_CPU,
+)
 from prospect.records import Record
 from prospect.render.code_tables import (
     CodeTables,
@@ -48,6 +56,14 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
 
 _NONE = b""
+_FRAME_TYPES = {
+    KIND_ELF: "native",
+    KIND_VDSO: "native",
+    KIND_KERNEL: "kernel",
+    KIND_MODULE: "kernel",
+    KIND_BPF: "kernel",
+    KIND_PYTHON: "cpython",
+}
 
 
 class _Attributes(Record, frozen=False):
@@ -102,7 +118,7 @@ class OtlpRenderer(StackRenderer):
         )
         dictionary = [
             _mappings(profile, tables, mapping_attributes, strings),
-            _locations(tables),
+            _locations(tables, _frame_types(profile, tables, attributes)),
             _functions(tables),
             message(4, single(_NONE)),
             _attribute_table(attributes, strings),
@@ -192,13 +208,27 @@ def _mappings(
     )
 
 
-def _locations(tables: CodeTables) -> bytes:
+def _frame_types(
+    profile: CompleteProfile, tables: CodeTables, attributes: _Attributes
+) -> NDArray[np.int64]:
+    """Return i64[l] the number of each location's attribute that says what code it is.
+
+    Source: OpenTelemetry's semantic conventions for profiles, ``profile.frame.type``.
+    """
+    kinds = profile.objects.kind.take(tables.object_index).tolist()
+    of_object = attributes.of("profile.frame.type", [_FRAME_TYPES.get(kind, "") for kind in kinds])
+    return np.append(of_object, 0).take(tables.location_mapping)
+
+
+def _locations(tables: CodeTables, types: NDArray[np.int64]) -> bytes:
+    start = np.append(0, np.cumsum(types > 0))
     lines = joined(number_field(1, tables.line_frame + 1), number_field(2, tables.line_number))
     return message(2, single(_NONE)) + message(
         2,
         number_field(1, tables.location_mapping + 1),
         number_field(2, tables.location_address),
         grouped(bytes_field(3, lines), tables.line_start),
+        bytes_field(4, grouped(varints(types[types > 0]), start)),
     )
 
 

@@ -46,9 +46,9 @@ def sample(ip, chain=(), mode=2):
     return make.SAMPLES.sample(ip=ip, pid=5, tid=5, time=10, id=7, misc=mode, chain=list(chain))
 
 
-def told(events):
-    """The function and line that each sample hits, None for native ones; and those of its chain."""
-    found, python = with_python(events)
+def told(events, *, native=False):
+    """The function and line that each sample hits, or its address; and those of its chain."""
+    found, python = with_python(events, native=native)
     code = python.stacks.code
 
     def text(address):
@@ -60,7 +60,7 @@ def told(events):
         return f"{function.name}:{code.lines_of(row)[0][1]}"
 
     hits = [text(ip) for ip in found.samples.ip.tolist()]
-    chained = with_python_callers(found.samples, python.ip, python.stacks)
+    chained = with_python_callers(found.samples, python)
     chains = []
     for begin, end in itertools.pairwise(chained.chain_start.tolist()):
         words, shown = chained.chain[begin:end].tolist(), []
@@ -100,6 +100,16 @@ def test_each_run_of_frames_takes_the_place_of_one_frame_of_the_loop():
     hits, chains = told(events_of(*named(11), stack, sample(RUNTIME, chain)))
     assert hits == ["leaf:11"]
     assert chains == [["leaf:11", hex(LIBC), "middle:21", "outer:31", hex(MAIN)]]
+
+
+def test_native_shows_the_interpreter_called_by_python():
+    stack = make.raw(make.stack(frame("leaf", 1), frame("outer", 1)))
+    chain = [USER, RUNTIME, IN_LOOP, LIBC + 1, IN_LOOP, MAIN + 1]
+    events = events_of(*named(11), stack, sample(RUNTIME, chain))
+    hits, chains = told(events, native=True)
+    assert hits == [hex(RUNTIME)]
+    loop, main = hex(IN_LOOP - 1), hex(MAIN)
+    assert chains == [[hex(RUNTIME), loop, "leaf:11", hex(LIBC), loop, "outer:31", main]]
 
 
 def test_frames_that_stand_for_calls_from_c_end_runs_and_are_not_shown():

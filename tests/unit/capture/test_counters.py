@@ -12,7 +12,7 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.counting import counters
 from prospect.capture.counting.counters import CounterSet, CountTarget
-from prospect.capture.events.chosen_event import ChosenEvent
+from prospect.capture.events.event_choice import ChosenEvent
 from prospect.capture.events.event_parsing import parse_events
 from prospect.errors import CaptureError
 

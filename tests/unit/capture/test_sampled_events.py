@@ -10,13 +10,13 @@ import pytest
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import event_opening, sampled_events
-from prospect.capture.events.chosen_event import ChosenEvent
 from prospect.capture.events.event_choice import (
     CLOCK_LIMITS,
     CLOCK_TIMER,
     SAMPLE_TYPE,
     SCOPE_SYSTEM,
     SIDE_BAND_FLAGS,
+    ChosenEvent,
     EventPlan,
 )
 from prospect.capture.events.event_parsing import parse_events

@@ -7,6 +7,7 @@ import io
 import pytest
 
 from builders.profile_builder import ProfileBuilder, run_info
+from prospect.profile.model import KIND_ELF, KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.render.text.report import TextRenderer
 
@@ -14,7 +15,7 @@ from prospect.render.text.report import TextRenderer
 def next_lines(*, hits=100, recording="run.data", info=None, name="main", **function):
     build = ProfileBuilder(info or run_info(command=("work",)))
     source = function.pop("source", NameSource.SYMTAB)
-    image = build.object("/bin/work", source=source)
+    image = build.object("/bin/work", function.pop("kind", KIND_ELF), source=source)
     process = build.process("work", 7, is_command=True)
     build.hit(process, build.function("rest", image, 0x9000), 10)
     build.hit(process, build.function(name, image, 0x1000, **function), hits)
@@ -44,6 +45,11 @@ def test_a_long_name_is_typed_by_a_part_that_means_it_alone():
     name = "void std::sort_loop<std::vector<int> >(int)"
     assert "annotate sort_loop run.data" in "".join(next_lines(name=name, raw_name="_Z9sort_loop"))
     assert "annotate main run.data" in "".join(next_lines())
+
+
+def test_of_a_python_function_the_source_lines_are_proposed():
+    facts = {"kind": KIND_PYTHON, "source": NameSource.PYTHON, "name": "Reader.next_row"}
+    assert "annotate --source Reader.next_row run.data" in "".join(next_lines(**facts))
 
 
 def test_without_a_recording_the_command_is_spelled_out():

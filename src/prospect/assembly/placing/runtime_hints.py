@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.profile.model import KIND_ELF, KIND_JIT
+from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 
@@ -30,19 +30,24 @@ _LEAST_HITS = 50
 
 
 class _Runtime(NamedTuple):
-    """A runtime: its image's name, whether it interprets in that image, and what names its code."""
+    """A runtime: its image's name, whether it interprets in that image, and what names its code.
+
+    `page` says more.
+    """
 
     image: re.Pattern[str]
     is_interpreter: bool
     advice: str
+    page: str = "docs/jit.md"
 
 
 _RUNTIMES = (
     _Runtime(
         re.compile(r"(python|libpython)3(\.\d+)?t?d?(\.so(\.[\d.]+)?)?"),
         True,
-        "Python functions show as the interpreter's own routines: run python -X perf (3.12 or"
-        " later) and record with --call-graph.",
+        "Python functions show as the interpreter's own routines: record as root, which reads them,"
+        " or run python -X perf (3.12 or later) and record with --call-graph.",
+        "docs/python-functions.md",
     ),
     _Runtime(
         re.compile(r"node(js)?|libnode\.so(\.[\d.]+)?"),
@@ -72,7 +77,8 @@ def runtime_hints(profile: Profile, named_pids: Collection[int]) -> tuple[str, .
     source = functions.source.take(function)
     processes = len(profile.processes)
     total = int(hits.count.sum())
-    is_jit = np.append(profile.objects.kind, np.uint8(0)).take(of_object) == KIND_JIT
+    kind_of = np.append(profile.objects.kind, np.uint8(0)).take(of_object)
+    is_jit = np.isin(kind_of, (KIND_JIT, KIND_PYTHON))
     is_named = _hits_by_process(profile, is_jit, processes) > 0
     is_named |= np.isin(profile.processes.pid, list(named_pids))
     nameless = _hits_by_process(profile, source == NameSource.NO_ANONYMOUS, processes)
@@ -91,7 +97,7 @@ def runtime_hints(profile: Profile, named_pids: Collection[int]) -> tuple[str, .
         within = _hits_by_process(profile, images.take(of_object), processes)
         wanting = (within if runtime.is_interpreter else nameless)[(within > 0) & ~is_named]
         if wanting.sum() >= max(_LEAST_HITS, _LEAST_SHARE * total):
-            hints.append(f"{runtime.advice} {int(wanting.sum())} hits; docs/jit.md.")
+            hints.append(f"{runtime.advice} {int(wanting.sum())} hits; {runtime.page}.")
     return tuple(hints)
 
 

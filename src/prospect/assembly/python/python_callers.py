@@ -23,7 +23,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.assembly.python.python_stacks import PythonStacks
+    from prospect.assembly.python.python_stacks import PythonSamples, PythonStacks
     from prospect.events.columns import Samples
 
     Rows = NDArray[np.int64]
@@ -49,21 +49,22 @@ class _Native(NamedTuple):
     kind: NDArray[np.int8]
 
 
-def with_python_callers(samples: Samples, ip: NDArray[np.uint64], stacks: PythonStacks) -> Samples:
+def with_python_callers(samples: Samples, python: PythonSamples) -> Samples:
     """Return the samples with Python frames in their call chains.
 
     Args:
         samples: of a recording, unwound, as `with_python` returned them.
-        ip: u64[n] where they were in native code.
-        stacks: theirs.
+        python: what that returned of them.
     """
+    stacks, ip = python.stacks, python.ip
     native = _native_frames(samples, ip, stacks)
     runs = _run_counts(stacks)
     place_of_run, limit = _matched(native, runs)
     frame_stack = np.repeat(np.arange(len(stacks.sample)), np.diff(stacks.start))
     first_run = np.cumsum(runs) - runs
     frame_place = place_of_run.take(first_run.take(frame_stack) + stacks.run, mode="clip")
-    kept = (native.kind == _OTHER) & (native.place < limit.take(native.stack))
+    kept = native.place < limit.take(native.stack)
+    kept &= (native.kind == _OTHER) | python.is_native
     # A hit of a Python function is its innermost frame, whatever the interpreter calls there.
     is_python = samples.ip.take(stacks.sample) != ip.take(stacks.sample)
     innermost = place_of_run.take(first_run + np.maximum(runs - 1, 0), mode="clip")
@@ -73,7 +74,8 @@ def with_python_callers(samples: Samples, ip: NDArray[np.uint64], stacks: Python
     words = np.concatenate((native.words.take(rows), stacks.address + np.uint64(1)))
     stack = np.concatenate((native.stack.take(rows), frame_stack))
     place = np.concatenate((native.place.take(rows), frame_place))
-    order = np.lexsort((place, stack))  # stable: frames of a run stay in their order
+    # Stable: frames of a run stay in their order, behind the frame of the loop if that is shown.
+    order = np.lexsort((place, stack))
     words, stack = words.take(order), stack.take(order)
     length = np.bincount(stack, minlength=len(stacks.sample))
     begin = (np.cumsum(length) - length)[length > 0]

@@ -18,6 +18,7 @@ from prospect.abi import constants as abi
 from prospect.abi import cpython
 from prospect.abi import python_frames as wire
 from prospect.assembly.python.code_objects import place_frames
+from prospect.assembly.python.unread import unread_notes
 from prospect.columns.buffers import segments
 from prospect.records import Record, replace
 from prospect.symbols.python.python_code import PYTHON_BASE
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from prospect.events.columns import Events, Samples
     from prospect.events.python_records import PythonImage, PythonRecords
+    from prospect.profile.run_info import ProcessNote
     from prospect.symbols.python.python_code import PythonCode
 
 _READ = (wire.WALKED, wire.TRUNCATED, wire.FAULT)
@@ -39,6 +41,7 @@ class PythonStacks(Record):
 
     Attributes:
         code: what the frames' addresses are in.
+        row: i64[s] row of `PythonRecords`.
         sample: i64[s] row of each stack's sample, ascending, each once.
         start: i64[s + 1] into the frames, the innermost first.
         address: u64[f] as in processes.
@@ -47,6 +50,7 @@ class PythonStacks(Record):
     """
 
     code: PythonCode
+    row: NDArray[np.int64]
     sample: NDArray[np.int64]
     start: NDArray[np.int64]
     address: NDArray[np.uint64]
@@ -56,23 +60,35 @@ class PythonStacks(Record):
 
 
 class PythonSamples(Record):
-    """Python stacks, and u64[n] the native instructions that samples were at."""
+    """Python stacks, u64[n] the native instructions that samples were at, and what was not read.
+
+    `is_native` tells whether samples stayed where they were.
+    """
 
     stacks: PythonStacks
     ip: NDArray[np.uint64]
+    notes: tuple[ProcessNote, ...] = ()
+    is_native: bool = False
 
 
-def with_python(events: Events) -> tuple[Events, PythonSamples | None]:
+def with_python(events: Events, *, native: bool = False) -> tuple[Events, PythonSamples | None]:
     """Return events whose samples in the interpreter's own code are hits of Python functions.
+
+    Args:
+        events: of a recording.
+        native: whether such samples stay where they are, and Python functions are callers only.
 
     Returns:
         The events, as they are where there are no Python frames; and what there is for callers.
     """
     stacks = find_python_stacks(events.python, events.samples)
-    if stacks is None:
+    if stacks is None or events.python is None:
         return events, None
     ip = events.samples.ip
-    return replace(events, samples=_with_hits(events.samples, stacks)), PythonSamples(stacks, ip)
+    notes = unread_notes(events.python, events.samples, stacks.row)
+    if not native:
+        events = replace(events, samples=_with_hits(events.samples, stacks))
+    return events, PythonSamples(stacks, ip, notes, native)
 
 
 def find_python_stacks(records: PythonRecords | None, samples: Samples) -> PythonStacks | None:
@@ -107,6 +123,7 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
     np.cumsum(kept, out=before[1:])
     return PythonStacks(
         code=code,
+        row=rows,
         sample=records.sample.take(rows),
         start=before.take(np.append(0, end)),
         address=address.take(frames)[kept] + PYTHON_BASE,

@@ -84,7 +84,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     if python is not None:
         from prospect.assembly.python.python_callers import with_python_callers  # noqa: PLC0415 - likewise
 
-        samples = with_python_callers(samples, python.ip, python.stacks)
+        samples = with_python_callers(samples, python)
     announce("putting call stacks together")
     callers = distinct_callers(samples, contexts.of_sample)
     return SampleCallers(callers, *caller_addresses(callers, contexts), quality)

@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
-from prospect.capture.events.chosen_event import ALONE
+from prospect.capture.events.event_choice import ALONE
 from prospect.capture.events.event_opening import open_chosen, refusal_message
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.cpus import parse_cpu_list
@@ -21,7 +21,7 @@ from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from prospect.capture.events.chosen_event import ChosenEvent
+    from prospect.capture.events.event_choice import ChosenEvent
 
 _EVERY_TASK = -1
 _ANY_CPU = -1

@@ -15,7 +15,7 @@ import time
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventDescription
 from prospect.capture.events.clock_bank import redrawn_rate_hz
-from prospect.capture.events.event_choice import EVERY_TASK, SCOPE_SYSTEM
+from prospect.capture.events.event_choice import EVERY_TASK, PYTHON_FRAMES, SCOPE_SYSTEM
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring, next_smaller_bytes
 from prospect.errors import CaptureError
@@ -24,8 +24,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.capture.events.chosen_event import ChosenEvent
-    from prospect.capture.events.event_choice import EventPlan
+    from prospect.capture.events.event_choice import ChosenEvent, EventPlan
     from prospect.capture.sink import Sink
 
 _MOST_COUNTS_BYTES = 64
@@ -150,9 +149,12 @@ class EventSet(Closing):
                 attr = self.plan.clock_attr(clock, self.ring_bytes // 2)
                 fds.append(syscalls.perf_event_open(attr.pack(), task, cpu))
             for event in self._beside():
+                # One by one: where the next is refused, these are closed.
+                if not event.path and not event.filter:
+                    fds.append(syscalls.perf_event_open(event.attr.pack(), task, cpu))
+                    continue
                 from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - seldom
 
-                # One by one: where the next is refused, these are closed.
                 fds.append(open_chosen(event, task, cpu))
         except ProcessLookupError:
             for fd in fds[before:]:
@@ -292,10 +294,7 @@ class EventSet(Closing):
 
     @property
     def _has_python(self) -> bool:
-        last = self.plan.beside[-1:]
-        return any(event.attr.config == abi.PERF_COUNT_SW_BPF_OUTPUT for event in last) and (
-            last[0].attr.type == abi.PERF_TYPE_SOFTWARE
-        )
+        return self.plan.beside[-1:] != () and self.plan.beside[-1].name == PYTHON_FRAMES
 
     def cpus(self) -> tuple[int, ...]:
         """Return the CPUs that are watched now."""

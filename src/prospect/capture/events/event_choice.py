@@ -23,15 +23,18 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.capture.events.chosen_event import ChosenEvent
-
     _Scope = tuple[str, int, int, tuple[str, ...]]
 
+ALONE = -1
 SCOPE_SYSTEM = "system"
 SCOPE_TASK = "task"
 EVERY_TASK = -1
 CLOCK_TIMER = "cpu-clock"
 CLOCK_HARDWARE = "cycles"
+# As `abi.python_frames.EVENT_NAME`, which is not loaded before COMMAND's start.
+PYTHON_FRAMES = "python-frames"
+# About what a sample's record of them takes, 24 frames.
+PYTHON_FRAMES_BYTES = 448
 
 _CLOCK_MONOTONIC = 1
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
@@ -96,6 +99,35 @@ _NO_BRANCH_STACK = (
     "no hardware counter here has a branch stack that follows calls (--call-graph lbr): use"
     " --call-graph auto"
 )
+
+
+class ChosenEvent(NamedTuple):
+    """An event that was asked for.
+
+    Attributes:
+        name: as reports show it.
+        attr: what to open: its kind, who is excluded; `sample_period` is 0 unless a period, or
+            with FLAG_FREQ a rate, was asked for.
+        group: events of one number from 0 on count at the same times; `ALONE` without.
+        filter: of a tracepoint's records, "" for all.
+        path: of the file that a probe stands in.
+        cpus: the kernel's list of CPUs that count for all, empty where each counts for itself.
+        unit, scale: what a count stands for: count times scale, in units.
+    """
+
+    name: str
+    attr: EventAttr
+    group: int = ALONE
+    filter: str = ""
+    path: bytes = b""
+    cpus: bytes = b""
+    unit: str = ""
+    scale: float = 1.0
+
+    @property
+    def has_modifiers(self) -> bool:
+        """Whether somebody is excluded already."""
+        return bool(self.attr.flags & (abi.FLAG_EXCLUDE_USER | abi.FLAG_EXCLUDE_KERNEL))
 
 
 class EventPlan(NamedTuple):
@@ -333,3 +365,26 @@ def _refusal_message(error: OSError | None, pid: int) -> str:
         )
     reason = error.strerror if error else "unknown"
     return f"perf_event_open() failed: {reason}; `prospect doctor` says what works here"
+
+
+def with_python_frames(plan: EventPlan) -> EventPlan:
+    """Return a plan that has room for Python frames beside each sample; last, behind all others.
+
+    See `abi.python_frames` for what they are, `capture.python` for who writes them.
+    """
+    clock = plan.attr
+    kept = (
+        abi.PERF_SAMPLE_IDENTIFIER
+        | abi.PERF_SAMPLE_TID
+        | abi.PERF_SAMPLE_TIME
+        | abi.PERF_SAMPLE_CPU
+    )
+    attr = EventAttr(
+        config=abi.PERF_COUNT_SW_BPF_OUTPUT,
+        sample_period=1,
+        sample_type=clock.sample_type & kept | abi.PERF_SAMPLE_RAW,
+        read_format=clock.read_format,
+        flags=clock.flags & _CLOCK_FLAGS,
+        clockid=clock.clockid,
+    )
+    return plan._replace(beside=(*plan.beside, ChosenEvent(PYTHON_FRAMES, attr)))

@@ -29,7 +29,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.capture.events.chosen_event import ChosenEvent
+    from prospect.capture.events.event_choice import ChosenEvent
 
 UNIT_EVENT, UNIT, RAW, PROBE, TRACEPOINT = "unit event", "unit", "raw", "probe", "tracepoint"
 VENDOR = "vendor event"

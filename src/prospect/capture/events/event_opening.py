@@ -13,7 +13,7 @@ from prospect.errors import CaptureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prospect.capture.events.chosen_event import ChosenEvent
+    from prospect.capture.events.event_choice import ChosenEvent
 
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 # What the kernel says of an event that this machine, or this kind of target, does not have.

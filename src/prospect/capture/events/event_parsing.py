@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import pmus
-from prospect.capture.events.chosen_event import ALONE, ChosenEvent
+from prospect.capture.events.event_choice import ALONE, ChosenEvent
 from prospect.capture.events.event_tables import find_named, named_events
 from prospect.capture.events.tracepoints import tracepoint_id, tracepoints
 from prospect.errors import CaptureError, UsageError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from prospect.abi.attr import EventAttr
 from prospect.capture.events import pmus
-from prospect.capture.events.chosen_event import ChosenEvent
+from prospect.capture.events.event_choice import ChosenEvent
 from prospect.errors import ElfError, UsageError
 from prospect.files.held_files import hold_contents
 

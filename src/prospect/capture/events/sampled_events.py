@@ -20,8 +20,7 @@ from prospect.capture.events.event_tables import find_named
 from prospect.errors import CaptureError
 
 if TYPE_CHECKING:
-    from prospect.capture.events.chosen_event import ChosenEvent
-    from prospect.capture.events.event_choice import EventPlan
+    from prospect.capture.events.event_choice import ChosenEvent, EventPlan
 
 LEADER = "dummy"
 _EVERY_TASK = -1

@@ -22,8 +22,7 @@ from prospect.capture.events.call_graph import (
     sample_bytes,
     with_callers,
 )
-from prospect.capture.events.chosen_event import ChosenEvent
-from prospect.capture.events.event_choice import SIDE_BAND_FLAGS
+from prospect.capture.events.event_choice import SIDE_BAND_FLAGS, ChosenEvent
 from prospect.errors import UsageError
 
 TYPE_CHECKING = False

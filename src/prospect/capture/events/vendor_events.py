@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.events import libpfm, pmus
-from prospect.capture.events.chosen_event import ChosenEvent
+from prospect.capture.events.event_choice import ChosenEvent
 from prospect.errors import UsageError
 from prospect.spelling import nearest
 

@@ -36,6 +36,7 @@ _MOST_CPUS = 1 << 14
 # struct bpf_prog_info up to and with recursion_misses (Linux 5.12), at this offset.
 _INFO_BYTES = 224
 _MISSES_OFFSET = 208
+_NAME_OFFSET = 64
 
 
 class ValueType(NamedTuple):
@@ -261,17 +262,52 @@ def write_entry(map_fd: int, key: bytes, value: bytes) -> None:
     _bpf(abi.BPF_MAP_UPDATE_ELEM, attr)
 
 
+def loaded_programs() -> list[tuple[int, str]]:
+    """Return kind and name of all programs that are loaded now.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    found: list[tuple[int, str]] = []
+    number = 0
+    while True:
+        attr = bytearray(struct.pack("=III", number, 0, 0))
+        try:
+            _bpf(abi.BPF_PROG_GET_NEXT_ID, attr)
+        except OSError as error:
+            if error.errno == errno.ENOENT:  # there are no more
+                return found
+            raise
+        (number,) = struct.unpack_from("=I", attr, 4)
+        try:
+            fd = _bpf(abi.BPF_PROG_GET_FD_BY_ID, struct.pack("=III", number, 0, 0))
+        except FileNotFoundError:
+            continue  # it has just gone
+        try:
+            info = _program_info(fd)
+        finally:
+            os.close(fd)
+        (kind,) = struct.unpack_from("=I", info)
+        name = info[_NAME_OFFSET : _NAME_OFFSET + 16].rstrip(b"\0").decode(errors="replace")
+        found.append((kind, name))
+
+
 def missed_runs(program_fd: int) -> int:
     """Return how often a program was not run because it was running on that CPU already.
 
     Raises:
         OSError: the kernel refused.
     """
+    (misses,) = struct.unpack_from("=Q", _program_info(program_fd), _MISSES_OFFSET)
+    return int(misses)
+
+
+def _program_info(program_fd: int) -> bytes:
+    """Return the struct bpf_prog_info of a program."""
     info = ctypes.create_string_buffer(_INFO_BYTES)
     attr = struct.pack("=IIQ", program_fd, _INFO_BYTES, ctypes.addressof(info))
     _bpf(abi.BPF_OBJ_GET_INFO_BY_FD, attr)
-    (misses,) = struct.unpack_from("=Q", info.raw, _MISSES_OFFSET)
-    return int(misses)
+    return info.raw
 
 
 def _bpf(command: int, attr: bytes | bytearray) -> int:

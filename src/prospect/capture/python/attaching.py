@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import struct
 from typing import TYPE_CHECKING
 
@@ -24,23 +25,31 @@ if TYPE_CHECKING:
 
 # The oldest go when there are more: of a build that runs Python again and again.
 _MOST_IMAGES = 8192
+# Of --count-calls; what probes of user space run keeps nobody from a CPU.
+_OWN_PROBES = "prospect_calls"
 _NOT_FOR_IT = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES)
 
 
-def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> int:
+def attach_walker(
+    outputs: Mapping[int, int], sampling: Sequence[int], *, beside_others: bool
+) -> int:
     """Load the walker and attach it.
 
     Args:
         outputs: CPU → the event that its records are samples of.
         sampling: the events at whose samples it runs; those that it cannot are left out.
+        beside_others: whether it is to be where programs of other tracers run: while one of these
+            does on a CPU, the kernel runs no other there, and drops the sample.
 
     Returns:
         the map of images: `image_entry.KEY` → entry.
 
     Raises:
-        OSError: the kernel or its verifier refused.
+        OSError: the kernel or its verifier refused; EBUSY beside other tracers.
         ValueError: the kernel's types are not those known.
     """
+    if not beside_others and _tracers():
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
     with open(BTF_FILE, "rb") as types:
         offsets = task_offsets(types.read())
     layout = bpf.MapLayout
@@ -70,3 +79,12 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> int:
             if error.errno not in _NOT_FOR_IT:
                 raise
     return images
+
+
+def _tracers() -> list[str]:
+    """Return the names of programs of the kinds that keep others from a CPU while they run.
+
+    Source: bpf_prog_active in ``kernel/trace/bpf_trace.c`` and ``kernel/events/core.c``, 6.18.
+    """
+    kinds = (abi.BPF_PROG_TYPE_KPROBE, abi.BPF_PROG_TYPE_TRACEPOINT)
+    return [name for kind, name in bpf.loaded_programs() if kind in kinds and name != _OWN_PROBES]

@@ -18,11 +18,10 @@ from prospect.capture.kernel import bpf
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import MappingRecord, Mounts, drained
 from prospect.capture.python import image_entry
-from prospect.capture.python.attaching import attach_walker
 from prospect.capture.python.interpreters import may_be_python, read_image
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from prospect.capture.kernel.rings import Ring
     from prospect.capture.python.interpreters import Image
@@ -38,8 +37,7 @@ _PATH_FIELD = 5  # of a line of /proc/pid/maps
 def serve(
     stop_fd: int,
     rings: Mapping[int, Ring],
-    outputs: Mapping[int, int],
-    sampling: Sequence[int],
+    attach: Callable[[], int],
     state: WalkState,
 ) -> None:
     """Serve until `stop_fd` is at its end.
@@ -47,12 +45,11 @@ def serve(
     Args:
         stop_fd: a pipe's end.
         rings: by the descriptor of their event.
-        outputs: as for `attach_walker`.
-        sampling: likewise.
+        attach: attaches the walker, and returns the map that it is told by.
         state: takes what becomes of it.
     """
     try:
-        images = attach_walker(outputs, sampling)
+        images = attach()
     except OSError as error:
         state.fail(error.errno or 0)
         return

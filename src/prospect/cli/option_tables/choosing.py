@@ -27,6 +27,15 @@ CHOOSING = (
         values.seconds,
     ),
     Option(
+        "native",
+        "",
+        ("native",),
+        "",
+        "show the functions of the Python interpreter itself, called by Python functions, and not "
+        "Python functions with the time of both",
+        FINDERS,
+    ),
+    Option(
         "sections",
         "",
         ("show",),

@@ -164,8 +164,18 @@ SAMPLING = (
         "",
         ("python",),
         "",
-        "also read the Python functions that each sample is in, of every CPython process (3.8 to "
-        "3.13, x86-64), by eBPF: needs root",
+        "read the Python functions that samples are in, of every CPython process, even where "
+        "another tracer's BPF programs then cost samples (default: only where none run)",
         RECORDS,
+        value="always",
+    ),
+    Option(
+        "python",
+        "",
+        ("no-python",),
+        "",
+        "do not read the Python functions that samples are in",
+        RECORDS,
+        value="never",
     ),
 )

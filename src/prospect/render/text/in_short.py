@@ -15,6 +15,7 @@ from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.routine_names import routine_names
+from prospect.profile.model import KIND_PYTHON
 from prospect.profile.naming import NameSource
 from prospect.profile.stack_quality import END_CUT
 from prospect.render.escape import display_width, escaped, shortened
@@ -260,7 +261,9 @@ def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterato
     name = _typed_name(view, first.function)
     commands = [f"view{file}"]
     if name:
-        commands.insert(0, f"annotate {name}{file}")
+        kind = view.profile.objects.kind[view.profile.functions.object_index[first.function]]
+        source = "--source " if kind == KIND_PYTHON else ""  # its bytecode is not disassembled
+        commands.insert(0, f"annotate {source}{name}{file}")
         if view.profile.stacks is not None or view.profile.run.has_user_callers:
             commands.insert(0, f"calls --callers-of {name}{file}")
         if _may_be_inlined(view, first):

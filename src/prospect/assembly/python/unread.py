@@ -1,0 +1,62 @@
+"""Samples of Python processes without a Python function → a sentence for each process.
+
+Comes in: samples, and the stacks that were read at them or not. Goes out: notes on processes of
+which much was not read, or something that should have been.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.abi import python_frames as wire
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.events.columns import Samples
+    from prospect.events.python_records import PythonRecords
+    from prospect.profile.run_info import ProcessNote
+
+_PID = np.uint64((1 << 32) - 1)
+_MOST_PROCESSES = 1000
+# Starting and ending leave a few samples of every process.
+_SHARE, _LEAST = 0.02, 10
+
+
+def unread_notes(
+    records: PythonRecords, samples: Samples, read: NDArray[np.int64]
+) -> tuple[ProcessNote, ...]:
+    """Say of which processes samples show no Python function, and why.
+
+    Args:
+        records: all stacks.
+        samples: of the recording.
+        read: i64[r] rows of `records` that belong to a sample and have frames.
+    """
+    pid_of_record = records.task & _PID
+    pids, counted = np.unique(samples.task & _PID, return_counts=True)
+    notes = []
+    for pid in np.unique(pid_of_record).tolist()[:_MOST_PROCESSES]:
+        row = int(np.searchsorted(pids, pid))
+        if row == len(pids) or pids[row] != pid:
+            continue
+        total = int(counted[row])
+        mine = pid_of_record == pid
+        shown = int(np.count_nonzero(mine.take(read)))
+        status = records.status[mine]
+        frames = np.diff(records.start)[mine]
+        threads = int(np.count_nonzero(status == wire.NO_THREAD))
+        broken = int(np.count_nonzero(status == wire.FAULT))
+        cut = int(np.count_nonzero(status == wire.TRUNCATED))
+        missing = total - shown - threads
+        is_much = missing > max(_SHARE * total, _LEAST)
+        parts = [f"{missing} of {total} samples show no Python function"] if is_much else []
+        parts += [f"{threads} are of threads that are not Python's"] if threads and is_much else []
+        lost = int(np.count_nonzero((status == wire.FAULT) & (frames == 0)))
+        parts += [f"of {broken} the frames could not be read to the end"] if broken > lost else []
+        parts += [f"of {cut} only the innermost {wire.MOST_FRAMES} frames were read"] if cut else []
+        if parts:
+            notes.append((pid, "; ".join(parts) + "."))
+    return tuple(notes)
