@@ -154,9 +154,9 @@ def _unknown(command: Command, given: str, known: Iterable[str]) -> str:
 
     others = [other for other in COMMANDS for o in options_of(other) if given in o.spellings]
     if others:
-        takers = " and ".join(sorted({f"prospect {c.name}".strip() for c in others}))
-        here = f"prospect {command.name}".strip()
-        return f"{given} is no option of {here}, but of {takers}"
+        *most, last = sorted({f"prospect {c.name}".strip() for c in others})
+        takers = f"{', '.join(most)} and {last} have" if most else f"{last} has"
+        return f"{f'prospect {command.name}'.strip()} has no option {given}; {takers}"
     from prospect.cli.perf_words import option_instead
     from prospect.spelling import nearest
 

@@ -121,7 +121,7 @@ def test_each_option_sets_its_field_and_no_other(arguments, field, value):
         (["--fail-if", "slow"], "--fail-if slow: give 'slower by 3%'"),
         (["--fail-if", ""], "--fail-if '': give a condition"),
         (["--format", "csv"], "give text, json or html"),
-        (["-m", "1"], "-m is no option of prospect diff"),
+        (["-m", "1"], "prospect diff has no option -m"),
     ],
 )
 def test_an_impossible_option_is_answered_with_what_to_do(arguments, says):

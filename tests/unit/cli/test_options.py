@@ -170,7 +170,7 @@ def test_record_and_report_spell_their_files_differently():
         (["--syntax=arm"], "--syntax arm: give att or intel"),
         (
             ["-o", "x"],
-            "-o is no option of prospect, but of prospect archive and prospect compare",
+            "prospect has no option -o; prospect archive, prospect compare",
         ),
     ],
 )

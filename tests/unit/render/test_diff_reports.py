@@ -164,7 +164,7 @@ def test_routines_with_what_they_call_stand_behind_the_others():
     assert len(tables) == 2
     first, *rest = [line.split() for line in tables[1].splitlines()[3:] if line]
     assert first[-2:] == ["old", "/usr/bin/work"]
-    assert " ".join(rest[-1]) == "- Skip remainder, 2 rows not significant (--rows 1)"
+    assert " ".join(rest[-1]) == "- Left out by --rows 1: 2 rows not significant"
     document = json.loads(rendered("json", stacked()))
     rows = {row["name"]: row for row in document["inclusive"]["rows"]}
     assert (rows["main"]["a"], rows["main"]["b"]) == pytest.approx((0.702, 1.302))

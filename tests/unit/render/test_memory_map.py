@@ -71,7 +71,7 @@ def test_of_very_many_mappings_the_largest_of_data_are_listed_and_all_that_have_
     largest = [f"/data/{at}" for at in range(200) if at % 100 >= 68]
     assert listed == ["/hit", *largest[:32], "/code", *largest[32:]]
     smaller = 2 * sum(range(2, 69)) * 4
-    assert found[-3] == f"- Skip remainder, 134 smaller mappings of data, {smaller} KiB"
+    assert found[-3] == f"- Left out: 134 smaller mappings of data, {smaller} KiB"
     assert found[-2].startswith(f"- 200 mappings, {2 * 4 * sum(range(1, 101))} KiB; ")
 
 

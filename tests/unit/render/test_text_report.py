@@ -49,7 +49,7 @@ def test_the_answer_stands_before_what_it_rests_on():
 def test_the_other_report_says_all_that_the_classic_one_says():
     classic, report = (_report(qsort_profile(), classic=order) for order in (True, False))
     # But for its own phrases.
-    own = ("Section ", "Birth by ", "Process END by ", "SPU of ")
+    own = ("Section ", "Birth by ", "Process END by ", "Skip remainder")
     left = set(classic.splitlines()) - set(report.splitlines())
     assert all(any(phrase in line for phrase in own) for line in left)
     assert not any(phrase in report for phrase in own)
@@ -81,24 +81,33 @@ def test_cut_lines_have_prospects_words():
     assert "- Skip remainder, SPU of 0.003906 is below '-k 0.020000' Sec (1 routine, 1" in report
 
 
+def test_cut_lines_say_which_options_leave_what_out():
+    report = _report(qsort_profile())
+    summary = (
+        "- Left out by '-m 0.02' and '-k 0.02': 4 processes, of 0.019531 s of user time and less"
+    )
+    assert f"{summary}\n" in report
+    assert "- Left out by '-m 0.02': 2 routines, " in report
+
+
 def test_nothing_is_skipped_at_a_threshold_of_nothing():
     build = ProfileBuilder()
     process = build.process("p", 1, is_command=True)
     build.hit(process, build.function("f", build.object("/f"), 0), 1)
     report = _report(build.build(), user_threshold_s=0.0, kernel_threshold_s=0.0)
-    assert "Skip remainder" not in report
+    assert "Left out" not in report
     assert "skipped" not in report
 
 
 def test_a_process_under_the_user_threshold_is_kept_for_its_system_time():
-    summary = _between(_report(qsort_profile()), "Process name", "Skip remainder")
+    summary = _between(_report(qsort_profile()), "Process name", "Left out")
     assert "swapper" in summary
     assert "bash" not in summary
 
 
 def test_summary_rows_and_the_skipped_ones_add_up_to_the_total():
     summary = _between(_report(qsort_profile()), "±\n", "Wall time")
-    rows = [line.split()[-6:] for line in summary.splitlines() if not line.startswith("- Skip")]
+    rows = [line.split()[-6:] for line in summary.splitlines() if not line.startswith("- Left out")]
     *parts, total = [(int(user), int(system)) for user, _, _, system, _, _ in rows]
     assert tuple(map(sum, zip(*parts, strict=True))) == total == (392, 622)
 

@@ -59,15 +59,19 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield from process_cause_lines(page, process)
         yield from memory_map_lines(view, process, style)
     if event.detail_skipped:
-        yield style.cut(_cut_line(view, event))
+        yield style.cut(_cut_line(view, event, style))
         yield ""
     yield from chosen_call_lines(page)
 
 
-def _cut_line(view: ReportView, event: EventView) -> str:
-    skipped = f"- Skip remainder, {counted(event.detail_skipped, 'process')}"
+def _cut_line(view: ReportView, event: EventView, style: Style) -> str:
+    processes = counted(event.detail_skipped, "process")
+    skipped = f"- {style.words.left_out} {processes}"
     if not event.has_time:
         return f"{skipped} without a hit"
+    if not style.words.is_classic:
+        options = f"'-m {view.user_threshold_s:g}' and '-k {view.kernel_threshold_s:g}'"
+        return f"- Left out by {options}: {processes}"
     return (
         f"{skipped} of user time <= '-m {view.user_threshold_s:.5f}' "
         f"and system time <= '-k {view.kernel_threshold_s:.5f}' Sec"

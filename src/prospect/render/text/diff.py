@@ -148,12 +148,12 @@ def _rows_lines(table: ChangeTable, rows: int, unit: Unit, style: Style) -> Iter
         yield from table_lines(*change_cells(table, unit, _TITLES[table.kind], slice(0, shown)))
     if table.kind == "inclusive" and shown < len(table):
         left = counted(len(table) - shown, "row")
-        yield style.cut(f"- Skip remainder, {left} not significant (--rows {rows})")
+        yield style.cut(f"- Left out by --rows {rows}: {left} not significant")
     elif shown < len(table):
         before, after = (table.mean[shown:].sum(axis=0) * unit.per_second).tolist()
         yield style.cut(
-            f"- Skip remainder, {counted(len(table) - shown, 'row')} not significant or of few "
-            f"hits: A {before:.3g}, B {after:.3g}, change {after - before:+.3g} (--rows {rows})"
+            f"- Left out by --rows {rows}: {counted(len(table) - shown, 'row')} not significant or "
+            f"of few hits: A {before:.3g}, B {after:.3g}, change {after - before:+.3g}"
         )
 
 

@@ -60,7 +60,7 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     if skipped:
         smaller = counted(skipped, "smaller mapping")
         size = _kibibytes(int(mapped.size_bytes.sum() - mapped.size_bytes[rows].sum()))
-        yield style.cut(f"- Skip remainder, {smaller} of data, {size} KiB")
+        yield style.cut(f"- Left out: {smaller} of data, {size} KiB")
     total = f"- {counted(len(mapped), 'mapping')}, {_kibibytes(mapped.mapped_bytes)} KiB"
     if mapped.read_ns is None:
         yield f"{total}; executable ones only, the recording does not have those of data"

@@ -45,5 +45,5 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
     yield from table_lines(columns, cells)
     if len(table) > len(shown):
         skipped = counted(len(table) - len(shown), "routine")
-        yield style.cut(f"- Skip remainder: {skipped} with smaller shares")
+        yield style.cut(f"- Left out: {skipped} with smaller shares")
     yield ""

@@ -61,11 +61,10 @@ def _table(page: Page, group: LinesOfGroup) -> Iterator[str]:
         option, least_s = "-m", page.view.user_threshold_s
         if page.view.detail == "k":
             option, least_s = "-k", page.view.kernel_threshold_s
-        yield page.style.cut(
-            f"- Skip remainder, {float(table.seconds[shown]):.6f} is below "
-            f"'{option} {least_s:.6f}' Sec ({counted(len(table) - shown, 'line')}, "
-            f"{counted(table.skipped_hits, 'hit')})"
-        )
+        rest = counted(len(table) - shown, "line")
+        what = f"{rest}, {counted(table.skipped_hits, 'hit')}"
+        first_s = float(table.seconds[shown])
+        yield page.style.cut(page.style.words.skipped(first_s, option, least_s, what))
 
 
 def _columns(page: Page, group: LinesOfGroup) -> tuple[list[Column], list[list[str]]]:

@@ -64,6 +64,11 @@ class Words(Record):
             return f"Process END by {'exec()' if by_exec else 'exit()'}"
         return "Went on as another program, by exec()" if by_exec else "Ended by exit()"
 
+    @property
+    def left_out(self) -> str:
+        """What begins a line that says what is not shown."""
+        return "Skip remainder," if self.is_classic else "Left out:"
+
     def skipped(self, seconds: float, option: str, threshold_s: float, what: str) -> str:
         """Say what a table leaves out.
 

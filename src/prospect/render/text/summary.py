@@ -50,7 +50,7 @@ def summary_lines(page: Page) -> Iterator[str]:
     yield from lines
     skipped = event.processes.skipped_rows
     if len(skipped):
-        yield style.cut(_cut_line(view, event, skipped))
+        yield style.cut(_cut_line(page, skipped))
         yield skipped_line
     yield total_line
     yield _wall_line(view, event, page.figures)
@@ -104,13 +104,17 @@ def _pids(pids: NDArray[np.int32]) -> list[str]:
     return [str(pid) if pid >= 0 else "?" for pid in pids.tolist()]
 
 
-def _cut_line(view: ReportView, event: EventView, skipped: NDArray[np.int64]) -> str:
+def _cut_line(page: Page, skipped: NDArray[np.int64]) -> str:
+    view, event, words = page.view, page.event, page.style.words
+    processes = counted(len(skipped), "process")
     if not event.has_time:
-        return f"- Skip remainder, {counted(len(skipped), 'process')} without a hit"
+        return f"- {words.left_out} {processes} without a hit"
     first_s = float(event.processes.seconds[skipped[0], PORTION_USER])
-    return (
-        f"- Skip remainder, user time of {first_s:.6f} is <= '-m {view.user_threshold_s:.5f}' Sec"
-    )
+    if words.is_classic:
+        limit = f"'-m {view.user_threshold_s:.5f}' Sec"
+        return f"- {words.left_out} user time of {first_s:.6f} is <= {limit}"
+    options = f"'-m {view.user_threshold_s:g}' and '-k {view.kernel_threshold_s:g}'"
+    return f"- Left out by {options}: {processes}, of {first_s:.6f} s of user time and less"
 
 
 def _wall_line(view: ReportView, event: EventView, figures: Figures) -> str:
