@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         count_budget_percent: float
         call_graph: str
         off_cpu: bool
+        compress: bool
         python: PythonFrames
         events: Sequence[str]
         max_bytes: int | None
@@ -112,6 +113,7 @@ class RecordingOptions(Record):
         call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
             with a size as in "dwarf,16384"; see ``--call-graph``.
         off_cpu: record the scheduler's switches too: how long each thread waited, and for what.
+        compress: write the records packed by Zstandard, as ``perf record -z``.
         python: read the Python functions of CPython processes at each sample, by eBPF, as root:
             "auto" unless another tracer's programs would then cost samples, "always" or "never".
         events: sample these events instead of clocks, as behind ``--event``.
@@ -129,6 +131,7 @@ class RecordingOptions(Record):
     count_budget_percent: float = 5.0
     call_graph: str = ""
     off_cpu: bool = False
+    compress: bool = False
     python: PythonFrames = "auto"
     events: tuple[str, ...] = ()
     max_bytes: int | None = None

@@ -39,6 +39,8 @@ class RecordingInfo(NamedTuple):
         tracing_data: feature TRACING_DATA: the formats of tracepoints; only written.
         named_by: the user whose word the file names in it are, with whose rights they are read;
             root's are read with ours.
+        compression: of packed records, their level, how many times smaller they are, and bytes that
+            one unpacks to at most; only written.
         archive: what `prospect archive` added to the recording; empty without.
     """
 
@@ -63,4 +65,5 @@ class RecordingInfo(NamedTuple):
     named_by: int = 0
     extras: dict[str, Any] = {}  # noqa: RUF012 - read only; a NamedTuple needs a plain default
     tracing_data: bytes = b""
+    compression: tuple[int, ...] = ()
     archive: bytes | memoryview = b""

@@ -49,10 +49,16 @@ def encode_features(
         fmt.HEADER_EVENT_DESC: _event_desc(events),
         fmt.HEADER_SAMPLE_TIME: struct.pack("<QQ", *times_ns) if any(times_ns) else b"",
         fmt.HEADER_CLOCKID: _u64(clock.resolution_ns) if clock else b"",
+        fmt.HEADER_COMPRESSED: _compressed(*info.compression) if info.compression else b"",
         fmt.HEADER_CLOCK_DATA: _clock_data(clock) if clock else b"",
         fmt.HEADER_PROSPECT: _prospect(info.extras) if info.extras else b"",
     }
     return [(bit, content) for bit, content in sections.items() if content]
+
+
+def _compressed(level: int, ratio: int, unpacked_bytes: int) -> bytes:
+    # version, PERF_COMP_ZSTD, level, ratio, and the size of the buffer to unpack a record into
+    return struct.pack("<5I", 1, 1, level, ratio, unpacked_bytes)
 
 
 def _u64(value: int) -> bytes:

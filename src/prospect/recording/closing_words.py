@@ -12,6 +12,7 @@ import struct
 from shlex import quote
 
 from prospect.abi.constants import PERF_RECORD_SAMPLE
+from prospect.perfdata.format import PERF_RECORD_COMPRESSED
 
 _HEADER = struct.Struct("<IHH")  # struct perf_event_header
 _DATA_SECTION = struct.Struct("<QQ")
@@ -30,15 +31,18 @@ def closing_words(descriptor: int, path: str, default_path: str) -> str:
     """
     size = os.fstat(descriptor).st_size
     parts = [_size(size)]
-    if size <= _MOST_BYTES:
-        samples = count_samples(descriptor)
+    samples = count_samples(descriptor) if size <= _MOST_BYTES else -1
+    if samples >= 0:
         parts.append("1 sample" if samples == 1 else f"{samples} samples")
     operand = "" if path == default_path else f" {quote(path)}"
     return f"{path}: {', '.join(parts)}; next: prospect report{operand}"
 
 
 def count_samples(descriptor: int) -> int:
-    """Count the samples of a recording that this program wrote; up to where it is damaged."""
+    """Count the samples of a recording that this program wrote; up to where it is damaged.
+
+    Those of packed records are not counted: -1.
+    """
     if os.fstat(descriptor).st_size < _DATA_SECTION_AT + _DATA_SECTION.size:
         return 0
     found = 0
@@ -47,6 +51,8 @@ def count_samples(descriptor: int) -> int:
         end = min(at + size, len(data))
         while at + _HEADER.size <= end:
             kind, _, length = _HEADER.unpack_from(data, at)
+            if kind == PERF_RECORD_COMPRESSED:
+                return -1
             if length < _HEADER.size:
                 break
             found += kind == PERF_RECORD_SAMPLE

@@ -176,7 +176,12 @@ def _written(
     """Write what is known of the run behind the records."""
     info = _info(started.options, started.events, background, extras)
     info = info._replace(build_ids=(*info.build_ids, *build_ids_by_path(read_files)))
-    if started.mapped_files.has_leaked_bits:
+    if started.options.compress:
+        from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - seldom
+
+        if isinstance(started.sink, CompressedSink):
+            info = info._replace(compression=started.sink.compression())
+    elif started.mapped_files.has_leaked_bits:
         from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
 
         clear_build_id_bits(started.output_fd, started.writer.data_offset)

@@ -92,6 +92,10 @@ def _record(
         writer = RecordingWriter(
             output_fd, events.descriptions(), early_bytes=_early_size_bytes(options, events)
         )
+        if options.compress:
+            from prospect.capture.compressed_sink import CompressedSink  # noqa: PLC0415 - seldom
+
+            make_sink = CompressedSink
         sink = make_sink(output_fd, options.max_bytes or default_bound_bytes(output_fd))
         loop = DrainLoop(events, command, signals, watch, sink)
         started_at = time.time()

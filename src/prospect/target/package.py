@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 AGENT = "prospect.target.agent"
 OLDEST_PYTHON = (3, 9)
 _MAIN = f"import sys\nfrom {AGENT} import main\nsys.exit(main(sys.argv[1:]))\n"
-# Need numpy, for symbol tables: what they serve, `session` refuses before anything is sent.
+# Need numpy, for symbol tables, or zstandard: what they serve, `session` refuses before anything
+# is sent.
 LEFT_OUT = frozenset(
     {
+        "prospect.capture.compressed_sink",
         "prospect.capture.events.probe_places",
         "prospect.recording.counted_functions",
         "prospect.capture.events.event_listing",

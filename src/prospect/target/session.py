@@ -73,6 +73,8 @@ def record_on(target: str, options: RecordOptions, output_fd: int) -> RecordingR
     """
     if options.count_calls:
         raise UsageError("--count-calls reads symbol tables, which is not done on a --target")
+    if options.compress:
+        raise UsageError("-z packs what is recorded on this machine: leave it out with --target")
     if any(event[:1] in ("/", ".") for event in ",".join(options.events).split(",")):
         raise UsageError("probes of files are not recorded on a --target: their symbols are there")
     bound = options.max_bytes or default_bound_bytes(output_fd)

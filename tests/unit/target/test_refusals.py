@@ -1,0 +1,22 @@
+"""What another machine is not asked for, said before it is connected to."""
+
+from __future__ import annotations
+
+import pytest
+
+from prospect.errors import UsageError
+from prospect.recording.events import RecordOptions
+from prospect.target.session import record_on
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"compress": True}, "-z packs what is recorded on this machine"),
+        ({"count_calls": "main"}, "--count-calls reads symbol tables"),
+        ({"events": ("/bin/true:main",)}, "probes of files are not recorded"),
+    ],
+)
+def test_what_cannot_be_followed_there_is_refused(wanted, says):
+    with pytest.raises(UsageError, match=says):
+        record_on("nobody@nowhere.invalid", RecordOptions(**wanted), -1)
