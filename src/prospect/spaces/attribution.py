@@ -73,7 +73,11 @@ def attribute(
     tables: list[_Distinct] = []
     rows = 0
     for part in key_parts(samples, groups):
-        table = _count(part, samples.period, sample_row, rows)
+        table, place = _count(part, samples.period, rows)
+        if part.rows is None:
+            sample_row = place
+        else:
+            sample_row[part.rows] = place
         rows += len(table.count)
         tables.append(table)
     group = np.concatenate([table.group for table in tables])
@@ -107,12 +111,9 @@ class _Distinct(Record):
 
 
 def _count(
-    part: KeyPart,
-    period: NDArray[np.uint64],
-    sample_row: NDArray[np.int32],
-    first_row: int,
-) -> _Distinct:
-    """Count a part's keys and add up the periods; number the samples' rows from `first_row`."""
+    part: KeyPart, period: NDArray[np.uint64], first_row: int
+) -> tuple[_Distinct, NDArray[np.int32]]:
+    """Count a part's keys and add up the periods; number its samples' rows from `first_row`."""
     is_constant = period.strides == (0,) or not np.count_nonzero(period != period[:1])
     keys = counted(part.keys, may_spend=True)
     if is_constant:
@@ -120,6 +121,6 @@ def _count(
     else:
         chosen = period if part.rows is None else period.take(part.rows)
         summed = exact_sums(keys.place, chosen.view(np.int64), len(keys.value))
-    place = slice(None) if part.rows is None else part.rows
-    sample_row[place] = keys.place + np.int32(first_row)
-    return _Distinct(*part.unpack(keys.value), keys.rows, summed)
+    place = keys.place
+    place += np.int32(first_row)
+    return _Distinct(*part.unpack(keys.value), keys.rows, summed), place

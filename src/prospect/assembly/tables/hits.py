@@ -8,6 +8,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of
+from prospect.columns.sorting import run_starts
 from prospect.profile.model import KIND_JIT, HitTable, LossTable, MappingTable, SampleTable
 from prospect.spaces.mappings import recorded_prot
 from prospect.spaces.runs import task_tid
@@ -83,8 +84,12 @@ def describe_mappings(
     merged = np.where(is_jit, len(world.mappings) + placed, mapping)
     numbers = len(world.mappings) + len(placement.keys)
     key = hits.process_row.take(rows).astype(np.int64) * numbers + merged
+    # Hits stand by process and address: those of a mapping follow each other.
+    run = run_starts(key, mapping)
+    count = np.add.reduceat(hits.count.take(rows), run) if len(run) else np.empty(0, np.int64)
+    key, mapping, rows = key.take(run), mapping.take(run), rows.take(run)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    counted = np.bincount(group, hits.count.take(rows), len(first)).astype(np.int64)
+    counted = np.bincount(group, count, len(first)).astype(np.int64)
     start = np.full(len(first), np.iinfo(np.uint64).max)
     end = np.zeros(len(first), np.uint64)
     np.minimum.at(start, group, world.mappings.start.take(mapping))
