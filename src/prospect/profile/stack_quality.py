@@ -35,6 +35,7 @@ class StackQuality(Record):
             recorded ones did.
         is_size_least: whether even more may be needed, as some threads were never seen whole.
         places: where stacks ended, most samples first.
+        by_pid: process number → copies of its stacks, and how many of these were cut.
     """
 
     samples: int
@@ -46,6 +47,7 @@ class StackQuality(Record):
     size_for_99: int = 0
     is_size_least: bool = False
     places: tuple[StackEnds, ...] = ()
+    by_pid: dict[int, tuple[int, int]] = {}  # noqa: RUF012 - read-only, as all of a Record
 
     @property
     def whole(self) -> int:

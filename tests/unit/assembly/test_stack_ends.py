@@ -97,3 +97,11 @@ def test_stacks_are_counted_by_where_they_end():
         ("code without an image", "no row", 1),
         ("/bin/one", "no row", 1),
     ]
+
+
+def test_cut_stacks_are_counted_by_process():
+    # The kernel writes the process before the thread: it is the lower half of the word.
+    threads = [7 | 8 << 32, 7 | 9 << 32, 5 | 5 << 32, 5 | 5 << 32]
+    ends = [CUT, COMPLETE, COMPLETE, CUT]
+    quality = described(ends, depth=3, below_top=500, copied=[500, 500, 500, 0], task=threads)
+    assert quality.by_pid == {7: (2, 1), 5: (1, 0)}

@@ -9,6 +9,8 @@ import pytest
 from builders.profile_builder import ProfileBuilder, run_info
 from prospect.profile.model import KIND_ELF, KIND_PYTHON
 from prospect.profile.naming import NameSource
+from prospect.profile.stack_quality import StackQuality
+from prospect.records import replace
 from prospect.render.text.report import TextRenderer
 
 
@@ -61,3 +63,21 @@ def test_without_a_recording_the_command_is_spelled_out():
 def test_where_callers_were_recorded_they_are_proposed_first():
     info = run_info(command=("work",), has_user_callers=True)
     assert "prospect calls --callers-of main run.data" in next_lines(info=info, source=5)[0]
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"), [("3", "nothing was lost"), ("4", "45 % of stacks cut")]
+)
+def test_cut_stacks_are_of_the_processes_that_were_asked_for(detail, said):
+    build = ProfileBuilder(run_info(command=("work",)))
+    image = build.object("/bin/work")
+    for pid, is_command in ((7, True), (9, False)):
+        process = build.process("work", pid, is_command=is_command)
+        build.hit(process, build.function("main", image, 0x1000), 10)
+    by_pid = {7: (10, 0), 9: (10, 9)}
+    ends = {"complete": 11, "cut": 9}
+    quality = StackQuality(20, 0, 8192, ends, size_for_99=9216, by_pid=by_pid)
+    out = io.BytesIO()
+    TextRenderer(detail=detail).render(replace(build.build(), stack_quality=quality), out)
+    (line,) = [line for line in out.getvalue().decode().splitlines() if line.startswith("Missing:")]
+    assert said in line

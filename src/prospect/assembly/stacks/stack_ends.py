@@ -63,6 +63,7 @@ def describe_stack_quality(  # noqa: PLR0913, PLR0917 - facts from as many stage
         size_for_99=needed.size_bytes,
         is_size_least=needed.is_least,
         places=_places(unwound, copied, keys),
+        by_pid=_by_pid(task.take(copied), end == model.END_CUT),
     )
 
 
@@ -99,6 +100,16 @@ def _needed_sizes(
     rank = int(np.ceil(_HELD_SHARE * ended)) - len(whole) - 1
     steps = -(-int(size[max(rank, 0)]) // _SIZE_STEP_BYTES)
     return _Needed(steps * _SIZE_STEP_BYTES, is_least=not is_known.all())
+
+
+def _by_pid(task: NDArray[np.uint64], is_cut: NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
+    """Count copies and the cut ones by process."""
+    pid, place, copies = np.unique(
+        task & np.uint64(0xFFFF_FFFF), return_inverse=True, return_counts=True
+    )
+    cut = np.bincount(place, is_cut, len(pid)).astype(np.int64)
+    counts = zip(copies.tolist(), cut.tolist(), strict=True)
+    return dict(zip(pid.tolist(), counts, strict=True))
 
 
 def _places(

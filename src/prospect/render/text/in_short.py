@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from prospect.announcing import counted
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
-from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.processes import DETAIL_WORDS, chosen_by_detail
 from prospect.figures.routine_names import routine_names
 from prospect.profile.model import KIND_PYTHON
 from prospect.profile.naming import NameSource
-from prospect.profile.stack_quality import END_CUT
 from prospect.render.escape import display_width, escaped, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, Figures
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
+    from prospect.profile.stack_quality import StackQuality
 
 DEFAULT_RECORDING = "perf.data"
 _WIDTH = 79
@@ -231,14 +231,22 @@ def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
         return style.warning(_cut(f"Missing: {escaped(view.warnings[0])}{more}"))
     parts = []
     if short.nameless >= _LEAST_NAMELESS:
-        parts.append(f"{_percent(short.nameless)} of the hits are in code without names")
+        parts.append(f"{_percent(short.nameless)} of hits unnamed")
     quality = view.profile.stack_quality
-    if quality is not None and quality.samples:
-        cut = quality.by_end.get(END_CUT, 0)
-        if cut >= _LEAST_CUT * quality.samples and quality.size_for_99:
-            share = _percent(cut / quality.samples)
+    if quality is not None:
+        copies, cut = _copies_asked_for(view, quality)
+        if cut and cut >= _LEAST_CUT * copies and quality.size_for_99:
+            share = _percent(cut / copies)
             parts.append(f"{share} of stacks cut (--call-graph dwarf,{quality.size_for_99})")
     return f"Missing: {'; '.join(parts) or 'nothing was lost'}"
+
+
+def _copies_asked_for(view: ReportView, quality: StackQuality) -> tuple[int, int]:
+    """Return how many stacks of the processes that `-V` asks for were copied, and how many cut."""
+    processes = view.profile.processes
+    pids = set(processes.pid[chosen_by_detail(processes, view.detail)].tolist())
+    counts = [count for pid, count in quality.by_pid.items() if pid in pids]
+    return sum(copies for copies, _ in counts), sum(cut for _, cut in counts)
 
 
 def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterator[str]:
