@@ -17,6 +17,8 @@ from builders.recordings import PROGRAMS, PROSPECT
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
+from prospect.capture.kernel import bpf
+from prospect.capture.kernel.bpf_assembler import EXIT, Reg, assemble, move
 from prospect.events.decode import decode
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
@@ -48,7 +50,7 @@ def pythons():
 
 
 def record(file, python, *options):
-    line = [*PROSPECT, "record", "--python", "-H", "1000", *options, "-o", str(file), python]
+    line = [*PROSPECT, "record", "-H", "1000", *options, "-o", str(file), python]
     command = [*line, str(PROGRAM), str(SECONDS)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
@@ -178,3 +180,18 @@ def decode_recording(file):
     with open_recording(str(file)) as recording:
         events = decode(recording.blocks(), recording.info.events, [])
         return events, recording.info.extras["command_pid"]
+
+
+def test_beside_another_tracer_they_are_left_out_which_is_said(tmp_path):
+    file = tmp_path / "perf.data"
+    other = bpf.load_uprobes_program("others", assemble([move(Reg.R0, 0), EXIT]))
+    try:
+        for option, is_read in (("--off-cpu", False), ("--python", True)):
+            record(file, sys.executable, option)
+            with open_recording(str(file)) as recording:
+                limits = " ".join(recording.info.extras["limits"])
+                assert ("Python functions were not read: another tracer" in limits) != is_read
+            events, _ = decode_recording(file)
+            assert (events.python is not None) == is_read
+    finally:
+        os.close(other)
