@@ -97,7 +97,7 @@ def test_causes_are_those_of_the_report_and_the_programs_themselves():
     view = report_view(PROFILES["timed"](), "4")
     estimates = estimate_report(view).events[0].causes
     told = view.events[0].causes.of_system()
-    bars = estimates.of(told)
+    bars = estimates.rows(told.place)
     rows = {row.key[:2]: row for row in page_of(PROFILES["timed"](), CAUSES).rows}
     for at, (kind, name) in enumerate(zip(told.kind.tolist(), told.name, strict=True)):
         if kind != CAUSE_IDLE:
