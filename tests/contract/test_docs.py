@@ -123,6 +123,13 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "target",
         # Of `top`, which Python has no part of.
         "tids",
+        # Of the daemon and its store.
+        "store",
+        "daemon_hz",
+        "daemon_call_graph",
+        "window_s",
+        "separate",
+        "keep",
     ):
         del defaults[shown_only]
     assert keywords == defaults

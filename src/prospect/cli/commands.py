@@ -9,8 +9,9 @@ class Command(NamedTuple):
     """A command: what stands behind its options, and what it does in a sentence.
 
     `most_words` says how many operands it takes, None for any number; `separator` is an operand
-    that looks like an option. ``prospect.cli`` has a module of its name, whose ``run(settings,
-    words, command_line)`` returns the exit status.
+    that looks like an option. With ``--store``, a command that `has_store` takes specifications.
+    ``prospect.cli`` has a module of its name, whose ``run(settings, words, command_line)`` returns
+    the exit status.
     """
 
     name: str
@@ -18,6 +19,7 @@ class Command(NamedTuple):
     summary: str
     most_words: int | None = None
     separator: str = ""
+    has_store: bool = False
 
     @property
     def runs_another(self) -> bool:
@@ -38,9 +40,11 @@ RECORD = Command(
 )
 REPORT = Command(
     "report",
-    "[FILE|-]",
-    "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe",
+    "[FILE|-] | --store DIR [SPEC...]",
+    "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe; or "
+    "on a part of a daemon's store, as in since:02:10 until:02:25 comm:nginx",
     1,
+    has_store=True,
 )
 VIEW = Command(
     "view",
@@ -93,9 +97,24 @@ EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
 COMPLETION = Command(
     "completion", "bash|zsh|fish", "write what a shell needs to complete commands and options", 1
 )
+DAEMON = Command(
+    "daemon",
+    "",
+    "sample the whole system for as long as it runs, into a store that reports are made from later",
+    0,
+)
+CONTROL = Command(
+    "control",
+    "status|stop|start|dump|reset|session NAME",
+    "ask the daemon of a store how it is, or tell it what to do: to stop and start sampling, to "
+    "write what it has, to forget the session, to begin another one",
+    2,
+)
 TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)
 SUBCOMMANDS = (
     TOP,
+    DAEMON,
+    CONTROL,
     RECORD,
     REPORT,
     VIEW,
@@ -144,5 +163,6 @@ NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
 COMPARERS = ("diff", "compare")
 READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
+STORES = ("daemon", "control", "report")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

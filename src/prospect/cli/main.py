@@ -64,8 +64,10 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
         return _help(command.name)
     if settings.input:
         words = _with_input(command, words, settings.input)
-    if command.most_words is not None and len(words) > command.most_words:
-        raise UsageError(unexpected(command, words[command.most_words]))
+    takes_specifications = command.has_store and settings.store
+    most_words = None if takes_specifications else command.most_words
+    if most_words is not None and len(words) > most_words:
+        raise UsageError(unexpected(command, words[most_words]))
     if command is HELP:
         return _help(words[0] if words else "")
     # As importlib.import_module, which would take 1 ms to import.

@@ -11,7 +11,7 @@ from prospect.cli.option_tables.choosing import CHOOSING
 from prospect.cli.option_tables.code import CODE
 from prospect.cli.option_tables.counting import COUNTING
 from prospect.cli.option_tables.output import OUTPUT
-from prospect.cli.option_tables.sampling import SAMPLING
+from prospect.cli.option_tables.sampling import SAMPLING, STORING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ OPTIONS = (
     *COUNTING,
     *CODE,
     *CHOOSING,
+    *STORING,
     Option("help", "h", ("help",), "", "show this help", tuple(c.name for c in COMMANDS)),
     Option("version", "", ("version",), "", "show the version", ("",)),
 )

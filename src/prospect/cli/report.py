@@ -11,13 +11,22 @@ from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.terminal import refuse_binary, say
+from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.cli.settings import Settings
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
+
+
+class StorePart(NamedTuple):
+    """A store, and specifications of a part of it."""
+
+    path: str
+    words: list[str]
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -28,6 +37,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
     """
+    if settings.store:
+        return _of_store(settings, words)
     recording = readable(words[0] if words else "", "report", output=settings.output)
     target = ReportFile(settings.output)
     try:
@@ -38,7 +49,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def write(
-    recording: str,
+    recording: str | StorePart,
     name: str,
     settings: Settings,
     target: ReportFile,
@@ -47,7 +58,7 @@ def write(
     """Write a report to `target`, put it in its place, and return the exit status.
 
     Args:
-        recording: the file to report on.
+        recording: the file, or the part of a store, to report on.
         name: what a command line would call it, "" if it is not kept.
         settings: of the command line.
         target: takes the report.
@@ -86,7 +97,13 @@ def write(
             waits=True,
             code=_code_choice(settings),
         )
-        profile = api.read(recording, settings, wanted, sinks(progress, unread), settings.program)
+        if isinstance(recording, StorePart):
+            from prospect.api.store import read_store
+
+            profile = read_store(recording.path, recording.words, stacks=wanted.stacks)
+        else:
+            told = sinks(progress, unread)
+            profile = api.read(recording, settings, wanted, told, settings.program)
         put(target, lambda out: renderer.render(profile, out), progress, settings)
     if settings.format != "text":  # which says so itself
         _say_if_empty(profile, settings.detail)
@@ -94,6 +111,23 @@ def write(
         if limit not in profile.run.limits:
             say(limit)
     return unread.exit_status()
+
+
+def _of_store(settings: Settings, words: list[str]) -> int:
+    """Report on a part of a store.
+
+    Raises:
+        ProspectError: nothing fits, the store cannot be read, or the report not be written.
+    """
+    for option, is_given in (("-e", settings.disassemble), ("--lines", settings.lines)):
+        if is_given:
+            raise UsageError(f"{option}: a store keeps no code; record what is to be looked into")
+    target = ReportFile(settings.output)
+    try:
+        refuse_binary(settings.format, target.descriptor)
+        return write(StorePart(settings.store, words), "", settings, target)
+    finally:
+        target.close()
 
 
 def _say_if_empty(profile: Profile, detail: Detail) -> None:

@@ -68,6 +68,12 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     check: bool = False
     port: int = 0
     opens_browser: bool = False
+    store: str = ""
+    daemon_hz: int = 19
+    daemon_call_graph: str = "fp"
+    window_s: float = 60.0
+    separate: tuple[str, ...] = ()
+    keep: str = "7d,2G"
     side_a: tuple[str, ...] = ()
     side_b: tuple[str, ...] = ()
     runs: int = 5

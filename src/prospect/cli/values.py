@@ -193,6 +193,35 @@ def call_graph(text: str) -> str:
     return text
 
 
+def daemon_call_graph(text: str) -> str:
+    """Read how a daemon finds callers."""
+    return _one_of(text, ("fp", "none"), "fp or none")
+
+
+def window(text: str) -> float:
+    """Read the length of a window."""
+    found = seconds(text)
+    if not 1.0 <= found <= 3600.0:
+        raise UsageError("give seconds, from 1 to 3600")
+    return found
+
+
+def separations(text: str) -> tuple[str, ...]:
+    """Read what a store keeps apart."""
+    given = tuple(text.split(","))
+    for word in given:
+        _one_of(word, ("process", "thread", "cpu"), "some of process, thread, cpu")
+    return given
+
+
+def keep(text: str) -> str:
+    """Read how much a store keeps."""
+    from prospect.store.retention import parse_keep
+
+    parse_keep(text)
+    return text
+
+
 def count_calls(text: str) -> str:
     """Read whose calls are counted."""
     from prospect.capture.counting.call_patterns import parse_call_patterns

@@ -34,7 +34,7 @@ from prospect.live.beginning import Beginning, check_scope
 from prospect.live.floods import FloodGate
 from prospect.live.followed import follow
 from prospect.live.growing import GrowingProfile
-from prospect.live.spool import Mark, Spool, copy_extents
+from prospect.live.spool import Mark, NoSpool, Spool, copy_extents
 from prospect.perfdata.writer import RecordingWriter
 from prospect.recording.document import Interval, describe_interval, recording_info
 from prospect.recording.events import open_events, with_rate
@@ -106,7 +106,7 @@ class _Drained:
         gate: leaves out what no look could follow.
     """
 
-    def __init__(self, spool: Spool, gate: FloodGate) -> None:
+    def __init__(self, spool: Spool | NoSpool, gate: FloodGate) -> None:
         self._spool = spool
         self.gate = gate
         self.pieces: list[bytes] = []
@@ -166,7 +166,7 @@ class LiveSession:
         Args:
             options: rate, clocks, call graph, and whom to follow; there is no command.
             most_samples: how many the profile remembers, 0 for what suits so many CPUs.
-            spool_bytes: how much `save` can write, at most.
+            spool_bytes: how much `save` can write, at most; with 0 no records are kept.
 
         Raises:
             UsageError: an option that this kernel cannot follow.
@@ -200,7 +200,8 @@ class LiveSession:
             self._sample_cost_ns = cost.user_ns if cost else 0.0
             self._mark = _mark({})
             self.began_ns = self._mark.time_ns
-            self._spool = opened.enter_context(closing(Spool(self._mark, spool_bytes)))
+            spool = Spool(self._mark, spool_bytes) if spool_bytes else NoSpool(self._mark)
+            self._spool = opened.enter_context(closing(spool))
             gate = FloodGate(schema_of(self._events.descriptions()))
             self._drained = _Drained(self._spool, gate)
             self._drain = RingDrain(self._events, watch, self._drained, self._poll)
@@ -247,6 +248,12 @@ class LiveSession:
             followed=self._followed.words if self._followed else "",
             has_ended=self._followed is not None and self._followed.has_ended,
         )
+
+    def take(self) -> LiveState:
+        """Return what was recorded since the last call, and forget it; raises as `advance`."""
+        state = self.advance()
+        self._growing.clear()
+        return state
 
     def save(self, path: str) -> str:
         """Write all that the spool keeps as a perf.data file; return a sentence that says so.

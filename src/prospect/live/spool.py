@@ -150,6 +150,37 @@ class Spool:
             part.close()
 
 
+class NoSpool:
+    """Keeps nothing, for a session that nobody is going to save."""
+
+    refusal = ""
+    is_full = False
+
+    def __init__(self, start: Mark) -> None:
+        self.start = start
+
+    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+        """Let them go."""
+
+    def seal(self) -> None:
+        """Do nothing."""
+
+    def turn(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
+        """Do nothing."""
+
+    def restart(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
+        """Begin anew."""
+        del records, behind
+        self.start = start
+
+    def extents(self) -> list[tuple[int, int, int]]:
+        """Return that there is nothing."""
+        return []
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 def copy_extents(extents: Sequence[tuple[int, int, int]], output_fd: int) -> int:
     """Write what `Spool.extents` names to a file, and close its descriptors; return the bytes.
 

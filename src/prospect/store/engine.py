@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,13 +51,9 @@ class Engine:
         Raises:
             StoreError: DuckDB is not installed.
         """
-        try:
-            import duckdb  # noqa: PLC0415 - 60 MB, which only those pay who use a store
-        except ModuleNotFoundError:
-            raise StoreError(
-                "a store needs DuckDB:"
-                f" {shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}'"
-            ) from None
+        require_engine()
+        import duckdb  # noqa: PLC0415 - 60 MB, which only those pay who use a store
+
         self._error = duckdb.Error
         self.root = store.root
         self._connection = duckdb.connect(
@@ -137,6 +134,18 @@ class Engine:
     def close(self) -> None:
         """End."""
         self._connection.close()
+
+
+def require_engine() -> None:
+    """Say how DuckDB is installed where it is not, without loading it.
+
+    Raises:
+        StoreError: it is not.
+    """
+    if find_spec("duckdb") is None:
+        raise StoreError(
+            f"a store needs DuckDB: {shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}'"
+        )
 
 
 def storable(text: str) -> str:

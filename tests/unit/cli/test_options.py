@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.cli.commands import ANNOTATE, COMMANDS, DIFF, PROFILE, RECORD, REPORT
+from prospect.cli.commands import ANNOTATE, COMMANDS, DAEMON, DIFF, PROFILE, RECORD, REPORT
 from prospect.cli.option_table import OPTIONS, options_of
 from prospect.cli.options import parse
 from prospect.cli.settings import Settings
@@ -196,3 +196,35 @@ def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(UsageError, match="gdb is not installed"):
         parse(PROFILE, ["--disassembler=gdb", "true"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (["--store", "there"], "store", "there"),
+        (["-H", "47"], "daemon_hz", 47),
+        (["-F", "47"], "daemon_hz", 47),
+        (["--call-graph", "none"], "daemon_call_graph", "none"),
+        (["--window", "10"], "window_s", 10.0),
+        (["--separate", "process,cpu"], "separate", ("process", "cpu")),
+        (["--keep", "12h,500M"], "keep", "12h,500M"),
+    ],
+)
+def test_options_of_the_daemon(arguments, field, value):
+    settings, words = parse(DAEMON, arguments)
+    assert (getattr(settings, field), words) == (value, [])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--window", "0.5"],
+        ["--window", "3601"],
+        ["--separate", "host"],
+        ["--keep", "7"],
+        ["--call-graph", "lbr"],
+    ],
+)
+def test_a_daemon_refuses_what_has_no_meaning(arguments):
+    with pytest.raises(UsageError):
+        parse(DAEMON, arguments)

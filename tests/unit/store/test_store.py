@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 from datetime import UTC, datetime
 
@@ -223,15 +222,8 @@ def test_services_tell_processes_apart(tmp_path):
 
 
 def test_without_duckdb_one_line_says_what_to_install(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def no_duckdb(name, *rest):
-        if name == "duckdb":
-            raise ModuleNotFoundError(name=name)
-        return real(name, *rest)
-
     with StoreDirectory(str(tmp_path / "s"), create=True) as store:
-        monkeypatch.setattr(builtins, "__import__", no_duckdb)
+        monkeypatch.setattr("prospect.store.engine.find_spec", lambda _: None)
         with pytest.raises(StoreError, match=r"pip install 'prospect-profiler\[store\]'"):
             Engine(store)
 

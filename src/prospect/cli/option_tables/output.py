@@ -170,7 +170,7 @@ OUTPUT = (
         ("format",),
         "text|json",
         "the answer as text or JSON",
-        ("annotate", "cache", "calls", "doctor", "list"),
+        ("annotate", "cache", "calls", "control", "doctor", "list"),
         values.text_or_json,
     ),
     Option(

@@ -1,9 +1,9 @@
-"""Options of what is recorded, and how often: the clocks, what is counted beside, call stacks."""
+"""Options of what is sampled, and how often, by a recording and by the daemon into its store."""
 
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import CHOOSERS, RECORDERS, RECORDS, SAMPLERS
+from prospect.cli.commands import CHOOSERS, RECORDERS, RECORDS, SAMPLERS, STORES
 from prospect.cli.option import Option
 
 SAMPLING = (
@@ -186,5 +186,69 @@ SAMPLING = (
         "do not read the Python functions that samples are in",
         RECORDS,
         value="never",
+    ),
+)
+
+_DAEMON = ("daemon",)
+
+STORING = (
+    Option(
+        "store",
+        "",
+        ("store",),
+        "DIR",
+        "the directory of the store; daemon and control: /var/lib/prospect unless said, of an "
+        "ordinary user ~/.local/state/prospect",
+        STORES,
+        values.file_name,
+    ),
+    Option(
+        "daemon_hz",
+        "H",
+        ("frequency", "hertz"),
+        "HZ",
+        "samples a second and CPU",
+        _DAEMON,
+        values.positive,
+    ),
+    Option("daemon_hz", "F", (), "HZ", "the same as -H", _DAEMON, values.positive),
+    Option(
+        "daemon_call_graph",
+        "",
+        ("call-graph",),
+        "MODE",
+        "find out who called: fp by frame pointers, none within the kernel only",
+        _DAEMON,
+        values.daemon_call_graph,
+        words=("fp", "none"),
+    ),
+    Option(
+        "window_s",
+        "",
+        ("window",),
+        "SECONDS",
+        "how finely the store tells times apart, from 1 to 3600",
+        _DAEMON,
+        values.window,
+    ),
+    Option(
+        "separate",
+        "",
+        ("separate",),
+        "WHAT[,...]",
+        "keep processes, threads or CPUs apart (process, thread, cpu), which takes more room",
+        _DAEMON,
+        values.separations,
+        words=("process", "thread", "cpu"),
+    ),
+    Option(
+        "keep",
+        "",
+        ("keep",),
+        "AGE[,SIZE]",
+        "remove what is older than AGE, such as 12h, 7d or 4w, and the oldest where all of it is "
+        "larger than SIZE, such as 500M",
+        _DAEMON,
+        values.keep,
     ),
 )

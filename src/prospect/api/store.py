@@ -1,0 +1,31 @@
+"""A part of a store, as a profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.api.profile import Profile
+from prospect.records import contents
+from prospect.store.directory import StoreDirectory
+from prospect.store.part import read_part
+from prospect.store.specification import parse_specifications
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def read_store(path: str, specifications: Sequence[str] = (), *, stacks: bool = False) -> Profile:
+    """Read a part of a store.
+
+    Args:
+        path: of the store.
+        specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
+        stacks: whether call stacks are wanted.
+
+    Raises:
+        UsageError: a specification has no meaning.
+        StoreError: nothing fits, or the store cannot be read.
+    """
+    chosen = parse_specifications(specifications)
+    with StoreDirectory(path) as store:
+        return Profile(**contents(read_part(store, chosen, stacks=stacks)))

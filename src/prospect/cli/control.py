@@ -1,0 +1,80 @@
+"""``prospect control``: ask the daemon of a store how it is, or tell it what to do."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from prospect.cli.store_place import usual_store
+from prospect.cli.terminal import show
+from prospect.errors import UsageError
+
+if TYPE_CHECKING:
+    from prospect.cli.settings import Settings
+
+_WORDS = ("status", "stop", "start", "dump", "reset", "session")
+
+
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+    """Ask, and show the answer.
+
+    Raises:
+        ProspectError: the words mean nothing, or no daemon answers.
+    """
+    if not words or words[0] not in _WORDS:
+        from prospect.spelling import suggestion
+
+        what = suggestion(words[0], _WORDS) if words else ""
+        raise UsageError(f"control: give one of {', '.join(_WORDS)}{what}")
+    if (words[0] == "session") != (len(words) == 2):
+        raise UsageError(
+            "control: session NAME begins another session"
+            if words[0] == "session"
+            else f"control: unexpected '{words[1]}'; see prospect help control"
+        )
+    from prospect.daemon.control import ask
+    from prospect.store.directory import StoreDirectory
+
+    with StoreDirectory(settings.store or usual_store()) as store:
+        answer = ask(store, words)
+    if settings.format == "json":
+        show(json.dumps(answer, indent=1) + "\n")
+        return 0
+    show(status_text(answer))
+    return 0
+
+
+def status_text(status: dict[str, Any]) -> str:
+    """Return what a daemon says of itself as a table."""
+    now_s = time.time()
+    age_s = max(now_s - status["newest_s"], 0.0)
+    ran_s = max(now_s - status["began_s"], 1e-3)
+    percent = 100.0 * status["cpu_s"] / ran_s
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(status["began_s"]))
+    rows = {
+        "store": status["store"],
+        "session": status["session"],
+        "daemon": f"process {status['pid']}, prospect {status['version']}, since {began}",
+        "sampling": (
+            f"{status['frequency_hz']} Hz, callers {status['call_graph']},"
+            f" windows of {status['window_s']:g} s"
+            if status["sampling"]
+            else "stopped; prospect control start goes on"
+        ),
+        "samples": f"{status['samples']}, {status['lost']} lost",
+        "windows": f"{status['windows']} written, {status['windows_lost']} lost"
+        + (f", {status['dropped_for_room']} made room" if status["dropped_for_room"] else ""),
+        "newest": f"{age_s:.0f} s ago" if status["newest_s"] else "none yet",
+        "on disk": f"{status['store_bytes'] / 1e6:.1f} MB in {status['segments']} segments",
+        "its cost": f"{percent:.2f} % of a CPU, {status['memory_bytes'] / 1e6:.0f} MB of memory",
+    }
+    if status["complaint"]:
+        rows["complaint"] = status["complaint"]
+    if "removed" in status:
+        rows["removed"] = f"{status['removed']} segments"
+    return "".join(f"  {name:10} {_shown(str(text))}\n" for name, text in rows.items())
+
+
+def _shown(text: str) -> str:
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,0 +1,87 @@
+"""``prospect daemon``: sample the whole system for months, into a store."""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import TYPE_CHECKING
+
+from prospect.cli.store_place import usual_store
+from prospect.cli.terminal import say
+from prospect.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from prospect.cli.settings import Settings
+    from prospect.daemon.options import DaemonOptions
+    from prospect.store.directory import StoreDirectory
+
+_FILE = "options"
+_MOST_BYTES = 1 << 16
+
+
+def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) -> int:
+    """Run until a signal ends it.
+
+    Raises:
+        ProspectError: the system cannot be sampled, or the store not be used.
+    """
+    # Numpy's linear algebra would start a thread for each CPU; nothing here uses it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.umask(0o077)
+    from prospect.daemon.loop import Daemon
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import require_engine
+
+    require_engine()
+    path = settings.store or usual_store()
+    if not settings.store:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with StoreDirectory(path, create=True) as store:
+        store.lock()
+        store.clean()
+        daemon = Daemon(store, lambda: _options(store, command_line), say)
+        say(f"sampling into {path}; Ctrl-C or SIGTERM ends it")
+        # What is imported by now stays until the end: nothing of it has to be looked through.
+        gc.freeze()
+        daemon.run()
+    return 0
+
+
+def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOptions:
+    """Return what the command line and the file ``options`` of the store say, the file last.
+
+    Raises:
+        UsageError: the file has no meaning.
+    """
+    import shlex
+
+    from prospect.cli.commands import DAEMON
+    from prospect.cli.options import parse
+    from prospect.daemon.options import DaemonOptions
+    from prospect.store.retention import parse_keep
+
+    given = list(command_line[2:])
+    try:
+        text = store.read_bytes(_FILE, _MOST_BYTES).decode(errors="backslashreplace")
+        words = shlex.split(text, comments=True)
+    except FileNotFoundError:
+        words = []
+    except OSError as error:
+        raise StoreError(f"{store.path}/{_FILE}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{store.path}/{_FILE}: {error}") from None
+    try:
+        settings, operands = parse(DAEMON, [*given, *words])
+    except UsageError as error:
+        raise UsageError(f"{store.path}/{_FILE}: {error}") from None
+    if operands:
+        raise UsageError(f"{store.path}/{_FILE}: unexpected '{operands[0]}'")
+    return DaemonOptions(
+        frequency_hz=settings.daemon_hz,
+        call_graph="" if settings.daemon_call_graph == "none" else settings.daemon_call_graph,
+        window_s=settings.window_s,
+        separate=settings.separate,
+        keep=parse_keep(settings.keep),
+        use_cache=settings.use_cache,
+        command_line=command_line,
+    )

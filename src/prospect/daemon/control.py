@@ -1,0 +1,168 @@
+"""The socket by which a daemon is told what to do: in its store, for its user and root alone.
+
+A request is a line of JSON, so is the answer. Who connects is known by the kernel's word; so is, to
+whoever connects, who answers.
+
+Source: unix(7), SO_PEERCRED.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from prospect.errors import StoreError
+from prospect.light import Closing
+
+if TYPE_CHECKING:
+    from prospect.store.directory import StoreDirectory
+
+NAME = "control"
+_MOST_REQUEST_BYTES = 4096
+_MOST_ANSWER_BYTES = 1 << 20
+_ARRIVAL_S = 2.0
+_ANSWER_S = 600.0
+_WAITING = 8
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+class ControlSocket(Closing):
+    """Where a daemon listens."""
+
+    def __init__(self, store: StoreDirectory) -> None:
+        """Begin to listen; the caller holds the store's lock.
+
+        Raises:
+            StoreError: the file system has no sockets.
+        """
+        self._store = store
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        # The path of a socket has 107 bytes at most, that of a store may be longer.
+        before = os.umask(0o177)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(NAME, dir_fd=store.descriptor)
+            self._socket.bind(store.root + NAME)
+            self._socket.listen(_WAITING)
+        except OSError as error:
+            self._socket.close()
+            raise StoreError(f"{store.path}: cannot listen: {error.strerror}") from None
+        finally:
+            os.umask(before)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._socket.fileno()
+
+    def accept(self) -> Request | None:
+        """Return what somebody asks for who may; None of all others."""
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            return None
+        request = Request(connection)
+        try:
+            connection.settimeout(_ARRIVAL_S)
+            user = _user_of(connection)
+            if user not in (0, os.geteuid()):
+                request.answer({"error": f"user {user} may not control this daemon"})
+                return None
+            request.words = _words(_line(connection, _MOST_REQUEST_BYTES))
+        except (OSError, ValueError):
+            connection.close()
+            return None
+        return request
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+        with suppress(OSError):
+            os.unlink(NAME, dir_fd=self._store.descriptor)
+
+
+class Request:
+    """What somebody asks for, and waits for the answer of.
+
+    Attributes:
+        words: such as ``["session", "before"]``.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.words: list[str] = []
+
+    def answer(self, told: dict[str, Any]) -> None:
+        """Answer, if anybody still waits."""
+        with suppress(OSError):
+            self._connection.settimeout(_ARRIVAL_S)
+            self._connection.sendall(json.dumps(told).encode() + b"\n")
+        self._connection.close()
+
+
+def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
+    """Ask the daemon that writes to a store.
+
+    Returns:
+        Its answer.
+
+    Raises:
+        StoreError: none answers, or it refuses.
+    """
+    try:
+        there = os.stat(NAME, dir_fd=store.descriptor, follow_symlinks=False)
+        owner = os.fstat(store.descriptor).st_uid
+        if not stat.S_ISSOCK(there.st_mode) or there.st_uid not in (0, owner):
+            raise StoreError(
+                f"{store.path}/{NAME} is not the socket of a daemon of ours: remove it, and start"
+                " the daemon again"
+            )
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
+            connection.settimeout(_ANSWER_S)
+            connection.connect(store.root + NAME)
+            if (user := _user_of(connection)) not in (0, owner):
+                raise StoreError(f"{store.path}: user {user} answers, whose store this is not")
+            connection.sendall(json.dumps(words).encode() + b"\n")
+            answer = json.loads(_line(connection, _MOST_ANSWER_BYTES))
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise StoreError(
+            f"{store.path}: no daemon writes to this store; start one: prospect daemon --store"
+            f" {store.path}"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"{store.path}: the daemon does not answer: {reason}") from None
+    if not isinstance(answer, dict):
+        raise StoreError(f"{store.path}: the daemon's answer cannot be understood")
+    if "error" in answer:
+        raise StoreError(str(answer["error"]))
+    return answer
+
+
+def _user_of(connection: socket.socket) -> int:
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(told)
+    return int(user)
+
+
+def _line(connection: socket.socket, most_bytes: int) -> bytes:
+    got = b""
+    while not got.endswith(b"\n"):
+        piece = connection.recv(min(most_bytes - len(got), 1 << 16))
+        if not piece:
+            raise ValueError("it ended early")
+        got += piece
+        if len(got) >= most_bytes:
+            raise ValueError("it is too long")
+    return got
+
+
+def _words(line: bytes) -> list[str]:
+    found = json.loads(line)
+    if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
+        raise ValueError("no words")
+    return found

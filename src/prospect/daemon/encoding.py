@@ -1,0 +1,71 @@
+"""Work on the store that a child does, while the daemon goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from prospect.errors import StoreError
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from prospect.store.directory import StoreDirectory
+
+_NO_SPACE = 3
+_MOST_SAID = 1000
+_CHILD = "prospect.daemon.child"
+
+
+class Outcome(NamedTuple):
+    """How a child ended: what it says, "" if all is well, and whether the disk is full."""
+
+    complaint: str
+    is_full: bool
+
+
+class Encoder:
+    """A child at work.
+
+    Attributes:
+        pid_fd: becomes readable as it ends.
+    """
+
+    def __init__(self, store: StoreDirectory, data: bytes) -> None:
+        """Start it.
+
+        Args:
+            store: whose descriptor it inherits.
+            data: the packed window; goes through a file in memory, so that nobody waits for a pipe.
+
+        Raises:
+            StoreError: it cannot be started.
+        """
+        try:
+            memory = os.memfd_create("window", os.MFD_CLOEXEC)
+            with os.fdopen(memory, "w+b") as file:
+                file.write(data)
+                file.flush()
+                file.seek(0)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-m", _CHILD, str(store.descriptor)],
+                    stdin=file,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(store.descriptor,),
+                    start_new_session=True,  # Ctrl-C is the daemon's to see
+                )
+            self.pid_fd = os.pidfd_open(self._process.pid)
+        except OSError as error:
+            raise StoreError(f"no process can be started: {error.strerror}") from None
+
+    def end(self) -> Outcome:
+        """Return how it ended; waits for that."""
+        out, _ = self._process.communicate()
+        os.close(self.pid_fd)
+        status = self._process.returncode
+        said = out[:_MOST_SAID].decode(errors="backslashreplace").strip().partition("\n")[0]
+        if status and not said:
+            said = f"the process that writes ended with status {status}"
+        return Outcome(said if status else "", status == _NO_SPACE)

@@ -1,0 +1,245 @@
+"""The daemon: samples the whole system window by window until it is told to end.
+
+It waits for whichever comes first: a window's end, a child that has written one, a request on the
+control socket, a signal, the time to tell the service manager that it is alive.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import time
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from prospect.daemon.control import ControlSocket
+from prospect.daemon.sampling import Sampling
+from prospect.daemon.service_manager import ALIVE, READY, RELOADING, STOPPING, ServiceManager
+from prospect.daemon.writing import StoreWriting
+from prospect.errors import ProspectError
+from prospect.store.segments import is_session_name
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from prospect.daemon.control import Request
+    from prospect.daemon.options import DaemonOptions
+    from prospect.store.directory import StoreDirectory
+
+_LONGEST_WAIT_S = 3600.0
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+_PAGE_BYTES = resource.getpagesize()
+COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
+
+
+class Daemon:
+    """A daemon on a store that it alone writes to."""
+
+    def __init__(
+        self,
+        store: StoreDirectory,
+        read_options: Callable[[], DaemonOptions],
+        say: Callable[[str], None],
+    ) -> None:
+        """Begin to sample and to listen.
+
+        Args:
+            store: locked.
+            read_options: returns what is to be done; asked again on SIGHUP.
+            say: told each line that a person should see.
+
+        Raises:
+            ProspectError: the system cannot be sampled, or the settings mean nothing.
+        """
+        self._store = store
+        self._read_options = read_options
+        self._say = say
+        self._options = read_options()
+        self._manager = ServiceManager()
+        self._began_s = time.time()
+        self._signals: list[int] = []
+        self._waiting: list[Request] = []
+        self._is_ending = self._wants_window = False
+        self._next_session = ""
+        self._samples = self._lost = 0
+        self._writing = StoreWriting(store, self._options.keep, say)
+        self._sampling: Sampling | None = Sampling(self._options)
+
+    def run(self) -> None:
+        """Go on until a signal ends it; the last window is written then.
+
+        Raises:
+            ProspectError: it cannot go on.
+        """
+        with ExitStack() as opened:
+            control = opened.enter_context(closing(ControlSocket(self._store)))
+            opened.callback(self._stop_sampling)
+            wake_fd = opened.enter_context(_woken_by_signals(self._signals))
+            self._manager.tell(READY)
+            while True:
+                self._wait(control, wake_fd)
+                self._follow_signals()
+                if self._writing.pid_fd < 0 and not self._go_on():
+                    break
+            self._manager.tell(STOPPING)
+
+    def _wait(self, control: ControlSocket, wake_fd: int) -> None:
+        poll = select.poll()
+        for descriptor in (control.fileno(), wake_fd, self._writing.pid_fd):
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(1000 * self._timeout_s())}
+        self._manager.tell(ALIVE)
+        if wake_fd in ready:
+            with suppress(BlockingIOError):
+                os.read(wake_fd, 512)
+        if self._writing.pid_fd in ready:
+            self._writing.finish()
+        if control.fileno() in ready and (request := control.accept()):
+            self._follow(request)
+
+    def _timeout_s(self) -> float:
+        """Return how long nothing is to be done."""
+        waits = [_LONGEST_WAIT_S, self._manager.alive_every_s or _LONGEST_WAIT_S]
+        if self._writing.pid_fd < 0:
+            if self._is_ending or self._wants_window or self._signals:
+                return 0.0
+            if self._sampling:
+                waits.append(self._sampling.due_s())
+        return max(min(waits), 0.0)
+
+    def _go_on(self) -> bool:
+        """Do what is due while nothing is being written; return whether there is more to do."""
+        is_due = self._sampling is not None and self._sampling.due_s() <= 0
+        if self._sampling and (is_due or self._wants_window or self._is_ending):
+            window = self._sampling.take()
+            if self._is_ending or any(one.words == ["stop"] for one in self._waiting):
+                self._stop_sampling()
+            self._wants_window = False
+            self._writing.begin(window)
+            return True
+        self._wants_window = False
+        if self._next_session:
+            self._writing.session, self._next_session = self._next_session, ""
+        for request in self._waiting:
+            self._answer(request)
+        self._waiting.clear()
+        return not self._is_ending
+
+    def _follow_signals(self) -> None:
+        while self._signals:
+            number = self._signals.pop(0)
+            if number in _ENDING:
+                self._is_ending = True
+            elif number == signal.SIGHUP:
+                self._reload()
+
+    def _reload(self) -> None:
+        self._manager.tell(RELOADING, f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        try:
+            options = self._read_options()
+            if options != self._options and self._sampling:
+                # What was sampled since the last window is lost: no window has two settings.
+                self._stop_sampling()
+                self._sampling = Sampling(options)
+            self._options, self._writing.keep = options, options.keep
+            self._say("the settings were read again")
+        except ProspectError as error:
+            self._say(f"the settings are as they were: {error}")
+            if self._sampling is None:
+                self._sampling = Sampling(self._options)
+        self._manager.tell(READY)
+
+    def _follow(self, request: Request) -> None:
+        """Do what somebody asks for; what needs a window to be written is answered then."""
+        word, *rest = request.words or [""]
+        if word not in COMMANDS or len(rest) != (word == "session"):
+            request.answer({"error": f"no such request; there are {', '.join(COMMANDS)} NAME"})
+            return
+        if word == "session" and not is_session_name(rest[0]):
+            request.answer({"error": "give a name of at most 32 letters, digits, - and _"})
+            return
+        if word == "status":
+            self._answer(request)
+            return
+        if word == "start" and self._sampling is None:
+            try:
+                self._sampling = Sampling(self._options)
+            except ProspectError as error:
+                request.answer({"error": str(error)})
+                return
+        self._waiting.append(request)
+        self._wants_window = word != "start"
+        if word == "session":
+            self._next_session = rest[0]
+
+    def _answer(self, request: Request) -> None:
+        told = self._status()
+        if request.words == ["reset"]:
+            told["removed"] = self._writing.forget()
+        request.answer(told)
+
+    def _status(self) -> dict[str, Any]:
+        sampling, writing = self._sampling, self._writing
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        segments = self._store.segments()
+        return {
+            "schema": "prospect-daemon/1",
+            "version": __version__,
+            "pid": os.getpid(),
+            "store": self._store.path,
+            "sampling": sampling is not None,
+            "session": writing.session,
+            "began_s": self._began_s,
+            "frequency_hz": self._options.frequency_hz,
+            "call_graph": self._options.call_graph or "none",
+            "window_s": self._options.window_s,
+            "separate": list(self._options.separate),
+            "samples": self._samples + (sampling.samples if sampling else 0),
+            "lost": self._lost + (sampling.lost if sampling else 0),
+            "windows": writing.windows,
+            "windows_lost": writing.failed,
+            "dropped_for_room": writing.dropped,
+            "newest_s": writing.newest_s,
+            "complaint": writing.complaint,
+            "cpu_s": sum(one.ru_utime + one.ru_stime for one in used),
+            "memory_bytes": _resident_bytes(),
+            "segments": len(segments),
+            "store_bytes": sum(map(self._store.size_bytes, segments)),
+        }
+
+    def _stop_sampling(self) -> None:
+        if self._sampling:
+            self._samples += self._sampling.samples
+            self._lost += self._sampling.lost
+            self._sampling.close()
+            self._sampling = None
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * _PAGE_BYTES
+
+
+@contextmanager
+def _woken_by_signals(noted: list[int]) -> Iterator[int]:
+    """Yield a descriptor that becomes readable with a signal, which is noted in a list."""
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        noted.append(number)
+
+    read_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    handlers = {number: signal.signal(number, note) for number in (*_ENDING, signal.SIGHUP)}
+    try:
+        yield read_fd
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+        os.close(read_fd)
+        os.close(write_fd)

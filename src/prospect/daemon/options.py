@@ -1,0 +1,30 @@
+"""What a daemon is to do."""
+
+from __future__ import annotations
+
+from prospect.records import Record
+from prospect.store.retention import Keep
+
+
+class DaemonOptions(Record):
+    """Settings of a daemon.
+
+    Attributes:
+        frequency_hz: samples a second and CPU, of all clocks together.
+        clocks: how many timers share that rate.
+        call_graph: how callers in user space are recorded, "" for not at all.
+        window_s: how long a window is.
+        separate: what the store keeps apart: some of "process", "thread", "cpu".
+        keep: how much it keeps.
+        use_cache: whether symbol tables are kept on disk, for the next start.
+        command_line: of the daemon.
+    """
+
+    frequency_hz: int = 19
+    clocks: int = 4
+    call_graph: str = "fp"
+    window_s: float = 60.0
+    separate: tuple[str, ...] = ()
+    keep: Keep = Keep()
+    use_cache: bool = True
+    command_line: tuple[str, ...] = ()

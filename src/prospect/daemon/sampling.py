@@ -1,0 +1,89 @@
+"""A live session → one window after the other."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from prospect.daemon.services import Services
+from prospect.light import Closing
+from prospect.live.session import LiveSession
+from prospect.recording.events import RecordOptions
+from prospect.store.windows import Span, window_of
+
+if TYPE_CHECKING:
+    from prospect.daemon.options import DaemonOptions
+    from prospect.store.windows import Window
+
+_US = 10**6
+_NS_IN_US = 1000
+
+
+class Sampling(Closing):
+    """Samples the whole system until it is closed.
+
+    Attributes:
+        samples: of all windows so far.
+        lost: likewise, those that the kernel could not deliver.
+    """
+
+    def __init__(self, options: DaemonOptions) -> None:
+        """Begin.
+
+        Raises:
+            CaptureError: the whole system may not be sampled; says what to do.
+        """
+        self._options = options
+        self._services = Services()
+        self.samples = self.lost = 0
+        self._session = LiveSession(
+            RecordOptions(
+                frequency_hz=options.frequency_hz,
+                clocks=options.clocks,
+                call_graph=options.call_graph,
+                command_line=options.command_line,
+                use_cache=options.use_cache,
+            ),
+            spool_bytes=0,
+        )
+        self._begin()
+
+    def due_s(self) -> float:
+        """Return in how many seconds the window is to end.
+
+        That is at a whole number of windows by the clock, as that was when the window began.
+        """
+        return self._due_s - time.monotonic()
+
+    def take(self) -> Window:
+        """End the window; return what there was in it.
+
+        Raises:
+            CaptureError: the system cannot be sampled any more.
+        """
+        state = self._session.take()
+        self._begin()
+        run = state.profile.run
+        begin_us = round(run.started_at * _US)
+        # Time that the machine slept through is in no window.
+        span = Span(begin_us, begin_us + max(run.end_ns - run.begin_ns, 0) // _NS_IN_US)
+        self.samples += len(state.profile.samples)
+        self.lost += state.lost
+        return window_of(
+            state.profile,
+            span,
+            separate=self._options.separate,
+            services=self._services.of(state.profile.processes),
+            window_us=round(self._options.window_s * _US),
+        )
+
+    def close(self) -> None:
+        """End."""
+        self._session.close()
+
+    def _begin(self) -> None:
+        length_s = self._options.window_s
+        left_s = length_s - time.time() % length_s
+        if left_s < length_s / 4:  # rather one that is a little longer
+            left_s += length_s
+        self._due_s = time.monotonic() + left_s

@@ -1,0 +1,143 @@
+"""Windows of a daemon → its store, by a child at a time; what does not get there, and why."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from prospect.daemon.encoding import Encoder, Outcome
+from prospect.daemon.hand_over import packed
+from prospect.errors import StoreError
+from prospect.records import NamedTuple
+from prospect.store.retention import ASKED_FOR, FULL_DISK, drop, expired
+from prospect.store.segments import CURRENT
+from prospect.store.writing import next_number, segment_for, without_known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.retention import Keep
+    from prospect.store.segments import Segment
+    from prospect.store.windows import Window
+    from prospect.store.writing import Known
+
+# How many of the oldest segments make room for one, on a full disk.
+_MOST_DROPPED = 16
+_TIDY_S = 3600.0
+
+
+class _Written(NamedTuple):
+    segment: Segment
+    known: Known
+    data: bytes
+    tries: int = 0
+
+
+class StoreWriting:
+    """Writes windows.
+
+    Attributes:
+        session: the name of the session that the next window belongs to.
+        windows: how many were written.
+        failed: how many could not be.
+        dropped: segments that made room on a full disk.
+        newest_s: when the newest window that was written ended, in seconds since 1970; 0 for none.
+        complaint: why the last window was not written, "" if it was.
+    """
+
+    def __init__(self, store: StoreDirectory, keep: Keep, say: Callable[[str], None]) -> None:
+        """Go on behind what the store has; the caller holds its lock."""
+        self._store = store
+        self._say = say
+        self.keep = keep
+        self.session = CURRENT
+        self.windows = self.failed = self.dropped = self.newest_s = 0
+        self.complaint = ""
+        self._number = next_number(store)
+        self._known: Known | None = None
+        self._encoder: Encoder | None = None
+        self._written: _Written | None = None
+        self._tidied_s = -_TIDY_S
+
+    @property
+    def pid_fd(self) -> int:
+        """Becomes readable when `finish` is to be called; -1 where nothing is under way."""
+        return self._encoder.pid_fd if self._encoder else -1
+
+    def begin(self, window: Window) -> None:
+        """Begin to write a window; nothing is under way.
+
+        Raises:
+            StoreError: the store is not where it was, or no process can be started.
+        """
+        self._check_place()
+        segment = segment_for(window.span, self.session, self._number)
+        tables, known = without_known(window, segment.directory, self._known)
+        self._number += 1
+        self._written = _Written(segment, known, packed(segment, window.head, tables))
+        self._encoder = Encoder(self._store, self._written.data)
+
+    def finish(self) -> None:
+        """See how it ended, and go on as that demands; maybe something is under way then.
+
+        Raises:
+            StoreError: as `begin`.
+        """
+        encoder, self._encoder = self._encoder, None
+        if encoder is None:
+            return
+        outcome, written = encoder.end(), self._written
+        if written is None:
+            return
+        if outcome.is_full and written.tries < _MOST_DROPPED and self._drop_oldest():
+            self._written = written._replace(tries=written.tries + 1)
+            self._encoder = Encoder(self._store, written.data)
+            return
+        self._written = None
+        self._note(outcome, written)
+        self._tidy()
+
+    def forget(self) -> int:
+        """Remove all segments of the session; nothing is under way. Return how many."""
+        ours = [one for one in self._store.segments() if one.session == self.session]
+        self._known = None
+        return drop(self._store, [(one, ASKED_FOR) for one in ours])
+
+    def _note(self, outcome: Outcome, written: _Written) -> None:
+        if outcome.complaint:
+            self.failed += 1
+            if outcome.complaint != self.complaint:
+                self._say(f"a window is lost: {outcome.complaint}")
+            # Names that it brought are not in the store.
+            self._known = None
+        else:
+            if self.complaint:
+                self._say("windows are written again")
+            self.windows += 1
+            self.newest_s = written.segment.end_s
+            self._known = written.known
+        self.complaint = outcome.complaint
+
+    def _drop_oldest(self) -> bool:
+        oldest = sorted(self._store.segments(), key=lambda one: one.first)[:1]
+        count = drop(self._store, [(one, FULL_DISK) for one in oldest])
+        if count and not self.dropped:
+            self._say(f"{self._store.path}: the disk is full; the oldest windows make room")
+        self.dropped += count
+        return count > 0
+
+    def _tidy(self) -> None:
+        """Remove what is too old or too much."""
+        now_s = time.monotonic()
+        if now_s - self._tidied_s < _TIDY_S:
+            return
+        self._tidied_s = now_s
+        drop(self._store, expired(self._store, self._store.segments(), self.keep, time.time()))
+
+    def _check_place(self) -> None:
+        if not self._store.is_in_place():
+            raise StoreError(
+                f"{self._store.path}: the store was removed or replaced while the daemon ran;"
+                " start it again"
+            )

@@ -1,0 +1,230 @@
+"""The daemon on the running kernel: what it stores, how it is told things, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+import prospect
+from builders.stored import by_routine
+from prospect.api.store import read_store
+from prospect.live.session import LiveSession
+from prospect.recording.events import RecordOptions
+from prospect.store.directory import StoreDirectory
+from prospect.store.engine import Engine
+from prospect.store.windows import Span, window_of
+from prospect.store.writing import Writer
+
+pytest.importorskip("duckdb")
+pytestmark = pytest.mark.live
+
+WINDOWS = 4
+LOAD = (
+    "import subprocess, sys, time\n"
+    "end = time.monotonic() + 4\n"
+    "while time.monotonic() < end:\n"
+    "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
+)
+BUSY = "while True: sum(i * i for i in range(100000))"
+
+
+class RunningDaemon:
+    """A daemon in another process, with a load beside it."""
+
+    def __init__(self, store, *options, **environment):
+        self.store = store
+        words = ["daemon", "--store", str(store), "--window", "2", "-H", "199", *options]
+        self._lines = open(f"{store}.log", "w+")  # noqa: PTH123, SIM115 - closed with it
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "prospect", *words],
+            stderr=self._lines,
+            env={**os.environ, **environment},
+        )
+        self.load = subprocess.Popen([sys.executable, "-c", BUSY])
+
+    def __enter__(self):
+        for _ in range(600):
+            if (self.store / "control").exists() or self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_):
+        self.load.kill()
+        self.load.wait()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        self._lines.close()
+
+    def control(self, *words):
+        return control(self.store, *words)
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def said(self):
+        with open(f"{self.store}.log") as lines:  # noqa: PTH123 - as above
+            return lines.read()
+
+
+def control(store, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "prospect", "control", *words, "--store", str(store)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def status(daemon):
+    return json.loads(daemon.control("status", "--format", "json").stdout)
+
+
+def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_path):
+    session = LiveSession(RecordOptions(frequency_hz=400, call_graph="fp"))
+    with (
+        StoreDirectory(str(tmp_path / "s"), create=True) as store,
+        subprocess.Popen([sys.executable, "-c", LOAD]) as load,
+    ):
+        store.lock()
+        engine = Engine(store)
+        writer = Writer(store, engine)
+        samples, at_us = 0, 1_795_356_300 * 10**6
+        for _ in range(WINDOWS):
+            time.sleep(1.2)
+            profile = session.take().profile
+            samples += len(profile.samples)
+            writer.add(window_of(profile, Span(at_us, at_us + 10**6)))
+            at_us += 10**6
+        session.save(str(tmp_path / "saved"))
+        session.close()
+        engine.close()
+        load.kill()
+    stored = read_store(str(tmp_path / "s"), stacks=True)
+    saved = prospect.open(tmp_path / "saved", stacks=True)
+    assert int(stored.hits.count.sum()) == samples == len(saved.samples)
+    theirs, ours = by_routine(saved), by_routine(stored)
+    # Sorted by time, a recording knows a process from its fork on; see `live.session`.
+    differ = sum(abs(ours[key] - theirs[key]) for key in ours.keys() | theirs.keys())
+    assert differ <= max(4, 0.01 * samples)
+    assert int(stored.hits.period.sum()) == int(saved.hits.period.sum())
+    assert stored.stacks.depth.max() > 5
+
+
+def test_it_samples_until_it_is_told_to_end_and_writes_the_last_window(tmp_path):
+    with RunningDaemon(tmp_path / "s") as daemon:
+        assert daemon.control("dump").returncode == 0
+        first = status(daemon)
+        time.sleep(1)
+        assert daemon.end() == 0
+        assert daemon.said().startswith("prospect: sampling into")
+    stored = read_store(str(tmp_path / "s"))
+    assert first["windows"] >= 1
+    assert 0 < first["samples"] < stored.hits.count.sum()
+    assert first["lost"] == 0
+    assert first["memory_bytes"] < 150e6
+    assert not (tmp_path / "s" / "control").exists()
+    mine = stored.processes.name.index("python")
+    assert (stored.hits.count[stored.hits.process_index == mine]).sum() > 50
+    for file in (tmp_path / "s").rglob("*"):
+        assert not file.stat().st_mode & 0o077, file
+
+
+def test_control_stops_starts_forgets_and_begins_sessions(tmp_path):
+    with RunningDaemon(tmp_path / "s") as daemon:
+        assert "sampling   199 Hz" in daemon.control("session", "before").stdout
+        assert daemon.control("stop").returncode == 0
+        stopped = status(daemon)
+        assert not stopped["sampling"]
+        time.sleep(1)
+        assert status(daemon)["samples"] == stopped["samples"]
+        assert daemon.control("start").returncode == 0
+        time.sleep(1)
+        assert daemon.control("dump").returncode == 0
+        assert status(daemon)["samples"] > stopped["samples"]
+        assert read_store(str(tmp_path / "s"), ["session:before"]).hits.count.sum() > 0
+        assert "removed" in daemon.control("reset").stdout
+        refused = daemon.control("session", "../x")
+        assert refused.returncode == 1
+        assert "at most 32 letters" in refused.stderr
+        assert daemon.end(signal.SIGINT) == 0
+    assert read_store(str(tmp_path / "s"), ["session:current"]).hits.count.sum() > 0
+
+
+def test_after_a_kill_nothing_counts_twice_and_the_next_goes_on(tmp_path):
+    with RunningDaemon(tmp_path / "s") as daemon:
+        daemon.control("dump")
+        daemon.process.kill()
+        daemon.process.wait()
+        before = read_store(str(tmp_path / "s")).hits.count.sum()
+        assert "no daemon writes" in daemon.control("status").stderr
+        with RunningDaemon(tmp_path / "s") as again:
+            other = subprocess.run(
+                [sys.executable, "-m", "prospect", "daemon", "--store", str(tmp_path / "s")],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert other.returncode == 1
+            assert "another process writes to this store" in other.stderr
+            again.control("dump")
+            assert read_store(str(tmp_path / "s")).hits.count.sum() > before
+            numbers = [one.first for one in StoreDirectory(str(tmp_path / "s")).segments()]
+            assert len(set(numbers)) == len(numbers)
+
+
+def test_settings_are_read_again(tmp_path):
+    with RunningDaemon(tmp_path / "s") as daemon:
+        daemon.control("dump")
+        options = tmp_path / "s" / "options"
+        options.touch(0o600)
+        options.write_text("-H 47 --separate process  # finer\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        for _ in range(100):
+            if status(daemon)["frequency_hz"] == 47:
+                break
+            time.sleep(0.1)
+        assert status(daemon)["separate"] == ["process"]
+        options.write_text("--nonsense\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.control("dump")
+        assert status(daemon)["frequency_hz"] == 47
+        assert "the settings are as they were" in daemon.said()
+        found = read_store(str(tmp_path / "s"), [f"tgid:{daemon.load.pid}"])
+        assert set(found.processes.pid.tolist()) == {daemon.load.pid}
+
+
+def test_a_store_that_is_removed_ends_it(tmp_path):
+    with RunningDaemon(tmp_path / "s") as daemon:
+        (tmp_path / "s").rename(tmp_path / "moved")
+        assert daemon.process.wait(60) == 1
+        assert "removed or replaced" in daemon.said()
+
+
+def test_a_service_manager_hears_of_it(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(tmp_path / "notify"))
+        heard.settimeout(60)
+        told = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
+        with RunningDaemon(tmp_path / "s", **told) as daemon:
+            assert heard.recv(100) == b"READY=1"
+            assert heard.recv(100) == b"WATCHDOG=1"
+            assert daemon.end() == 0
+        words = []
+        heard.settimeout(0.1)
+        try:
+            while True:
+                words.append(heard.recv(100))
+        except TimeoutError:
+            assert words[-1] == b"STOPPING=1"

@@ -1,0 +1,118 @@
+"""Windows get into the store by a child, and what does not is counted and said."""
+
+from __future__ import annotations
+
+import select
+
+import numpy as np
+import pytest
+
+from builders.stacks import stacks_profile
+from builders.stored import by_routine, window_at
+from prospect.daemon import encoding
+from prospect.daemon.hand_over import packed, unpacked
+from prospect.daemon.writing import StoreWriting
+from prospect.errors import StoreError
+from prospect.store.directory import StoreDirectory
+from prospect.store.part import read_part
+from prospect.store.retention import FULL_DISK, Keep, dropped
+from prospect.store.specification import parse_specifications
+from prospect.store.writing import segment_for
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with StoreDirectory(str(tmp_path / "s"), create=True) as made:
+        made.lock()
+        yield made
+
+
+def write(writing, window):
+    writing.begin(window)
+    while writing.pid_fd >= 0:
+        select.select([writing.pid_fd], [], [], 60)
+        writing.finish()
+
+
+def test_a_window_is_handed_over_whole():
+    window = window_at(0)
+    segment = segment_for(window.span, "current", 7)
+    found_segment, head, tables = unpacked(packed(segment, window.head, window.tables))
+    assert found_segment == segment
+    assert head.events == window.head.events
+    for kind, columns in window.tables.items():
+        for name, column in columns.items():
+            assert np.array_equal(tables[kind][name], column), (kind, name)
+
+
+def test_windows_are_read_as_they_were(store):
+    said = []
+    writing = StoreWriting(store, Keep(), said.append)
+    for minute in range(3):
+        write(writing, window_at(minute))
+    found = read_part(store, parse_specifications([]))
+    assert by_routine(found) == by_routine(stacks_profile(), times=3)
+    assert (writing.windows, writing.failed, writing.complaint, said) == (3, 0, "", [])
+    # The next daemon goes on behind it, in another session.
+    again = StoreWriting(store, Keep(), said.append)
+    again.session = "later"
+    write(again, window_at(3))
+    assert sorted((one.session, one.first) for one in store.segments()) == [
+        ("current", 0),
+        ("current", 1),
+        ("current", 2),
+        ("later", 3),
+    ]
+    assert again.forget() == 1
+    assert len(store.segments()) == 3
+
+
+def test_a_store_that_was_moved_away_is_said(store, tmp_path):
+    writing = StoreWriting(store, Keep(), lambda _: None)
+    (tmp_path / "s").rename(tmp_path / "moved")
+    with pytest.raises(StoreError, match="removed or replaced"):
+        writing.begin(window_at(0))
+    (tmp_path / "s").symlink_to("moved")
+    with pytest.raises(StoreError, match="removed or replaced"):
+        writing.begin(window_at(0))
+
+
+def test_a_child_that_fails_costs_its_window_and_no_other(store, monkeypatch):
+    said = []
+    writing = StoreWriting(store, Keep(), said.append)
+    write(writing, window_at(0))
+    with monkeypatch.context() as broken:
+        broken.setattr(encoding, "_CHILD", "prospect.daemon.no_such_module")
+        write(writing, window_at(1))
+        write(writing, window_at(2))
+    assert (writing.windows, writing.failed) == (1, 2)
+    assert len([line for line in said if "a window is lost" in line]) == 1
+    write(writing, window_at(3))
+    assert said[-1] == "windows are written again"
+    found = read_part(store, parse_specifications([]))
+    assert by_routine(found) == by_routine(stacks_profile(), times=2)
+    assert any("Nothing was measured" in limit for limit in found.run.limits)
+
+
+def test_on_a_full_disk_the_oldest_make_room(store, monkeypatch):
+    said = []
+    writing = StoreWriting(store, Keep(), said.append)
+    for minute in range(3):
+        write(writing, window_at(minute))
+    real, full = encoding.Encoder.end, [2]
+
+    def end(encoder):
+        outcome = real(encoder)
+        if full[0]:
+            full[0] -= 1
+            return encoding.Outcome("No space left on device", is_full=True)
+        return outcome
+
+    monkeypatch.setattr(encoding.Encoder, "end", end)
+    write(writing, window_at(3))
+    assert [one.first for one in sorted(store.segments(), key=lambda one: one.first)] == [2, 3]
+    assert writing.dropped == 2
+    assert [(one.windows, one.why) for one in dropped(store)] == [(2, FULL_DISK)]
+    assert len([line for line in said if "disk is full" in line]) == 1

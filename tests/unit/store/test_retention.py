@@ -1,0 +1,92 @@
+"""What is removed from a store, when, and what is written down of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from prospect.errors import UsageError
+from prospect.store.directory import StoreDirectory
+from prospect.store.retention import (
+    BY_AGE,
+    BY_SIZE,
+    DROPPED,
+    Dropped,
+    Keep,
+    drop,
+    dropped,
+    expired,
+    parse_keep,
+)
+from prospect.store.segments import DAY, KINDS, MINUTE, Segment
+
+AT = 1_795_356_300
+DAY_S = 86400
+
+
+def minute(number, size=1):
+    begin = AT + 60 * number
+    return Segment(MINUTE, begin, begin + 60, "current", number, number)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with StoreDirectory(str(tmp_path / "s"), create=True) as made:
+        yield made
+
+
+def put(store, one, size=1):
+    for kind in KINDS:
+        store.write_bytes(one.path(kind), b"x" * size)
+
+
+def test_ages_and_sizes():
+    assert parse_keep("7d,2G") == Keep(7 * DAY_S, 400 * DAY_S, 2 << 30)
+    assert parse_keep("12h") == Keep(DAY_S // 2)
+    assert parse_keep("2w,52w,500M") == Keep(14 * DAY_S, 364 * DAY_S, 500 << 20)
+    assert parse_keep("600d").days_s == 600 * DAY_S
+    for text in ("", "7", "7x", "0d", "1K", "7d,8d,9d", "-1d", "2G,"):
+        with pytest.raises(UsageError):
+            parse_keep(text)
+
+
+def test_the_oldest_go_by_age(store):
+    for number in (0, 100, 200):
+        put(store, minute(number))
+    day = Segment(DAY, AT - 9000, AT, "current", 900, 901)
+    now_s = AT + 60 * 201
+    found = expired(store, [*store.segments(), day], Keep(60 * 150), now_s)
+    assert [(one, why) for one, why in found] == [(minute(0), BY_AGE)]
+
+
+def test_a_clock_that_is_set_forward_costs_nothing(store):
+    put(store, minute(0))
+    put(store, minute(1))
+    assert expired(store, store.segments(), Keep(3600), AT + 1000 * DAY_S) == []
+
+
+def test_the_oldest_go_by_size_and_the_newest_stays(store):
+    for number in range(5):
+        put(store, minute(number), 1000)
+    keep = Keep(most_bytes=9000)
+    found = expired(store, store.segments(), keep, AT + 600)
+    assert found == [(minute(number), BY_SIZE) for number in range(3)]
+    found = expired(store, store.segments(), Keep(most_bytes=1), AT + 600)
+    assert found == [(minute(number), BY_SIZE) for number in range(4)]
+
+
+def test_what_was_removed_is_written_down_in_spans(store):
+    for number in (0, 1, 2, 7):
+        put(store, minute(number))
+    assert drop(store, [(minute(number), BY_AGE) for number in (0, 1, 2)]) == 3
+    assert drop(store, [(minute(7), BY_SIZE)]) == 1
+    assert store.segments() == []
+    assert dropped(store) == [
+        Dropped(AT, AT + 180, 3, BY_AGE),
+        Dropped(AT + 420, AT + 480, 1, BY_SIZE),
+    ]
+
+
+@pytest.mark.parametrize("text", [b"", b"\0", b"{}", b"[1]", b"[[1,2]]", b'[["a",2,3,4]]'])
+def test_a_damaged_list_says_nothing(store, text):
+    store.write_bytes(DROPPED, text)
+    assert dropped(store) == []
