@@ -39,7 +39,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     if not all(map(takes_escapes, _STANDARD_FILES)):
         raise UsageError(
             "top needs a terminal for its input and its output; to profile everything for 10 s"
-            " into a file: prospect -V4 -f FILE sleep 10"
+            " into a file: prospect --for 10 -V4 -f FILE"
         )
     if settings.pids and settings.tids:
         raise UsageError("-p names processes, -t threads: give one of them")

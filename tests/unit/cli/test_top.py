@@ -20,7 +20,7 @@ def settings_of(*arguments):
 def test_without_a_terminal_it_says_what_to_do_instead(monkeypatch):
     for missing in (0, 1, 2):
         monkeypatch.setattr(top, "takes_escapes", lambda number, gone=missing: number != gone)
-        with pytest.raises(UsageError, match="prospect -V4 -f FILE sleep 10"):
+        with pytest.raises(UsageError, match="prospect --for 10 -V4 -f FILE"):
             top.run(settings_of(), [], ("prospect", "top"))
 
 
