@@ -155,7 +155,7 @@ def _unknown(command: Command, given: str, known: Iterable[str]) -> str:
     others = [other for other in COMMANDS for o in options_of(other) if given in o.spellings]
     if others:
         *most, last = sorted({f"prospect {c.name}".strip() for c in others})
-        takers = f"{', '.join(most)} and {last} have" if most else f"{last} has"
+        takers = f"{', '.join(most)} and {last} have it" if most else f"{last} has it"
         return f"{f'prospect {command.name}'.strip()} has no option {given}; {takers}"
     from prospect.cli.perf_words import option_instead
     from prospect.spelling import nearest
