@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 from builders import perfdata as build
@@ -14,6 +15,8 @@ from prospect.analysis.wanted import Wanted
 from prospect.options import NamingOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prospect.profile.model import Profile
 
 RECORDS = build.RecordBuilder()
@@ -27,6 +30,18 @@ FAULTS = EventDescription(
     CLOCK.attr._replace(config=abi.PERF_COUNT_SW_PAGE_FAULTS, sample_period=1),
     (OTHER_ID,),
     "page-faults",
+)
+WAKING_ID = 10
+WAKING = EventDescription(
+    CLOCK.attr._replace(
+        type=abi.PERF_TYPE_TRACEPOINT,
+        config=371,
+        sample_period=1,
+        sample_type=CLOCK.attr.sample_type | abi.PERF_SAMPLE_RAW,
+    ),
+    (WAKING_ID,),
+    "sched:sched_waking",
+    fields=((28, 4), (0, 2)),
 )
 BEGIN, END = 1_000, 101_000
 PERIOD = CLOCK.attr.sample_period
@@ -64,7 +79,16 @@ RUN = [
 ]
 
 
-def switched_profile(*events: EventDescription, **options: Any) -> Profile:
+def wakes(time: int, tid: int, by: int, *, flags: int = 0) -> bytes:
+    """The record of a wake-up of `tid` in the context of thread `by`, with an entry's flags."""
+    builder = build.RecordBuilder(WAKING.attr.sample_type)
+    raw = struct.pack("<HBBi16xIi4x", 371, flags, 0, by, 0, tid)
+    return builder.sample(time=time, pid=by, tid=by, ip=1, id=WAKING_ID, period=1, raw=raw)
+
+
+def switched_profile(
+    *events: EventDescription, more: Sequence[bytes] = (), **options: Any
+) -> Profile:
     info = RecordingInfo(events=events, extras={"interval_ns": [BEGIN, END]})
-    source = BuiltSource(list(RUN), info)
+    source = BuiltSource([*RUN, *more], info)
     return build_profile(source, NamingOptions(use_cache=False, debuginfod_s=0), Wanted(**options))

@@ -124,6 +124,27 @@ def test_stacks_say_who_waited_for_what(profile):
         assert stack.longest_s >= 0.1
 
 
+def test_who_ended_a_wait_is_who_did(resting, profile):
+    tids = {name: tid for name, (tid, _, _) in resting[1].items()}
+    event, samples = profile.run.events, profile.samples
+    blocked = next(row for row, one in enumerate(event) if one.name == "blocked")
+    of_event = profile.hits.event.take(samples.hit_index) == blocked
+
+    def waker_of(name):
+        rows = np.flatnonzero(of_event & (samples.tid == tids[name]))
+        return int(samples.waker[rows[samples.period[rows].argmax()]])
+
+    assert waker_of("locker") == tids["holder"]
+    writer = row_of(profile.threads, waker_of("reader"))
+    assert profile.threads.name[writer] == "waits"
+    assert waker_of("sleeper") == 0
+    found = waiting(complete(profile), "2")
+    kinds = {(one.name, one.idle) for one in found.blockers if one.longest_s >= 0.1}
+    assert {("futex", False), ("read", False)} <= kinds
+    assert kinds & {("nanosleep", True), ("clock_nanosleep", True)}
+    assert "holder" in {one.who for one in found.wakers if one.name == "futex" and not one.idle}
+
+
 def test_waits_weigh_their_time_in_every_sum(profile):
     """Each wait with a stack is a sample of the events behind the clock's."""
     events, hits, threads = profile.run.events, profile.hits, profile.threads

@@ -129,9 +129,11 @@ def _reverse_flag_bits(flags: int) -> int:
 class EventDescription(NamedTuple):
     """An event of a recording: its attributes, the ids of its instances, its name.
 
-    A clock bank is one description whose `ids` are those of all its clocks.
+    A clock bank is one description whose `ids` are those of all its clocks. `fields` are offset and
+    size of what is wanted of a tracepoint's raw data (`perfdata.tracing_data`).
     """
 
     attr: EventAttr
     ids: tuple[int, ...] = ()
     name: str = ""
+    fields: tuple[tuple[int, int], ...] = ()

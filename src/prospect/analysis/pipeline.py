@@ -319,7 +319,9 @@ def _assemble(
         hits=hit_table,
         losses=describe_losses(events, info),
         causes=CauseTable(np.array([CAUSE_NONE], np.uint8), [""]),
-        samples=describe_samples(events.samples, hits, stack_index),
+        samples=describe_samples(
+            events.samples, hits, stack_index, placed.waits.waker if placed.waits else None
+        ),
         clocks=clocks.table,
         clock_stops=describe_clock_stops(clocks, events.losses),
         syscalls=describe_syscalls(info, processes),

@@ -80,6 +80,21 @@ class CallBranches(Record):
         return len(self.sample)
 
 
+class RawFields(Record):
+    """What the records of tracepoints say, of the samples whose events have wanted fields.
+
+    Attributes:
+        sample: i64[k] row of `Samples`, ascending.
+        values: i64[k, f] by the event's `fields`; 0 where it has fewer.
+    """
+
+    sample: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+
 class Samples(Record):
     """PERF_RECORD_SAMPLE.
 
@@ -98,6 +113,7 @@ class Samples(Record):
         calls: calls by the processor's branch stack, None where it was not asked for them.
         control_group: u64[n] id of the task's control group, 0 where its event has none; None where
             no event has.
+        raw: fields of tracepoints' records, None where no sample has any.
     """
 
     ip: NDArray[np.uint64]
@@ -113,6 +129,7 @@ class Samples(Record):
     user: UserStates | None = None
     calls: CallBranches | None = None
     control_group: NDArray[np.uint64] | None = None
+    raw: RawFields | None = None
 
     def __len__(self) -> int:
         return len(self.ip)

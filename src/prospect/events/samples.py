@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.python_records import PythonColumns
+    from prospect.events.raw_fields import RawFieldColumns
     from prospect.events.schema import Schema
 
     Words = NDArray[np.uint64]
@@ -51,6 +52,7 @@ class _Done(NamedTuple):
     states: Mark = Mark()
     groups: tuple[int, int] = (0, 0)
     python: int = 0
+    raw: int = 0
 
 
 class _Chosen(NamedTuple):
@@ -116,6 +118,11 @@ class SampleColumns:
         self._has_groups = bool(np.any(schema.group_word))
         self._states = UserStateColumns(schema.trailing)
         self._groups = GroupReads(schema.groups)
+        self._raw: RawFieldColumns | None = None
+        if schema.raw_fields:
+            from prospect.events.raw_fields import RawFieldColumns  # noqa: PLC0415 - of tracepoints
+
+            self._raw = RawFieldColumns(schema.raw_fields)
 
     def begin_block(self, cpu: int) -> None:
         """Say which CPU the next samples are from where they do not say it (-1 unknown)."""
@@ -176,6 +183,8 @@ class SampleColumns:
         self._groups.rewind(self._sure.groups)
         if self._python is not None:
             self._python.rewind(self._sure.python)
+        if self._raw is not None:
+            self._raw.rewind(self._sure.raw)
 
     def append(self, words: Words, positions: Positions) -> None:
         """Take the samples whose headers stand at `positions`, ascending and not overlapping.
@@ -205,7 +214,7 @@ class SampleColumns:
             self._clock.put(begin, chosen.clock)
         if self._has_groups:
             self._control_group.put(begin, self._control_groups(words, chosen))
-        if self._has_chains or self._states.is_wanted:
+        if self._has_chains or self._states.is_wanted or self._raw is not None:
             self._put_chains(words, chosen)
         if self._groups.is_wanted and chosen.rows is not None:
             at = _as_array(chosen.positions)
@@ -254,6 +263,7 @@ class SampleColumns:
             control_group=self._control_group.finish(count, broadcast=True)
             if self._has_groups
             else None,
+            raw=self._raw.finish() if self._raw is not None else None,
         )
         return self._groups.add_members(samples, self._ids) if self._ids else samples
 
@@ -338,6 +348,10 @@ class SampleColumns:
             ends = positions + size
             self._states.append(words, places.behind, ends, chosen.rows, done.samples)
             done = done._replace(states=self._states.mark)
+        if self._raw is not None:
+            rows = np.zeros(len(positions), np.int64) if chosen.rows is None else chosen.rows
+            self._raw.append(words, places.behind, positions + size, rows, done.samples)
+            done = done._replace(raw=self._raw.mark)
         if not self._has_chains:
             self._done = done
             return

@@ -154,6 +154,7 @@ class Schema(Record):
         groups: where samples have the values of their event's group, a row an event.
         shared_event: the event of samples with unknown ids, -1 for none; see `shared_samples`.
         switch_event: that of context switches, -1 for none.
+        raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
         switch_tail: where records of switches have their time and task, words from their end.
     """
 
@@ -175,6 +176,7 @@ class Schema(Record):
     shared_event: int = -1
     switch_event: int = -1
     switch_tail: tuple[int, int] = (0, 0)
+    raw_fields: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @property
     def is_uniform(self) -> bool:
@@ -240,6 +242,7 @@ def schema_of(
         shared_event=_shared_event(events),
         switch_event=of_switches,
         switch_tail=(switch_tail[0], switch_tail[1]),
+        raw_fields=tuple(event.fields for event in events) if any(e.fields for e in events) else (),
     )
     if not schema.is_uniform and not (schema.id_word and schema.ids):
         raise RecordingError(

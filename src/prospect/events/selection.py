@@ -13,7 +13,7 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import CallBranches, Samples, UserStates
+    from prospect.events.columns import CallBranches, RawFields, Samples, UserStates
 
     Rows = NDArray[np.int64]
 
@@ -30,13 +30,14 @@ def chosen_samples(samples: Samples, rows: Rows) -> Samples:
         length = np.diff(chain_start).take(rows)
         chain = chain.take(segments(chain_start.take(rows), length))
         chain_start = np.append(0, np.cumsum(length))
-    columns = replace(samples, chain_start=None, chain=None, user=None, calls=None)
+    columns = replace(samples, chain_start=None, chain=None, user=None, calls=None, raw=None)
     return replace(
         taken(columns, rows),
         chain_start=chain_start,
         chain=chain,
         user=samples.user and _chosen_states(samples.user, rows),
         calls=samples.calls and _chosen_calls(samples.calls, rows),
+        raw=samples.raw and _chosen_fields(samples.raw, rows),
     )
 
 
@@ -64,6 +65,11 @@ def _chosen_calls(calls: CallBranches, rows: Rows) -> CallBranches:
         source=calls.source.take(place),
         target=calls.target.take(place),
     )
+
+
+def _chosen_fields(raw: RawFields, rows: Rows) -> RawFields:
+    sample, row = _of_samples(raw.sample, rows)
+    return replace(raw, sample=sample, values=raw.values.take(row, axis=0))
 
 
 def _of_samples(sample: Rows, rows: Rows) -> tuple[Rows, Rows]:

@@ -175,7 +175,7 @@ class LiveSession:
             RecordingError: there is no place for the spool.
         """
         # Names of Python functions come once: a session would have to carry them from part to part.
-        self._options = with_rate(replace(options, python="never"))
+        self._options = with_rate(replace(options, python="never", wakers=False))
         self._lock = threading.Lock()
         self._followed = follow(options)
         self._growing = GrowingProfile(

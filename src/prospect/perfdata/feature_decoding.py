@@ -144,13 +144,13 @@ def _decimal(digits: bytes) -> int:
 
 
 def _tracing_data(fields: FieldReader) -> dict[str, Any]:
-    from prospect.perfdata.tracing_data import tracepoint_names  # noqa: PLC0415 - of tracepoints only
+    from prospect.perfdata.tracing_data import described_tracepoints  # noqa: PLC0415 - seldom
 
+    described = described_tracepoints(fields.take(fields.remaining)).items()
+    kind = abi.PERF_TYPE_TRACEPOINT
     return {
-        "event_types": {
-            (abi.PERF_TYPE_TRACEPOINT, number): name
-            for number, name in tracepoint_names(fields.take(fields.remaining)).items()
-        }
+        "event_types": {(kind, number): one.name for number, one in described},
+        "event_fields": {(kind, number): one.fields for number, one in described},
     }
 
 

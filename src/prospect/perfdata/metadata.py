@@ -33,6 +33,7 @@ class Metadata:
         self._described: tuple[EventDescription, ...] = ()
         self._renamed: dict[int, str] = {}
         self._name_of_type: dict[tuple[int, int], str] = {}
+        self._fields_of_type: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
         self._build_ids: list[BuildId] = []
         self._facts: dict[str, Any] = {}
 
@@ -50,6 +51,7 @@ class Metadata:
         self._described = facts.pop("events", self._described)
         self._build_ids += facts.pop("build_ids", ())
         self._name_of_type |= facts.pop("event_types", {})
+        self._fields_of_type |= facts.pop("event_fields", {})
         self._facts |= facts
 
     def add_record(self, type_: int, record: memoryview) -> bool:
@@ -74,7 +76,8 @@ class Metadata:
             in_order = self._described[row].name if row < len(self._described) else ""
             name = names.get(event.ids[0], "") if event.ids else in_order
             name = name or event_name(event.attr, self._name_of_type)
-            events.append(event._replace(name=name))
+            wanted = self._fields_of_type.get((event.attr.type, event.attr.config), ())
+            events.append(event._replace(name=name, fields=wanted))
         return tuple(events)
 
     def info(self, recorded_at: float = 0.0, named_by: int = 0) -> RecordingInfo:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import RecordingError
 from prospect.perfdata.fields import FieldReader
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,13 @@ _LITTLE_ENDIAN = 0
 _LONG_BYTES = 8
 # The first lines of a tracepoint's ``format`` file.
 _FORMAT = re.compile(rb"name: (\S+)\nID: (\d{1,10})\n")
+_FIELD = rb"\tfield:[^;]*\b%s;\toffset:(\d{1,5});\tsize:([248]);"
+# What reports read of tracepoints' records, in the order of `EventDescription.fields`. The type is
+# the first half of a word, whose second half says whether that was in an interrupt.
+_WANTED_FIELDS = {
+    "sched:sched_waking": (b"pid", b"common_type"),
+    "sched:sched_switch": (b"prev_state", b"next_pid"),
+}
 
 
 def encode_tracing_data(
@@ -52,8 +60,15 @@ def encode_tracing_data(
     return b"".join(parts)
 
 
-def tracepoint_names(section: memoryview) -> dict[int, str]:
-    """Return number → ``group:name`` of the tracepoints that a section describes.
+class Tracepoint(NamedTuple):
+    """A tracepoint: ``group:name``, and offset and size of its fields that reports read."""
+
+    name: str
+    fields: tuple[tuple[int, int], ...]
+
+
+def described_tracepoints(section: memoryview) -> dict[int, Tracepoint]:
+    """Return number → tracepoint of those that a section describes.
 
     Raises:
         RecordingError: it is cut or no such section.
@@ -68,14 +83,25 @@ def tracepoint_names(section: memoryview) -> dict[int, str]:
         fields.take(fields.u64())
     for _ in range(fields.u32()):  # ftrace's own events; each has a size of 8 bytes at least
         fields.take(fields.u64())
-    found: dict[int, str] = {}
+    found: dict[int, Tracepoint] = {}
     for _ in range(fields.u32()):
         group = fields.name()
         for _ in range(fields.u32()):
-            described = _FORMAT.match(bytes(fields.take(fields.u64())))
+            content = bytes(fields.take(fields.u64()))
+            described = _FORMAT.match(content)
             if described:
-                found[int(described[2])] = f"{group}:{described[1].decode(errors='replace')}"
+                full = f"{group}:{described[1].decode(errors='replace')}"
+                found[int(described[2])] = Tracepoint(full, _fields(full, content))
     return found
+
+
+def _fields(name: str, content: bytes) -> tuple[tuple[int, int], ...]:
+    """Return where the wanted fields stand; none where one is missing."""
+    wanted = _WANTED_FIELDS.get(name, ())
+    found = [re.search(_FIELD % field, content) for field in wanted]
+    places = tuple((int(one[1]), int(one[2])) for one in found if one)
+    is_known = len(places) == len(wanted) and all(offset % 4 == 0 for offset, _ in places)
+    return places if is_known else ()
 
 
 def _sized(content: bytes) -> bytes:

@@ -222,6 +222,8 @@ class SampleTable(Record):
         tid: i32[n] thread; None where unknown.
         stack_index: i32[n] into `Profile.stacks`: the sample's own frame, whose location is that of
             its hit; None where the recording has no call chains.
+        waker: i32[n] the thread that ended a wait, 0 for an interrupt, -1 for all else; None where
+            that is not recorded.
     """
 
     hit_index: NDArray[np.int32]
@@ -231,6 +233,7 @@ class SampleTable(Record):
     period: NDArray[np.uint64] | None = None
     tid: NDArray[np.int32] | None = None
     stack_index: NDArray[np.int32] | None = None
+    waker: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.hit_index)

@@ -51,6 +51,7 @@ class RecordOptions(RecordingOptions):
         tids: threads to follow, and what they start, in place of `pids`; no command.
         periods_ns: the timers' periods themselves, instead of a rate; they may be the same.
         use_cache: whether the cost of a sample is kept for the next recording.
+        wakers: whether `off_cpu` records who ended each wait.
     """
 
     command: tuple[str | bytes, ...] = ()
@@ -58,6 +59,7 @@ class RecordOptions(RecordingOptions):
     tids: tuple[int, ...] = ()
     periods_ns: tuple[int, ...] = ()
     use_cache: bool = True
+    wakers: bool = True
 
 
 def with_rate(options: RecordOptions) -> RecordOptions:
@@ -119,7 +121,7 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
         if options.off_cpu:
             from prospect.capture.events.switches import with_switches  # noqa: PLC0415 - seldom asked for
 
-            plan = with_switches(plan, call_graph)
+            plan = with_switches(plan, call_graph, cpus[0], wakers=options.wakers)
         return with_python_frames(plan) if _reads_python(options, plan) else plan
 
     plan = choose(allow_hardware=not options.clocks and not options.events)
@@ -171,7 +173,7 @@ def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: 
 
 def tracing_data(options: RecordOptions, events: EventSet) -> bytes:
     """Return the formats of the tracepoints among the events, empty without any."""
-    if not options.events:
+    if not (options.events or options.off_cpu):
         return b""
     from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - as above
     from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - as above

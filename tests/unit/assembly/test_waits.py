@@ -6,12 +6,23 @@ import numpy as np
 import pytest
 
 from builders.sources import CLOCK, BuiltSource
-from builders.switches import BEGIN, END, FAULTS, PERIOD, RUN, SWITCH, switched_profile
+from builders.switches import (
+    BEGIN,
+    END,
+    FAULTS,
+    PERIOD,
+    RUN,
+    SWITCH,
+    WAKING,
+    switched_profile,
+    wakes,
+)
 from prospect.abi.recording import RecordingInfo
 from prospect.analysis.pipeline import build_profile
 from prospect.figures.remarks import run_warnings
 from prospect.figures.report.counters import run_counters
 from prospect.figures.report.view import report_view
+from prospect.figures.report.waiting import waiting
 from prospect.figures.report.waits import without_waits
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
@@ -75,6 +86,47 @@ def test_no_warning_says_that_waits_are_samples_too_many(events):
     counters = run_counters(profile)
     assert counters["samples"] == 1
     assert run_warnings(profile, counters) == ()
+
+
+@pytest.mark.parametrize(
+    ("by", "flags", "waker", "who"),
+    [
+        (6, 0, 6, "prog"),
+        (77, 0, 77, "thread 77"),
+        (6, 0x08, 0, "(interrupt)"),
+        (0, 0x10, 0, "(interrupt)"),
+    ],
+)
+def test_a_thread_is_runnable_from_its_wake_up_on(by, flags, waker, who):
+    # Blocked from 12,000 on, and on the CPU again at 32,000.
+    more = [wakes(27_000, 5, by, flags=flags), wakes(28_000, 5, 6)]
+    profile = switched_profile(CLOCK, SWITCH, WAKING, more=more, waits=True)
+    names = [event.name for event in profile.run.events]
+    assert names == ["cpu-clock", "blocked", "runnable"]
+    assert profile.threads.blocked_ns.tolist() == [1_000 + 15_000, 0]
+    assert profile.threads.runnable_ns.tolist() == [21_000 + 5_000, 7_000]
+    assert profile.run.statistics["samples"] == 1
+    samples = profile.samples
+    event = profile.hits.event.take(samples.hit_index)
+    assert sorted(samples.period[event == 2].tolist()) == [5_000, 21_000]
+    assert samples.waker[event == 1].tolist() == [waker]
+    assert (samples.waker[event != 1] == -1).all()
+    (one,) = waiting(complete(profile), "4").wakers
+    assert (one.who, one.waits, one.seconds) == (who, 1, pytest.approx(15e-6))
+
+
+def test_a_wake_up_of_a_thread_that_runs_ends_nothing():
+    more = [wakes(70_000, 5, 6)]
+    profile = switched_profile(CLOCK, SWITCH, WAKING, more=more, waits=True)
+    assert profile.threads.blocked_ns.tolist() == [1_000 + 20_000, 0]
+    assert (profile.samples.waker == -1).all()
+
+
+def test_a_thread_that_is_woken_as_it_leaves_only_waits_for_its_turn():
+    # It is off its queue, and can be woken, before its switch is recorded.
+    profile = switched_profile(CLOCK, SWITCH, WAKING, more=[wakes(11_000, 5, 6)], waits=True)
+    assert profile.threads.blocked_ns.tolist() == [1_000, 0]
+    assert profile.threads.runnable_ns.tolist() == [21_000 + 20_000, 7_000]
 
 
 def test_leaving_waits_out_keeps_what_is_left_as_it_was(events):

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from prospect.errors import RecordingError
-from prospect.perfdata.tracing_data import encode_tracing_data, tracepoint_names
+from prospect.perfdata.tracing_data import described_tracepoints, encode_tracing_data
 
 
 def take(data, at, form):
@@ -58,13 +58,33 @@ SECTION = encode_tracing_data(
 
 
 def test_names_of_tracepoints_are_read_by_their_numbers():
-    assert tracepoint_names(memoryview(SECTION)) == {
+    described = described_tracepoints(memoryview(SECTION))
+    assert {number: one.name for number, one in described.items()} == {
         372: "sched:sched_switch",
         5: "irq:softirq_entry",
     }
 
 
+WAKING = b"""name: sched_waking
+ID: 371
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:char comm[16];\toffset:12;\tsize:16;\tsigned:0;
+\tfield:pid_t pid;\toffset:%d;\tsize:4;\tsigned:1;
+"""
+
+
+@pytest.mark.parametrize(("offset", "fields"), [(28, ((28, 4), (0, 2))), (27, ())])
+def test_fields_stand_where_the_kernel_of_the_recording_put_them(offset, fields):
+    section = encode_tracing_data(b"page", b"event", {"sched": [WAKING % offset, SCHED]})
+    described = described_tracepoints(memoryview(section))
+    assert described[371].fields == fields
+    assert described[372].fields == ()
+
+
 @pytest.mark.parametrize("size", [0, 9, 10, 20, 60, 120, len(SECTION) - 60])
 def test_a_cut_section_is_our_own_error(size):
     with pytest.raises(RecordingError):
-        tracepoint_names(memoryview(SECTION[:size]))
+        described_tracepoints(memoryview(SECTION[:size]))

@@ -38,6 +38,9 @@ _MARK_END = 11
 
 CPU, RUNNABLE, BLOCKED, UNKNOWN = range(4)
 
+# From a task's leaving its queue to the record of the switch, a sample with a stack between.
+_LEAVING_NS = 20_000
+
 # The state that begins with a mark, by that mark and the next: rows of _FOLLOWING say which states
 # the next mark ends rightly. A thread that is there at the begin is known by what it does next.
 _STATE_OF = np.full((_MARK_END + 1, _MARK_END + 1), UNKNOWN, np.uint8)
@@ -67,7 +70,7 @@ class Marks(NamedTuple):
         pid: i32[m] of the thread's process.
         time_ns: u64[m]; 0 for the states in which the recording found threads.
         kind: u8[m] MARK_*.
-        sample: i64[m] row of samples for MARK_SAMPLE, -1 for all else.
+        sample: i64[m] row of samples for MARK_SAMPLE and MARK_WAKE, -1 for all else.
     """
 
     tid: NDArray[np.int32]
@@ -107,6 +110,7 @@ class ThreadStates(Record):
         length_ns: i64[i].
         mark: u8[i] MARK_* that it began with.
         sample: i64[i] row of the sample that was taken as the thread left its CPU, -1 without.
+        waker: i64[i] row of the sample that was taken as somebody ended it, -1 without.
     """
 
     tid: NDArray[np.int32]
@@ -120,6 +124,7 @@ class ThreadStates(Record):
     length_ns: NDArray[np.int64]
     mark: NDArray[np.uint8]
     sample: NDArray[np.int64]
+    waker: NDArray[np.int64]
 
 
 def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
@@ -134,13 +139,8 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
     marks, life = _lives(_with_begins(marks))
     within = np.clip(marks.time_ns, np.uint64(begin_ns), np.uint64(end_ns))
     marks = marks._replace(time_ns=within)
-    is_sample = marks.kind == MARK_SAMPLE
-    # What a sample is of follows it at once: the record of the switch itself.
-    sample = np.full(len(life), -1, np.int64)
-    sample[1:] = np.where(is_sample[:-1] & (life[1:] == life[:-1]), marks.sample[:-1], -1)
-    left = np.isin(marks.kind, (MARK_OUT, MARK_OUT_READY))
-    marks = marks._replace(sample=np.where(left, sample, -1)).take(~is_sample)
-    life = life[~is_sample]
+    marks, life = _with_samples_of_switches(marks, life)
+    marks = _with_wakes_behind_switches(marks, life)
     marks, life = _without_idle_wakes(marks, life)
     is_last = np.append(life[1:] != life[:-1], True)[: len(life)]
     is_first = np.append(True, is_last[:-1])[: len(life)]
@@ -154,6 +154,7 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
     until_ns = np.where(given_again, np.roll(marks.time_ns, -1), until_ns)
     woken = marks.kind == MARK_WAKE
     stack = np.where(woken, np.roll(marks.sample, 1), marks.sample)
+    waker = np.where(following == MARK_WAKE, np.roll(marks.sample, -1), -1)
     kept = ~is_death
     return ThreadStates(
         tid=marks.tid[is_last],
@@ -167,6 +168,7 @@ def thread_states(marks: Marks, begin_ns: int, end_ns: int) -> ThreadStates:
         length_ns=(until_ns - marks.time_ns).view(np.int64)[kept],
         mark=marks.kind[kept],
         sample=stack[kept],
+        waker=waker[kept],
     )
 
 
@@ -201,6 +203,43 @@ def _lives(marks: Marks) -> tuple[Marks, NDArray[np.int64]]:
     deaths = np.cumsum(is_death) - is_death
     is_alive = deaths == deaths[np.flatnonzero(starts)].take(life)
     return marks.take(is_alive), life[is_alive]
+
+
+def _with_samples_of_switches(
+    marks: Marks, life: NDArray[np.int64]
+) -> tuple[Marks, NDArray[np.int64]]:
+    """Give each departure from a CPU the row of its sample, and leave the samples' marks out.
+
+    What a sample is of follows it: the record of the switch itself. A wake-up may come between.
+    """
+    others = np.flatnonzero(marks.kind != MARK_WAKE)
+    kind, whose = marks.kind.take(others), life.take(others)
+    is_sampled = np.isin(kind[1:], (MARK_OUT, MARK_OUT_READY)) & (kind[:-1] == MARK_SAMPLE)
+    places = np.flatnonzero(is_sampled & (whose[1:] == whose[:-1]))
+    sample = np.where(marks.kind == MARK_WAKE, marks.sample, -1)
+    sample[others.take(places + 1)] = marks.sample.take(others.take(places))
+    kept = marks.kind != MARK_SAMPLE
+    return marks._replace(sample=sample).take(kept), life[kept]
+
+
+def _with_wakes_behind_switches(marks: Marks, life: NDArray[np.int64]) -> Marks:
+    """Move wake-ups of threads that are just leaving their CPU behind that, at the same time.
+
+    A task is off its queue, and can be woken, a little before its switch is recorded. Else nobody
+    would have ended such a wait.
+    """
+    kind, time_ns = marks.kind, marks.time_ns
+    if len(marks.kind) < 3 or not (kind == MARK_WAKE).any():
+        return marks
+    is_out = (kind[:-2] == MARK_WAKE) & (kind[1:-1] == MARK_OUT) & (kind[2:] == MARK_IN)
+    is_out &= (life[:-2] == life[2:]) & (time_ns[1:-1] - time_ns[:-2] <= np.uint64(_LEAVING_NS))
+    wake = np.flatnonzero(is_out)
+    order = np.arange(len(kind))
+    order[wake], order[wake + 1] = wake + 1, wake
+    moved = marks.take(order)
+    times = moved.time_ns.copy()
+    times[wake + 1] = times[wake]
+    return moved._replace(time_ns=times)
 
 
 def _without_idle_wakes(marks: Marks, life: NDArray[np.int64]) -> tuple[Marks, NDArray[np.int64]]:

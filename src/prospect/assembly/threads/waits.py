@@ -2,8 +2,10 @@
 
 Comes in: decoded records with switches. Goes out: the same records, in which each sample that was
 taken at a switch is worth the wait that began there, as one of the events "blocked" and "runnable",
-which stand behind all others; and what becomes `ThreadTimes` once threads have names. Samples
-without a wait, such as those of process zero, are left out.
+which stand behind all others. Where it was recorded who was woken, a wait is blocked until then
+and runnable from then on, and it is known who ended it. And what becomes `ThreadTimes` once
+threads have names. Samples without a wait, such as those of process zero, are left out, and so are
+wake-ups.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.tables.run import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples
-from prospect.events.selection import kept_samples
+from prospect.events.selection import chosen_samples, kept_samples
 from prospect.profile.thread_times import BLOCKED, RUNNABLE, ThreadTimes
 from prospect.records import Record, replace
 from prospect.spaces.attribution import attribute
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import RunInfo
     from prospect.spaces.world import World
 
+SWITCH_EVENT = "sched:sched_switch"
+WAKING_EVENT = "sched:sched_waking"
 _NS = 1e-9
 _MOST_EVENTS = 1 << 16
 # 104 days: sums of times are exact as real numbers.
@@ -47,12 +51,15 @@ class Waits(Record):
         states: of all threads.
         first_event: row of the event "blocked", that of "runnable" follows; -1 where the recording
             has no samples of switches.
+        waker: i32[n] of the samples, the thread that ended the wait, as in `SampleTable`; None
+            where that was not recorded.
     """
 
     events: Events
     info: RecordingInfo
     states: ThreadStates
     first_event: int
+    waker: NDArray[np.int32] | None = None
 
 
 def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Waits | None:
@@ -64,32 +71,44 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
         as_samples: whether waits are wanted as samples; else those of switches are left out.
     """
     begin_ns, end_ns = interval_ns(info, events)
+    row, waking = switch_event(info), _traced_event(info, WAKING_EVENT)
+    if events.switches is None:
+        events = _with_traced_switches(events, row)
     if events.switches is None or not 0 < end_ns - begin_ns < _MOST_NS or end_ns >= 1 << 63:
         return None
-    row = switch_event(info)
     of_switch = np.flatnonzero(events.samples.event == row)
-    marks = _marks(events, events.switches, of_switch)
+    marks = _marks(events, events.switches, of_switch, waking)
     found = states.thread_states(marks, begin_ns, end_ns)
     if row < 0:
         return Waits(events, info, found, -1)
-    described = list(info.events)
-    switch = described.pop(row)
-    blocked = len(described)
-    if as_samples or not blocked:
+    described = [event for number, event in enumerate(info.events) if number not in (row, waking)]
+    first = len(described)
+    number = np.cumsum(~np.isin(np.arange(len(info.events)), (row, waking))) - 1
+    samples, waker = events.samples, None
+    if as_samples or not described:
+        switch = info.events[row]
         described += [switch._replace(name=BLOCKED), switch._replace(name=RUNNABLE, ids=())]
-        samples = _worth_waits(events.samples, of_switch, found, blocked)
+        samples, waker = _worth_waits(samples, number, found, (row, waking))
     else:
-        is_kept = np.ones(len(events.samples), np.bool_)
-        is_kept[of_switch] = False
-        samples = kept_samples(events.samples, is_kept)
-    number = np.insert(np.arange(blocked), row, blocked)
-    numbers: NDArray[np.uint16] = np.append(number, blocked + 1).astype(np.uint16)
+        is_kept = ~np.isin(samples.event, (row, waking))
+        samples = kept_samples(samples, is_kept)
+        samples = replace(samples, event=number.take(samples.event).astype(np.uint16))
     return Waits(
-        events=replace(events, samples=replace(samples, event=numbers.take(samples.event))),
+        events=replace(events, samples=samples),
         info=info._replace(events=tuple(described)),
         states=found,
-        first_event=blocked,
+        first_event=first,
+        waker=waker if waking >= 0 else None,
     )
+
+
+def _with_traced_switches(events: Events, event: int) -> Events:
+    """Take the switches from samples of the tracepoint, where the recording has these instead."""
+    if event < 0 or events.samples.raw is None:
+        return events
+    from prospect.assembly.threads.traced_switches import traced_switches  # noqa: PLC0415 - seldom
+
+    return replace(events, switches=traced_switches(events, event))
 
 
 def with_wait_events(run: RunInfo, waits: Waits) -> RunInfo:
@@ -155,10 +174,19 @@ def switch_event(info: RecordingInfo) -> int:
         )
         if is_switch and attr.sample_period == 1 and attr.frequency_hz is None:
             return row
+    return _traced_event(info, SWITCH_EVENT)
+
+
+def _traced_event(info: RecordingInfo, name: str) -> int:
+    """Return the row of a tracepoint that is recorded each time, with its fields; -1 without."""
+    for row, event in enumerate(info.events[: _MOST_EVENTS - 1]):
+        is_each = event.attr.sample_period == 1 and event.attr.frequency_hz is None
+        if event.fields and event.name.partition(":u")[0] == name and is_each:
+            return row
     return -1
 
 
-def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64]) -> Marks:
+def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64], waking: int) -> Marks:
     """Return what the records say of threads; what was told of earlier times says who is there."""
     samples, tasks = events.samples, events.tasks
     is_task = np.isin(tasks.kind, (TASK_FORK, TASK_EXIT)) | (tasks.time_ns == 0)
@@ -175,8 +203,10 @@ def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64]) -> 
         states.MARK_STAYS_IN,
     )
     kind_of_switch = np.where(switches.time_ns == 0, stays, kind_of_switch)
+    parts = [] if waking < 0 else _wake_marks(events, switches, waking)
     marks = states.joined_marks(
         [
+            *parts,
             _marks_of(switches.task, switches.time_ns, kind_of_switch),
             _marks_of(
                 samples.task.take(of_switch),
@@ -196,6 +226,13 @@ def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64]) -> 
     return marks.take(marks.tid > 0)
 
 
+def _wake_marks(events: Events, switches: Switches, waking: int) -> list[Marks]:
+    from prospect.assembly.threads.traced_switches import wake_marks  # noqa: PLC0415 - as above
+
+    found = wake_marks(events, switches, waking)
+    return [] if found is None else [found]
+
+
 def _marks_of(
     task: NDArray[np.uint64], time_ns: NDArray[np.uint64], kind: NDArray[np.int64]
 ) -> Marks:
@@ -209,24 +246,51 @@ def _marks_of(
 
 
 def _worth_waits(
-    samples: Samples, of_switch: NDArray[np.int64], found: ThreadStates, events: int
-) -> Samples:
+    samples: Samples, number: NDArray[np.int64], found: ThreadStates, left_out: tuple[int, int]
+) -> tuple[Samples, NDArray[np.int32]]:
     """Return the samples, those of switches worth the waits that began with them.
 
-    Those of time without a CPU are of one event more than the recording has beside them.
+    Args:
+        samples: of the recording.
+        number: i64[e] of each event, without those that are left out.
+        found: of all threads.
+        left_out: the events of switches and of wake-ups.
+
+    Returns:
+        The samples; those of waits are of the events behind the others. And i32[n] the thread that
+        ended each wait.
     """
-    waits = np.flatnonzero(
-        (found.sample >= 0) & ((found.state == states.BLOCKED) | (found.state == states.RUNNABLE))
-    )
-    row = found.sample.take(waits)
-    period, event = samples.period.copy(), samples.event.copy()
-    period[row] = found.length_ns.take(waits).view(np.uint64)
+    blocked = int(number[-1]) + 1
+    is_wait = (found.state == states.BLOCKED) | (found.state == states.RUNNABLE)
+    waits = np.flatnonzero((found.sample >= 0) & is_wait)
+    others = np.flatnonzero(~np.isin(samples.event, left_out))
     is_runnable = found.state.take(waits) == states.RUNNABLE
-    event[row[is_runnable]] = events + 1
-    is_kept = np.ones(len(samples), np.bool_)
-    is_kept[of_switch] = False
-    is_kept[row] = True
-    return kept_samples(replace(samples, period=period, event=event), is_kept)
+    rows = np.concatenate((others, found.sample.take(waits)))
+    # A wait that was ended before the thread had a CPU is two: blocked, then runnable.
+    order = np.argsort(rows, kind="stable")
+    event = np.concatenate(
+        (number.take(samples.event.take(others)), np.where(is_runnable, blocked + 1, blocked))
+    )
+    length = found.length_ns.take(waits).view(np.uint64)
+    chosen = chosen_samples(samples, rows.take(order))
+    time_ns = np.concatenate((samples.time_ns.take(others), found.start_ns.take(waits)))
+    by = found.waker.take(waits)
+    waker = np.append(np.full(len(others), -1, np.int32), _wakers(samples, by))
+    waits_only = replace(
+        chosen,
+        time_ns=time_ns.take(order),
+        period=np.append(samples.period.take(others), length).take(order),
+        event=event.take(order).astype(np.uint16),
+    )
+    return waits_only, waker.take(order)
+
+
+def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
+    if not (sample >= 0).any():
+        return np.full(len(sample), -1, np.int32)
+    from prospect.assembly.threads.traced_switches import wakers  # noqa: PLC0415 - as above
+
+    return wakers(samples, sample)
 
 
 def _programs(found: ThreadStates, world: World) -> tuple[NDArray[np.int32], list[str]]:

@@ -3,14 +3,18 @@
 Comes in: the clocks' plan, and which callers are wanted. Goes out: the plan with one event more on
 every CPU. It samples each task that leaves the CPU, in that task's own context, so that the sample
 has the stack of what made it leave; records of both sides of each switch have the times, and
-whether the task could have gone on. None of this needs tracefs.
+whether the task could have gone on. None of this needs tracefs. Who wakes a task that waits, and
+when, only the tracepoint sched:sched_waking tells: it is sampled each time, in the waker's context,
+where the whole system may be watched.
 
 Defined by: perf_event_task_sched_out() in ``include/linux/perf_event.h`` (which counts
 PERF_COUNT_SW_CONTEXT_SWITCHES before the switch) and perf_event_switch() in
-``kernel/events/core.c``, Linux 6.18.
+``kernel/events/core.c``, try_to_wake_up() in ``kernel/sched/core.c``, Linux 6.18.
 """
 
 from __future__ import annotations
+
+import os
 
 from prospect.abi import constants as abi
 from prospect.capture.events.call_graph import (
@@ -22,8 +26,13 @@ from prospect.capture.events.call_graph import (
     sample_bytes,
     with_callers,
 )
-from prospect.capture.events.event_choice import SIDE_BAND_FLAGS, ChosenEvent
-from prospect.errors import UsageError
+from prospect.capture.events.event_choice import (
+    EVERY_TASK,
+    SCOPE_SYSTEM,
+    SIDE_BAND_FLAGS,
+    ChosenEvent,
+)
+from prospect.errors import CaptureError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
     from prospect.capture.events.event_choice import EventPlan
 
 NAME = "context-switches"
+WAKING = "sched:sched_waking"
 
 # Who waits does so in a few routines of a library, most of which keep no frame pointers: their
 # frames fit into this, and what called them is followed from there.
@@ -45,15 +55,21 @@ _NO_STACKS = (
     "Waits have no stacks, only times: where a task leaves its CPU is in the kernel, and that needs"
     " root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1."
 )
+_NO_WAKERS = (
+    "Who ended waits is not recorded, and waiting for a CPU after a wait counts as part of it: this"
+    " takes the tracepoint sched:sched_waking, that is root"
+)
 
 
-def with_switches(plan: EventPlan, graph: CallGraph) -> EventPlan:
+def with_switches(plan: EventPlan, graph: CallGraph, cpu: int, *, wakers: bool) -> EventPlan:
     """Return a plan that records the scheduler's switches too.
 
     Args:
         plan: the clocks.
         graph: whose callers; where none are wanted, or those that only a hardware counter knows,
             it is those that small copies of stacks and frame pointers tell.
+        cpu: an on-line CPU for the tries.
+        wakers: whether it is wanted who wakes whom.
     """
     clock = plan.attr
     dropped = (
@@ -82,7 +98,54 @@ def with_switches(plan: EventPlan, graph: CallGraph) -> EventPlan:
     limits = plan.limits
     if attr.flags & abi.FLAG_EXCLUDE_KERNEL:
         limits += (_NO_STACKS,)
-    return plan._replace(beside=(*plan.beside, ChosenEvent(NAME, attr)), limits=limits)
+    beside = (*plan.beside, ChosenEvent(NAME, attr))
+    if wakers:
+        try:
+            beside += (_waking_event(plan, dropped, cpu),)
+        except CaptureError as error:
+            limits += (f"{_NO_WAKERS} ({error}).",)
+    return plan._replace(beside=beside, limits=limits)
+
+
+def _waking_event(plan: EventPlan, dropped: int, cpu: int) -> ChosenEvent:
+    """Return the event that samples each time that a task is woken; without callers.
+
+    These would cost more than all else, and who it was says enough.
+
+    Raises:
+        CaptureError: it cannot be had; says why.
+    """
+    from prospect.capture.events.event_opening import open_chosen  # noqa: PLC0415 - as below
+    from prospect.capture.events.tracepoints import tracepoint_id  # noqa: PLC0415 - seldom asked for
+
+    if plan.scope != SCOPE_SYSTEM:
+        raise CaptureError("only the command's own events may be recorded")
+    number = tracepoint_id(*WAKING.split(":"))
+    if number is None:
+        raise CaptureError("this kernel has none")
+    clock = plan.attr
+    callers = (
+        abi.PERF_SAMPLE_CALLCHAIN
+        | abi.PERF_SAMPLE_BRANCH_STACK
+        | abi.PERF_SAMPLE_REGS_USER
+        | abi.PERF_SAMPLE_STACK_USER
+    )
+    attr = clock._replace(
+        type=abi.PERF_TYPE_TRACEPOINT,
+        config=number,
+        sample_period=1,
+        sample_type=clock.sample_type & ~callers | abi.PERF_SAMPLE_RAW,
+        flags=clock.flags & ~(dropped | abi.FLAG_MMAP_DATA),
+        branch_sample_type=0,
+        sample_regs_user=0,
+        sample_stack_user=0,
+    )
+    event = ChosenEvent(WAKING, attr)
+    try:
+        os.close(open_chosen(event, EVERY_TASK, cpu))
+    except OSError as error:
+        raise CaptureError(os.strerror(error.errno or 0)) from error
+    return event
 
 
 def switch_bytes_a_second(attr: EventAttr) -> int:

@@ -118,13 +118,22 @@ def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
 def recorded_tracepoints(events: Sequence[EventDescription]) -> TracingFiles | None:
     """Return what tracefs says of the tracepoints among events; None where there are none.
 
-    They are found by their numbers: names may be of whoever recorded.
+    They are found by their numbers where an event is not called as its tracepoint is: names may be
+    of whoever recorded.
     """
-    numbers = {e.attr.config for e in events if e.attr.type == abi.PERF_TYPE_TRACEPOINT}
+    named = {
+        e.attr.config: tuple(e.name.split(":", 1))
+        for e in events
+        if e.attr.type == abi.PERF_TYPE_TRACEPOINT
+    }
+    numbers = named.keys()
     if not numbers:
         return None
     try:
-        directory, names = events_directory(), tracepoints()
+        directory = events_directory()
+        names = [(one[0], one[-1]) for one in named.values()]
+        if any(tracepoint_id(*name) != number for name, number in zip(names, numbers, strict=True)):
+            names = tracepoints()
     except CaptureError:
         return None
     formats: dict[str, list[bytes]] = {}

@@ -6,6 +6,7 @@ exact; user and system divide the former as the samples that hit the thread do.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from prospect.columns.sorting import distinct
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
 from prospect.figures.processes import chosen_by_detail
+from prospect.figures.report.idle_waits import LOCKS, is_idle, waits_for_condition
 from prospect.figures.report.waits import without_waits
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
 from prospect.figures.stacks.stack_weights import paths, stack_samples
@@ -22,6 +24,8 @@ from prospect.profile.thread_times import BLOCKED
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from prospect.figures.processes import Detail
@@ -32,14 +36,38 @@ if TYPE_CHECKING:
 _NS = 1e-9
 _MOST_STACKS = 10
 _TIME_BITS = 41
+_INTERRUPT = 0  # of `SampleTable.waker`
 # Where a task gives up the CPU: the same in every wait.
 _SCHEDULER = ("schedule", "__schedule", "preempt_schedule", "schedule_timeout")
 
 
 class Blocker(NamedTuple):
-    """What threads waited for: `name` is a system call, or what else made them enter the kernel."""
+    """What threads waited for.
+
+    Attributes:
+        name: a system call, or what else made them enter the kernel.
+        idle: whether it was for work that had not come yet, see `idle_waits`.
+        waits, seconds, longest_s: how many, how long, and the longest.
+    """
 
     name: str
+    idle: bool
+    waits: int
+    seconds: float
+    longest_s: float
+
+
+class Waker(NamedTuple):
+    """Who ended waits: a thread, by its name and its program's; or an interrupt, as of a timer.
+
+    Attributes:
+        who: likewise.
+        name, idle, waits, seconds, longest_s: as of a `Blocker`, of the waits that it ended.
+    """
+
+    who: str
+    name: str
+    idle: bool
     waits: int
     seconds: float
     longest_s: float
@@ -66,6 +94,7 @@ class Waiting(Record):
         sampled_s: time on the CPU of the threads shown, by samples alone.
         blockers: what the threads shown were blocked by, the longest first; None where waits have
             no samples.
+        wakers: who ended those waits, likewise; None where that is not recorded.
         stacks: the stacks with most time blocked, likewise.
         more_stacks: how many there are beside these.
     """
@@ -76,6 +105,7 @@ class Waiting(Record):
     system_s: NDArray[np.float64]
     sampled_s: float
     blockers: tuple[Blocker, ...] | None
+    wakers: tuple[Waker, ...] | None
     stacks: tuple[BlockedStack, ...]
     more_stacks: int
 
@@ -107,6 +137,7 @@ def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
         system_s=system_s * share,
         sampled_s=float(sampled_s[is_shown].sum()),
         blockers=stacks.blockers() if stacks else None,
+        wakers=stacks.wakers(threads) if stacks else None,
         stacks=stacks.stacks() if stacks else (),
         more_stacks=max(stacks.count - _MOST_STACKS, 0) if stacks else 0,
     )
@@ -165,14 +196,30 @@ def _seconds_by_hit(profile: CompleteProfile) -> NDArray[np.float64]:
     return np.zeros(len(hits))
 
 
+class _Names:
+    """Rows for names, each once."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._row: dict[str, int] = {}
+
+    def row(self, name: str) -> int:
+        """Return the row of a name, which may be new."""
+        if name not in self._row:
+            self._row[name] = len(self.names)
+            self.names.append(name)
+        return self._row[name]
+
+
 class _Blocked(Record):
-    """Samples of waits: `stack_index` and `cause` i64[n], `ns` i64[n], `tid` i32[n]."""
+    """Samples of waits: `stack_index` and `cause` i64[n], `ns` i64[n], `tid` and `waker` i32[n]."""
 
     samples: StackSamples
     stack_index: NDArray[np.int64]
     cause: NDArray[np.int64]
     ns: NDArray[np.int64]
     tid: NDArray[np.int32]
+    waker: NDArray[np.int32] | None
 
     @classmethod
     def of(cls, profile: CompleteProfile, detail: Detail, event: int) -> _Blocked:
@@ -186,17 +233,21 @@ class _Blocked(Record):
             cause.take(rows),
             samples.period[rows],
             samples.tid.take(rows),
+            None if samples.waker is None else samples.waker.take(rows),
         )
 
     def of_threads(self, tids: NDArray[np.int32]) -> _Blocked:
         """Return the waits of these threads alone."""
-        rows = np.flatnonzero(np.isin(self.tid, tids))
+        return self._of(np.flatnonzero(np.isin(self.tid, tids)))
+
+    def _of(self, rows: NDArray[np.int64]) -> _Blocked:
         return _Blocked(
             self.samples,
             self.stack_index.take(rows),
             self.cause.take(rows),
             self.ns.take(rows),
             self.tid.take(rows),
+            None if self.waker is None else self.waker.take(rows),
         )
 
     @property
@@ -205,50 +256,111 @@ class _Blocked(Record):
         return len(distinct(self.stack_index))
 
     def blockers(self) -> tuple[Blocker, ...]:
-        """Add up the waits by cause, the longest first."""
+        """Add up the waits by cause, and apart what is idle; the longest first."""
+        names = self._cause_names()
+        key = self.cause * 2 + self.idle
+        return tuple(
+            Blocker(names[row // 2], bool(row % 2), waits, seconds, longest_s)
+            for row, waits, seconds, longest_s in self._by(key)
+        )
+
+    def wakers(self, threads: ThreadTimes) -> tuple[Waker, ...] | None:
+        """Add up the waits by who ended them, and by cause; the longest first."""
+        if self.waker is None:
+            return None
+        names, who = self._cause_names(), _Names()
+        of_tid = {
+            tid: who.row(name) for tid, name in zip(threads.tid.tolist(), threads.name, strict=True)
+        }
+        of_tid[_INTERRUPT] = who.row("(interrupt)")
+        tids = distinct(self.waker)
+        rows = [of_tid[tid] if tid in of_tid else who.row(f"thread {tid}") for tid in tids.tolist()]
+        row = np.array(rows, np.int64).take(np.searchsorted(tids, self.waker))
+        known = np.flatnonzero(self.waker >= 0)
+        key = ((row * len(names) + self.cause) * 2 + self.idle).take(known)
+        return tuple(
+            Waker(
+                who.names[one // 2 // len(names)],
+                names[one // 2 % len(names)],
+                bool(one % 2),
+                waits,
+                seconds,
+                longest_s,
+            )
+            for one, waits, seconds, longest_s in _added_up(key, self.ns.take(known))
+        )
+
+    def _cause_names(self) -> list[str]:
         causes = self.samples.profile.causes
-        found = []
-        for row, waits, seconds, longest_s in self._by(self.cause):
-            name = causes.name[row]
-            kind = int(causes.kind[row])
-            if kind != CAUSE_SYSCALL:
-                name = " ".join(word for word in (CAUSE_KIND_NAMES[kind], name) if word)
-            found.append(Blocker(name, waits, seconds, longest_s))
-        return tuple(found)
+        return [
+            name
+            if kind == CAUSE_SYSCALL
+            else " ".join(filter(None, (CAUSE_KIND_NAMES[kind], name)))
+            for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+        ]
+
+    @cached_property
+    def idle(self) -> NDArray[np.bool_]:
+        """bool[n] which waits are idle."""
+        causes = self.samples.profile.causes
+        calls = [
+            name if kind == CAUSE_SYSCALL else ""
+            for kind, name in zip(causes.kind.tolist(), causes.name, strict=True)
+        ]
+        is_lock = np.array([call == LOCKS for call in calls], np.bool_).take(self.cause)
+        stacks = distinct(self.stack_index[is_lock])
+        conditions = np.array(
+            [waits_for_condition(user) for _, user in self._frames(stacks)] or [False], np.bool_
+        )
+        place = np.searchsorted(stacks, self.stack_index)
+        on_condition = is_lock & conditions.take(place, mode="clip")
+        return is_idle(calls, self.cause, self.tid, on_condition)
 
     def stacks(self, most: int = _MOST_STACKS) -> tuple[BlockedStack, ...]:
         """Return the stacks with most time."""
-        profile = self.samples.profile
         top = self._by(self.stack_index)[:most]
+        chosen = np.array([row for row, *_ in top], np.int64)
+        found = []
+        for (_, waits, seconds, longest_s), (kernel, user) in zip(
+            top, self._frames(chosen), strict=True
+        ):
+            while len(kernel) > 1 and kernel[0] in _SCHEDULER:
+                kernel.pop(0)
+            found.append(BlockedStack(waits, seconds, longest_s, tuple(kernel), tuple(user)))
+        return tuple(found)
+
+    def _frames(self, chosen: NDArray[np.int64]) -> Iterator[tuple[list[str], list[str]]]:
+        """Yield names of the kernel's and of the program's frames, from the inside out."""
+        profile = self.samples.profile
         frames = frame_table(profile)
         labels = frame_labels(profile, frames)
         forest = named_forest(self.samples.stacks, frames)
-        chosen = np.array([row for row, *_ in top], np.int64)
         start, path = paths(self.samples.stacks.caller_index, self.samples.stacks.depth, chosen)
         frame = forest.frame_index.take(forest.row_of_stack.take(path)).tolist()
         is_kernel = (self.samples.stacks.mode.take(path) == MODE_KERNEL).tolist()
-        found = []
-        for number, (_, waits, seconds, longest_s) in enumerate(top):
+        for number in range(len(chosen)):
             places = range(int(start[number + 1]) - 1, int(start[number]) - 1, -1)
-            kernel = [labels[frame[place]] for place in places if is_kernel[place]]
-            user = tuple(labels[frame[place]] for place in places if not is_kernel[place])
-            while len(kernel) > 1 and kernel[0] in _SCHEDULER:
-                kernel.pop(0)
-            found.append(BlockedStack(waits, seconds, longest_s, tuple(kernel), user))
-        return tuple(found)
+            yield (
+                [labels[frame[place]] for place in places if is_kernel[place]],
+                [labels[frame[place]] for place in places if not is_kernel[place]],
+            )
 
     def _by(self, key: NDArray[np.int64]) -> list[tuple[int, int, float, float]]:
-        """Return key, number of waits, their time and the longest, those with most time first."""
-        if not len(key):
-            return []
-        order = np.argsort(key, kind="stable")
-        keys, ns = key.take(order), self.ns.take(order)
-        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-        total = np.add.reduceat(ns, starts).tolist()
-        longest = np.maximum.reduceat(ns, starts).tolist()
-        count = np.diff(starts, append=len(keys))
-        first = np.argsort(-np.array(total), kind="stable")
-        return [
-            (int(keys[starts[row]]), int(count[row]), total[row] * _NS, longest[row] * _NS)
-            for row in first.tolist()
-        ]
+        return _added_up(key, self.ns)
+
+
+def _added_up(key: NDArray[np.int64], ns: NDArray[np.int64]) -> list[tuple[int, int, float, float]]:
+    """Return key, number of waits, their time and the longest, those with most time first."""
+    if not len(key):
+        return []
+    order = np.argsort(key, kind="stable")
+    keys, ns = key.take(order), ns.take(order)
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    total = np.add.reduceat(ns, starts).tolist()
+    longest = np.maximum.reduceat(ns, starts).tolist()
+    count = np.diff(starts, append=len(keys))
+    first = np.argsort(-np.array(total), kind="stable")
+    return [
+        (int(keys[starts[row]]), int(count[row]), total[row] * _NS, longest[row] * _NS)
+        for row in first.tolist()
+    ]

@@ -34,6 +34,7 @@ def without_waits(profile: CompleteProfile) -> CompleteProfile:
 
 
 def _kept_samples(samples: SampleTable, is_kept: NDArray[np.bool_]) -> SampleTable:
+    samples = replace(samples, waker=None)
     kept = replace(samples, **_chosen(samples, is_kept.take(samples.hit_index)))
     new_row = (np.cumsum(is_kept) - 1).astype(np.int32)
     return replace(kept, hit_index=new_row.take(kept.hit_index))

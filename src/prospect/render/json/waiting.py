@@ -26,6 +26,7 @@ def waiting_fields(view: ReportView) -> dict[str, Any]:
             "threads": _threads(view, found),
             "sampled_s": found.sampled_s,
             "blockers": blockers,
+            "wakers": found.wakers and [waker._asdict() for waker in found.wakers],
             "stacks": [
                 stack._asdict() | {"kernel": list(stack.kernel), "user": list(stack.user)}
                 for stack in found.stacks

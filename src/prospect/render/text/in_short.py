@@ -217,11 +217,16 @@ def _cause_line(short: InShort, figures: Figures) -> Iterator[str]:
 def _waits_line(view: ReportView) -> str:
     if view.waiting is None:
         return "Waits:  not recorded (--off-cpu)"
-    blockers = (view.waiting.blockers or ())[:_MOST_BLOCKERS]
+    blockers = view.waiting.blockers or ()
     if not blockers:
         return "Waits:  by thread, see Waiting"
-    named = ", ".join(f"{escaped(one.name)} {one.seconds:.3f} s" for one in blockers)
-    return _cut(f"Waits:  {named}")
+    parts = []
+    for idle, words in ((False, ""), (True, "idle: ")):
+        first = [one for one in blockers if one.idle == idle][:_MOST_BLOCKERS]
+        if first:
+            named = ", ".join(f"{escaped(one.name)} {one.seconds:.3f} s" for one in first)
+            parts.append(f"{words}{named}")
+    return _cut(f"Waits:  {'; '.join(parts)}")
 
 
 def _seen_line(view: ReportView, short: InShort, style: Style) -> str:

@@ -28,6 +28,8 @@ _MOST_KERNEL, _MOST_USER = 4, 8
 _CALLED_BY = " <- "
 _UNKNOWN = "[unknown]"
 _MOST_UNKNOWN = 0.01
+_MOST_WAKERS = 10
+_KIND = ("work", "idle")  # by `idle`
 _BLOCKER_TITLES = ("Secs", "Pcnt", "Waits", "Mean usec", "Longest")
 
 
@@ -51,6 +53,10 @@ def waiting_lines(view: ReportView, style: Style) -> Iterator[str]:
     yield from style.section("Blocked, by What Was Waited for")
     yield from _blockers(found, style)
     yield ""
+    if found.wakers:
+        yield from style.section("Blocked, by Who Ended It")
+        yield from _wakers(found, style)
+        yield ""
     yield from style.section("Blocked, by Stack, from the Inside out")
     yield from _stacks(found, style)
     yield ""
@@ -136,17 +142,44 @@ def _blockers(found: Waiting, style: Style) -> Iterator[str]:
     blockers = (found.blockers or ())[:_MOST_BLOCKERS]
     total_s = math.fsum(blocker.seconds for blocker in found.blockers or ())
     yield from table_lines(
-        [*map(Column, _BLOCKER_TITLES), Column("What", right=False)],
+        [*map(Column, _BLOCKER_TITLES), Column("Kind", right=False), Column("What", right=False)],
         [
             [_seconds(blocker.seconds) for blocker in blockers],
             [percent(blocker.seconds / max(total_s, 1e-9), 1) for blocker in blockers],
             [str(blocker.waits) for blocker in blockers],
             [f"{blocker.seconds / blocker.waits * 1e6:.1f}" for blocker in blockers],
             [_seconds(blocker.longest_s) for blocker in blockers],
+            [_KIND[blocker.idle] for blocker in blockers],
             [escaped(blocker.name) for blocker in blockers],
         ],
     )
     more = len(found.blockers or ()) - len(blockers)
+    if more > 0:
+        yield style.cut(f"- {more} more")
+    idle_s = math.fsum(blocker.seconds for blocker in found.blockers or () if blocker.idle)
+    yield (
+        f"Within work {_seconds(total_s - idle_s)} Sec; idle {_seconds(idle_s)} Sec: sleeps, event"
+        " loops, and conditions that a thread waits for."
+    )
+
+
+def _wakers(found: Waiting, style: Style) -> Iterator[str]:
+    wakers = (found.wakers or ())[:_MOST_WAKERS]
+    yield from table_lines(
+        [
+            *map(Column, ("Secs", "Waits", "Longest")),
+            *(Column(title, right=False) for title in ("Kind", "What", "Ended by")),
+        ],
+        [
+            [_seconds(waker.seconds) for waker in wakers],
+            [str(waker.waits) for waker in wakers],
+            [_seconds(waker.longest_s) for waker in wakers],
+            [_KIND[waker.idle] for waker in wakers],
+            [escaped(waker.name) for waker in wakers],
+            [escaped(waker.who) for waker in wakers],
+        ],
+    )
+    more = len(found.wakers or ()) - len(wakers)
     if more > 0:
         yield style.cut(f"- {more} more")
 

@@ -1,0 +1,91 @@
+"""Fields of tracepoints' records, out of the raw data of samples.
+
+Comes in: words, and where the raw data of samples begins. Goes out: `RawFields`. Where the fields
+stand is what the recording says of its tracepoints' formats (``EventDescription.fields``).
+
+Source: the comment of PERF_SAMPLE_RAW in ``include/uapi/linux/perf_event.h`` (Linux 6.18): u32
+size, then bytes up to a whole word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.events.columns import RawFields
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint64]
+    Rows = NDArray[np.int64]
+    Fields = tuple[tuple[int, int], ...]
+
+_SIZE_BYTES = 4
+_WORD_BYTES = 8
+_MASK_LOW = np.uint64((1 << 32) - 1)
+
+
+class RawFieldColumns:
+    """The fields of all samples met so far."""
+
+    def __init__(self, fields: tuple[Fields, ...]) -> None:
+        self._fields = fields
+        self._columns = max(map(len, fields))
+        self._parts: list[tuple[Rows, Rows]] = []
+
+    @property
+    def mark(self) -> int:
+        """What `rewind` needs to return to this moment."""
+        return len(self._parts)
+
+    def rewind(self, mark: int) -> None:
+        """Forget what was appended since `mark`."""
+        del self._parts[mark:]
+
+    def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
+        """Take in samples that stand next to each other in the recording.
+
+        Args:
+            words: u64 the block.
+            at: i64[n] where what follows the samples' call chains begins.
+            end: i64[n] where the samples end.
+            rows: i64[n] their events.
+            first_sample: the row of the first among all samples.
+        """
+        for row, fields in enumerate(self._fields):
+            of_event = np.flatnonzero(rows == row) if fields else ()
+            if not len(of_event):
+                continue
+            begin = at[of_event]
+            size = (words.take(begin, mode="clip") & _MASK_LOW).view(np.int64)
+            last = begin + (size + _SIZE_BYTES + _WORD_BYTES - 1) // _WORD_BYTES
+            is_whole = (last <= end[of_event]) & (
+                size >= max(offset + max(width, _SIZE_BYTES) for offset, width in fields)
+            )
+            of_event, begin = of_event[is_whole], begin[is_whole]
+            values = np.zeros((len(of_event), self._columns), np.int64)
+            for column, (offset, width) in enumerate(fields):
+                values[:, column] = _read(words, _WORD_BYTES * begin + _SIZE_BYTES + offset, width)
+            self._parts.append((first_sample + of_event, values))
+
+    def finish(self) -> RawFields | None:
+        """Return the fields in the order of the samples; None for none."""
+        if not self._parts:
+            return None
+        sample = np.concatenate([part[0] for part in self._parts])
+        values = np.concatenate([part[1] for part in self._parts])
+        order = np.argsort(sample, kind="stable")
+        return RawFields(sample.take(order), values.take(order, axis=0))
+
+
+def _read(words: Words, byte: Rows, width: int) -> Rows:
+    """Read little-endian signed numbers of 4 or 8 bytes, i64[n]; for 2 the word that they begin."""
+    data = words.view("<u4")
+    if width <= _SIZE_BYTES:
+        found: Rows = data.take(byte // _SIZE_BYTES).view(np.int32).astype(np.int64)
+        return found
+    low, high = data.take(byte // _SIZE_BYTES), data.take(byte // _SIZE_BYTES + 1)
+    whole: Rows = (low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)).view(np.int64)
+    return whole
