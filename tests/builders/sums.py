@@ -32,7 +32,8 @@ def check_sums(profile: Any) -> None:
             _check_statistics(found, profile)
             for event in found["events"]:
                 _check_event(event)
-                _check_quality(event, detail, is_whole=not threshold_s)
+                # Where no command is known, -V 2 and 3 show all there is.
+                _check_quality(event, found["options"]["detail"], is_whole=not threshold_s)
         rows = document(profile, detail)["events"]
         if detail == "k":
             for event in rows:

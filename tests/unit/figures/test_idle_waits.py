@@ -7,7 +7,7 @@ import pytest
 
 from prospect.figures.report.idle_waits import is_idle, waits_for_condition
 
-CALLS = ["read", "epoll_wait", "poll", "futex", "clock_nanosleep", ""]
+CALLS = ["wait4", "read", "epoll_wait", "poll", "futex", "clock_nanosleep", ""]
 
 
 def idle(call, tid=1, *, others=(), on_condition=False):
@@ -21,7 +21,14 @@ def idle(call, tid=1, *, others=(), on_condition=False):
 
 @pytest.mark.parametrize(
     ("call", "expected"),
-    [("read", False), ("epoll_wait", True), ("poll", True), ("clock_nanosleep", True), ("", False)],
+    [
+        ("wait4", True),
+        ("read", False),
+        ("epoll_wait", True),
+        ("poll", True),
+        ("clock_nanosleep", True),
+        ("", False),
+    ],
 )
 def test_loops_and_sleeps_are_idle(call, expected):
     assert idle(call) is expected

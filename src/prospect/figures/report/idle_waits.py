@@ -25,6 +25,8 @@ LOOPS = frozenset(
 # Of a thread with a loop of its own, these are for an answer; else they are the loop.
 POLLS = frozenset(["poll", "ppoll", "select", "pselect6", "_newselect"])
 SLEEPS = frozenset(["nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"])
+# A child's end: what it did meanwhile is the child's own time.
+CHILDREN = frozenset(["wait4", "waitid"])
 LOCKS = "futex"
 # glibc waits for condition variables and semaphores, and for the end of threads, in the first; for
 # a mutex elsewhere. CPython's global lock is made of a condition variable.
@@ -54,7 +56,7 @@ def is_idle(
         return np.array([one in names for one in calls], np.bool_).take(call)
 
     has_loop = np.isin(tid, tid[among(LOOPS)])
-    idle = among(LOOPS) | among(SLEEPS) | (among(POLLS) & ~has_loop)
+    idle = among(LOOPS | SLEEPS | CHILDREN) | (among(POLLS) & ~has_loop)
     found: NDArray[np.bool_] = idle | (among((LOCKS,)) & on_condition)
     return found
 
