@@ -1,5 +1,8 @@
 """The process that attaches the walker, and tells it of interpreters as processes map them.
 
+Loading the walker costs more than all else of a short recording. So it waits for the first process
+that maps CPython, or for one that did before and begins to use the CPU.
+
 Comes in: events by CPU, rings with MMAP2 records, /proc. Goes out: entries of the walker's map. It
 is a child, as it opens files that others have mapped, and as loading takes longer than whoever
 waits for COMMAND's start should.
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 _AGAIN_S = 0.003
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MOST_FILES = 1 << 12
+_SOON_MS = 30
+_LATER_MS = 250
 _PATH_FIELD = 5  # of a line of /proc/pid/maps
 
 
@@ -48,6 +53,12 @@ def serve(
         attach: attaches the walker, and returns the map that it is told by.
         state: takes what becomes of it.
     """
+    poll = select.poll()
+    for fd in (stop_fd, *rings):
+        poll.register(fd, select.POLLIN)
+    found = _first_python(poll, stop_fd, rings)
+    if not found:
+        return
     try:
         images = attach()
     except OSError as error:
@@ -58,20 +69,84 @@ def serve(
         return
     state.attached()
     watcher = _Watcher(images, state)
-    for mapping in _mapped_before():
+    for mapping in found:
         watcher.see(mapping)
-    poll = select.poll()
-    for fd in (stop_fd, *rings):
-        poll.register(fd, select.POLLIN)
-    while True:
-        for fd, what in poll.poll(watcher.wait_ms()):
-            if fd == stop_fd:
-                return
-            if what & ~select.POLLIN:
-                poll.unregister(fd)  # its CPU is gone
+    while _goes_on(poll, stop_fd, watcher.wait_ms()):
         for mapping in drained(rings.values()):
             watcher.see(mapping)
         watcher.look_again()
+
+
+def _first_python(
+    poll: select.poll, stop_fd: int, rings: Mapping[int, Ring]
+) -> list[MappingRecord]:
+    """Wait until Python runs; return all that map CPython, none where the end came first."""
+    before = _Before(_mapped_before())
+    first: list[MappingRecord] = []
+    while not first and not before.has_run():
+        if not _goes_on(poll, stop_fd, before.wait_ms()):
+            return []
+        first = [one for one in drained(rings.values()) if may_be_python(one.path)]
+    return [*before.mappings, *first]
+
+
+def _goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None) -> bool:
+    """Wait for something to happen; return whether it is not the end."""
+    for fd, what in poll.poll(wait_ms):
+        if fd == stop_fd:
+            return False
+        if what & ~select.POLLIN:
+            poll.unregister(fd)  # its CPU is gone
+    return True
+
+
+class _Before:
+    """The processes that had mapped CPython before, as long as none of them has run.
+
+    Attributes:
+        mappings: theirs.
+    """
+
+    def __init__(self, mappings: Iterator[MappingRecord]) -> None:
+        self.mappings = list(mappings)
+        recorder = os.getppid()
+        # Forks of it are the recorder too, COMMAND among them as long as it has executed nothing.
+        own = _key(recorder)
+        pids = {mapping.pid for mapping in self.mappings if _key(mapping.pid) != own}
+        self._used = {pid: self._ticks(pid) for pid in pids}
+        self._has_begun = any(self._stat(pid)[1:2] == [b"%d" % recorder] for pid in pids)
+        self._known = _pids()
+        self._begun = time.monotonic()
+
+    def has_run(self) -> bool:
+        """Tell whether one of them has used the CPU since, or forked; or is COMMAND."""
+        if self._has_begun or not self._used:
+            return self._has_begun
+        new = (pids := _pids()) - self._known
+        self._known = pids
+        parents = {int(fields[1]) for pid in new if len(fields := self._stat(pid)) > 1}
+        return not parents.isdisjoint(self._used) or any(
+            self._ticks(pid) > used for pid, used in self._used.items()
+        )
+
+    def wait_ms(self) -> int | None:
+        """Return when to look again: soon at first, and for ever where there is none."""
+        if not self._used:
+            return None
+        return _SOON_MS if time.monotonic() - self._begun < 1 else _LATER_MS
+
+    def _ticks(self, pid: int) -> int:
+        """Return the clock ticks that a process has used; fields 14 and 15 of proc(5)'s stat."""
+        return sum(map(int, self._stat(pid)[11:13]))
+
+    @staticmethod
+    def _stat(pid: int) -> list[bytes]:
+        """Return the fields from the third one on."""
+        return read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _key(pid: int) -> bytes:
+    return image_entry.image_key(read_if_there(f"/proc/{pid}/stat"))
 
 
 class _Watcher:
@@ -149,11 +224,13 @@ class _Watcher:
         return image
 
 
+def _pids() -> set[int]:
+    return {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
+
+
 def _mapped_before() -> Iterator[MappingRecord]:
     """Give the mappings of CPython of all processes."""
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
+    for entry in sorted(_pids()):
         for line in read_if_there(f"/proc/{entry}/maps").splitlines():
             fields = line.split(None, 5)
             if (
@@ -166,7 +243,7 @@ def _mapped_before() -> Iterator[MappingRecord]:
             major, minor = (int(number, 16) for number in fields[3].split(b":"))
             yield MappingRecord(
                 file=(major, minor, int(fields[4])),
-                pid=int(entry),
+                pid=entry,
                 start=start,
                 end=end,
                 path=fields[_PATH_FIELD],
