@@ -51,7 +51,8 @@ class RunningDaemon:
 
     def __enter__(self):
         for _ in range(600):
-            if (self.store / "control").exists() or self.process.poll() is not None:
+            # The socket may be that of a daemon that was killed.
+            if "sampling into" in self.said() or self.process.poll() is not None:
                 break
             time.sleep(0.1)
         return self

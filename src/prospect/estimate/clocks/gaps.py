@@ -27,6 +27,8 @@ GAP_INNER = 0
 GAP_FULL = 1  # the kernel's buffer was full at some time in the gap
 GAP_END = 2  # behind the last sample of a stretch
 GAP_KINDS = 3
+# Longer than the walk of a Python stack takes in the interrupt, shorter than any clock's period.
+_SEEKING_NS = np.uint64(50_000)
 # Ticks are counted in 64 bits; only a damaged table has as many.
 _MOST_TICKS = 2.0**52
 
@@ -179,8 +181,12 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
     for row in distinct(stop_clock).tolist():
         told_ns = np.sort(stop_ns[stop_clock == row])
         chosen = np.flatnonzero(clock == row)
-        before = np.searchsorted(told_ns, after_ns[chosen].astype(np.uint64), "right")
-        until = np.searchsorted(told_ns, until_ns[chosen].astype(np.uint64), "right")
+        # A sample for which callers are sought by BPF has its time before those are written, with
+        # the record of the loss in front of them.
+        before, until = (
+            np.searchsorted(told_ns, sampled_ns[chosen].astype(np.uint64) + _SEEKING_NS, "right")
+            for sampled_ns in (after_ns, until_ns)
+        )
         holds[chosen] = until > before
     return holds
 
