@@ -137,7 +137,8 @@ def test_who_ended_a_wait_is_who_did(resting, profile):
     assert waker_of("locker") == tids["holder"]
     writer = row_of(profile.threads, waker_of("reader"))
     assert profile.threads.name[writer] == "waits"
-    assert waker_of("sleeper") == 0
+    # Nobody did, but a timer; beside another profiler its record may not be found.
+    assert waker_of("sleeper") in {0, -1}
     found = waiting(complete(profile), "2")
     kinds = {(one.name, one.idle) for one in found.blockers if one.longest_s >= 0.1}
     assert {("futex", False), ("read", False)} <= kinds
