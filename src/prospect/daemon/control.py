@@ -126,7 +126,8 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
             connection.connect(store.root + NAME)
             if (user := _user_of(connection)) not in (0, owner):
                 raise StoreError(f"{store.path}: user {user} answers, whose store this is not")
-            connection.sendall(json.dumps(words).encode() + b"\n")
+            with suppress(BrokenPipeError):  # a refusal may come before the question has gone
+                connection.sendall(json.dumps(words).encode() + b"\n")
             answer = json.loads(_line(connection, _MOST_ANSWER_BYTES))
     except (FileNotFoundError, ConnectionRefusedError):
         raise StoreError(

@@ -7,11 +7,13 @@ import os
 import socket
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from prospect.daemon.control import NAME, ControlSocket, ask
+from prospect.daemon import control as control_module
+from prospect.daemon.control import NAME, ControlSocket, Request, ask
 from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
 
@@ -98,7 +100,8 @@ def test_other_users_are_refused(store):
                 Path(store.root, NAME).chmod(0o666)
                 os.setresuid(65534, 65534, 65534)
                 connection.connect(f"/proc/self/fd/{here}/{NAME}")
-                connection.sendall(b'["stop"]\n')
+                with suppress(BrokenPipeError):  # the refusal may come first
+                    connection.sendall(b'["stop"]\n')
                 told = json.loads(connection.recv(4096))
                 os._exit(0 if "user 65534 may not" in told["error"] else 1)
             except Exception:  # noqa: BLE001 - a child of a test ends here, whatever happens
@@ -113,6 +116,29 @@ def test_a_socket_of_somebody_else_is_not_asked(store):
         os.chown(NAME, 65534, 65534, dir_fd=store.descriptor)
         with pytest.raises(StoreError, match="not the socket of a daemon of ours"):
             ask(store, ["status"])
+
+
+def test_a_refusal_that_comes_before_the_question_has_gone_is_heard(store, monkeypatch):
+    answered = threading.Event()
+    user_of = control_module._user_of
+
+    def user_once_answered(connection):
+        if threading.current_thread() is threading.main_thread():
+            answered.wait(10)
+        return user_of(connection)
+
+    def refuse(control):
+        connection, _ = control._socket.accept()
+        Request(connection).answer({"error": "not you"})
+        answered.set()
+
+    monkeypatch.setattr(control_module, "_user_of", user_once_answered)
+    with ControlSocket(store) as control:
+        thread = threading.Thread(target=refuse, args=(control,))
+        thread.start()
+        with pytest.raises(StoreError, match="not you"):
+            ask(store, ["stop"])
+        thread.join()
 
 
 def test_a_file_in_its_place_is_no_socket(store):
