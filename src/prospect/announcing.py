@@ -1,7 +1,7 @@
 """What a stage says while it works, to whoever waits for it.
 
-A stage is given an `Announce` and tells it, in a few words and at most some times a second, what it
-is doing and how far it is: ``naming 14 of 62 objects: /usr/lib/libz.so.1``. It is told once for an
+A stage is given an `Announce` and calls it, at most some times a second, with a few words: what it
+is doing and how far it is: ``naming 14 of 62 objects: /usr/lib/libz.so.1``. That is once for an
 object or for some 10,000 samples, never for each of them. Names in it are as they were found:
 whoever shows them makes them safe for a terminal.
 """
@@ -18,7 +18,7 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def silent(_news: str) -> None:
-    """Tell nobody."""
+    """Announce nothing."""
 
 
 def bytes_of(done: int, whole: int) -> str:

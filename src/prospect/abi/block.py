@@ -22,7 +22,7 @@ class RecordBlock(NamedTuple):
         file_offset: where `data` begins in that file, -1 where there is none.
         cpu: CPU of the ring that it came from, -1 where rings are mixed.
         may_end_cut: whether the recording was cut at its end, within a record maybe.
-        release: told how many bytes of it will hardly be looked at again; None for nobody.
+        release: called with how many bytes of it will hardly be looked at again; None for nobody.
     """
 
     data: memoryview

@@ -33,7 +33,7 @@ class FrameLayout(NamedTuple):
         code: its code object; the two low bits are no part of the address.
         back: the frame that called it.
         last: the last instruction; an address where `last_is_address`, else a number.
-        owner: the byte that tells where a run of frames begins: `is_entry` in 3.11.
+        owner: the byte that marks where a run of frames begins: `is_entry` in 3.11.
     """
 
     thread_frame: int
@@ -53,7 +53,7 @@ class CodeLayout(NamedTuple):
     Attributes:
         file, name, lines: pointers to str, str, bytes; `name` is the qualified one from 3.11 on.
         first_line: i32.
-        signature: 8 bytes with the first line among them, which tell code objects apart that have
+        signature: 8 bytes with the first line among them, which distinguish code objects that have
             had the same address.
         instructions: where the first instruction stands; 0 where frames have numbers.
         ascii, compact: where the text of a str begins, of ASCII and of other compact ones.

@@ -59,7 +59,7 @@ def annotate(
         path: a perf.data file, "-" for a pipe on standard input.
         options: what was asked for.
         naming: how addresses are named.
-        sinks: who is told what.
+        sinks: what receives progress and remarks meanwhile.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.

@@ -69,7 +69,7 @@ def write_archive(
         path: a perf.data file.
         output: the file to write.
         naming: how addresses are named.
-        sinks: who is told what.
+        sinks: what receives progress and remarks meanwhile.
         whole_images: whether images with hits are kept with all their bytes.
 
     Raises:
@@ -98,7 +98,7 @@ def make_archive(
     Args:
         path: a perf.data file.
         naming: how addresses are named.
-        sinks: who is told what.
+        sinks: what receives progress and remarks meanwhile.
         whole_images: whether images with hits are kept with all their bytes.
 
     Raises:

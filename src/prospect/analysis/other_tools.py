@@ -1,6 +1,6 @@
 """A file of another tool → its Profile: folded stacks, perf script's text, pprof, gmon.out.
 
-Comes in: a path, and the first bytes of the file, which tell its kind. Such files are profiles
+Comes in: a path, and the first bytes of the file, which show its kind. Such files are profiles
 already: they do not go through `pipeline`.
 """
 

@@ -100,8 +100,7 @@ class RecordSource(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Of all blocks, 0 where only reading them tells."""
-        ...
+        """Of all blocks, 0 where that is known only once they are read."""
 
     def blocks(self) -> Iterable[RecordBlock]:
         """Return the records, once."""
@@ -117,7 +116,7 @@ class _Order(NamedTuple):
     answers: Answers | None
 
     @property
-    def tell(self) -> Announce:
+    def announce(self) -> Announce:
         """Takes what is being done."""
         return self.sinks.announce or silent
 
@@ -134,19 +133,19 @@ def build_profile(
         source: the recording; read to its end.
         naming: how addresses are named.
         wanted: what the profile holds beside its hits.
-        sinks: who is told what.
+        sinks: what receives progress and remarks meanwhile.
 
     Raises:
         RecordingError: it describes impossible events, or is so damaged that no sample is read.
     """
     sinks = sinks or Sinks()
-    tell = sinks.announce or silent
+    announce = sinks.announce or silent
     events = decode(
         source.blocks(),
         source.info.events,
         source.damage,
         clock_of_id(source.info),
-        lambda done: tell(f"decoding {bytes_of(done, source.size_bytes)}"),
+        lambda done: announce(f"decoding {bytes_of(done, source.size_bytes)}"),
     )
     if events.damage and not len(events.samples):
         raise RecordingError(
@@ -170,21 +169,22 @@ def profile_of_events(
         info: what their recording says of itself.
         naming: how addresses are named.
         wanted: what the profile holds beside its hits.
-        sinks: who is told what.
+        sinks: what receives progress and remarks meanwhile.
     """
     info, answers = with_answers(info._replace(events=without_frames_event(info.events)))
     if answers is not None:
         # Anyone may have made the archive: what it says is not kept for other recordings.
         naming = replace(naming, use_cache=False)
     order = _Order(naming, wanted, sinks, answers)
+    announce = order.announce
     placed = _place_all(events, info, order)
-    placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), order.tell)
+    placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), announce)
     builder = TableBuilder()
-    location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, order.tell)
-    order.tell("adding up hits")
+    location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, announce)
+    announce("adding up hits")
     profile = _assemble(placed, location_index, object_rows, builder)
     run = _with_limits_of_archive(profile.run, placed.symbolizer, order)
-    profile = with_causes(replace(profile, run=run), placed.hits.label, placed.told.causes)
+    profile = with_causes(replace(profile, run=run), placed.hits.label, placed.labelled.causes)
     if wanted.hints:
         profile = _with_hints(profile, placed.jit)
     if not (wanted.lines or wanted.code or sinks.keep_code):
@@ -197,7 +197,7 @@ def profile_of_events(
     recorded = recorded_objects(
         placed.placement, object_rows, placed.symbolizer, placed.symbol_options
     )
-    recorded = replace(recorded, answers=answers, collector=sinks.collector, announce=order.tell)
+    recorded = replace(recorded, answers=answers, collector=sinks.collector, announce=announce)
     return _with_source(profile, recorded, order)
 
 
@@ -214,7 +214,7 @@ class _Placed(NamedTuple):
     world: World
     symbol_options: SymbolOptions
     symbolizer: Symbolizer
-    told: SampleCauses
+    labelled: SampleCauses
     hits: Attribution
     calls: SampleCallers | None
     counted: CountedCalls | None
@@ -228,8 +228,8 @@ class _Placed(NamedTuple):
 
 def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     """Find what stood at every address of the records."""
-    wanted, collector, tell = order.wanted, order.sinks.collector, order.tell
-    tell("following processes and their mappings")
+    wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
+    announce("following processes and their mappings")
     events = with_clock_periods(events, info)
     waits = find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
     if waits is not None:
@@ -249,10 +249,10 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     symbol_options = _symbol_options(info, jit, world, order)
     symbol_options = replace(symbol_options, budget=budget, python=python_code)
     symbolizer = make_symbolizer(symbol_options, order.answers, collector, order.sinks.kept_names)
-    tell("placing samples")
+    announce("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
-    told = label_samples(events.samples, kernel_names, info.arch)
-    hits = attribute(events.samples, world.timeline, told.label)
+    labelled = label_samples(events.samples, kernel_names, info.arch)
+    hits = attribute(events.samples, world.timeline, labelled.label)
     calls = None
     if wanted.stacks or (wanted.waits and waits):
         from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all
@@ -263,7 +263,7 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
             info,
             symbolizer,
             use_cache=order.naming.use_cache,
-            announce=tell,
+            announce=announce,
             python=python,
         )
     counted = read_call_counts(info, world.timeline)
@@ -277,7 +277,7 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
         world=world,
         symbol_options=symbol_options,
         symbolizer=symbolizer,
-        told=told,
+        labelled=labelled,
         hits=hits,
         calls=calls,
         counted=counted,

@@ -36,7 +36,7 @@ def read_profile(
         path: the file, "-" for a recording on standard input.
         naming: how addresses are named.
         wanted: what the profile holds beside its hits.
-        sinks: who is told what.
+        sinks: what receives progress and remarks meanwhile.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a profile is to hold beside its hits, and who is told what while it is made.
+"""What a profile is to hold beside its hits, and what receives progress meanwhile.
 
 Neither is for a person to choose: a report knows what it shows, and who asks for it wants to hear.
 What a person chooses is `prospect.options.NamingOptions`.
@@ -33,7 +33,7 @@ class Wanted(Record):
             they are too. How long threads waited (`Profile.threads`) is always said.
         lines: whether the source line of every location is wanted (`Profile.lines`).
         code: whose instructions are wanted (`Profile.code`), None for nobody's.
-        hints: whether limits tell which options of a runtime would have named its code.
+        hints: whether limits say which options of a runtime would have named its code.
     """
 
     stacks: bool = False
@@ -47,8 +47,8 @@ class Sinks(Record):
     """Who takes what comes up while a profile is made; None for nobody.
 
     Attributes:
-        announce: told what is being done, and how far it is.
-        on_unread: told what of the recording could not be read; None for a warning of Python's.
+        announce: called with what is being done, and how far it is.
+        on_unread: called with what could not be read; None for a warning of Python's.
         keep_code: given what finds instructions after the profile was made.
         collector: keeps what this machine says, for an archive.
         kept_names: takes the names, for the next part of a live session.

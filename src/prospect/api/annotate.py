@@ -74,7 +74,7 @@ def annotate(
         whole: whether instructions or lines far from all hits are shown too.
         format: "text" or "json".
         output: a file to write it to as well, "" for none.
-        announce: told what is being done, and how far it is.
+        announce: called with what is being done, and how far it is.
         **keywords: see `prospect.options`.
 
     Raises:

@@ -35,7 +35,7 @@ def archive(
         path: a perf.data file.
         output: the file to write, "" for `path` and ``.archive``.
         whole_images: keep programs and libraries with hits whole.
-        announce: told what is being done, and how far it is.
+        announce: called with what is being done, and how far it is.
         **keywords: see `prospect.options.NamingOptions`.
 
     Raises:

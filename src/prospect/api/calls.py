@@ -65,7 +65,7 @@ def examine_calls(
         path: a recording or a profile of another tool, "-" for a recording on standard input.
         options: what was asked for.
         naming: how addresses are named.
-        sinks: who is told what.
+        sinks: what receives progress and remarks meanwhile.
 
     Raises:
         RecordingError: it cannot be read, or is no recording.
@@ -153,7 +153,7 @@ def calls(
         format: "text" or "json".
         output: a file to write it to as well, "" for none.
         program: of a gmon.out, the program that wrote it; "" for ``a.out`` beside it.
-        announce: told what is being done, and how far it is.
+        announce: called with what is being done, and how far it is.
         **keywords: see `prospect.options.NamingOptions`.
 
     Raises:

@@ -135,11 +135,11 @@ def diff(
         per: "run", "second", or a count of work such as "A=1000,B=1200 requests".
         fdr: how many of the rows marked significant may be wrong, 0 to 1.
         run_variation: how much a row differs from run to run, as a part of its time; used where
-            no side has several recordings to tell.
+            no side has several recordings.
         fail_if: a condition such as "slower by 3% at 95%"; its answer is `verdict`.
         stacks: whether call stacks are compared too, for the flame graph of the page and the table
             "inclusive".
-        announce: told what is being done, and how far it is.
+        announce: called with what is being done, and how far it is.
         **keywords: see `prospect.options.NamingOptions`.
 
     Raises:
@@ -167,9 +167,9 @@ def diff_by(
 ) -> Difference:
     """Compare as `diff` does, with choices of naming that are none of its keywords."""
     sides = _listed(before), _listed(after)
-    tell = sinks.announce or silent
+    announce = sinks.announce or silent
     first, second = _profiles(sides, naming, Wanted(stacks=asked.stacks or asked.inclusive), sinks)
-    tell("comparing")
+    announce("comparing")
     found = compare(first, second, asked)
     return Difference(**contents(found))
 
@@ -184,7 +184,7 @@ def _profiles(
     wanted: Wanted,
     sinks: Sinks,
 ) -> list[list[Profile]]:
-    """Read the recordings of each side, and tell which one of how many."""
+    """Read the recordings of each side, and announce which one of how many."""
     count = sum(map(len, sides))
     number = 0
     profiles: list[list[Profile]] = []
@@ -200,8 +200,8 @@ def _profiles(
     return profiles
 
 
-def _of_recording(which: str, tell: Announce) -> Announce:
-    return lambda news: tell(f"{which}: {news}")
+def _of_recording(which: str, announce: Announce) -> Announce:
+    return lambda news: announce(f"{which}: {news}")
 
 
 def _text(names: Sequence[str]) -> NDArray[np.object_]:

@@ -65,10 +65,10 @@ def written_out(function: Any) -> Any:
 
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[:-1]
-    told = []
+    described = []
     for kind in kinds:
         meanings = textwrap.dedent(kind.__doc__.partition("Attributes:\n")[2]).strip()
-        told.append(textwrap.indent(meanings, _INDENT))
+        described.append(textwrap.indent(meanings, _INDENT))
         for name, default in kind.__record_fields__.items():
             annotation = kind.__annotations__[name]
             parameters.append(
@@ -79,5 +79,5 @@ def written_out(function: Any) -> Any:
     function.__signature__ = signature.replace(parameters=parameters)
     lines = function.__doc__.split("\n")
     at = next(at for at, line in enumerate(lines) if line.startswith(f"{_INDENT}**"))
-    function.__doc__ = "\n".join([*lines[:at], *told, *lines[at + 1 :]])
+    function.__doc__ = "\n".join([*lines[:at], *described, *lines[at + 1 :]])
     return function

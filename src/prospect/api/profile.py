@@ -187,7 +187,7 @@ def record(
         stacks: whether call stacks are wanted, for flame graphs and the formats that show them;
             those of user space are recorded with `call_graph`.
         code: whether the instructions of every routine with a hit are wanted, for the report.
-        announce: told what is being done once the command has ended, and how far it is.
+        announce: called with what is being done once the command has ended, and how far it is.
         **keywords: see `prospect.options`.
 
     Raises:
@@ -250,7 +250,7 @@ def open(
         lines: whether the source line of every hit is wanted, for the tables and the report.
         stacks: whether call stacks are wanted, for the formats that show them.
         code: whether the instructions of every routine with a hit are wanted, for the report.
-        announce: told what is being done, and how far it is.
+        announce: called with what is being done, and how far it is.
         **keywords: see `prospect.options`.
 
     Raises:

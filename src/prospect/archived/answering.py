@@ -108,7 +108,7 @@ class ArchivedImages(RecordedImages):
         return self._restored[key]
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:  # noqa: ARG002 - as above
-        """Tell whether the file had a name of its own where the archive was made."""
+        """Return whether the file had a name of its own where the archive was made."""
         return owner_of(key._replace(build_id=b""), ()) in self._answers.names
 
     def debug_file(self, key: ObjectKey, found: FoundImage) -> None:

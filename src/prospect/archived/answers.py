@@ -143,7 +143,7 @@ class Answers(Record, eq=False):
 
 
 def owner_of(key: ObjectKey, pids: Sequence[int]) -> Owner:
-    """Return whose addresses an object's are: only memory without a file is told by process."""
+    """Return whose addresses an object's are: only memory without a file has an owner."""
     return Owner(key, tuple(pids) if key.kind in {KIND_ANON, KIND_JIT} else ())
 
 

@@ -59,7 +59,7 @@ def restored(key: ObjectKey, number: int, image: Image) -> FoundImage | Missing:
 
     Args:
         key: what the recording says of it.
-        number: tells it from the other files of the archive.
+        number: of this file within the archive.
         image: its pieces.
     """
     refused = Missing(NameSource.NO_ELF, "what the archive has of it cannot be read")

@@ -27,7 +27,7 @@ def number_of(value: object) -> float:
 
 
 def is_i32(value: object) -> bool:
-    """Tell whether a value is a number that pids, CPUs and statuses can be."""
+    """Return whether a value is a number that pids, CPUs and statuses can be."""
     return isinstance(value, int) and abs(value) <= _LARGEST_I32
 
 

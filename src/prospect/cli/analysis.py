@@ -52,10 +52,10 @@ class Unread:
 
 
 def sinks(progress: Progress, unread: Unread) -> Sinks:
-    """Return who is told what while recordings are read."""
+    """Return what receives progress and remarks while recordings are read."""
     from prospect.analysis.wanted import Sinks
 
-    return Sinks(announce=progress.tell, on_unread=unread.add)
+    return Sinks(announce=progress.announce, on_unread=unread.add)
 
 
 def takes_colour(target: ReportFile) -> bool:
@@ -77,7 +77,7 @@ def put(
     Raises:
         RenderError: the report cannot be written.
     """
-    progress.tell("working out the report and its error bars")
+    progress.announce("working out the report and its error bars")
     if not os.isatty(target.descriptor):
         target.put(write)
         return

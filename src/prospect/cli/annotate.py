@@ -47,7 +47,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
 
 def _operands(words: list[str]) -> tuple[str, str]:
-    """Tell a routine or image from a recording, "" for none: one word may be either."""
+    """Return the routine or image, and the recording, "" for none: one word may be either."""
     if len(words) == 2:
         return words[0], words[1]
     word = words[0] if words else ""
@@ -100,7 +100,7 @@ def _write_sources(
         if target:
             put(target, sources.render, progress, settings)
             return
-        progress.tell(f"writing annotated sources to {settings.output_dir}")
+        progress.announce(f"writing annotated sources to {settings.output_dir}")
         said = sources.write_tree(settings.output_dir)
     say(said)
 

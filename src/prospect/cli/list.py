@@ -44,7 +44,7 @@ def _checks(events: list[ListedEvent]) -> list[CheckedEvent | None]:
     checks: list[CheckedEvent | None] = []
     with Progress("trying events") as progress:
         for number, event in enumerate(events, 1):
-            progress.tell(f"trying {number} of {len(events)} events: {event.name}")
+            progress.announce(f"trying {number} of {len(events)} events: {event.name}")
             checks.append(check_event(event) if event.can_be_opened else None)
     return checks
 

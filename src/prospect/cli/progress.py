@@ -1,7 +1,7 @@
 """A line on stderr about what takes long, on a terminal only.
 
 It appears after a second, says for how long and what is being done, and leaves nothing behind. The
-one that works only leaves a word (`Progress.tell`); a thread of its own draws, some times a second.
+one that works only leaves a word (`Progress.announce`); a thread of its own draws it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ERASE_LINE, _ERASE_BELOW = "\r\x1b[K", "\r\x1b[J"
 
 
 class Progress:
-    """Shows what was told last, while its block runs."""
+    """Shows the last announcement, while its block runs."""
 
     def __init__(self, news: str) -> None:
         self._news = news
@@ -54,7 +54,7 @@ class Progress:
     ) -> None:
         self.end()
 
-    def tell(self, news: str) -> None:
+    def announce(self, news: str) -> None:
         """Show this from now on; it costs next to nothing."""
         self._news = news
 

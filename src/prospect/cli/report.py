@@ -102,8 +102,8 @@ def write(
 
             profile = read_store(recording.path, recording.words, stacks=wanted.stacks)
         else:
-            told = sinks(progress, unread)
-            profile = api.read(recording, settings, wanted, told, settings.program)
+            receivers = sinks(progress, unread)
+            profile = api.read(recording, settings, wanted, receivers, settings.program)
         put(target, lambda out: renderer.render(profile, out), progress, settings)
     if settings.format != "text":  # which says so itself
         _say_if_empty(profile, settings.detail)

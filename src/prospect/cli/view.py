@@ -65,7 +65,7 @@ def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecor
         wanted = Wanted(lines=settings.inline, stacks=True, waits=True)
         keeping = replace(sinks(progress, unread), keep_code=found.append)
         profile = api.read(recording, settings, wanted, keeping, settings.program)
-        progress.tell("preparing the page")
+        progress.announce("preparing the page")
         renderer = HtmlRenderer(
             settings.detail,
             settings.user_threshold_s,

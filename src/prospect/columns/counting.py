@@ -177,7 +177,7 @@ class Alike(NamedTuple):
 
 
 def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
-    """Tell which rows are equal in all columns, [n] each of integers or truth values."""
+    """Return which rows are equal in all columns, [n] each of integers or truth values."""
     place = np.zeros(len(columns[0]), np.int32)
     for column in columns:
         own = counted(column.astype(np.uint64))

@@ -36,5 +36,5 @@ def mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
 def mixed_at(
     words: NDArray[np.uint64], place: NDArray[np.int64], seed: np.uint64
 ) -> NDArray[np.uint64]:
-    """Return a hash of each word and its place; sums of them tell sequences apart."""
+    """Return a hash of each word and its place; sums of them distinguish sequences."""
     return mixed(words + (place + 1).view(np.uint64) * _STEP, seed)

@@ -1,1 +1,1 @@
-"""The running kernel, for months → the windows of a store; and who may tell the daemon what."""
+"""The running kernel, for months → the windows of a store; who may ask the daemon for what."""

@@ -1,4 +1,4 @@
-"""The socket by which a daemon is told what to do: in its store, for its user and root alone.
+"""The socket that takes requests to a daemon: in its store, for its user and root alone.
 
 A request is a line of JSON, so is the answer. Who connects is known by the kernel's word; so is, to
 whoever connects, who answers.
@@ -96,11 +96,11 @@ class Request:
         self._connection = connection
         self.words: list[str] = []
 
-    def answer(self, told: dict[str, Any]) -> None:
+    def answer(self, reply: dict[str, Any]) -> None:
         """Answer, if anybody still waits."""
         with suppress(OSError):
             self._connection.settimeout(_ARRIVAL_S)
-            self._connection.sendall(json.dumps(told).encode() + b"\n")
+            self._connection.sendall(json.dumps(reply).encode() + b"\n")
         self._connection.close()
 
 
@@ -145,8 +145,8 @@ def ask(store: StoreDirectory, words: list[str]) -> dict[str, Any]:
 
 
 def _user_of(connection: socket.socket) -> int:
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(told)
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(peer)
     return int(user)
 
 

@@ -34,8 +34,8 @@ def packed(segment: Segment, head: Head, tables: Mapping[str, Columns]) -> bytes
                 described[kind][name] = {"type": column.dtype.str, "rows": len(column)}
             else:
                 described[kind][name] = {"text": list(column)}
-    told = {"segment": list(segment), "head": written_head(head), "tables": described}
-    text = json.dumps(told).encode()
+    header = {"segment": list(segment), "head": written_head(head), "tables": described}
+    text = json.dumps(header).encode()
     return b"".join((len(text).to_bytes(_LENGTH_BYTES, "little"), text, *pieces))
 
 
@@ -43,9 +43,9 @@ def unpacked(data: bytes) -> tuple[Segment, Head, dict[str, Columns]]:
     """Return what `packed` was given."""
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     at = _LENGTH_BYTES + length
-    told = json.loads(data[_LENGTH_BYTES:at])
+    header = json.loads(data[_LENGTH_BYTES:at])
     tables: dict[str, Columns] = {}
-    for kind, described in told["tables"].items():
+    for kind, described in header["tables"].items():
         columns: dict[str, Any] = {}
         for name, one in described.items():
             if "text" in one:
@@ -54,5 +54,5 @@ def unpacked(data: bytes) -> tuple[Segment, Head, dict[str, Columns]]:
             columns[name] = np.frombuffer(data, one["type"], one["rows"], at)
             at += columns[name].nbytes
         tables[kind] = columns
-    head = read_head(told["head"].encode())
-    return Segment(*told["segment"]), head, tables
+    head = read_head(header["head"].encode())
+    return Segment(*header["segment"]), head, tables

@@ -1,7 +1,7 @@
-"""The daemon: samples the whole system window by window until it is told to end.
+"""The daemon: samples the whole system window by window until it is stopped.
 
 It waits for whichever comes first: a window's end, a child that has written one, a request on the
-control socket, a signal, the time to tell the service manager that it is alive.
+control socket, a signal, the service manager's watchdog.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Daemon:
         Args:
             store: locked.
             read_options: returns what is to be done; asked again on SIGHUP.
-            say: told each line that a person should see.
+            say: called with each line that a person should see.
 
         Raises:
             ProspectError: the system cannot be sampled, or the settings mean nothing.
@@ -79,13 +79,13 @@ class Daemon:
             control = opened.enter_context(closing(ControlSocket(self._store)))
             opened.callback(self._stop_sampling)
             wake_fd = opened.enter_context(_woken_by_signals(self._signals))
-            self._manager.tell(READY)
+            self._manager.notify(READY)
             while True:
                 self._wait(control, wake_fd)
                 self._follow_signals()
                 if self._writing.pid_fd < 0 and not self._go_on():
                     break
-            self._manager.tell(STOPPING)
+            self._manager.notify(STOPPING)
 
     def _wait(self, control: ControlSocket, wake_fd: int) -> None:
         poll = select.poll()
@@ -93,7 +93,7 @@ class Daemon:
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         ready = {descriptor for descriptor, _ in poll.poll(1000 * self._timeout_s())}
-        self._manager.tell(ALIVE)
+        self._manager.notify(ALIVE)
         if wake_fd in ready:
             with suppress(BlockingIOError):
                 os.read(wake_fd, 512)
@@ -139,7 +139,7 @@ class Daemon:
                 self._reload()
 
     def _reload(self) -> None:
-        self._manager.tell(RELOADING, f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        self._manager.notify(RELOADING, f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
         try:
             options = self._read_options()
             if options != self._options and self._sampling:
@@ -152,7 +152,7 @@ class Daemon:
             self._say(f"the settings are as they were: {error}")
             if self._sampling is None:
                 self._sampling = Sampling(self._options)
-        self._manager.tell(READY)
+        self._manager.notify(READY)
 
     def _follow(self, request: Request) -> None:
         """Do what somebody asks for; what needs a window to be written is answered then."""
@@ -178,10 +178,10 @@ class Daemon:
             self._next_session = rest[0]
 
     def _answer(self, request: Request) -> None:
-        told = self._status()
+        status = self._status()
         if request.words == ["reset"]:
-            told["removed"] = self._writing.forget()
-        request.answer(told)
+            status["removed"] = self._writing.forget()
+        request.answer(status)
 
     def _status(self) -> dict[str, Any]:
         sampling, writing = self._sampling, self._writing

@@ -1,4 +1,4 @@
-"""What a service manager is told: that the daemon is ready, alive, ending.
+"""Notifications to a service manager: the daemon is ready, alive, ending.
 
 Source: sd_notify(3), sd_watchdog_enabled(3): datagrams of assignments to the socket that
 NOTIFY_SOCKET names.
@@ -35,8 +35,8 @@ class ServiceManager:
         has_period = period.isascii() and period.isdigit() and int(period) > 0
         self.alive_every_s = int(period) / 2e6 if has_period and is_ours else None
 
-    def tell(self, *words: str) -> None:
-        """Tell it something, if it listens."""
+    def notify(self, *words: str) -> None:
+        """Send it `words`, if it listens."""
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:

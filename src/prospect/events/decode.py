@@ -41,7 +41,7 @@ def decode(
     events: Sequence[EventDescription],
     damage: list[str] | None = None,
     clock_of_id: Mapping[int, int] | None = None,
-    told: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Events:
     """Decode every record of a recording in one pass.
 
@@ -52,7 +52,7 @@ def decode(
         damage: takes a sentence for whatever cannot be read; the source of `blocks` may append
             its own while it is read. `Events.damage` is what it holds in the end.
         clock_of_id: id → position of its clock, for recordings by a clock bank.
-        told: how many bytes of records were read, every few megabytes.
+        progress: called every few megabytes with how many bytes of records were read.
 
     Raises:
         RecordingError: `events` is empty or its members' samples cannot be told apart.
@@ -70,8 +70,8 @@ def decode(
         words = _words(block)
         # Copies of stacks stay where they are.
         release = None if samples.keeps_blocks else block.release
-        tell = _progress(told, bytes_before, release)
-        fault = find_records(words, looks, samples, side, tell)
+        words_read = _in_bytes(progress, bytes_before, release)
+        fault = find_records(words, looks, samples, side, words_read)
         bytes_before += len(block.data)
         if fault is None and len(block.data) % 8:
             fault = Fault(len(words), len(block.data) % 8)
@@ -124,18 +124,18 @@ def _asks_for_build_ids(
     return asked
 
 
-def _progress(
-    told: Callable[[int], None] | None, bytes_before: int, release: Callable[[int], None] | None
+def _in_bytes(
+    progress: Callable[[int], None] | None, bytes_before: int, release: Callable[[int], None] | None
 ) -> Callable[[int], None]:
-    """Return what is told how many words of a block were read: bytes to all who want to know."""
+    """Return a function of the words read of a block that calls both others with bytes."""
 
-    def progress(words: int) -> None:
-        if told is not None:
-            told(bytes_before + 8 * words)
+    def words_read(words: int) -> None:
+        if progress is not None:
+            progress(bytes_before + 8 * words)
         if release is not None:
             release(8 * words)
 
-    return progress
+    return words_read
 
 
 def _python_columns(events: Sequence[EventDescription]) -> PythonColumns | None:

@@ -87,7 +87,7 @@ class RecordSink(Protocol):
 
 
 class Looks(NamedTuple):
-    """What tells a sample's header from other words, besides its type.
+    """What distinguishes a sample's header from other words, besides its type.
 
     Attributes:
         least_words: the smallest size of a sample.
@@ -106,7 +106,7 @@ def find_records(
     looks: Looks,
     samples: SampleSink,
     others: RecordSink,
-    told: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Fault | None:
     """Hand every record of a block to `samples` or `others`, in the order of the chain.
 
@@ -115,7 +115,7 @@ def find_records(
         looks: what samples of this recording look like; affects speed, never the result.
         samples: takes PERF_RECORD_SAMPLE.
         others: takes all other types.
-        told: how many words of the block were read, a batch at a time.
+        progress: called after each batch with how many words of the block were read.
 
     Returns:
         None, or the first header whose size is impossible; what stands before it was handed over.
@@ -139,8 +139,8 @@ def find_records(
         if len(proved.others):
             others.append(words, np.asarray(proved.others, np.int64))
         position, fault = proved.position, proved.fault
-        if told is not None:
-            told(position)
+        if progress is not None:
+            progress(position)
     return fault
 
 

@@ -63,8 +63,8 @@ class _Chosen(NamedTuple):
         header: u64[n] the headers.
         rows: i64[n] their events, None where there is one.
         clock: u8[n] their clocks, None where there is one.
-        is_foreign: bool[n] whether their ids are of no event of the recording; None where they tell
-            nothing.
+        is_foreign: bool[n] whether their ids are of no event of the recording; None where ids
+            do not say.
     """
 
     positions: Positions
@@ -190,7 +190,7 @@ class SampleColumns:
         """Take the samples whose headers stand at `positions`, ascending and not overlapping.
 
         Left out and counted: samples shorter than their event's fixed part, and samples whose id
-        has to tell their event but is none of the recording's.
+        should name their event but is none of the recording's.
         """
         if self._python is not None:
             positions = self._without_python(words, _as_array(positions), self._python)
@@ -269,17 +269,17 @@ class SampleColumns:
 
     def damage(self) -> list[str]:
         """Return a sentence for each kind of sample that could not be read whole."""
-        told = (
+        counts = (
             ("samples left out, shorter than their event's fields", self._done.short),
             ("samples left out, with an id that no event has", self._done.unknown),
             ("call chains left out, longer than their record", self._done.cut_chains),
             ("user states left out, longer than their record", self._states.damaged),
             ("values of groups left out, longer than their record", self._groups.damaged),
         )
-        return [f"{what}: {number}" for what, number in told if number]
+        return [f"{what}: {number}" for what, number in counts if number]
 
     def _choose(self, words: Words, positions: Positions) -> _Chosen:
-        """Tell the samples' events and clocks; leave out what cannot be read."""
+        """Find the event and clock of each sample; leave out what cannot be read."""
         schema = self._schema
         chosen = _Chosen(positions, _gather(words, positions, 0))
         met, all_met = len(positions), chosen

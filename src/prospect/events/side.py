@@ -1,4 +1,4 @@
-"""Side records (all that are not samples): collected, told from their tails, put in time order.
+"""Side records (all that are not samples): collected, separated from their tails, sorted by time.
 
 Comes in: words and positions of records, block by block. Goes out: `Records`, for `tables`.
 Layouts: the comments of PERF_RECORD_* in ``include/uapi/linux/perf_event.h`` (Linux 6.18). Which
@@ -303,7 +303,7 @@ def _describe(
 def _is_data_mapping(
     words: Words, start: Rows, type_: Rows, misc: NDArray[np.uint16]
 ) -> NDArray[np.bool_]:
-    """Tell mappings that no frame is in: by `prot` where it is known, else by the misc bit.
+    """Return bool[n]: mappings without code, by `prot` where it is known, else by the misc bit.
 
     What is only read stays: interpreters run Android's dex and vdex files from there, and
     simpleperf gives the code of its JIT a `prot` of its own (0x4000). What may be written is heaps
@@ -342,7 +342,7 @@ def _events_of_tails(words: Words, end: Rows, schema: Schema) -> Rows | None:
 def _has_tail(
     words: Words, start: Rows, end: Rows, type_: Rows, tail_words: PerEvent
 ) -> NDArray[np.bool_]:
-    """Tell records that end in a tail from those whose name would be read as one."""
+    """Return bool[n]: records that end in a tail; the name of others would be read as one."""
     room = end - start - _BODY_WORDS_OF.take(type_) - tail_words
     last_of_name = words.take(end - tail_words - 1, mode="clip")
     name_ends = (room >= 1) & ((last_of_name >> np.uint64(56)) == 0)

@@ -139,7 +139,7 @@ def _build_ids(
 
 
 def _has_build_id(records: Records, asks: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Tell which records are MMAP2 with a build id in the place of device and inode.
+    """Return which records are MMAP2 with a build id in the place of device and inode.
 
     The misc bit alone does not say so. The kernel sets it in a header that all events share, and
     does not clear it for the next event: one with ``attr.build_id`` 0 gets the bit with its device
@@ -157,7 +157,7 @@ def _has_build_id(records: Records, asks: NDArray[np.bool_]) -> NDArray[np.bool_
 
 
 def _reads_as_build_id(records: Records, rows: Rows) -> NDArray[np.bool_]:
-    """Tell which of these MMAP2 records hold a build id that can be no device and inode.
+    """Return which of these MMAP2 records hold a build id that can be no device and inode.
 
     A build id is preceded by its size, 1 to 20, as a 32-bit number, and filled up with zeros. The
     kernel's device numbers have 20 bits of minor, and no file system that has a major number

@@ -1,4 +1,4 @@
-"""A profile whose hits tell no addresses apart: all that a flat report's figures need.
+"""A profile whose hits are merged over addresses: all that a flat report's figures need.
 
 Comes in: a completed Profile. Goes out: the same profile with a row of hits for each routine, by
 process, mode, cause and event, in place of one for each address. A recording of millions of samples

@@ -70,12 +70,12 @@ class CauseFigures(Record):
     """Kernel time by cause of one event.
 
     Attributes:
-        is_told: whether causes are known for most of it; they are not where no call chains were
+        is_known: whether causes are known for most of it; they are not where no call chains were
             recorded.
         row_of_hit: i32 of each hit of the profile its sum by process and cause, -1 for none.
     """
 
-    is_told: bool
+    is_known: bool
     row_of_hit: NDArray[np.int32]
     _causes: CauseTable
     _event: EventInfo
@@ -194,11 +194,11 @@ def cause_figures(
             "please report this, with the recording (--save FILE)"
         )
     kind = causes.kind.take(cause)
-    untold = int(count[(kind == CAUSE_UNRECORDED) | (kind == CAUSE_NONE)].sum())
+    unknown = int(count[(kind == CAUSE_UNRECORDED) | (kind == CAUSE_NONE)].sum())
     idle = int(count[kind == CAUSE_IDLE].sum())
     has_interrupts = bool(totals.hits[:, PORTION_INTERRUPT].any())
     return CauseFigures(
-        is_told=bool(len(cause)) and (2 * untold <= int(count.sum()) - idle or has_interrupts),
+        is_known=bool(len(cause)) and (2 * unknown <= int(count.sum()) - idle or has_interrupts),
         row_of_hit=row_of_hit,
         _causes=causes,
         _event=profile.run.events[event_index],

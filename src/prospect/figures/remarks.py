@@ -72,8 +72,8 @@ def run_notes(
     if timeless:
         varies = any(event.weighs_periods for event in timeless)
         notes.append(
-            f"Hits of {_some_events([event.name for event in timeless])} cannot be told in "
-            f"seconds: rows are sorted by {'their periods' if varies else 'hits'}, "
+            f"Hits of {_some_events([event.name for event in timeless])} do not measure "
+            f"time: rows are sorted by {'their periods' if varies else 'hits'}, "
             "and -m and -k leave nothing out."
         )
     if not len(profile.hits):

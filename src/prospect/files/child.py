@@ -93,7 +93,7 @@ class Child:
                     os.close(fd)
 
     def stop(self) -> None:
-        """Tell the child to come to its end."""
+        """Ask the child to end."""
         if self._control_fd >= 0:
             os.close(self._control_fd)
             self._control_fd = -1

@@ -36,7 +36,7 @@ class _FileMapping(mmap.mmap):
 
 
 def is_only_ours(status: os.stat_result) -> bool:
-    """Tell whether nobody but this user and root can change a file."""
+    """Return whether nobody but this user and root can change a file."""
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & _OTHERS_MAY_WRITE
 
 
@@ -95,7 +95,7 @@ def releaser(contents: memoryview, offset: int) -> Callable[[int], None] | None:
         offset: from where on it is read once, from front to back.
 
     Returns:
-        What is told how many bytes from `offset` on were read; None where they are in memory only.
+        Called with how many bytes from `offset` on were read; None where they are in memory only.
     """
     mapping = contents.obj
     if not isinstance(mapping, _FileMapping):
@@ -134,7 +134,7 @@ def data_extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
 def _lease(descriptor: int) -> bool:
     """Make writers wait; False where the file is open for writing or cannot be leased."""
     try:
-        # The kernel tells the holder by SIGIO, which ends a program that does not expect it.
+        # The kernel notifies the holder by SIGIO, which ends a program that does not expect it.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError:

@@ -69,7 +69,7 @@ class OwnMounts:
         self._changes = select.poll()
 
     def may_wait(self, descriptor: int) -> bool:
-        """Tell whether what is looked up through a descriptor may keep whoever looks waiting."""
+        """Return whether what is looked up through a descriptor may keep whoever looks waiting."""
         try:
             number = _mount_of(descriptor)
             if self._fd < 0:
@@ -89,7 +89,7 @@ class OwnMounts:
 
 
 def is_local(device: int) -> bool:
-    """Tell whether a file system's pages come from this machine, and so always come."""
+    """Return whether a file system's pages come from this machine, and so always come."""
     try:
         with open(_TABLE, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
             answers = [one.is_local for one in mounts(file.read()) if one.device == device]
@@ -125,7 +125,7 @@ def mounts(mountinfo: bytes) -> Iterator[Mount]:
 
 
 def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
-    """Tell whether a layer of an overlay lies where one may have to wait, as far as it is seen."""
+    """Return whether a layer of an overlay is seen to lie where one may have to wait."""
     for layers in re.findall(_LAYERS, options):
         for layer in re.split(rb"(?<!\\):", _plain(layers)):
             above = layer.rstrip(b"/")

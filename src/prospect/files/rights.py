@@ -27,7 +27,7 @@ def speaks_for(status: os.stat_result) -> int:
 
 
 def is_trusted(uid: int) -> bool:
-    """Tell whether a user's names are read with our own rights."""
+    """Return whether a user's names are read with our own rights."""
     return uid in (0, os.geteuid())
 
 

@@ -26,7 +26,7 @@ class ServedMounts:
         self._points: dict[str, tuple[bytes, ...]] = {}
 
     def hold(self, path: bytes, pid: int | None = None) -> bool:
-        """Tell whether a path lies on a FUSE file system of a user other than this one and root.
+        """Return whether a path lies on a FUSE file system of a user other than this one and root.
 
         Args:
             path: absolute, as seen by the process.

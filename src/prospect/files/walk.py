@@ -44,7 +44,7 @@ def walk(  # noqa: PLR0913 - a keyword for each rule
         owners: whose links are followed, in directories that only they can change; below another
             root none is.
         root: a directory. What is below one of our own is walked without links.
-        may_wait: tells of a descriptor whether its file system may keep the walk waiting, which
+        may_wait: returns of a descriptor whether its file system may keep the walk waiting, which
             then ends there; None where that is no matter.
         follow_last: whether the last name may be a link.
         as_everybody: whether only what every user may reach is reached.
@@ -110,7 +110,7 @@ class _Steps:
         return at
 
     def trusts(self, link: os.stat_result, owners: AbstractSet[int]) -> bool:
-        """Tell whether nobody but `owners` could have put a link into this directory."""
+        """Return whether nobody but `owners` could have put a link into this directory."""
         directory = os.fstat(self._open[-1])
         # In a sticky directory only the link's owner, and the directory's, can replace it.
         is_closed = not directory.st_mode & _OTHERS_WRITE or directory.st_mode & stat.S_ISVTX

@@ -42,7 +42,7 @@ def foreign_kind(head: bytes) -> Kind:  # noqa: PLR0911 - a return for each kind
 
 
 def _is_folded(head: bytes) -> bool:
-    """Tell whether most lines are folded stacks; comments and a few odd ones may stand between."""
+    """Return whether most lines are folded stacks; a few comments and odd ones may be between."""
     if head.startswith(b"#!"):
         return False
     lines = head.split(b"\n", _FOLDED_LINES)

@@ -116,7 +116,7 @@ def _scale(histograms: Sequence[Histogram]) -> float:
 def _credit(
     histograms: Sequence[Histogram], functions: ProgramFunctions, scale: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Tell which functions the ticks are of.
+    """Return which functions the ticks are of.
 
     Returns:
         i64[n] functions, i64[n] ticks, each in the function with most of its bin, and i64[n] ticks

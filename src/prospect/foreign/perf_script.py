@@ -63,7 +63,7 @@ class _Sample(NamedTuple):
 
 
 def is_perf_script(head: bytes) -> bool:
-    """Tell whether a file begins as what ``perf script`` prints."""
+    """Return whether a file begins as what ``perf script`` prints."""
     lines = head.split(b"\n")[:_HEAD_LINES]
     for line, following in zip(lines, [*lines[1:], b""], strict=True):
         if not line.strip() or line.startswith(b"#") or _RECORD in line:

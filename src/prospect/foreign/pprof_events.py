@@ -84,7 +84,7 @@ def read_events(
 
 
 def _is_pair(types: Sequence[tuple[str, str]]) -> bool:
-    """Tell whether two values are samples and what they stand for."""
+    """Return whether two values are samples and what they stand for."""
     if len(types) < 2 or types[0][1] != "count":
         return False
     (name, _), (other, unit) = types

@@ -125,7 +125,7 @@ def _names(symbols: ElfSymbols, rows: NDArray[np.int64]) -> list[bytes]:
 
 
 def _counts(symbols: ElfSymbols, row: int, name: bytes) -> bool:
-    """Tell whether a symbol is shown: every global one, and local ones with a sound name."""
+    """Return whether a symbol is shown: every global one, and local ones with a sound name."""
     if symbols.binding[row] != _STB_LOCAL:
         return bool(name)
     return _LOCAL_NAME.fullmatch(name) is not None and not name.startswith(_MARKERS)

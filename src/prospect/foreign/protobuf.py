@@ -61,7 +61,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
 
 
 def begins_as_message(head: bytes, last_field: int) -> bool:
-    """Tell whether bytes can be the beginning of a message with fields up to a number."""
+    """Return whether bytes can be the beginning of a message with fields up to a number."""
     at = 0
     while at < len(head):
         tag = head[at]

@@ -57,7 +57,7 @@ def run_info(  # noqa: PLR0913 - what such files say, all but three by keyword
 
 
 def process_table(names: list[str], pids: list[int]) -> ProcessTable:
-    """Return processes that are all the command: there is nothing to tell them from."""
+    """Return processes that are all the command: there are no others."""
     count = len(names)
     unknown = np.full(count, -1, np.int32)
     no, yes = np.zeros(count, np.bool_), np.ones(count, np.bool_)

@@ -84,12 +84,12 @@ def unread_format(head: bytes) -> str:
 
 
 def _ends_json(head: bytes) -> bool:
-    """Tell JSON from a folded stack whose first frame is in brackets."""
+    """Return whether it is JSON, not a folded stack whose first frame is in brackets."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")[1:].lstrip()[:1] in (b'"', b"{", b"}", b"[")
 
 
 def _is_gperftools(head: bytes) -> bool:
-    """Tell whether words are the header of a CPU profile: 0, 3, 0, the period, 0.
+    """Return whether words are the header of a CPU profile: 0, 3, 0, the period, 0.
 
     Source: ``docs/cpuprofile-fileformat.html`` of gperftools 2.10.
     """

@@ -79,7 +79,7 @@ def split_files_missing(lack: Lack, names: Sequence[bytes]) -> str:
 
 
 def may_be_split(image: ElfImage) -> bool:
-    """Whether units may have their rest in .dwo files, told without reading them.
+    """Whether units may have their rest in .dwo files, found without reading them.
 
     Code of a split unit is addressed through this section only (DWARF 5, 7.3.2.2; likewise the GNU
     extension to DWARF 4).

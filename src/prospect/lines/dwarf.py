@@ -149,7 +149,7 @@ def units(section: Bytes) -> Iterator[Unit]:
     while position + 11 <= len(section):
         end = position + 4 + unsigned(section, position, 4)
         if end > len(section) or end < position + 11:
-            return  # damage, or 64-bit DWARF, which no compiler makes unless it is told to
+            return  # damage, or 64-bit DWARF, which compilers write only on request
         unit = _unit(section, position, end)
         if unit is not None:
             yield unit

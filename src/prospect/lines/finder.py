@@ -119,7 +119,7 @@ class LineFinder:
 
         Args:
             images: each with what finds its debug file.
-            announce: told how far it is.
+            announce: called with how far it is.
         """
         holders: dict[FileIdentity, _Holder] = {}
         contents: dict[FileIdentity, bytes | memoryview | None] = {}

@@ -92,7 +92,7 @@ class ScopedNames:
     Args:
         image: the one that has the DWARF.
         budget: shared by the images of a report.
-        are_indexed: whether names that are told by an index are looked at: in a split unit. In
+        are_indexed: whether names that are given by an index are looked at: in a split unit. In
             others only clang writes them, which gives all functions linkage names.
     """
 

@@ -75,9 +75,9 @@ def _joined(unit: SplitUnit, rest: UnitSections) -> tuple[bytes, bytes]:
     if header.version != unit.version or header.address_bytes != 8:
         raise DwarfError("the two halves of a unit are of different kinds")
     table, table_end = dwarf.abbreviations(rest.abbreviations, header.abbreviations)
-    own, told, children = dwarf.first_entry(rest.info, header, table)
+    own, known, children = dwarf.first_entry(rest.info, header, table)
     code = as_leb128(max(table) + 1)
-    attributes, values = _own_entry(unit, rest, told.get(dwarf.DW_AT_LANGUAGE))
+    attributes, values = _own_entry(unit, rest, known.get(dwarf.DW_AT_LANGUAGE))
     entry = code + values
     start = 12 if unit.version == 5 else 11
     body = bytearray(rest.info[children : header.end])

@@ -97,7 +97,7 @@ def follow(options: RecordOptions) -> Followed | None:
 
 
 def _begin(tid: int) -> bytes:
-    """Return what tells a thread from a later one of its number, empty where there is none."""
+    """Return when a thread began, which no later one of its number did; empty without one."""
     with suppress(OSError, IndexError):
         # starttime, the 20th field behind the name in parentheses; see proc(5).
         return read_file(f"/proc/{tid}/stat").rpartition(b")")[2].split()[19]

@@ -94,8 +94,8 @@ class GrowingProfile:
         if self._switches is not None:
             carried = self._switches.carried(carried, switch_event(info))
         # Of a number that was given again, what was seen at the start is not true any more.
-        told = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
-        processes = {str(pid): seen[pid] for pid in told & seen.keys()}
+        described = {pid for pid in pids | named if pid not in births or not births[pid].start_ns}
+        processes = {str(pid): seen[pid] for pid in described & seen.keys()}
         info = info._replace(extras=info.extras | {"processes": processes})
         part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
         part = replace(part, processes=_with_births(part.processes, births))

@@ -149,7 +149,7 @@ class JoinedProfile:
 
     def _append(self, part: Profile) -> Profile:
         whole = self._whole or _without_rows(part)
-        # Nobody can tell whether what has no samples would have had stacks.
+        # Whether what has no samples would have had stacks is not known.
         if not len(whole.samples):
             whole = _with_columns_of(whole, part)
         elif not len(part.samples):

@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 
 
 class _Part:
-    """One file: records that tell what stood, and behind them those that were drained."""
+    """One file: records of what stood, and behind them those that were drained."""
 
     def __init__(self, start: Mark, records: bytes) -> None:
         self.start = start

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _Table = TypeVar("_Table", Tasks, Mmaps)
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _KERNEL_PID = -1
-# A JIT may map new code for ever, and no record tells what it unmapped.
+# A JIT may map new code for ever, and no record says what it unmapped.
 _MOST_MAPS = 4096
 # Ends of threads whose beginning is not known yet: they wait a part or two for it.
 _MOST_EARLY_EXITS = 4096
@@ -154,9 +154,9 @@ class LiveTasks:
         """
         names = _Strings(events.names)
         build_ids = _Strings(events.build_ids)
-        told = sorted((pids | named) & self._processes.keys())
-        tasks = _carried_tasks([(pid, self._processes[pid]) for pid in told], names)
-        known = [(pid, self._processes[pid]) for pid in told if pid in pids]
+        listed = sorted((pids | named) & self._processes.keys())
+        tasks = _carried_tasks([(pid, self._processes[pid]) for pid in listed], names)
+        known = [(pid, self._processes[pid]) for pid in listed if pid in pids]
         mapped = [
             (pid, each)
             for pid, process in ((_KERNEL_PID, None), *known)

@@ -60,7 +60,7 @@ def read_byte_order(head: bytes) -> str:
 
 
 def is_pipe_form(head: bytes, order: str) -> bool:
-    """Tell the stream's header of 16 bytes from the file's of 104.
+    """Return whether it is the stream's header of 16 bytes, or the file's of 104.
 
     Raises:
         RecordingError: the header is cut.
@@ -169,7 +169,7 @@ def _feature_bits(stored: bytes, order: str) -> int:
     bits = sum(word << 64 * position for position, word in enumerate(words))
     if order == ">" and not bits >> fmt.HEADER_HOSTNAME & 1:
         # The bitmap is an array of C longs, so a 32-bit writer orders its halves differently.
-        # Every perf since Linux 3.0 sets HOSTNAME, which tells the two apart.
+        # Every perf since Linux 3.0 sets HOSTNAME, which distinguishes the two.
         halves: tuple[int, ...] = struct.unpack(order + "8I", stored)
         narrow = sum(half << 32 * position for position, half in enumerate(halves))
         if narrow >> fmt.HEADER_HOSTNAME & 1:

@@ -65,7 +65,7 @@ class Recording:
     Attributes:
         named_by: whose word the file names in it are; set by who opened its file.
         damage: sentences on what is missing or broken; complete once `blocks` is exhausted.
-        size_bytes: of all `blocks`, 0 where only reading them tells: of pipes, of what is packed.
+        size_bytes: of all `blocks`, 0 if known only once they are read: of pipes, of packed files.
     """
 
     def __init__(

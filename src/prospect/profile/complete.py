@@ -37,7 +37,7 @@ _STILL_RUNNING = 2**64 - 1
 
 
 class ProfileByRoutine(Profile):
-    """A profile without an index of -1, whose hits tell routines apart, and maybe no addresses.
+    """A profile without an index of -1, its hits by routine and perhaps not by address.
 
     Its last process, object, function or location stands for what is missing. Rates of events are
     finite and at least 0. What is computed from one needs of a hit its process, routine, mode,
@@ -47,7 +47,7 @@ class ProfileByRoutine(Profile):
 
 
 class CompleteProfile(ProfileByRoutine):
-    """A profile without an index of -1, whose hits tell addresses, threads and stacks apart."""
+    """A profile without an index of -1, its hits by address, thread and stack."""
 
 
 def complete(profile: Profile) -> CompleteProfile:

@@ -71,7 +71,7 @@ class ProcessTable(Record):
         is_kernel_thread, is_recorder, is_command: bool[p]; `is_command` marks COMMAND itself,
             `is_descendant` COMMAND and all that it forked.
         control_group: list[str] path of the control group in which it was sampled last, "" where
-            that is not known; None where no event told.
+            that is not known; None where no event says so.
     """
 
     name: list[str]
@@ -165,7 +165,7 @@ class MappingTable(Record):
 class CauseTable(Record):
     """Why the CPU was in the kernel. Row 0 is CAUSE_NONE, of hits outside the kernel.
 
-    `kind` u8[c] is CAUSE_*; `name` tells causes of a kind apart: the system call ("read"), the
+    `kind` u8[c] is CAUSE_*; `name` distinguishes causes of a kind: the system call ("read"), the
     exception ("page fault"), the interrupt's vector, the softirq, the kernel thread; "" for none.
     """
 

@@ -53,7 +53,7 @@ class RunInfo(Record):
             grow for them (`--max-size`).
         cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
         kernel_build_id: of the recorded kernel, in hexadecimal; "" where unknown.
-        has_user_callers: whether samples were to tell who called in user space.
+        has_user_callers: whether callers in user space were to be recorded.
     """
 
     origin: str

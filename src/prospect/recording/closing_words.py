@@ -27,7 +27,7 @@ def closing_words(descriptor: int, path: str, default_path: str) -> str:
     Args:
         descriptor: the recording, complete.
         path: what it is called.
-        default_path: the recording that commands read unless told otherwise.
+        default_path: the recording that commands read by default.
     """
     size = os.fstat(descriptor).st_size
     parts = [_size(size)]

@@ -32,7 +32,7 @@ CpuTimes = dict[str, list[int]]
 _KNOWN_AT_END = (
     *("interval_ns", "cpu_changes", "proc_stat", "recorder_rusage", "lost", "lost_by_cpu"),
     "lost_python_frames",
-    "processes",  # as many as there are: the records that follow tell of them too
+    "processes",  # as many as there are: the records that follow name them too
 )
 
 

@@ -62,7 +62,7 @@ def exact_counters(
         choice: what to count.
         command: the words of the command.
         pid: of the process that will become it.
-        warn: is told, before COMMAND runs, what counting may cost it.
+        warn: called before COMMAND runs, with what counting may cost it.
 
     Raises:
         UsageError: there is no such function.

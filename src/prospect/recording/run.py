@@ -51,7 +51,7 @@ def record(
     Args:
         options: what to record.
         output_fd: a regular file, opened for writing; the caller closes it.
-        warn: is told what the recording may cost COMMAND, before COMMAND runs.
+        warn: called before COMMAND runs, with what the recording may cost it.
         sink: makes what takes the records, of the file and the most bytes that it may take.
 
     Raises:

@@ -116,7 +116,7 @@ def rate_for_overhead(
     Args:
         percent: the share.
         clocks: as in `recording.run.RecordOptions`.
-        call_graph: which callers samples tell: copies of stacks make them dear.
+        call_graph: which callers samples have: copies of stacks make them dear.
         use_cache: as for `sample_cost`.
 
     Raises:

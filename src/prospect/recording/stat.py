@@ -261,7 +261,7 @@ class _Run:
 
 @contextmanager
 def _pidfds(pids: tuple[int, ...]) -> Iterator[list[int]]:
-    """Open descriptors that tell when processes end."""
+    """Open descriptors that become readable when processes end."""
     with ExitStack() as opened:
         fds = []
         for pid in pids:

@@ -66,7 +66,7 @@ def attribute(
     Args:
         samples: in any order; costs least where neighbours are of one task, as recorded.
         timeline: of the same recording. A task that it never heard of gets process row -1.
-        label: u16[n] something more that tells samples apart.
+        label: u16[n] something more that separates samples.
     """
     groups = group_samples(samples, timeline, label)
     sample_row = np.empty(len(samples), np.int32)

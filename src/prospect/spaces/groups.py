@@ -189,7 +189,7 @@ class SampleGroups(Record):
 class GroupColumns(Record):
     """What groups are; columns as in `attribution.Attribution`.
 
-    `is_negative` bool[h] tells which groups' addresses have their top bit set.
+    `is_negative` bool[h]: which groups' addresses have their top bit set.
     """
 
     process_row: NDArray[np.int32]

@@ -88,13 +88,13 @@ class SpaceColumns:
         return covered_in(self._bounds[space], self._owners[space], start, end)
 
     def is_inside(self, space: int, start: int, end: int) -> bool:
-        """Tell whether [start, end) lies within one of the space's own mappings."""
+        """Return whether [start, end) lies within one of the space's own mappings."""
         if space in self._blocks:
             return self._blocks[space].is_inside(start, end)
         return is_inside_in(self._bounds[space], start, end)
 
     def covers_inherited(self, space: int, start: int, end: int) -> bool:
-        """Tell whether a mapping at [start, end) covers one of the parents'; True if not sure."""
+        """Return whether a mapping at [start, end) covers one of the parents'; True if not sure."""
         version = self.inherits[space]
         for _ in range(_PARENTS_ASKED):
             if version < 0:
@@ -142,13 +142,13 @@ def covered_in(bounds: list[int], owners: list[int], start: int, end: int) -> li
 
 
 def covers_any_in(bounds: list[int], start: int, end: int) -> bool:
-    """Tell whether a mapping stands in [start, end), without a list of them."""
+    """Return whether a mapping stands in [start, end), without a list of them."""
     low = bisect_right(bounds, start)
     return low & 1 == 1 or low < bisect_left(bounds, end)
 
 
 def is_inside_in(bounds: list[int], start: int, end: int) -> bool:
-    """Tell whether [start, end) lies within one mapping."""
+    """Return whether [start, end) lies within one mapping."""
     low = bisect_right(bounds, start)
     return low & 1 == 1 and bounds[low] >= end
 

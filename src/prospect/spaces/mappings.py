@@ -59,7 +59,7 @@ def recorded_prot(mappings: Mappings, rows: NDArray[np.int64]) -> NDArray[np.int
 
 
 def is_of_kernel(mmaps: Mmaps) -> NDArray[np.bool_]:
-    """Tell which records describe the kernel's own text and modules.
+    """Return which records describe the kernel's own text and modules.
 
     They carry pid -1 and a kernel's CPU mode. Source: ``kernel/events/core.c``
     perf_event_mmap_event(), ``tools/perf/util/synthetic-events.c``

@@ -118,7 +118,7 @@ class Replay:
         return row
 
     def is_named(self, tid: int) -> bool:
-        """Tell whether any record, or the process's row, gave this thread's name a beginning."""
+        """Return whether any record, or the process's row, gave this thread's name a beginning."""
         return self._is_named[tid]
 
     def _enter(self, pid: int, time_ns: int, row: int, version: int) -> None:

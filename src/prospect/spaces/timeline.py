@@ -79,7 +79,7 @@ def with_ranks(ids: NDArray[np.int32], rank: NDArray[np.int32]) -> TaskIds:
 
 
 class RelativeTime(Record):
-    """u64 nanoseconds → few bits in the same order, as far as a track's changes tell times apart.
+    """u64 nanoseconds → few bits in the same order, as far as a track's changes separate times.
 
     Attributes:
         base_ns: what is earlier becomes 0: only records of a snapshot, at time 0, are.

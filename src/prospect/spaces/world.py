@@ -105,7 +105,7 @@ def _sampled_tasks(samples: Samples) -> NDArray[np.uint64]:
 def _records_to_replay(tasks: Tasks, mmaps: Mmaps, ids: TaskIds) -> tuple[Tasks, Mmaps]:
     """Leave out what describes no process, and what a snapshot says of one that it raced with.
 
-    Where the first that records tell of a pid is its birth, it was born after they were switched
+    Where the first record of a pid is its birth, it was born after they were switched
     on and the snapshot, which came later but bears time 0, saw it in the middle of its life.
     """
     keep_task = (tasks.pid >= 0) & (tasks.tid >= 0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prospect.store.reading import Part
     from prospect.store.specification import Specification
 
-# What a report tells apart; the rest is added up.
+# What a report shows separately; the rest is added up.
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
 _OF_FUNCTIONS = ("lib-image", "symbol")
 _APART = {"tgid": (PROCESS, THREAD), "tid": (THREAD,), "cpu": (CPU,)}
@@ -103,7 +103,7 @@ def _refuse_what_was_not_kept_apart(
     for word in chosen.numbers:
         if not all(set(_APART[word]) & set(head.separate) for head in part.heads):
             raise StoreError(
-                f"{store.path}: {word}: cannot be told here: the store does not keep it apart;"
+                f"{store.path}: {word}: the store does not keep this separate;"
                 f" prospect daemon --separate {_APART[word][0]} does from then on"
             )
 

@@ -262,8 +262,8 @@ class StoreDirectory(Closing):
                 os.fchmod(self.descriptor, _PRIVATE_DIRECTORY)
             text = json.dumps({"version": VERSION, "made": time.time()}).encode()
             self.write_bytes(FORMAT, text)
-        told = json.loads(text)
-        version = told.get("version") if isinstance(told, dict) else None
+        marker = json.loads(text)
+        version = marker.get("version") if isinstance(marker, dict) else None
         if not isinstance(version, int):
             raise StoreError(f"{self.path}: {FORMAT} is damaged; it should say the version")
         if version > VERSION:
@@ -271,7 +271,7 @@ class StoreDirectory(Closing):
                 f"{self.path}: a store of version {version}; this Prospect knows {VERSION}:"
                 " update it, or give another directory"
             )
-        made = told.get("made")
+        made = marker.get("made")
         return float(made) if isinstance(made, (int, float)) else 0.0
 
     def _make_directories(self, path: str) -> None:

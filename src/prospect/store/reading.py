@@ -88,7 +88,7 @@ def _checked(
     except (EngineError, StoreError, OSError) as error:
         if len(segments) == 1:
             return {}, {segments[0]: str(error).replace(engine.root, "")}
-    # One of many: halves tell which.
+    # One of many is at fault: bisect.
     middle = len(segments) // 2
     first_heads, first_refused = _checked(store, engine, segments[:middle])
     heads, refused = _checked(store, engine, segments[middle:])

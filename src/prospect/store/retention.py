@@ -1,6 +1,6 @@
 """What a store keeps how long: the oldest segments go, by their age and by the bytes of all.
 
-What was removed, and why, is written down: otherwise nobody could tell it from what was never
+What was removed, and why, is written down: otherwise it would look like what was never
 measured.
 """
 
@@ -118,23 +118,23 @@ def drop(store: StoreDirectory, segments: Iterable[tuple[Segment, str]]) -> int:
             break
         gone.append(Dropped(one.begin_s, one.end_s, one.last - one.first + 1, why))
     if gone:
-        told = _merged([*dropped(store), *gone])[-_MOST_DROPPED:]
+        kept = _merged([*dropped(store), *gone])[-_MOST_DROPPED:]
         with suppress(OSError):  # on a full disk there may be no room even for that
-            store.write_bytes(DROPPED, json.dumps([list(one) for one in told]).encode())
+            store.write_bytes(DROPPED, json.dumps([list(one) for one in kept]).encode())
     return len(gone)
 
 
 def dropped(store: StoreDirectory) -> list[Dropped]:
     """Return what was removed, in the order in which it was; nothing of a damaged file."""
     try:
-        told = json.loads(store.read_bytes(DROPPED, _MOST_BYTES))
-        return [_dropped(each) for each in told]
+        rows = json.loads(store.read_bytes(DROPPED, _MOST_BYTES))
+        return [_dropped(each) for each in rows]
     except (OSError, ValueError, TypeError):
         return []
 
 
-def _dropped(told: Any) -> Dropped:
-    begin, end, windows, why = told
+def _dropped(row: Any) -> Dropped:
+    begin, end, windows, why = row
     return Dropped(int(begin), int(end), int(windows), str(why))
 
 

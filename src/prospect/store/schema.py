@@ -138,14 +138,14 @@ def head_of(run: RunInfo, separate: tuple[str, ...], window_us: int) -> Head:
 
 def written_head(head: Head) -> str:
     """Return a head as text of letters, digits and a few signs, none of them a quotation mark."""
-    told = {
+    fields = {
         "version": VERSION,
         "run": head.run,
         "events": [contents(event) for event in head.events],
         "separate": head.separate,
         "window_us": head.window_us,
     }
-    return base64.b64encode(zlib.compress(json.dumps(told).encode())).decode()
+    return base64.b64encode(zlib.compress(json.dumps(fields).encode())).decode()
 
 
 def read_head(written: bytes) -> Head:
@@ -157,23 +157,23 @@ def read_head(written: bytes) -> Head:
     try:
         unpacker = zlib.decompressobj()
         text = unpacker.decompress(base64.b64decode(written, validate=True), _MOST_HEAD_BYTES)
-        told = json.loads(text)
-        version = told["version"]
+        fields = json.loads(text)
+        version = fields["version"]
         if isinstance(version, int) and version > VERSION:
             raise StoreError(
                 f"it is of version {version}, this Prospect knows {VERSION}: update it"
             )
-        events = tuple(_event(one) for one in told["events"])
-        run = _checked_run(told["run"])
-        separate = tuple(str(word) for word in told["separate"])
-        return Head(run, events, separate, int(told["window_us"]))
+        events = tuple(_event(one) for one in fields["events"])
+        run = _checked_run(fields["run"])
+        separate = tuple(str(word) for word in fields["separate"])
+        return Head(run, events, separate, int(fields["window_us"]))
     except (ValueError, TypeError, KeyError, AttributeError, zlib.error):
         raise StoreError("its head is damaged") from None
 
 
-def _event(told: Mapping[str, Any]) -> EventInfo:
+def _event(fields: Mapping[str, Any]) -> EventInfo:
     names = field_names(EventInfo)
-    event = EventInfo(**{name: told[name] for name in names if name in told})
+    event = EventInfo(**{name: fields[name] for name in names if name in fields})
     for name in ("seconds_per_period", "seconds_per_hit", "frequency_hz", "relative_error"):
         float(getattr(event, name))
     if not isinstance(event.name, str):
@@ -181,10 +181,10 @@ def _event(told: Mapping[str, Any]) -> EventInfo:
     return event
 
 
-def _checked_run(told: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_run(fields: Mapping[str, Any]) -> dict[str, Any]:
     run: dict[str, Any] = {}
     for name in _RUN_FIELDS:
-        value = told[name]
+        value = fields[name]
         if name in ("recorder_command_line", "limits"):
             run[name] = tuple(str(each) for each in value)
         elif name == "cpu_mhz":

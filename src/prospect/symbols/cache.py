@@ -65,7 +65,7 @@ class FileIdentity(NamedTuple):
 def cache_key(file: FileIdentity, image: ElfImage, debug_image: ElfImage | None) -> str | None:
     """Name the bytes that a table is made of.
 
-    The build id stands for them, else the file; sizes beside it tell a stripped file from the
+    The build id stands for them, else the file; sizes beside it keep a stripped file apart from the
     whole one, and the owner keeps a forged build id out of the tables of everybody else's files.
 
     Returns:

@@ -193,7 +193,7 @@ class KeepingImages(RecordedImages):
         self._kept = kept
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
-        """Tell whether an inode and a build id are two files as `RecordedImages` does."""
+        """Return whether an inode and a build id are two files as `RecordedImages` does."""
         known = self._kept.others.get(key)
         if known is None:
             known = self._kept.others[key] = super().is_other(key, is_only=is_only)

@@ -1,4 +1,4 @@
-"""What a process that still runs can tell: its files, its root, its own number and owner.
+"""What is known of a process that still runs: its files, its root, its own number and owner.
 
 Comes in: process ids of a recording. Goes out: facts from /proc, none where the process is gone, is
 not the one that was recorded, or belongs to another machine. Defined by proc(5).

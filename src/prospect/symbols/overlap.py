@@ -53,7 +53,7 @@ def touches_several(
     piece_start: NDArray[np.uint64],
     piece_end: NDArray[np.uint64],
 ) -> NDArray[np.bool_]:
-    """Tell which pieces have an address that ranges of several numbers cover.
+    """Return which pieces have an address that ranges of several numbers cover.
 
     Args:
         start: u64[n] first address of each range.

@@ -104,7 +104,7 @@ class Symbolizer:
 
         Args:
             objects: what was hit; those with the most hits are asked for first.
-            announce: told several times a second how far it is; None to say nothing.
+            announce: called several times a second with how far it is; None to say nothing.
         """
         objects = list(objects)
         self._weigh(objects)
@@ -208,7 +208,7 @@ class Symbolizer:
     def are_trampolines(
         self, key: ObjectKey, pids: Sequence[int], address: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Tell which addresses of JIT code lie in CPython's trampolines, by their names; bool[n].
+        """Return which addresses of JIT code lie in CPython's trampolines, by their names; bool[n].
 
         Args:
             key: an object of KIND_JIT or KIND_ANON.

@@ -5,7 +5,7 @@ Comes in: a target, what to record, a file. Goes out: the file whole, and what b
 
 Two commands run over the one connection: the pump, which holds the recorder in memory and sends the
 recording as it grows; and the recorder itself, whose standard files, terminal and exit status are
-COMMAND's. docs/target.md tells what that is for.
+COMMAND's. docs/target.md says what that is for.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def fitted(text: str, width: int, *, right: bool = False) -> str:
 
 
 def name_fitted(name: str, width: int) -> str:
-    """Return a name as exactly `width` columns; what tells it from its neighbours is not cut.
+    """Return a name as exactly `width` columns; what differs from its neighbours is not cut.
 
     Functions without a symbol are called `first->second [fn 2 of 3]` by the symbols around them.
     """

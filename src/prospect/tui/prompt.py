@@ -41,7 +41,7 @@ class Question(NamedTuple):
 
 
 def save_question(done: Callable[[str], None]) -> Question:
-    """Ask for the name of a recording; one that tells when it was made is proposed."""
+    """Ask for the name of a recording; one with the time of day is proposed."""
     name = time.strftime("prospect-%Y%m%d-%H%M%S.data")
     return Question("Save the recording as: ", name, done)
 
@@ -103,7 +103,7 @@ class PromptLine(Horizontal):
         return question
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Tell each change to a question that wants to know."""
+        """Pass each change on to a question that asks for it."""
         event.stop()
         if self._question and self._question.changed:
             self._question.changed(event.value)

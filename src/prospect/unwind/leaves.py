@@ -1,6 +1,6 @@
 """Registers of leaves → the return addresses that only the link register holds.
 
-In: an `UnwindInput` without stack copies, and what the chain of frame records tells. Out: for each
+In: an `UnwindInput` without stack copies, and the chain of frame records. Out: for each
 sample the return address that the chain lacks. A function of arm64 that calls none makes no frame
 record, and no other has made one at its first and its last instructions: the records, which x29
 leads to, begin with the caller's, and that one returns to the caller's caller.

@@ -41,7 +41,7 @@ def unwind(
     *,
     most_frames: int = MOST_FRAMES,
     mode: int = model.MODE_CFI,
-    told: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> model.Unwound:
     """Unwind the stacks of samples.
 
@@ -50,7 +50,7 @@ def unwind(
         finder: what stands where.
         most_frames: of a chain.
         mode: MODE_CFI; MODE_FRAME_POINTER follows frame records alone, wherever code is mapped.
-        told: how many samples are done, some ten thousand at a time.
+        progress: called with how many samples are done, every ten thousand or so.
 
     Returns:
         The chains. A sample whose pc is no address of user space has no frames.
@@ -68,8 +68,8 @@ def unwind(
         walker.memo.begin_contexts(first << CONTEXT_BITS)
         for begin in range(low, high, _LANES):
             walker.walk(order[begin : min(begin + _LANES, high)])
-            if told is not None:
-                told(min(begin + _LANES, high))
+            if progress is not None:
+                progress(min(begin + _LANES, high))
     return walker.result()
 
 

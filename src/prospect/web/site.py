@@ -108,7 +108,7 @@ class Site:
 
 
 def is_own_page(headers: Message) -> bool:
-    """Tell whether a request is for this machine by its own name, and from no other page.
+    """Return whether a request is for this machine by its own name, and from no other page.
 
     A name that somebody else's name server gives out for 127.0.0.1 is not ours (DNS rebinding).
     Any port will do: ``ssh -L`` may lead here from another one.

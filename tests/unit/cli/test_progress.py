@@ -80,7 +80,7 @@ def test_what_is_quick_shows_none(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with stderr_on_a_terminal() as terminal:
         with Progress("reading") as progress:
-            progress.tell("working")
+            progress.announce("working")
         assert seen(terminal) == b""
 
 
@@ -95,11 +95,11 @@ def test_what_takes_long_says_so_and_leaves_nothing_behind(impatient):
 def test_what_is_told_takes_the_place_of_what_was(impatient):
     with stderr_on_a_terminal() as terminal, Progress("working") as progress:
         awaited(terminal, b"working\r")
-        progress.tell("almost done")
+        progress.announce("almost done")
         assert ERASED + b"prospect: 0 s, almost done\r" in awaited(terminal, b"almost done\r")
         progress.end()
         awaited(terminal, ERASED)
-        progress.tell("more")
+        progress.announce("more")
         time.sleep(0.05)
         assert b"more" not in seen(terminal)
 

@@ -14,13 +14,13 @@ def test_it_hears_words(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(str(tmp_path / "notify"))
         heard.settimeout(5)
-        ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "notify")}).tell(READY, "STATUS=x")
+        ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "notify")}).notify(READY, "STATUS=x")
         assert heard.recv(100) == b"READY=1\nSTATUS=x"
 
 
 @pytest.mark.parametrize("address", ["", "relative", "/nowhere/at/all"])
 def test_without_one_nothing_happens(address):
-    ServiceManager({"NOTIFY_SOCKET": address}).tell(READY)
+    ServiceManager({"NOTIFY_SOCKET": address}).notify(READY)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_rows_under_the_threshold_are_counted_and_not_shown():
 
 def test_without_chains_nothing_is_told():
     figures = figures_of(qsort_profile())
-    assert not figures.is_told
+    assert not figures.is_known
     assert figures.of_system().total_hits == 622
 
 

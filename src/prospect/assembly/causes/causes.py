@@ -66,12 +66,12 @@ def with_causes(profile: Profile, label: NDArray[np.uint16], of_chains: Sequence
     cause = np.where(is_silent & (pid == 0), len(of_chains), label.astype(np.int64))
     cause[is_thread] = len(causes) + hits.comm_index[is_thread]
     causes += [Cause(CAUSE_KERNEL_THREAD, _thread_name(name)) for name in profile.comms]
-    untold = np.flatnonzero(
+    unnamed = np.flatnonzero(
         is_kernel & ((label == NO_CHAIN) | (is_silent & (pid != 0) & ~is_thread))
     )
-    places = _function_rows(profile, untold) << 1 | is_silent[untold]
+    places = _function_rows(profile, unnamed) << 1 | is_silent[unnamed]
     met, rank = np.unique(places, return_inverse=True)
-    cause[untold] = len(causes) + rank
+    cause[unnamed] = len(causes) + rank
     causes += [_cause_of_place(profile, one >> 1, has_chain=bool(one & 1)) for one in met.tolist()]
     cause[~is_kernel] = NO_CHAIN
     table, cause_index = _table(causes, cause)

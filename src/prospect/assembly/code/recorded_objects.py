@@ -47,7 +47,7 @@ class RecordedObjects(Record):
         lines: finds source lines in them.
         answers: of the archive that the recording is, None for a mere recording.
         collector: keeps for an archive what is found; None to keep nothing.
-        announce: told how far it is.
+        announce: called with how far it is.
         named_by: by path of a source file, the users whose word it is.
     """
 

@@ -34,10 +34,10 @@ _NO_FILE = (0, 0, 0)
 
 
 class IsOther(Protocol):
-    """Tells of an inode and a build id that they are two files; see `RecordedImages.is_other`."""
+    """Whether an inode and a build id are two files; see `RecordedImages.is_other`."""
 
     def __call__(self, key: ObjectKey, *, is_only: bool) -> bool:
-        """Tell it."""
+        """Return it."""
         ...
 
 

@@ -172,7 +172,7 @@ def _markers(events: Events) -> list[_Marker]:
 
 
 def _is_monotonic(info: RecordingInfo) -> bool:
-    """Tell whether the samples' times are on the clock that jitdump files use."""
+    """Return whether the samples' times are on the clock that jitdump files use."""
     return bool(info.events) and all(
         event.attr.flags & abi.FLAG_USE_CLOCKID and event.attr.clockid == _CLOCK_MONOTONIC
         for event in info.events
@@ -232,7 +232,7 @@ def _loads(
     if is_timed:
         kept &= time_ns < np.uint64(marker.end_ns)
         time_ns = np.maximum(time_ns, begin_ns)
-    # The order of the file, moves behind loads of the same time, as far as times tell it.
+    # The order of the file, moves behind loads of the same time, as far as times show it.
     rows = np.flatnonzero(kept)
     rows = rows.take(np.argsort(time_ns.take(rows), kind="stable"))
     return CodeLoads(

@@ -120,7 +120,7 @@ def name_all(
         placement: what is to be named.
         symbolizer: names it.
         builder: takes the names.
-        announce: told which object is named, of how many.
+        announce: called with which object is named, of how many.
 
     Returns:
         The location row of every hit, and of every placed object its row in the profile, -1 for

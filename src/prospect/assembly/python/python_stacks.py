@@ -62,7 +62,7 @@ class PythonStacks(Record):
 class PythonSamples(Record):
     """Python stacks, u64[n] the native instructions that samples were at, and what was not read.
 
-    `is_native` tells whether samples stayed where they were.
+    `is_native`: whether samples stayed where they were.
     """
 
     stacks: PythonStacks
@@ -140,7 +140,7 @@ def _ranges(images: list[PythonImage], begin: str, end: str) -> NDArray[np.uint6
 def _marks(
     owner: NDArray[np.uint8], minor: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which frames stand for calls from C only, and which are the outermost of their run."""
+    """Return which frames stand for calls from C only, and which are the outermost of their run."""
     is_shim = (minor >= _SHIMS_SINCE) & (owner >= cpython.OWNED_BY_C)
     is_entry = np.where(minor == _ENTRY_MARKS, owner == 1, minor < _ENTRY_MARKS)
     return is_shim, is_shim | is_entry

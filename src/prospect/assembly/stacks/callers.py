@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class SampleCallers(Record):
     """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's.
 
-    `quality` tells what became of copies of stacks, where there are any.
+    `quality` counts what became of copies of stacks, where there are any.
     """
 
     callers: Callers
@@ -63,7 +63,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         info: what it says of itself.
         symbolizer: finds the images that the call-frame information is in.
         use_cache: whether call-frame rows are kept on disk between runs.
-        announce: told how far it is.
+        announce: called with how far it is.
         python: the Python frames of samples, None without.
     """
     has_states = samples.user is not None or samples.calls is not None

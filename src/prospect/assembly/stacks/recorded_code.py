@@ -173,7 +173,7 @@ class RecordedCode:
         return made
 
     def _is_affordable(self, key: ObjectKey, found: FoundImage, debug: ElfImage | None) -> bool:
-        """Tell whether call-frame rows that another user's files have fit into the budget."""
+        """Return whether call-frame rows that another user's files have fit into the budget."""
         if is_trusted(found.file.owner):
             return True
         costs = [frame_row_costs(image) for image in (found.image, debug) if image]

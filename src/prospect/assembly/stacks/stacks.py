@@ -156,7 +156,7 @@ class _Frames(NamedTuple):
     """Frames of stacks, outermost first, without most that were in the stack before.
 
     A frame that was not (`is_new`) stands right behind its caller. `hash` is of the frame and all
-    its callers; `is_leaf` tells the samples' own frames.
+    its callers; `is_leaf` marks the samples' own frames.
     """
 
     frame: NDArray[np.uint64]

@@ -81,7 +81,7 @@ def with_whole_chains(
         contexts: their address spaces.
         code: what stands in them.
         info: what the recording says of itself.
-        announce: told how far it is.
+        announce: called with how far it is.
 
     Returns:
         The samples, as they are where there is nothing to add; and what became of the copies,
@@ -96,19 +96,19 @@ def with_whole_chains(
         return samples, None
     begin, end = (column.take(states.sample) for column in _user_begin(samples))
     is_64 = states.abi == abi.PERF_SAMPLE_REGS_ABI_64
-    # What frame pointers told stays as it is, but for the caller of a leaf.
-    is_told = (states.stack_bytes == 0) & (end - begin > 1)
+    # Chains by frame pointers stay as they are, but for the caller of a leaf.
+    has_chain = (states.stack_bytes == 0) & (end - begin > 1)
     if machine.link in states.register_numbers:
-        rows = np.flatnonzero(is_64 & is_told)
+        rows = np.flatnonzero(is_64 & has_chain)
         taken = _input(states, rows, contexts, machine)
         samples = _with_leaf_callers(samples, states.sample.take(rows), taken, code)
     if not copy_bytes or not _has(states, machine):
         return samples, None
-    rows = np.flatnonzero(is_64 & ~is_told)
+    rows = np.flatnonzero(is_64 & ~has_chain)
     taken = _input(states, rows, contexts, machine)
     announce("unwinding stacks")
     unwound = unwind(
-        taken, code, told=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
+        taken, code, progress=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
     )
     frames = Chains(np.diff(unwound.start), unwound.address)
     of_sample = states.sample.take(rows)
@@ -180,7 +180,7 @@ def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
 def _with_leaf_callers(
     samples: Samples, of_sample: NDArray[np.int64], given: model.UnwindInput, code: RecordedCode
 ) -> Samples:
-    """Put the caller of a leaf, which the link register tells, behind the leaf.
+    """Put the caller of a leaf, from the link register, behind the leaf.
 
     Args:
         samples: of a recording.
@@ -231,7 +231,7 @@ def _continued(frames: Chains, unwound: Unwound, other: Chains) -> tuple[Chains,
 
 
 def _branch_chains(samples: Samples) -> Chains:
-    """Return the stacks of calls that the processor's branch stack tells."""
+    """Return the stacks of calls in the processor's branch stack."""
     calls: CallBranches | None = samples.calls
     if calls is None:
         return Chains(np.zeros(0, np.int64), np.zeros(0, np.uint64))

@@ -67,7 +67,7 @@ class UnhitMappings:
         return self._with_data(known, whole, process) if whole else known
 
     def _with_data(self, known: MemoryMap, whole: MemoryMap, process: int) -> MemoryMap:
-        """Add what was read and no record tells of, where nothing stands that one tells of."""
+        """Add what was read but not recorded, where no recorded mapping stands."""
         table, hit = self._world.mappings, self._hit_mappings(process)
         start = np.concatenate((known.start, table.start.take(hit)))
         end = np.concatenate((known.end, table.end.take(hit)))
@@ -186,7 +186,7 @@ def _overlaps(
     other_start: NDArray[np.uint64],
     other_end: NDArray[np.uint64],
 ) -> NDArray[np.bool_]:
-    """Tell which of some ranges share an address with any of others, bool[n]."""
+    """Return which of some ranges share an address with any of others, bool[n]."""
     order = np.argsort(other_start, kind="stable")
     first, reached = other_start[order], np.maximum.accumulate(other_end[order])
     # Those others that begin before a range ends, and how far they reach.

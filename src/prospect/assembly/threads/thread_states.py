@@ -188,7 +188,7 @@ def _with_begins(marks: Marks) -> Marks:
 
 
 def _lives(marks: Marks) -> tuple[Marks, NDArray[np.int64]]:
-    """Tell lives apart, and leave out what a thread does between its death and its last switch.
+    """Separate the threads of one number, and drop what they do between death and last switch.
 
     Returns:
         The marks that are left, and i64[m] the life of each.

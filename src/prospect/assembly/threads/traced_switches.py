@@ -33,7 +33,7 @@ BY_INTERRUPT = 0
 
 
 def traced_switches(events: Events, event: int) -> Switches | None:
-    """Return the switches that samples of ``sched:sched_switch`` tell, two of each; None without.
+    """Return the switches in samples of ``sched:sched_switch``, two for each; None without.
 
     Args:
         events: all records.
@@ -65,7 +65,7 @@ def wake_marks(events: Events, switches: Switches, event: int) -> states.Marks |
 
     Args:
         events: all records.
-        switches: of the recording: whose tasks tell the processes of threads.
+        switches: of the recording: whose tasks give the processes of threads.
         event: row of the event.
     """
     found = _fields_of(events, event)
@@ -104,7 +104,7 @@ def _pids_of(
 
     Args:
         tid: i32[n].
-        events: whose births and names tell, too.
+        events: whose births and names count too.
         tasks: u64 of samples or switches.
     """
     tids = np.concatenate((events.tasks.tid, task_tid(tasks)))

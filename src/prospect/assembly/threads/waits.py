@@ -187,7 +187,7 @@ def _traced_event(info: RecordingInfo, name: str) -> int:
 
 
 def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64], waking: int) -> Marks:
-    """Return what the records say of threads; what was told of earlier times says who is there."""
+    """Return what the records say of threads, and who is there from earlier times."""
     samples, tasks = events.samples, events.tasks
     is_task = np.isin(tasks.kind, (TASK_FORK, TASK_EXIT)) | (tasks.time_ns == 0)
     kind_of_task = np.where(tasks.kind == TASK_EXIT, states.MARK_EXIT, states.MARK_FORK)

@@ -5,7 +5,7 @@ through a breakpoint, by the instruction that stands there, and one costs many t
 of five bytes becomes a call, pushes and jumps are emulated, all others are executed out of line
 with a second trap behind them. ``endbr64``, with which many functions begin, is a kind of its own.
 A little code in a file without a name is timed with and without a probe. Rounds in which another
-task had the CPU tell nothing of it and do not count.
+task had the CPU say nothing of it and do not count.
 
 Source: arch_uprobe_analyze_insn(), arch_uprobe_optimize() in ``arch/x86/kernel/uprobes.c``,
 Linux 6.18; Intel SDM volume 2 for the bytes.

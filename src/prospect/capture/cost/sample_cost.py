@@ -3,7 +3,7 @@
 Comes in: the events of a recording. Goes out: nanoseconds a sample. Fixed pieces of work, one in
 user space and one in the kernel, are timed by turns with and without a fast clock that samples as
 the recording does; what the clock adds, divided by its samples, is the cost of one. Turns in which
-another task had the CPU tell nothing of it and do not count. Of the others' differences the median
+another task had the CPU say nothing of it and do not count. Of the others' differences the median
 is taken, not the least: that one is of the turn without samples that was disturbed most.
 
 Source: the interval of a median between two of the ordered values, whatever their distribution:

@@ -102,7 +102,7 @@ class Machine(NamedTuple):
     """What differs between machines.
 
     Attributes:
-        register_offset: in struct pt_regs, of the register that tells of 32-bit code.
+        register_offset: in struct pt_regs, of the register that shows 32-bit code.
         register_mask, compat_value: the call is a 32-bit one where masked it has this value.
         exec_calls: `call` of execve and execveat, native and 32-bit.
     """

@@ -31,7 +31,7 @@ _MOST_WINDOWS_AT_ONCE = 256
 _LEAST_CPU_NS = 1_000_000
 # A budget of 100 % is bounded too, or a program of 0.1 s may run for minutes: beyond this cost,
 # probes take half of the CPU time at most. A larger share could not be kept: when probes take 95 %,
-# what they cost is not known well enough to tell that from 80 %.
+# what they cost is not known well enough to distinguish that from 80 %.
 GRANTED_NS = 5_000_000_000
 
 

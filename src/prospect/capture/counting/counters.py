@@ -157,7 +157,7 @@ class CounterSet:
         return fds
 
     def _opens_alone(self, event: ChosenEvent) -> bool:
-        """Tell whether an event that the kernel refused would open outside of its group."""
+        """Return whether an event that the kernel refused would open outside of its group."""
         if event.group == ALONE:
             return False
         try:
@@ -167,7 +167,7 @@ class CounterSet:
         return True
 
     def _is_everywhere(self, event: ChosenEvent) -> bool:
-        """Tell whether an event counts on all CPUs though tasks are followed.
+        """Return whether an event counts on all CPUs though tasks are followed.
 
         A probe cannot be inherited: for each new task the kernel reads its path again, in the
         memory of whoever forks, and lets the fork fail.

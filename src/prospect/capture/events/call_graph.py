@@ -36,7 +36,7 @@ _LEAST_STACK_BYTES = 8
 # registers; on arm64 x0 to x30, sp and pc.
 _REGISTERS = {"x86_64": 0xFF0FFF, "aarch64": (1 << 33) - 1}
 # Chains of frame pointers lack the caller of a leaf, which on arm64 is in lr (x30). The frame
-# pointer (x29) and sp tell a recursion from a frame record that is there already. The chain has pc.
+# pointer (x29) and sp show whether it is a recursion or has its frame record. The chain has pc.
 _LEAF_REGISTERS = {"aarch64": 0b111 << 29}
 _CALL_STACK = (
     abi.PERF_SAMPLE_BRANCH_USER
@@ -50,7 +50,7 @@ class CallGraph(NamedTuple):
     """What callers are recorded.
 
     Attributes:
-        mode: one of `MODES`; KERNEL_CHAINS for those of kernel code only, which tell its causes.
+        mode: one of `MODES`; KERNEL_CHAINS for those of kernel code only, which show its causes.
         stack_bytes: how much of the user's stack a sample copies, 0 in modes that copy none.
     """
 
@@ -97,7 +97,7 @@ def parse_call_graph(text: str) -> CallGraph:
 
 
 def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
-    """Return an event's attributes with all that samples need to tell their callers.
+    """Return an event's attributes with all that samples need to have callers.
 
     Raises:
         UsageError: Prospect knows no registers of this machine.
@@ -106,7 +106,7 @@ def with_callers(attr: EventAttr, graph: CallGraph) -> EventAttr:
     wants_chain = graph.mode in (FRAME_POINTERS, BY_IMAGE)
     sample_type, flags, registers, branches = attr.sample_type, attr.flags, 0, 0
     if sees_kernel or graph.mode != KERNEL_CHAINS:
-        # The kernel's part tells why the CPU was there; readers look for chains only where there
+        # The kernel's part shows why the CPU was there; readers look for chains only where there
         # is room for one, so what is unwound later has an empty one.
         sample_type |= abi.PERF_SAMPLE_CALLCHAIN
         flags |= 0 if sees_kernel else abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL

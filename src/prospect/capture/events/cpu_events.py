@@ -107,7 +107,7 @@ class EventSet(Closing):
             else:
                 break
         if not self._open:
-            raise CaptureError("no CPU is on line as far as perf_event_open() can tell")
+            raise CaptureError("no CPU is on line according to perf_event_open()")
 
     def add_cpu(self, cpu: int) -> bool:
         """Open one CPU's events; say whether the CPU is still there.
@@ -270,7 +270,7 @@ class EventSet(Closing):
     def poll_fds(self) -> list[int]:
         """Return the file descriptors that become readable when a ring is half full.
 
-        One of each task: that of a task that has ended tells no more.
+        One of each task: that of a task that has ended reports no more.
         """
         return [fd for cpu in self._open for fd in self.poll_fds_of(cpu)]
 

@@ -89,7 +89,7 @@ def list_events(
     Args:
         pattern: with ``*`` and ``?``, or a part of the name; "" for all. ``UNIT::`` with a pattern
             behind it lists vendors' events of that unit, which may be another machine's.
-        with_fields: whether tracepoints are to tell their fields.
+        with_fields: whether tracepoints are listed with their fields.
     """
     limits: tuple[str, ...] = ()
     named = chain(_untraced_events(), _vendor_events(pattern))

@@ -79,7 +79,7 @@ _MISS = 1 << 16
 
 
 def named_events() -> Iterator[NamedEvent]:
-    """Yield every event of the tables; whether this machine has it, only opening it tells."""
+    """Yield every event of the tables; whether this machine has it is known once it is opened."""
     for config, names, description in _SOFTWARE:
         yield NamedEvent(SOFTWARE, names, abi.PERF_TYPE_SOFTWARE, config, description)
     for config, names, description in _HARDWARE:

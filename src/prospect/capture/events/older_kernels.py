@@ -76,7 +76,7 @@ _STEPS = (
     ),
     _Step(
         (errno.EINVAL, errno.ENOMEM, errno.EOVERFLOW, errno.EOPNOTSUPP),
-        "This kernel gives no call chains: kernel time cannot be told by its cause (system call,"
+        "This kernel gives no call chains: kernel time cannot be shown by its cause (system call,"
         " page fault, interrupt).",
         flags=abi.FLAG_EXCLUDE_CALLCHAIN_USER | abi.FLAG_EXCLUDE_CALLCHAIN_KERNEL,
         sample_type=abi.PERF_SAMPLE_CALLCHAIN,

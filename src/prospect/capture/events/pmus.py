@@ -1,4 +1,4 @@
-"""Performance monitoring units that the kernel tells of in sysfs.
+"""Performance monitoring units that the kernel lists in sysfs.
 
 Comes in: /sys/bus/event_source/devices. Goes out: types, the bits of named parameters, named
 events with their units.
@@ -66,7 +66,7 @@ def pmu_type(name: str, root: str = DEVICES) -> int | None:
 
 
 def has_core_counters(root: str = DEVICES) -> bool:
-    """Tell whether the kernel has a unit of the processor's cores, which count hardware events."""
+    """Return whether the kernel has a PMU of the processor's cores, for hardware events."""
     return any(name in _CORES or name.startswith("arm") for name in pmu_names(root))
 
 

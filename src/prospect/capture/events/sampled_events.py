@@ -110,7 +110,7 @@ def _try(event: ChosenEvent, pid: int, cpu: int) -> None:
 
 
 def _counts(event: ChosenEvent, pid: int, cpu: int) -> bool:
-    """Tell whether an event that cannot be sampled can at least be counted."""
+    """Return whether an event that cannot be sampled can at least be counted."""
     attr = event.attr._replace(
         sample_period=0, sample_type=0, flags=event.attr.flags & ~abi.FLAG_FREQ
     )

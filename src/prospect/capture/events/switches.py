@@ -1,10 +1,10 @@
-"""Which events tell of the scheduler's switches: when each task left its CPU, where, and came back.
+"""Which events record the scheduler's switches: when each task left its CPU, where, and came back.
 
 Comes in: the clocks' plan, and which callers are wanted. Goes out: the plan with one event more on
 every CPU. It samples each task that leaves the CPU, in that task's own context, so that the sample
 has the stack of what made it leave; records of both sides of each switch have the times, and
 whether the task could have gone on. None of this needs tracefs. Who wakes a task that waits, and
-when, only the tracepoint sched:sched_waking tells: it is sampled each time, in the waker's context,
+when, only the tracepoint sched:sched_waking shows: it is sampled each time, in the waker's context,
 where the whole system may be watched.
 
 Defined by: perf_event_task_sched_out() in ``include/linux/perf_event.h`` (which counts
@@ -67,7 +67,7 @@ def with_switches(plan: EventPlan, graph: CallGraph, cpu: int, *, wakers: bool) 
     Args:
         plan: the clocks.
         graph: whose callers; where none are wanted, or those that only a hardware counter knows,
-            it is those that small copies of stacks and frame pointers tell.
+            it is those in small copies of stacks and by frame pointers.
         cpu: an on-line CPU for the tries.
         wakers: whether it is wanted who wakes whom.
     """

@@ -1,4 +1,4 @@
-"""Tracepoints: their numbers and fields, as tracefs tells them.
+"""Tracepoints: their numbers and fields, from tracefs.
 
 Comes in: ``group:name``. Goes out: the number that perf_event_open() takes, the fields that a
 filter may name. Nothing is mounted and nothing is written.

@@ -1,4 +1,4 @@
-"""Names of files that appear in directories, as the kernel tells them.
+"""Names of files that appear in directories, as the kernel reports them.
 
 Comes in: directories. Goes out: (directory, name) of every file that was made or moved there.
 Defined by: inotify(7), ``include/uapi/linux/inotify.h``.
@@ -24,7 +24,7 @@ _MOST_READS = 64
 
 
 class DirectoryWatch:
-    """Watches directories; where the kernel does not let it, nothing is ever told.
+    """Watches directories; where the kernel does not let it, nothing is ever reported.
 
     Attributes:
         fd: readable when something has appeared, -1 without.

@@ -3,7 +3,7 @@
 Comes in: process ids, a time. Goes out: what the drain loop waits for, with `Command`'s interface:
 the end of all these processes, or of the time; without either only a signal ends the interval.
 
-Defined by: pidfd_open(2), which is also what tells a process from one that gets its id later.
+Defined by: pidfd_open(2), which also distinguishes a process from one that gets its id later.
 """
 
 from __future__ import annotations

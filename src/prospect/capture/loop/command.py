@@ -105,7 +105,7 @@ class Command(Closing):
         self.exec_fd = -1
         if len(answer) < _ERRNO_BYTES:
             return
-        self.reap(block=True)  # it ends right after it told
+        self.reap(block=True)  # it ends right after it said so
         code = int.from_bytes(answer, "little")
         if code in (errno.ENOENT, errno.ENOTDIR):
             raise CommandError(f"{self._name}: command not found", _NOT_FOUND)
@@ -162,7 +162,7 @@ def _candidates(name: bytes) -> list[bytes]:
 
 
 def _execute(words: list[bytes]) -> int:
-    """Try to become each candidate in turn; return the errno that tells most."""
+    """Try to become each candidate in turn; return the errno that says most."""
     result = errno.ENOENT
     for file in _candidates(words[0]):
         try:

@@ -58,7 +58,7 @@ def serve(
     Args:
         stop_fd: a pipe's end.
         result_fd: an empty file.
-        progress: told what is waited for, and at last the size of the result.
+        progress: takes what is waited for, and at last the size of the result.
         silent: places that are left alone, because an earlier holder was held up there.
         own_tmp: where processes with our root have their files.
     """
@@ -113,7 +113,7 @@ class JitFileHolder:
     """Holds the files of one recording.
 
     Attributes:
-        fd: readable when files have appeared, -1 where the kernel does not tell.
+        fd: readable when files have appeared, -1 where the kernel does not report them.
         limits: sentences about what was not kept.
     """
 
@@ -227,7 +227,7 @@ class JitFileHolder:
     def _roots(self) -> dict[tuple[int, str], list[int]]:
         """Find who has which root, as far as its /tmp may be looked at: {(namespace, root): pids}.
 
-        The kernel answers from its mount table. That a mount is told there is no promise: it may be
+        The kernel answers from its mount table. That a mount stands there is no promise: it may be
         made the next moment, or be below another one.
         """
         waiting: dict[int, frozenset[bytes]] = {}
@@ -300,7 +300,7 @@ class JitFileHolder:
         return b"".join(parts)
 
     def _is_believable(self, status: os.stat_result, pid: int) -> bool:
-        """Tell whether the process wrote the file: anyone may write to /tmp, under any name.
+        """Return whether the process wrote the file: anyone may write to /tmp, under any name.
 
         Of a process that has ended only its owner's file counts if we are that owner, and if it was
         written to since the recording began: /tmp is full of older ones. A file that is older than

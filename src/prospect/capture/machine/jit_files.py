@@ -121,5 +121,5 @@ class JitFiles(Closing):
 
 
 def _runs(pid: int) -> bool:
-    """Tell whether a process waits for a CPU only, be it for long."""
+    """Return whether a process waits for a CPU only, be it for long."""
     return read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"R"]

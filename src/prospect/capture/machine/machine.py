@@ -61,7 +61,7 @@ def describe_machine(proc: str = "/proc") -> Machine:
 def counters_are_nmis(machine: str, kernel_command_line: bytes) -> bool:
     """Return whether hardware counters are known to interrupt even where interrupts are masked.
 
-    Those of x86 do; those of arm64 only where the kernel was told to use pseudo-NMIs.
+    Those of x86 do; those of arm64 only where the kernel's command line asks for pseudo-NMIs.
 
     Args:
         machine: as uname(2) has it.
@@ -69,12 +69,12 @@ def counters_are_nmis(machine: str, kernel_command_line: bytes) -> bool:
 
     Source: ``drivers/irqchip/irq-gic-v3.c`` gicv3_nmi_enable, ``lib/kstrtox.c`` kstrtobool().
     """
-    told = False
+    pseudo_nmi = False
     for word in kernel_command_line.split():
         name, _, value = word.partition(b"=")
         if name == b"irqchip.gicv3_pseudo_nmi":
-            told = value[:1].lower() in (b"1", b"y", b"t") or value[:2].lower() == b"on"
-    return machine == "x86_64" or (machine == "aarch64" and told)
+            pseudo_nmi = value[:1].lower() in (b"1", b"y", b"t") or value[:2].lower() == b"on"
+    return machine == "x86_64" or (machine == "aarch64" and pseudo_nmi)
 
 
 def accounting(start: dict[str, list[int]], end: dict[str, list[int]]) -> dict[str, Any]:

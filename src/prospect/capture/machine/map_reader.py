@@ -145,7 +145,7 @@ class MapReader:
 
     def _look_at(self, pid: int, now_ns: int) -> None:
         watched = self._watched.pop(pid)
-        # Most have ended by now, which this tells at the least cost.
+        # Most have ended by now; this is the cheapest way to see it.
         try:
             os.kill(pid, 0)
         except OSError:
@@ -163,7 +163,7 @@ class MapReader:
         self.see(map(int, read_if_there(f"{self._proc}/{pid}/task/{pid}/children").split()))
 
     def _is_wanted(self, pid: int, parent_pid: int) -> bool:
-        """Tell whether COMMAND is among a process's parents."""
+        """Return whether COMMAND is among a process's parents."""
         if self._command_pid < 0 or pid in self._family:
             return True
         line = [pid]

@@ -1,7 +1,7 @@
 """The process that reads the build ids of mapped files, as soon as they are mapped, and whole maps.
 
 Comes in: rings with MMAP2 records, files that were mapped before. Goes out: rows of `ReadFiles`,
-and what `MapReader` reads of the processes that the records tell of.
+and what `MapReader` reads of the processes that the records name.
 
 A file is what the record says by device and inode; it is opened where the process has it mapped
 (``/proc/PID/map_files``, for root), as the process's executable, or at its path if device and
@@ -76,7 +76,7 @@ class MappingRecord(NamedTuple):
 
 
 class _Version(NamedTuple):
-    """What a file was when it was last looked at: a row, and what tells that it is the same."""
+    """What a file was when it was last looked at: a row, and what identifies it."""
 
     row: int
     size: int
@@ -104,7 +104,7 @@ def serve(
         rings: by the descriptor of their event.
         stop_fd: a pipe's end.
         found: takes what is read.
-        before_fds: a pipe that tells how long a list of files that were mapped before is, and
+        before_fds: a pipe that says how long the list of files mapped before is, and
             where that list is; what is read of maps is written there.
         watched: whose maps are read.
     """
@@ -120,7 +120,7 @@ def serve(
             if fd == stop_fd:
                 is_over = True
             elif fd == before_fd:
-                files, ticks = _told_before(before_fd, before)
+                files, ticks = _sent_before(before_fd, before)
                 reader.look(_mapped_before(files))
                 maps.see_before(ticks)
                 if watched.is_chosen:
@@ -138,13 +138,13 @@ def serve(
     maps.finish(before)
 
 
-def _told_before(before_fd: int, before: int) -> tuple[list[tuple[Any, ...]], dict[int, int]]:
-    """Return what the recorder found; nothing if it ended before it told that."""
+def _sent_before(before_fd: int, before: int) -> tuple[list[tuple[Any, ...]], dict[int, int]]:
+    """Return what the recorder found; nothing if it ended before it sent that."""
     size = int.from_bytes(os.read(before_fd, NUMBER_BYTES), "little")
-    told = os.pread(before, size, 0)
+    sent = os.pread(before, size, 0)
     os.ftruncate(before, 0)
     # The recorder's own words, in memory that nobody else has.
-    return marshal.loads(told) if size else ([], {})  # noqa: S302 - as said
+    return marshal.loads(sent) if size else ([], {})  # noqa: S302 - as said
 
 
 def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:
@@ -295,7 +295,7 @@ class Mounts:
             yield path, True
 
     def _is_plain(self, mapping: MappingRecord) -> bool:
-        """Tell whether the file system of a mapping is known not to be FUSE.
+        """Return whether the file system of a mapping is known not to be FUSE.
 
         A device without a number of its own may be another file system's a moment later, and one
         that is mounted nowhere any more says nothing of itself.

@@ -1,6 +1,6 @@
 """Build ids of mapped files, and memory maps, read by a process of its own while a recording runs.
 
-Comes in: events of every CPU that tell each executable mapping, and the files that were mapped
+Comes in: events of every CPU that record each executable mapping, and the files that were mapped
 before. Goes out: rows (file, since when, until when, build id) and maps for the recording's
 description.
 
@@ -167,7 +167,7 @@ class MappedFiles(Closing):
 
 
 def open_mapping_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> None:
-    """Append events of each CPU and task that tell executable mappings, with the time of each.
+    """Append events of each CPU and task that record executable mappings, with the time of each.
 
     Raises:
         OSError: the kernel refuses one.
@@ -192,7 +192,7 @@ def open_mapping_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> No
 
 
 def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
-    """Map a ring for each CPU's events, in the reader; tell the recorder 0, or why that cannot be.
+    """Map a ring for each CPU's events, in the reader; send the recorder 0, or why that cannot be.
 
     Raises:
         OSError: there is no room for them.

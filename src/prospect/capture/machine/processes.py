@@ -65,7 +65,7 @@ class Snapshot:
 
         Args:
             proc: where /proc is.
-            command_pid: left out, as its own records tell its life from the start.
+            command_pid: left out, as its own records describe it from the start.
             with_data: whether mappings of files without code are wanted as well, as
                 FLAG_MMAP_DATA has them.
             only: the wanted processes, other numbers may be among theirs; none for all.

@@ -104,7 +104,7 @@ def user_map_record(pid: int, mapping: Map) -> bytes:
 
 
 def with_build_id(record: bytes, build_id: bytes) -> bytes:
-    """Return an MMAP2 record that tells the image's build id instead of its device and inode."""
+    """Return an MMAP2 record with the image's build id instead of its device and inode."""
     kind, misc, size = _HEADER.unpack_from(record)
     misc |= abi.PERF_RECORD_MISC_MMAP_BUILD_ID
     return (

@@ -1,1 +1,1 @@
-"""Python frames: the BPF program that walks them, and the process that tells it where to look."""
+"""Python frames: the BPF program that walks them, and the process that finds interpreters."""

@@ -1,4 +1,4 @@
-"""An entry of the walker's map of images: what it is told of the Python in a process.
+"""An entry of the walker's map of images: the Python in a process.
 
 Comes in: what `interpreters` found. Goes out: the key that the kernel's books of the process give,
 and the bytes of the entry, which begin with its own IMAGE record.

@@ -101,7 +101,7 @@ def read_image(fd: int, path: bytes) -> Image | None:
 
     Args:
         fd: the file.
-        path: its name, which tells versions that do not tell it themselves (before 3.11).
+        path: its name, which has the version where the file does not (before 3.11).
     """
     try:
         return _image(fd, path)

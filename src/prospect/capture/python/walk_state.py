@@ -10,7 +10,7 @@ _WAITING, _ATTACHED, _FAILED = 0, 1, 2
 
 
 class WalkState:
-    """Whether the walker runs, and how many processes it was told of."""
+    """Whether the walker runs, and how many processes are registered with it."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
@@ -23,12 +23,12 @@ class WalkState:
         """Say that it cannot run: an errno, 0 for a kernel that is not known."""
         self._put(stage=_FAILED, code=code)
 
-    def told(self) -> None:
-        """Count a process that it was told of."""
-        self._put(told=self._numbers[2] + 1)
+    def registered(self) -> None:
+        """Count a process that was registered."""
+        self._put(registered=self._numbers[2] + 1)
 
     def missed(self) -> None:
-        """Count a process that it could not be told of."""
+        """Count a process that could not be registered."""
         self._put(missed=self._numbers[3] + 1)
 
     @property
@@ -44,19 +44,22 @@ class WalkState:
 
     @property
     def processes(self) -> int:
-        """Of how many programs it was told."""
+        """How many programs were registered."""
         return self._numbers[2]
 
     @property
     def missing(self) -> int:
-        """Of how many it could not be."""
+        """How many could not be."""
         return self._numbers[3]
 
     @property
     def _numbers(self) -> tuple[int, int, int, int]:
-        stage, code, told, missed = _PAGE.unpack_from(self._page)
-        return stage, code, told, missed
+        stage, code, registered, missed = _PAGE.unpack_from(self._page)
+        return stage, code, registered, missed
 
     def _put(self, **changed: int) -> None:
-        now = dict(zip(("stage", "code", "told", "missed"), self._numbers, strict=True)) | changed
+        now = (
+            dict(zip(("stage", "code", "registered", "missed"), self._numbers, strict=True))
+            | changed
+        )
         _PAGE.pack_into(self._page, 0, *now.values())

@@ -1,4 +1,4 @@
-"""The process that attaches the walker, and tells it of interpreters as processes map them.
+"""The process that attaches the walker, and registers interpreters as processes map them.
 
 Loading the walker costs more than all else of a short recording. So it waits for the first process
 that maps CPython, or for one that did before and begins to use the CPU.
@@ -50,7 +50,7 @@ def serve(
     Args:
         stop_fd: a pipe's end.
         rings: by the descriptor of their event.
-        attach: attaches the walker, and returns the map that it is told by.
+        attach: attaches the walker, and returns the map of interpreters.
         state: takes what becomes of it.
     """
     poll = select.poll()
@@ -119,7 +119,7 @@ class _Before:
         self._begun = time.monotonic()
 
     def has_run(self) -> bool:
-        """Tell whether one of them has used the CPU since, or forked; or is COMMAND."""
+        """Return whether one of them has used the CPU since, or forked; or is COMMAND."""
         if self._has_begun or not self._used:
             return self._has_begun
         new = (pids := _pids()) - self._known
@@ -161,7 +161,7 @@ class _Watcher:
         self._again: list[tuple[float, MappingRecord, bytes]] = []
 
     def see(self, mapping: MappingRecord) -> None:
-        """Tell the walker of a mapping, if it is one of CPython."""
+        """Register a mapping with the walker, if it is one of CPython."""
         if may_be_python(mapping.path):
             key = self._tell(mapping)
             if mapping.time_ns:
@@ -191,7 +191,7 @@ class _Watcher:
         number = self._numbers.setdefault(key, len(self._numbers) + 1)
         try:
             bpf.write_entry(self._map, key, image_entry.encode(number, found))
-            self._state.told()
+            self._state.registered()
         except OSError:
             self._state.missed()
         return key

@@ -257,7 +257,7 @@ CHOOSING = (
         ("run-variation",),
         "SHARE",
         "with one recording a side, take rows to differ by this share of their time from run to "
-        "run (standard deviation); several a side tell it themselves",
+        "run (standard deviation); several a side show it themselves",
         COMPARERS,
         values.share,
     ),

@@ -227,7 +227,7 @@ STORING = (
         "",
         ("window",),
         "SECONDS",
-        "how finely the store tells times apart, from 1 to 3600",
+        "how finely the store resolves time, from 1 to 3600",
         _DAEMON,
         values.window,
     ),

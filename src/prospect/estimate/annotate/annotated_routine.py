@@ -150,7 +150,7 @@ def skid(event: EventInfo) -> str:
 
 
 def is_timer(event: EventInfo) -> bool:
-    """Tell whether a timer took the samples."""
+    """Return whether a timer took the samples."""
     return event.seconds_per_period > 0 and not event.weighs_periods
 
 

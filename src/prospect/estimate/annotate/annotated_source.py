@@ -58,7 +58,7 @@ class SourceEvent(Record):
 
     Attributes:
         event: what was sampled.
-        has_time: whether its hits can be told in seconds.
+        has_time: whether its hits are worth seconds.
         hits, seconds: all that was chosen.
         without_file: (path of the object, why, hits) of those whose file is unknown.
         files: by row of the profile's lines.files.

@@ -44,7 +44,7 @@ class EventAnnotation(Record):
 
     Attributes:
         event: what was sampled.
-        has_time: whether its hits can be told in seconds.
+        has_time: whether its hits are worth seconds.
         hits, seconds: all that was chosen by `-V`, annotated or not.
         skid: a sentence about which instruction hits mean; "" where they are exact.
         routines: heaviest first.

@@ -169,7 +169,7 @@ def _ends(grid: Grid) -> _Ends:
 
 
 def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray[np.bool_]:
-    """Mark the gaps at whose end, or in which, the kernel told of a buffer that had been full."""
+    """Return bool[g]: gaps in or right after which the kernel reported a full buffer."""
     stretches = grid.stretches
     is_full = stops.kind == STOP_FULL
     stop_clock, stop_ns = stops.clock_index[is_full], stops.end_ns[is_full]
@@ -179,12 +179,12 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
     until_ns = np.where(gaps.behind >= 0, begin_ns + _since(grid, gaps.behind), end_ns)
     holds = np.zeros(len(gaps), np.bool_)
     for row in distinct(stop_clock).tolist():
-        told_ns = np.sort(stop_ns[stop_clock == row])
+        known_ns = np.sort(stop_ns[stop_clock == row])
         chosen = np.flatnonzero(clock == row)
         # A sample for which callers are sought by BPF has its time before those are written, with
         # the record of the loss in front of them.
         before, until = (
-            np.searchsorted(told_ns, sampled_ns[chosen].astype(np.uint64) + _SEEKING_NS, "right")
+            np.searchsorted(known_ns, sampled_ns[chosen].astype(np.uint64) + _SEEKING_NS, "right")
             for sampled_ns in (after_ns, until_ns)
         )
         holds[chosen] = until > before

@@ -94,7 +94,7 @@ def _timed_event(profile: CompleteProfile) -> int:
     ]
     if not timed:
         raise RecordingError(
-            f"{profile.run.origin}: none of its events can be told in seconds: "
+            f"{profile.run.origin}: none of its events measures time in seconds: "
             "record with a clock or a rate (-H)"
         )
     with_hits = set(distinct(profile.hits.event).tolist())

@@ -27,7 +27,7 @@ class CompareOptions(Record):
         per: `--per`: "run", "second", a count of work; "" for what suits the recordings.
         fdr: `--fdr`: how many of the rows marked significant may be wrong, 0 to 1.
         run_variation: `--run-variation`: how much a row differs from run to run, as a part of its
-            time, where no side has several recordings to tell.
+            time, where no side has several recordings.
         fail_if: `--fail-if`: a condition to judge, "" for none.
         stacks: whether call stacks are compared too, for the formats that show them.
         inclusive: whether routines are compared with all that they call too, where every recording

@@ -1,4 +1,4 @@
-"""How much rows can tell about each other's variance.
+"""How much the variance of all rows says about that of each.
 
 Comes in: of many rows, the ratio of the variance seen to the one expected. Goes out: how many
 degrees of freedom the rows together lend each one.

@@ -76,7 +76,7 @@ def seconds_per_hit(run: ComparedRun) -> float:
 def _successive_variance(
     run: ComparedRun, row_of_hit: NDArray[np.int64], row_count: int
 ) -> NDArray[np.float64]:
-    """Return f64[r] s²: the variance of a row's sum as neighbouring blocks of time tell it.
+    """Return f64[r] s²: the variance of a row's sum, from differences of neighbouring blocks.
 
     A slow change, such as a phase of the program, makes few neighbours differ and costs little;
     bursts that come at random make as many differ as there are bursts. Zeros where the recording
@@ -108,8 +108,7 @@ def _blocks(run: ComparedRun) -> tuple[NDArray[np.int64], int]:
     time_ns = run.profile.samples.time_ns
     if not len(time_ns) or not time_ns.any():
         return np.empty(0, np.int64), 0
-    told = run.profile.run
-    begin, end = told.begin_ns, told.end_ns
+    begin, end = run.profile.run.begin_ns, run.profile.run.end_ns
     if not 0 <= begin < end < 2**63:
         begin, end = int(time_ns.min()), int(time_ns.max())
     blocks = min(max((end - begin) // _BLOCK_NS, 1), _MOST_BLOCKS)

@@ -4,7 +4,7 @@ Comes in: each row's time in each recording. Goes out: a `Variation`. Two things
 what is common to all rows of a run (the machine's speed, other load) and what is each row's own
 (layout of memory, caches, chance). The first is seen once a run, however many rows there are, and
 keeps its few degrees of freedom. The second is seen once a row and run, so rows lend each other
-what few recordings cannot tell.
+the degrees of freedom that few recordings lack.
 Source: Smyth, Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3 (2004),
 for rows that lend each other; Lund et al., same journal 11 (2012), for a factor over a trend of the
 mean, which is here the sampling error and a share of the row's time.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # How sure the assumed variation is: as if it had been seen in so many runs more than one.
 ASSUMED_DF = 8.0
-_HITS_TO_TELL = 10  # a recording and row; with fewer, sampling is all there is to see
+_LEAST_HITS = 10  # a recording and row; with fewer, sampling is all there is to see
 _ROUNDS = 3
 _NO_VARIANCE = 1e-300  # of recordings without a hit
 _BISECTIONS = 30
@@ -92,11 +92,11 @@ def variation_of(rows: Rows, before: int, assumed: tuple[float, float]) -> Varia
             row_df=math.inf,
             factors=np.zeros(count),
         )
-    telling = _telling(rows)
+    well_hit = _well_hit(rows)
     row_variance = assumed[0] ** 2
     for _ in range(_ROUNDS):
         factors = _factors(rows, before, row_variance)
-        row_variance = _row_variance(telling, factors, before)
+        row_variance = _row_variance(well_hit, factors, before)
     squares = [float((part**2).sum()) for part in (factors[:before], factors[before:])]
     common = [square / df if df else math.nan for square, df in zip(squares, freedom, strict=True)]
     # A single recording is taken to be as the other side's are.
@@ -107,15 +107,15 @@ def variation_of(rows: Rows, before: int, assumed: tuple[float, float]) -> Varia
         common_df=(freedom[0] or freedom[1], freedom[1] or freedom[0]),
         row=math.sqrt(row_variance),
         row_df=lent_freedom(
-            _ratios(telling, factors, before, row_variance), [df for df in freedom if df]
+            _ratios(well_hit, factors, before, row_variance), [df for df in freedom if df]
         ),
         factors=factors,
     )
 
 
-def _telling(rows: Rows) -> Rows:
+def _well_hit(rows: Rows) -> Rows:
     """Return the rows that have hits enough to show more than sampling; else their sum."""
-    chosen = (rows.hits >= _HITS_TO_TELL).all(axis=1)
+    chosen = (rows.hits >= _LEAST_HITS).all(axis=1)
     if chosen.any():
         return Rows(rows.hits[chosen], rows.values[chosen], rows.sampling[chosen], rows.own[chosen])
     return Rows(
@@ -129,7 +129,7 @@ def _telling(rows: Rows) -> Rows:
 def _factors(rows: Rows, before: int, row_variance: float) -> NDArray[np.float64]:
     """Return f64[n]: by how much all rows of a recording deviate alike, as the rows' average.
 
-    Rows weigh by how well they tell it; `row_variance` keeps a big row from being all of it.
+    Rows weigh by how precisely they show it; `row_variance` keeps a big row from being all of it.
     """
     count = rows.values.shape[1]
     factors = np.zeros(count)
@@ -162,9 +162,9 @@ def _row_variance(rows: Rows, factors: NDArray[np.float64], before: int) -> floa
     count, columns = rows.values.shape
     mean = spread_over(side_means(rows.values, before), before, columns)
     freedom = np.repeat([before - 1.0, columns - before - 1.0], [before, columns - before])
-    told = freedom > 0
-    square = ((rows.values - mean * (1.0 + factors)) ** 2 / np.maximum(freedom, 1.0))[:, told]
-    own, mean_square = np.maximum(rows.own[:, told], _NO_VARIANCE), mean[:, told] ** 2
+    repeated = freedom > 0
+    square = ((rows.values - mean * (1.0 + factors)) ** 2 / np.maximum(freedom, 1.0))[:, repeated]
+    own, mean_square = np.maximum(rows.own[:, repeated], _NO_VARIANCE), mean[:, repeated] ** 2
     sides = (before > 1) + (columns - before > 1)
     # The common factor has taken one row's worth of variation away.
     expected = float((count - 1) * sides)

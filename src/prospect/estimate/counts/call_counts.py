@@ -2,9 +2,9 @@
 
 Comes in: a completed Profile with `call_counts`. Goes out: `CallFigures`. In a gap between two
 windows a function is taken to be called as often, for each second that the program itself ran, as
-in the mean of the windows around it. How far that may be off is told by how much neighbouring
-windows differ, by how few calls were seen, and by how well the cost of a probe is known, which is
-taken off the windows' time.
+in the mean of the windows around it. Its error follows from how much neighbouring windows
+differ, how few calls were seen, and how well the cost of a probe is known, which is subtracted
+from the windows' time.
 
 Source: the variance from successive differences: Wolter, "Introduction to Variance Estimation",
 2nd edition (2007), section 8.2; degrees of freedom: Satterthwaite, Biometrics Bulletin 2 (1946).
@@ -47,7 +47,7 @@ _PROBE_CAUSES = {
     (CAUSE_EXCEPTION, "debug"),
     (CAUSE_SYSCALL, "uprobe"),
 }
-# Differences of neighbours share a window: of three of them, two tell something of their own.
+# Neighbouring differences share a window: three of them have two degrees of freedom.
 _DF_OF_A_DIFFERENCE = 2.0 / 3.0
 
 

@@ -2,8 +2,8 @@
 
 Comes in: what each clock of the bank counted for each row. Goes out: how likely the counts differ
 so much by chance, and which rows are marked. Clocks of different rates see the same program; one
-that is in step with it counts far too much or too little, and the others do not. A single clock
-cannot be told from the program that it is in step with.
+that is in step with it counts far too much or too little, and the others do not. With a single
+clock such a program cannot be detected.
 
 Counts that are taken on a grid vary by less than the binomial distribution has it, so the test
 is, on honest programs, silent more often than promised.
@@ -39,7 +39,7 @@ def homogeneity(sums: ClockSums, ticks: NDArray[np.int64], rows: int) -> NDArray
         rows: how many rows there are.
 
     Returns:
-        NaN for rows with too few hits to tell.
+        NaN for rows with too few hits for the test.
     """
     had = ticks.take(sums.stretch, axis=0).astype(np.float64)
     all_hits, all_ticks = sums.hits.sum(axis=1), had.sum(axis=1)

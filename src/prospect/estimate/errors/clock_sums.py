@@ -1,7 +1,7 @@
 """How far the clocks of a bank disagree about a row: over the whole run, and in blocks of it.
 
-Comes in: samples on the grids of their clocks, and rows. Goes out: each row's variance as the
-clocks' disagreement tells it, at several lengths of block, and what each clock counted.
+Comes in: samples on the grids of their clocks, and rows. Goes out: each row's variance from
+the clocks' disagreement, at several lengths of block, and what each clock counted.
 
 Each clock alone covers all the time, so that K clocks are K estimates of the same thing, and the
 variance of their mean is that of the K sums by K. A block's ends cut a row's stays short, which

@@ -1,7 +1,7 @@
 """How the samples of an event were taken: all that error bars need, made once for all rows.
 
-Comes in: a completed Profile and one of its events. Goes out: a `Design`. What a recording cannot
-tell (no grid, no times, one clock) is said in it, and estimates say what they assume instead.
+Comes in: a completed Profile and one of its events. Goes out: a `Design`. What a recording lacks
+(a grid, times, a second clock) is said in it, and estimates say what they assume instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Design(Record):
     Attributes:
         event: the event.
         clocks: how many clocks count the same time; 1 where the samples are on no grid.
-        has_time: whether hits can be told in seconds, and so have error bars.
+        has_time: whether hits are worth seconds, and so have error bars.
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
         sequence: i32[s] what each tick hit (`tick_sequence`); None where samples have no times.

@@ -36,8 +36,8 @@ class HottestRoutines(Record):
     Attributes:
         profile: completed, without waits.
         detail: the `-V` that is shown.
-        event: whose hits are told.
-        has_time: whether they can be told in seconds.
+        event: the event whose hits are counted.
+        has_time: whether they are worth seconds.
         function: i64[r] rows of the profile's functions.
         portion: i64[r] PORTION_*.
         hits: i64[r].

@@ -44,7 +44,7 @@ class Agreement(Record):
         name, source: as in `AccountedTime`.
         sampled_s: from samples; of idle time, with the ticks that an idle CPU slept through.
         accounted_s: from the kernel.
-        difference_s: sampled less accounted; None where samples cannot tell.
+        difference_s: sampled less accounted; None where samples cannot show it.
         error_s: what sampling and the books explain, at 95 %; None where the kernel's own split
             is no measurement.
         unsampled_s: by how much more `sampled_s` may be too small, for lack of samples.

@@ -5,7 +5,7 @@ late.
 
 A timer cannot interrupt where interrupts are masked: its sample is taken when they come back on,
 and the time before that counts for the place where this happens. Such a sample is late on its
-clock's grid. What is usual is told by each CPU's samples in user mode, where nothing masks
+clock's grid. What is usual is taken from each CPU's samples in user mode, where nothing masks
 interrupts: one in twenty of them counts as late. A row with a far larger share shows time that was
 *ending at* its routine; where it had been spent is not known.
 """
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 # The share of samples in user mode that counts as late, by definition.
 USUAL_SHARE = 0.05
-# Fewer samples in user mode do not tell what is usual; fewer of a row are no share.
+# With fewer samples in user mode the usual delay is unknown; with fewer of a row, its share.
 _LEAST_USUAL = 100
-_MOST_USUAL = 1 << 15  # more would be slower, and tell no more
+_MOST_USUAL = 1 << 15  # more would be slower, and no more precise
 _LEAST_OF_ROW = 10
 
 
@@ -71,7 +71,7 @@ def sample_lateness(profile: ProfileByRoutine, grid: Grid | None = None) -> Late
     row_of_stretch = np.searchsorted(cpu, profile.clocks.cpu.take(grid.stretches.clock_index))
     limit_of_sample = np.repeat(limit_ns.take(row_of_stretch), np.diff(grid.start))
     count = len(profile.hits)
-    # A comparison with nan is false: where nothing tells what is usual, nothing is late.
+    # A comparison with nan is false: where the usual delay is unknown, nothing is late.
     return Lateness(
         cpu=cpu,
         limit_ns=limit_ns,
@@ -126,7 +126,7 @@ def late_shares(
 
 
 def _quantiles(late_ns: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the median and the limit of what is usual; nan where too few samples tell."""
+    """Return the median and the limit of what is usual; nan where there are too few samples."""
     if len(late_ns) < _LEAST_USUAL:
         return np.nan, np.nan
     late_ns = late_ns[:: len(late_ns) // _MOST_USUAL + 1]

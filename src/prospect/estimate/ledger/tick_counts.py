@@ -103,7 +103,7 @@ def count_ticks(
         many other records were lost.
     """
     clocks, group_count = profile.clocks, len(idle_s)
-    # One more, for "no sample": it leaves the other side to tell.
+    # One more row, for "no sample": the sample on the other side of the gap decides.
     is_idle = np.append(_hits_idle(profile).take(grid.sample_index), True)
 
     def summed(ticks: NDArray[np.float64] | Rows) -> Rows:
@@ -126,8 +126,8 @@ def count_ticks(
     throttled = throttled_ticks(grid)
     has_others = np.zeros(group_count, np.bool_)
     has_others[group] = clocks.clock == 0
-    told = summed(np.clip(clocks.lost, 0, _MOST_TICKS))
-    lost, missing = _share_out(told, missing, has_others)
+    reported = summed(np.clip(clocks.lost, 0, _MOST_TICKS))
+    lost, missing = _share_out(reported, missing, has_others)
     counts = TickCounts(
         expected=expected,
         recorded=summed(grid.recorded),
@@ -137,7 +137,7 @@ def count_ticks(
         busy=missing[:, _BUSY],
     )
     idle_throttled = by_clock(throttled * _is_idle_before(grid, is_idle))
-    return counts, idle_throttled, int((told - lost).sum())
+    return counts, idle_throttled, int((reported - lost).sum())
 
 
 def _hits_idle(profile: ProfileByRoutine) -> NDArray[np.bool_]:
@@ -176,7 +176,7 @@ def _missing(
     period_ns = grid.stretches.period_ns.take(gaps.stretch)
     limit_ns = np.maximum(period_ns * _ON_TIME, _LEAST_ON_TIME_NS)
     limit_ns = np.minimum(limit_ns, period_ns * _MOST_ON_TIME)
-    # Where a clock stopped before a sample came, nothing tells that its timer was held up.
+    # Where a clock stopped before a sample came, there is no sign that its timer was held up.
     late_ns = np.append(grid.late_ns, 0.0).take(gaps.behind)
     before, behind = is_idle.take(gaps.before), is_idle.take(gaps.behind)
     row = group.take(grid.stretches.clock_index.take(gaps.stretch))
@@ -226,15 +226,15 @@ def _by_books(
     return known
 
 
-def _share_out(told: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> tuple[Rows, Rows]:
+def _share_out(reported: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> tuple[Rows, Rows]:
     """Charge losses to the gaps that may hold them.
 
-    Losses at the very end of a run have no record that tells when they were. What is missing beside
+    Losses at the very end of a run have no record that says when they were. What is missing beside
     losses is idle in the same proportion as in the other gaps: of a long gap, how late the sample
     behind it was says little.
 
     Args:
-        told: i64[g] losses as the kernel counted them.
+        reported: i64[g] losses as the kernel counted them.
         missing: i64[g, GAP_KINDS, 2] ticks without a sample.
         has_others: bool[g] whether the counter counts other records too: that of the one clock
             that reports mappings and tasks does. What is beyond the ticks due is of that kind.
@@ -243,7 +243,7 @@ def _share_out(told: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> tupl
         i64[g] lost ticks, and i64[g, 2] missing ones.
     """
     inner = missing[:, GAP_INNER]
-    left, rest = told.copy(), inner.copy()
+    left, rest = reported.copy(), inner.copy()
     for kind in (GAP_FULL, GAP_END):
         ticks = missing[:, kind].sum(axis=1)
         taken = np.minimum(left, ticks)
@@ -253,4 +253,4 @@ def _share_out(told: Rows, missing: Rows, has_others: NDArray[np.bool_]) -> tupl
         idle = np.rint((ticks - taken) * idle_share).astype(np.int64)
         rest[:, _IDLE] += idle
         rest[:, _BUSY] += ticks - taken - idle
-    return told - np.where(has_others, left, 0), rest
+    return reported - np.where(has_others, left, 0), rest

@@ -97,7 +97,7 @@ class InShort(Record):
     """What a report says first.
 
     Attributes:
-        has_time: whether hits are told in seconds.
+        has_time: whether hits are worth seconds: samples of a timer.
         hits, seconds, half_s: of all that is asked for.
         busy_s: of all processes of the system but idle CPUs; NaN where not all were sampled.
         programs: the first ones.

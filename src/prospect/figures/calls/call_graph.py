@@ -182,7 +182,7 @@ def call_graph(samples: StackSamples, chosen: NDArray[np.bool_], event_index: in
 def _hits_by_row(
     samples: StackSamples, row: NDArray[np.int64]
 ) -> tuple[CompleteProfile, NDArray[np.int64]]:
-    """Tell hits apart by the row of the forest that they are in.
+    """Separate hits by the row of the forest that they are in.
 
     Returns:
         The profile with these hits, and i64[h] the row of each, -1 for none. Hits of waits are

@@ -66,7 +66,7 @@ class CallShares(Record):
     ticks: int
 
     def is_inner(self, arc: int) -> bool:
-        """Tell whether an arc leads from a routine to itself, or to one of its cycle."""
+        """Return whether an arc leads from a routine to itself, or to one of its cycle."""
         caller, callee = int(self.caller[arc]), int(self.callee[arc])
         return caller == callee or 0 < self.cycle[caller] == self.cycle[callee]
 
@@ -109,7 +109,7 @@ class CallShares(Record):
 
 
 def has_call_shares(profile: Profile) -> bool:
-    """Tell whether all there is are sums of time and every call of every function, by caller."""
+    """Return whether all there is are sums of time and every call of every function, by caller."""
     counts = profile.call_counts
     has_more = profile.stacks is not None or len(profile.samples) > 0
     return not has_more and counts is not None and counts.windows is None

@@ -71,7 +71,7 @@ class EventCalls(Record):
         graph: its calls.
         has_time: whether its hits are time.
         without_callers: hits on whose stack nothing stands but the routine itself.
-        remedy: what would have told most callers in user space; "" where it is not known.
+        remedy: what would have recorded most callers in user space; "" where it is not known.
         totals: by frame.
         hottest: i64[n] frames in the table of totals.
         callees, callers, arcs: None where they were not asked for.

@@ -46,7 +46,7 @@ class AccountedTime(Record):
 
     Attributes:
         name: what kind of time.
-        sampled_s: from samples; None where samples cannot tell.
+        sampled_s: from samples; None where samples cannot show it.
         accounted_s: from the kernel.
         source: which of the kernel's books.
     """
@@ -91,7 +91,7 @@ def _machine_times(
     Args:
         profile: holds the accounting.
         totals: sampled time by process.
-        is_apart: whether both samples and the kernel tell interrupts from the rest.
+        is_apart: whether both samples and the kernel count interrupts separately.
     """
     is_zero = kernel_part(profile.processes) == PART_PROCESS_ZERO
     user_s = float(totals.seconds[:, PORTION_USER].sum())

@@ -65,7 +65,7 @@ def lost_samples(profile: CompleteProfile, records: int) -> int:
 
     Args:
         profile: what was recorded.
-        records: all records that were lost; the answer where nothing tells them apart.
+        records: all records that were lost; the answer where their kinds are not known.
     """
     clocks = profile.clocks
     ticks = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns

@@ -1,7 +1,7 @@
 """Which waits are idle: for work that has not come yet, and not within work.
 
 Comes in: of each wait its system call, its thread, and the functions of the program that waited.
-Goes out: whether it is idle. A rule of thumb, as nothing tells the two apart for sure: what a
+Goes out: whether it is idle. A rule of thumb, as nothing separates the two for sure: what a
 thread's own loop waits with (docs/waiting.md).
 """
 
@@ -43,7 +43,7 @@ def is_idle(
     tid: NDArray[np.int32],
     on_condition: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Tell which waits are idle, bool[n].
+    """Return which waits are idle, bool[n].
 
     Args:
         calls: names of system calls, "" for what is none.
@@ -62,7 +62,7 @@ def is_idle(
 
 
 def waits_for_condition(frames: Iterable[str]) -> bool:
-    """Tell from a program's functions whether a futex is a condition variable or a semaphore."""
+    """Guess from a program's functions whether a futex is a condition variable or a semaphore."""
     frames = list(frames)
     return any(name in frame for frame in frames for name in _CONDITIONS) and not any(
         name in frame for frame in frames for name in _MUTEXES

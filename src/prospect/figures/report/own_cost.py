@@ -30,7 +30,7 @@ class Cost(Record):
 
 
 class OwnCost(Record):
-    """What the recorder cost; None where the recording does not tell.
+    """What the recorder cost; None where the recording does not say.
 
     Attributes:
         recorder_hits: samples that hit the recorder.

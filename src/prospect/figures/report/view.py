@@ -61,7 +61,7 @@ class EventView(Record):
     Attributes:
         event: what was sampled.
         event_index: its row in `RunInfo.events`.
-        has_time: whether its hits can be told in seconds.
+        has_time: whether its hits are worth seconds.
         processes: totals by process row.
         detailed: i64[d] process rows to show in detail, in report order.
         detail_skipped: how many processes `-V` chose that pass no threshold.
@@ -120,7 +120,7 @@ class EventView(Record):
         return rows
 
     def has_routines(self, process: int, portion: int) -> bool:
-        """Tell whether `routine_table` has any row."""
+        """Return whether `routine_table` has any row."""
         group = process * PORTION_COUNT + portion
         return bool(self.routines.start[group] < self.routines.start[group + 1])
 

@@ -118,7 +118,7 @@ def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable
 
 
 def frames_by_line(frames: FrameTable) -> tuple[FrameTable, NDArray[np.int64], NDArray[np.int64]]:
-    """Tell frames of one name apart by their source line.
+    """Separate frames of one name by their source line.
 
     Returns:
         A table with a row for each frame and line, i64[g] the row of `frames` of each, and i64[g]

@@ -139,7 +139,7 @@ def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeig
 
     Args:
         samples: what to sum.
-        by_place: whether to tell CPUs and threads apart as well.
+        by_place: whether to separate CPUs and threads as well.
     """
     hits = samples.profile.hits
     columns = (hits.process_index, hits.comm_index, hits.event, hits.cause_index)
@@ -192,7 +192,7 @@ class SampleThreads(Record):
 
 
 def sample_threads(samples: StackSamples) -> SampleThreads:
-    """Tell samples apart by thread; where threads are not known, by process."""
+    """Separate samples by thread; where threads are not known, by process."""
     hits = samples.profile.hits
     process = samples.of_hit(hits.process_index)
     key = process << 32 | samples.tid.astype(np.int64) + 1

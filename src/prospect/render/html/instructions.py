@@ -128,8 +128,8 @@ def _contexts(
 ) -> list[NDArray[np.int64]]:
     """Return the circumstances of samples, threads put together as the cells have them."""
     thread, *others = sample_contexts(names, rows)
-    is_told = np.isin(thread, cells.thread)
-    return [np.where(is_told, thread, len(names.threads)), *others]
+    is_apart = np.isin(thread, cells.thread)
+    return [np.where(is_apart, thread, len(names.threads)), *others]
 
 
 def _left_out(routine: NDArray[np.int64], count: NDArray[np.int64], routines: int) -> list[int]:

@@ -142,14 +142,14 @@ def detail_fields(report: EventReport, row: int) -> dict[str, Any]:
     """Return a process with its routines and mappings."""
     view, event = report.view, report.event
     mapped = view.memory_map(row)
-    is_told = event.causes.is_told
+    is_known = event.causes.is_known
     return {
         **process_fields(report, row),
         "routines": {
             PORTION_NAMES[portion]: _routines_of_process(report, row, portion)
             for portion in range(PORTION_COUNT)
         },
-        "kernel_causes": cause_fields(report, row) if is_told else None,
+        "kernel_causes": cause_fields(report, row) if is_known else None,
         "system_calls": syscall_fields(report, row),
         **(
             {"source_lines": source_line_fields(report.lines.of_process(row))}

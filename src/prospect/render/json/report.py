@@ -131,7 +131,7 @@ def _event(report: EventReport, books: RunBooks) -> Iterator[bytes]:
         "has_time": event.has_time,
         "total": portion_fields(event.hits.tolist(), event.seconds.tolist(), estimates.totals),
         "accounting": accounting_fields(agreements(view.profile, event, books.ledger)),
-        "kernel_causes": cause_fields(report) if event.causes.is_told else None,
+        "kernel_causes": cause_fields(report) if event.causes.is_known else None,
         "system_calls": syscall_fields(report),
         "system_calls_counted": counting_fields(event),
         "call_counts": call_count_fields(view, event),

@@ -25,7 +25,7 @@ _CALLS_IN_ONE = "all, see System Calls"
 def process_cause_lines(page: Page, process: int) -> Iterator[str]:
     """Yield a process's block; nothing where it took no kernel time or no causes are known."""
     rows = page.event.causes.of_process(process, calls_in_one=True)
-    if page.event.causes.is_told and len(rows):
+    if page.event.causes.is_known and len(rows):
         yield page.style.title("Kernel time by cause:")
         yield from _lines(page, rows, page.estimates.causes.rows(rows.place))
         yield ""
@@ -33,7 +33,7 @@ def process_cause_lines(page: Page, process: int) -> Iterator[str]:
 
 def system_cause_lines(page: Page) -> Iterator[str]:
     """Yield the section of the whole system; nothing where no causes are known."""
-    if page.event.causes.is_told:
+    if page.event.causes.is_known:
         yield from page.style.section("KERNEL Time by Cause, All Processes")
         rows = page.event.causes.of_system()
         yield from _lines(page, rows, page.estimates.causes.rows(rows.place))

@@ -107,7 +107,7 @@ class Figures:
 
 
 def _is_known(seconds: float, half_s: float) -> bool:
-    """Tell whether a bar can be shown; a row without a hit has none that would mean something."""
+    """Return whether a bar can be shown; a row without a hit has none that would mean something."""
     return seconds > 0 and not math.isnan(half_s)
 
 

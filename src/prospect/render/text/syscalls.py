@@ -52,7 +52,7 @@ def system_call_lines(page: Page) -> Iterator[str]:
 
 def _section(page: Page, title: str, rows: SyscallRows, process: int) -> Iterator[str]:
     view, event, style = page.view, page.event, page.style
-    is_known = event.calls.is_counted or event.causes.is_told
+    is_known = event.calls.is_counted or event.causes.is_known
     if not is_known or not len(rows):
         return
     yield from style.section(title)

@@ -326,5 +326,5 @@ def _sentence(reason: NameSource, key: ObjectKey) -> str:
         known_by = "build id" if key.build_id else "inode or time of change"
         return f"the file there now is another one than was recorded, by its {known_by}"
     if key.path == _TOO_LONG:
-        return "its path is longer than the 4096 bytes that the kernel tells"
+        return "its path is longer than the 4096 bytes that the kernel reports"
     return _SENTENCES.get(reason, "the file is gone, and no process that still runs has it mapped")

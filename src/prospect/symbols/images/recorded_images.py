@@ -75,7 +75,7 @@ class RecordedImages:
 
         Args:
             objects: each with processes that had it mapped.
-            needs_debug_file: tells of which images the debug file is wanted too.
+            needs_debug_file: whether the debug file of an image is wanted too.
             share: of the memory that is left, what a single file of another user may take.
         """
         steps = sorted(
@@ -146,7 +146,7 @@ class RecordedImages:
         return self._find(key, [one for one in processes if one])
 
     def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:
-        """Tell whether a path's inode and build id in a recording are those of two files.
+        """Return whether a path's inode and build id in a recording are those of two files.
 
         They are where the path means another file in a container, and where the file was replaced
         while it was recorded: perf reads the build ids of its table from the paths, at the end.
@@ -166,7 +166,7 @@ class RecordedImages:
         return not same_build_id(key.build_id, found.image.build_id)
 
     def _is_later_copy(self, key: ObjectKey) -> bool:
-        """Tell whether the file at a path has the build id, and came there after the recording."""
+        """Return whether the file at a path has the build id but is newer than the recording."""
         found = self._find(key)
         if isinstance(found, Missing):
             return False
@@ -186,7 +186,7 @@ class RecordedImages:
         return self._debug[identity]
 
     def is_debug_file_costly(self, found: FoundImage) -> bool:
-        """Tell whether files of other users left no memory for the debug file of an image."""
+        """Return whether files of other users left no memory for the debug file of an image."""
         return identity_of(found) in self._costly_debug
 
     def _find_debug_file(

@@ -42,7 +42,7 @@ class MapTables:
         self._refused: dict[int, str] = {}
 
     def costs(self, pids: Iterable[int]) -> dict[int, Cost[int]]:
-        """Return by process what its map file costs, as far as its size tells."""
+        """Return by process what its map file costs, estimated from its size."""
         sizes = ((pid, self._size(pid)) for pid in pids)
         return {pid: Cost(*map_file_costs(size), pid) for pid, size in sizes if size}
 

@@ -4,7 +4,7 @@ Comes in: lines ``ADDRESS TYPE NAME`` with, for modules and BPF programs, a tab 
 Goes out: a `SymbolTable` of addresses as they stand there. Defined by ``kernel/kallsyms.c:s_show``
 (Linux 6.12) and nm(1); which lines count, where a symbol ends and which of several names at an
 address is shown are as in ``tools/perf/util/symbol.c`` (``symbol_type__filter``,
-``symbols__fixup_end``, ``symbols__fixup_duplicate``), so that both tools tell the same tale.
+``symbols__fixup_end``, ``symbols__fixup_duplicate``), so that both tools agree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def parse_kallsyms(text: bytes, source: NameSource = NameSource.KALLSYMS) -> Sym
         source: what to call the names' source.
 
     Returns:
-        The table, with `module_of` to tell what a row belongs to. Empty where the kernel hides
+        The table, with `module_of`, the module of each row. Empty where the kernel hides
         its addresses: it then lists them all as zero.
     """
     text = padded(text)
@@ -108,7 +108,7 @@ def _limits(
     Symbols have no sizes here: each reaches to the next one, but the last of the kernel, and the
     last of a module, only to the end of the page after its own.
     """
-    # A module is told from the next by length and end of its name; equal ones only widen a gap.
+    # Modules are compared by length and end of their names; equal ones only widen a gap.
     words = np.ndarray((len(text) - 7,), np.dtype("<u8"), text, strides=(1,))
     length = end - name_end
     beyond = (64 - 8 * np.clip(length, 1, 8)).astype(np.uint64)

@@ -99,7 +99,7 @@ class DebugServer:
             kind: ``debuginfo`` or ``executable``.
             descriptor: where to write it.
             patience: what it may cost.
-            wants: told how many bytes arrived; says whether to go on.
+            wants: called with how many bytes arrived; returns whether to go on.
 
         Returns:
             FOUND, ABSENT, or TOO_BIG, which is also where `wants` says no.

@@ -65,7 +65,7 @@ def fetch_missing(
         load: gives an object's image and symbols, or why there are none.
         find_debug: gives its separate debug file.
         options: says whom to ask, and whether there is a cache.
-        announce: told several times a second how far it is; None to say nothing.
+        announce: called several times a second with how far it is; None to say nothing.
     """
     servers = options.servers
     if servers is None:
