@@ -8,21 +8,28 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import prospect
 from builders.recordings import PROGRAMS, PROSPECT
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.capture.kernel import bpf
 from prospect.capture.kernel.bpf_assembler import EXIT, Reg, assemble, move
+from prospect.daemon.options import DaemonOptions
+from prospect.daemon.sampling import Sampling
 from prospect.events.decode import decode
+from prospect.live.session import LiveSession
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import KIND_PYTHON
+from prospect.recording.events import RecordOptions
+from prospect.store import schema
 
 pytestmark = [
     pytest.mark.live,
@@ -140,6 +147,62 @@ def test_functions_are_read_unless_said_otherwise():
 
 def test_the_interpreters_own_functions_are_called_by_python():
     assert {"_PyEval_EvalFrameDefault", "recursion"} <= hot_functions("--native")
+
+
+def python_functions(profile, pid):
+    """Hits of each Python function in a process."""
+    process = np.flatnonzero(profile.processes.pid == pid)
+    function = profile.locations.function_index[profile.hits.location_index]
+    owner = profile.functions.object_index[function]
+    is_mine = np.isin(profile.hits.process_index, process)
+    is_mine &= profile.objects.kind[owner] == KIND_PYTHON
+    hits = {}
+    for row, count in zip(
+        function[is_mine].tolist(), profile.hits.count[is_mine].tolist(), strict=True
+    ):
+        name = profile.functions.name[row]
+        hits[name] = hits.get(name, 0) + count
+    return hits
+
+
+@pytest.mark.parametrize("follows", [False, True], ids=["everything", "one process"])
+def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
+    line = [sys.executable, str(PROGRAM), "30"]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL) as program:
+        pids = (program.pid,) if follows else ()
+        options = RecordOptions(frequency_hz=1000, call_graph="fp", pids=pids)
+        session = LiveSession(options, spool_bytes=1 << 20)
+        try:
+            for _ in range(6):
+                time.sleep(0.5)
+                state = session.advance()
+            session.save(str(tmp_path / "saved"))
+        finally:
+            session.close()
+            program.kill()
+    assert not [one for one in state.limits if "Python" in one]
+    shown = python_functions(state.profile, program.pid)
+    saved = python_functions(prospect.open(tmp_path / "saved"), program.pid)
+    assert {"recursion", "inner", "fail", "Callback.key"} <= shown.keys() & saved.keys()
+    # The files of the last part of a small spool may hold less than what is shown.
+    shares = [hits["recursion"] / sum(hits.values()) for hits in (shown, saved)]
+    assert shares[0] == pytest.approx(shares[1], abs=2 * SLACK)
+    assert saved.get("[not read]", 0) <= 0.01 * sum(saved.values())
+
+
+def test_a_window_of_the_daemon_has_them():
+    line = [sys.executable, str(PROGRAM), "30"]
+    with (
+        subprocess.Popen(line, stdout=subprocess.DEVNULL) as program,
+        Sampling(DaemonOptions(frequency_hz=400)) as sampling,
+    ):
+        time.sleep(1)
+        sampling.take()
+        time.sleep(1)
+        functions = sampling.take().tables[schema.FUNCTIONS]
+        program.kill()
+    found = dict(zip(functions["name"], functions["path"], strict=True))
+    assert found["recursion"] == str(PROGRAM)
 
 
 def test_perf_reads_such_a_recording(tmp_path):

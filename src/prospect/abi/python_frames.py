@@ -45,6 +45,9 @@ CUT = 0x100  # there is more of it
 BYTES_A_CHARACTER = 0xFF
 IS_ASCII = 0x200
 
+# How often names are sent again, of code objects that run on.
+SENT_AGAIN_S = 300
+
 MOST_FRAMES = 128
 MOST_NAME_BYTES = 512
 MOST_FILE_BYTES = 1024

@@ -241,13 +241,13 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
         from prospect.assembly.python.python_stacks import with_python  # noqa: PLC0415 - not of all
 
         events, python = with_python(events, native=order.naming.native)
-        jit = replace(jit, notes=(*jit.notes, *(python.notes if python else ())))
+        if python and wanted.hints:  # every part of a session would say it again
+            jit = replace(jit, notes=(*jit.notes, *python.notes))
     if collector is not None:
         collector.jit_dumps |= jit.dumps
     world = build_spaces(jit.events)
-    python_code = python.stacks.code if python else None
-    symbol_options = _symbol_options(info, jit, world, order)
-    symbol_options = replace(symbol_options, budget=budget, python=python_code)
+    code = python.stacks.code if python else None
+    symbol_options = replace(_symbol_options(info, jit, world, order), budget=budget, python=code)
     symbolizer = make_symbolizer(symbol_options, order.answers, collector, order.sinks.kept_names)
     announce("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
@@ -268,7 +268,7 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
         )
     counted = read_call_counts(info, world.timeline)
     addresses = _all_addresses(hits, calls, counted)
-    placement = place(addresses, world, info, symbolizer.images.is_other, python_code)
+    placement = place(addresses, world, info, symbolizer.images.is_other, code)
     return _Placed(
         events=events,
         info=info,

@@ -19,6 +19,7 @@ from prospect.events.decode import decode
 from prospect.live.away import LastSwitches
 from prospect.live.joined import JoinedProfile
 from prospect.live.programs import LoadedPrograms
+from prospect.live.python_names import PythonNames
 from prospect.live.tasks import LiveTasks, pids_of
 from prospect.options import NamingOptions
 from prospect.profile.model import BIRTH_PREEXISTING
@@ -28,6 +29,7 @@ from prospect.symbols.kept_names import KeptNames
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.live.followed import Followed
     from prospect.live.tasks import Birth
@@ -73,6 +75,7 @@ class GrowingProfile:
         self._programs = LoadedPrograms()
         self._followed = followed
         self._control_groups: dict[int, bytes] = {}
+        self._python = PythonNames()
         self.tasks = LiveTasks()
 
     def add(self, data: bytes, info: RecordingInfo, seen: Mapping[int, Sequence[int]]) -> Profile:
@@ -86,6 +89,7 @@ class GrowingProfile:
         events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
         self._control_groups |= events.control_groups
         events = replace(events, control_groups=self._control_groups)
+        events = self._python.carried(events, info.last_sample_ns)
         pids, named = pids_of(events), set[int]()
         if self._switches is not None:
             named = self.tasks.pids()
@@ -110,6 +114,14 @@ class GrowingProfile:
         if len(self._joined) > self._most_samples or self._joined.parts > _MOST_PARTS:
             self._forget()
         return part
+
+    def records(self, events: Sequence[EventDescription]) -> bytes:
+        """Return the records that a recording of the next parts is to begin with.
+
+        Args:
+            events: of that recording.
+        """
+        return self.tasks.records() + self._python.records(events)
 
     def profile(self) -> Profile:
         """Return the profile of all that is remembered; at least one part was added."""

@@ -27,6 +27,7 @@ from prospect.capture.kernel.procfs import read_cpu_times
 from prospect.capture.loop.ring_drain import RingDrain
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
+from prospect.capture.python.frames import PythonFrames
 from prospect.errors import CaptureError, ProspectError, RecordingError
 from prospect.events.schema import schema_of
 from prospect.files.outputs import RecordingFile
@@ -174,8 +175,7 @@ class LiveSession:
                 says what to do.
             RecordingError: there is no place for the spool.
         """
-        # Names of Python functions come once: a session would have to carry them from part to part.
-        self._options = with_rate(replace(options, python="never", wakers=False))
+        self._options = with_rate(replace(options, wakers=False))
         self._lock = threading.Lock()
         self._followed = follow(options)
         self._growing = GrowingProfile(
@@ -210,6 +210,10 @@ class LiveSession:
             for fd in (self._stop_fd, *self._events.poll_fds()):
                 self._poll.register(fd, select.POLLIN)
             self._events.enable()
+            self._python = opened.enter_context(PythonFrames())
+            if self._events.python_ids():
+                beside_others = options.python == "always"
+                self._python.start(self._events, beside_others=beside_others)
             tasks = self._events.tasks if self._followed else ()
             self._background = describe_surroundings(
                 Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
@@ -232,7 +236,7 @@ class LiveSession:
         seen = self._background.snapshot.processes
         part = self._growing.add(data, self._info(before, now), seen)
         if self._spool.is_full:
-            records = self._growing.tasks.records()
+            records = self._growing.records(self._events.descriptions())
             with self._lock:
                 self._spool.turn(self._mark, records, self._drained.pieces)
         profile = self._growing.profile()
@@ -280,7 +284,7 @@ class LiveSession:
             ProspectError: as `advance`; or there is no place for the spool.
         """
         self.advance()
-        records = self._growing.tasks.records()
+        records = self._growing.records(self._events.descriptions())
         with self._lock:
             self._spool.restart(self._mark, records, self._drained.pieces)
         self._growing.clear()
@@ -363,8 +367,10 @@ class LiveSession:
                 *self._background.limits,
                 *self._drain.limits,
                 *self._drained.gate.limits,
+                *self._python.limits,
                 *filter(None, [self._spool.refusal]),
             ]
+        extras["recorder_pids"] += filter(None, [self._python.child.pid])
         del extras["processes"]  # maybe 100,000, of which a part needs a few
         extras["started_at"] = begin.at
         extras["attached_pids"] = list(self._followed.pids) if self._followed else []

@@ -53,7 +53,7 @@ def told(events, *, native=False):
 
     def text(address):
         inside = address - int(PYTHON_BASE)
-        if not 0 <= inside < int(code.start[-1]):
+        if inside < 0 or not code.covers(np.array([inside], np.uint64))[0]:
             return hex(address)
         row = np.array([inside], np.uint64)
         function = code.functions[int(code.row_of(row)[0])]

@@ -186,9 +186,10 @@ def _place_python(
     first_object: int,
 ) -> list[ObjectKey]:
     """Put what is in Python functions there, in both columns; return the objects of these."""
-    from prospect.symbols.python.python_code import PYTHON_BASE  # noqa: PLC0415 - seldom recorded
+    from prospect.symbols.python.python_code import PYTHON_BASE, PYTHON_END  # noqa: PLC0415 - seldom recorded
 
-    is_python = is_user & (address >= PYTHON_BASE) & (address < PYTHON_BASE + python.start[-1])
+    is_python = is_user & (address >= PYTHON_BASE) & (address < PYTHON_END)
+    is_python[is_python] = python.covers(address[is_python] - PYTHON_BASE)
     inside = address[is_python] - PYTHON_BASE
     address[is_python] = inside
     file = python.file_of.take(python.row_of(inside))

@@ -6,6 +6,7 @@ stands in a recording, names are printable text of bounded length, and lines are
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,12 @@ from prospect.abi import python_frames as wire
 from prospect.columns.counting import alike
 from prospect.events.python_records import CodeKey, CodeText
 from prospect.symbols.python.line_tables import LineTable
-from prospect.symbols.python.python_code import PythonCode, PythonFunction
+from prospect.symbols.python.python_code import (
+    MOST_LINES,
+    PythonCode,
+    PythonFunction,
+    standing,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 
 UNREAD = PythonFunction("[python]", "[not read]", 0)
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
-_MOST_LINES = 1 << 22
+_MOST_FIRST = 1 << 22
 _INSTRUCTION_BYTES = 2
 _NUMBERED = 10  # 3.10 counts instructions, not bytes
 
@@ -52,24 +58,23 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
             known[key] = _described(records.texts.get(key), minor)
         function, lines = known[key]
         line = lines.at(_offset(int(records.last[row]), minor)) if lines else 0
-        line = line if function.first <= line < function.first + _MOST_LINES else 0
+        line = line if function.first <= line < function.first + MOST_LINES else 0
         number = functions.setdefault(function, len(functions))
         if number == len(last_line):
             last_line.append(function.first)
         last_line[number] = max(last_line[number], line)
         places.append((number, line))
-    order = sorted(functions)
+    order, start = standing(functions)
     rank = np.empty(len(order), np.int64)
     rank[[functions[function] for function in order]] = np.arange(len(order))
     sizes = [last_line[functions[one]] - one.first + 2 for one in order]
-    start = np.zeros(len(order) + 1, np.uint64)
-    np.cumsum(np.array(sizes, np.uint64), out=start[1:])
     numbers = np.array([one for one, _ in places], np.int64)
     of_place = np.array([one for _, one in places], np.int64)
     first = np.array([function.first for function in functions], np.int64).take(numbers)
     inside = np.where(of_place > 0, of_place - first + 1, 0).astype(np.uint64)
     address = start.take(rank.take(numbers)) + inside
-    return PythonCode(order, start), address.take(found.place)
+    end = start + np.array(sizes, np.uint64)
+    return PythonCode(order, start, end), address.take(found.place)
 
 
 def _offset(last: int, minor: int) -> int:
@@ -83,6 +88,8 @@ def _offset(last: int, minor: int) -> int:
     return signed * _INSTRUCTION_BYTES if minor == _NUMBERED else signed
 
 
+# A session asks for the same in each of its parts.
+@lru_cache(maxsize=1 << 14)
 def _described(text: CodeText | None, minor: int) -> tuple[PythonFunction, LineTable | None]:
     """Return the function of a code object and its lines, as far as the recording has them."""
     layout = cpython.CODE.get(minor)
@@ -90,7 +97,7 @@ def _described(text: CodeText | None, minor: int) -> tuple[PythonFunction, LineT
         return UNREAD, None
     shift = 8 * (layout.first_line - layout.signature)
     first = text.beginning >> shift & 0xFFFFFFFF
-    first = first if first < _MOST_LINES else 0
+    first = first if first < _MOST_FIRST else 0
     file = _decoded(*text.file) if text.file else "[python]"
     lines = LineTable(minor, first, text.lines) if text.lines is not None else None
     return PythonFunction(file or "[python]", _decoded(*text.name) or "?", first), lines

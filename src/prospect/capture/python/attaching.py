@@ -1,7 +1,7 @@
 """The walker in the kernel: its maps, and its events, to which it is attached.
 
 Comes in: descriptors of events, by CPU. Goes out: a program that runs at each of them, until they
-are closed, and its map of interpreters.
+are closed, and what tells it of interpreters.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from prospect.capture.kernel.bpf_assembler import assemble
 from prospect.capture.python import image_entry, walk_parts
 from prospect.capture.python.kernel_types import BTF_FILE, task_offsets
 from prospect.capture.python.walker import walker
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +31,29 @@ _OWN_PROBES = "prospect_calls"
 _NOT_FOR_IT = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES)
 
 
+class Walker(NamedTuple):
+    """The walker, attached: descriptors of its maps.
+
+    Attributes:
+        images: `image_entry.KEY` → entry.
+        seen: which names it has sent.
+    """
+
+    images: int
+    seen: int
+
+    def forget_names(self) -> None:
+        """Let it send the names again of all that it meets.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        bpf.write_element(self.seen, 0, bytes(walk_parts.SEEN_BYTES))
+
+
 def attach_walker(
     outputs: Mapping[int, int], sampling: Sequence[int], *, beside_others: bool
-) -> int:
+) -> Walker:
     """Load the walker and attach it.
 
     Args:
@@ -40,9 +61,6 @@ def attach_walker(
         sampling: the events at whose samples it runs; those that it cannot are left out.
         beside_others: whether it is to be where programs of other tracers run: while one of these
             does on a CPU, the kernel runs no other there, and drops the sample.
-
-    Returns:
-        the map of images: `image_entry.KEY` → entry.
 
     Raises:
         OSError: the kernel or its verifier refused; EBUSY beside other tracers.
@@ -78,7 +96,7 @@ def attach_walker(
         except OSError as error:
             if error.errno not in _NOT_FOR_IT:
                 raise
-    return images
+    return Walker(images, seen)
 
 
 def _tracers() -> list[str]:

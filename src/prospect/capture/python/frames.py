@@ -32,12 +32,11 @@ class PythonFrames(Closing):
 
     Attributes:
         child: the watcher's process.
-        limits: sentences about what could not be read.
     """
 
     def __init__(self) -> None:
         self.child = Child()
-        self.limits: list[str] = []
+        self._failure = ""
         self._state = WalkState()
 
     def start(self, events: EventSet, *, beside_others: bool) -> None:
@@ -67,10 +66,25 @@ class PythonFrames(Closing):
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             self.child.start(serve, (*opened, null_fd, *outputs.values(), *sampling))
         except OSError as error:
-            self._not_read(os.strerror(error.errno or 0))
+            self._failure = os.strerror(error.errno or 0)
         finally:
             for fd in (*(fd for of_cpu in fds.values() for fd in of_cpu), null_fd):
                 os.close(fd)
+
+    @property
+    def limits(self) -> list[str]:
+        """Sentences about what could not be read, as far as that is known now."""
+        failure = self._state.failure
+        if failure in (errno.EPERM, errno.EACCES):
+            reason = _NEEDED
+        elif failure == errno.EBUSY:
+            reason = _OTHERS
+        elif failure >= 0:
+            why = os.strerror(failure) if failure else "its structures are not known here"
+            reason = f"this kernel refused: {why}"
+        else:
+            reason = self._failure
+        return [f"Python functions were not read: {reason}."] if reason else []
 
     def finish(self) -> None:
         """Let the watcher end; see what became of it."""
@@ -78,22 +92,11 @@ class PythonFrames(Closing):
             return
         self.child.stop()
         ended = self.child.reap(_LAST_WORD_S)
-        failure = self._state.failure
-        if failure in (errno.EPERM, errno.EACCES):
-            self._not_read(_NEEDED)
-        elif failure == errno.EBUSY:
-            self._not_read(_OTHERS)
-        elif failure >= 0:
-            reason = os.strerror(failure) if failure else "its structures are not known here"
-            self._not_read(f"this kernel refused: {reason}")
-        elif ended and self.child.status:
-            self._not_read(f"their watcher failed with status {self.child.status}")
+        if ended and self.child.status:
+            self._failure = f"their watcher failed with status {self.child.status}"
         elif not ended:
             self.child.kill()
 
     def close(self) -> None:
         """Leave nothing behind."""
         self.child.kill()
-
-    def _not_read(self, reason: str) -> None:
-        self.limits.append(f"Python functions were not read: {reason}.")

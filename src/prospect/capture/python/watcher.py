@@ -15,8 +15,10 @@ from __future__ import annotations
 import os
 import select
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from prospect.abi.python_frames import SENT_AGAIN_S
 from prospect.capture.kernel import bpf
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import MappingRecord, Mounts, drained
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from prospect.capture.kernel.rings import Ring
+    from prospect.capture.python.attaching import Walker
     from prospect.capture.python.interpreters import Image
     from prospect.capture.python.walk_state import WalkState
 
@@ -34,15 +37,18 @@ if TYPE_CHECKING:
 _AGAIN_S = 0.003
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MOST_FILES = 1 << 12
+_MOST_NUMBERS = 1 << 14
 _SOON_MS = 30
 _LATER_MS = 250
+_IDLE_MS = 2000
+_SOON_S, _LATER_S = 1, 60
 _PATH_FIELD = 5  # of a line of /proc/pid/maps
 
 
 def serve(
     stop_fd: int,
     rings: Mapping[int, Ring],
-    attach: Callable[[], int],
+    attach: Callable[[], Walker],
     state: WalkState,
 ) -> None:
     """Serve until `stop_fd` is at its end.
@@ -50,7 +56,7 @@ def serve(
     Args:
         stop_fd: a pipe's end.
         rings: by the descriptor of their event.
-        attach: attaches the walker, and returns the map of interpreters.
+        attach: attaches the walker.
         state: takes what becomes of it.
     """
     poll = select.poll()
@@ -60,7 +66,7 @@ def serve(
     if not found:
         return
     try:
-        images = attach()
+        walker = attach()
     except OSError as error:
         state.fail(error.errno or 0)
         return
@@ -68,7 +74,7 @@ def serve(
         state.fail(0)
         return
     state.attached()
-    watcher = _Watcher(images, state)
+    watcher = _Watcher(walker, state)
     for mapping in found:
         watcher.see(mapping)
     while _goes_on(poll, stop_fd, watcher.wait_ms()):
@@ -130,10 +136,13 @@ class _Before:
         )
 
     def wait_ms(self) -> int | None:
-        """Return when to look again: soon at first, and for ever where there is none."""
+        """Return when to look again: soon at first; None where there is none to look at."""
         if not self._used:
             return None
-        return _SOON_MS if time.monotonic() - self._begun < 1 else _LATER_MS
+        since_s = time.monotonic() - self._begun
+        if since_s < _LATER_S:
+            return _SOON_MS if since_s < _SOON_S else _LATER_MS
+        return _IDLE_MS
 
     def _ticks(self, pid: int) -> int:
         """Return the clock ticks that a process has used; fields 14 and 15 of proc(5)'s stat."""
@@ -150,14 +159,16 @@ def _key(pid: int) -> bytes:
 
 
 class _Watcher:
-    """Knows the files seen so far."""
+    """Knows the files seen so far, and when names are to be sent again."""
 
-    def __init__(self, images: int, state: WalkState) -> None:
-        self._map = images
+    def __init__(self, walker: Walker, state: WalkState) -> None:
+        self._walker = walker
+        self._forget_at = time.monotonic() + SENT_AGAIN_S
         self._state = state
         self._mounts = Mounts()
         self._files: dict[tuple[int, int, int, bytes], Image | None] = {}
         self._numbers: dict[bytes, int] = {}
+        self._met = 0
         self._again: list[tuple[float, MappingRecord, bytes]] = []
 
     def see(self, mapping: MappingRecord) -> None:
@@ -168,18 +179,21 @@ class _Watcher:
                 self._again.append((time.monotonic() + _AGAIN_S, mapping, key))
 
     def look_again(self) -> None:
-        """Look again at processes that were new."""
+        """Look again at processes that were new, and let names be sent again in their time."""
         now = time.monotonic()
+        if now >= self._forget_at:
+            self._forget_at = now + SENT_AGAIN_S
+            with suppress(OSError):
+                self._walker.forget_names()
         while self._again and self._again[0][0] <= now:
             _, mapping, key = self._again.pop(0)
             if image_entry.image_key(read_if_there(f"/proc/{mapping.pid}/stat")) != key:
                 self._tell(mapping)
 
-    def wait_ms(self) -> int | None:
-        """Return when `look_again` has something to do, None for never."""
-        if not self._again:
-            return None
-        return max(0, int((self._again[0][0] - time.monotonic()) * 1000)) + 1
+    def wait_ms(self) -> int:
+        """Return when `look_again` has something to do."""
+        due = min([self._forget_at, *(when for when, _, _ in self._again[:1])])
+        return max(0, int((due - time.monotonic()) * 1000)) + 1
 
     def _tell(self, mapping: MappingRecord) -> bytes:
         """Write the entry; return the key that the process had."""
@@ -188,9 +202,13 @@ class _Watcher:
         found = image and image.placed(mapping.start, mapping.offset)
         if not found:
             return key
-        number = self._numbers.setdefault(key, len(self._numbers) + 1)
+        if key not in self._numbers:
+            self._met += 1
+            if len(self._numbers) >= _MOST_NUMBERS:
+                del self._numbers[next(iter(self._numbers))]
+        number = self._numbers.setdefault(key, self._met)
         try:
-            bpf.write_entry(self._map, key, image_entry.encode(number, found))
+            bpf.write_entry(self._walker.images, key, image_entry.encode(number, found))
             self._state.registered()
         except OSError:
             self._state.missed()

@@ -2,13 +2,14 @@
 
 Comes in: functions with their files and lines. Goes out: `PythonCode`, which names addresses as
 other code is named: a file is an object, a function a symbol in it, a line an instruction.
-Addresses are numbers of this report only; in processes they stand where no process has memory
-(`PYTHON_BASE`), the same in all of them.
+In processes they stand where no process has memory (`PYTHON_BASE`). A function's place follows from
+its file, name and line, so that it is the same in all processes, and in all parts of a session.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from prospect.symbols.resolution import Resolution, named
 from prospect.symbols.table import build_symbol_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from prospect.symbols.table import SymbolTable
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 # The upper half of the address space is the kernel's: nothing of user space is there.
 PYTHON_BASE = np.uint64(0xFFFF800000000000)
 PYTHON_END = np.uint64(0xFFFFC00000000000)
+_PLACE_BITS, _PLACES = 17, 1 << 29
+# Of a function; there is room for one behind them, and for what has no line.
+MOST_LINES = (1 << _PLACE_BITS) - 2
 
 
 class PythonFunction(NamedTuple):
@@ -38,17 +44,36 @@ class PythonFunction(NamedTuple):
     first: int
 
 
+def standing(
+    functions: Iterable[PythonFunction],
+) -> tuple[list[PythonFunction], NDArray[np.uint64]]:
+    """Return distinct functions in the order of their addresses, and u64[k] where each begins."""
+    place: dict[int, PythonFunction] = {}
+    for one in sorted(functions):
+        words = "\0".join(map(str, one)).encode("utf-8", "surrogatepass")
+        digest = blake2b(words, digest_size=8).digest()
+        number = int.from_bytes(digest, "little") % _PLACES
+        while number in place:
+            number = (number + 1) % _PLACES
+        place[number] = one
+    order = sorted(place)
+    start = np.array(order, np.uint64) << np.uint64(_PLACE_BITS)
+    return [place[number] for number in order], start
+
+
 class PythonCode(Record, eq=False):
     """Functions, with addresses.
 
     Attributes:
         functions: in the order of their addresses.
-        start: u64[k + 1] where each begins: at its beginning is what has no line, behind it the
+        start: u64[k] where each begins: at its beginning is what has no line, behind it the
             first line, and so on.
+        end: u64[k] where its last line that is known ends.
     """
 
     functions: list[PythonFunction]
     start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
 
     @cached_property
     def files(self) -> list[str]:
@@ -60,6 +85,21 @@ class PythonCode(Record, eq=False):
         """i64[k] row of `files`."""
         rows = {file: row for row, file in enumerate(self.files)}
         return np.array([rows[function.file] for function in self.functions], np.int64)
+
+    @cached_property
+    def _rows_of(self) -> dict[bytes, list[int]]:
+        """The functions of each object, by its key's path."""
+        paths = [self.key_path(file) for file in self.files]
+        rows: dict[bytes, list[int]] = {path: [] for path in paths}
+        for row, file in enumerate(self.file_of.tolist()):
+            rows[paths[file]].append(row)
+        return rows
+
+    def covers(self, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Tell of each address u64[n] whether it is in some function, bool[n]."""
+        row = np.searchsorted(self.start, address, side="right") - 1
+        inside: NDArray[np.bool_] = (row >= 0) & (address < self.end.take(row, mode="clip"))
+        return inside
 
     def row_of(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return i64[n] the function at each address u64[n], one that is in some function."""
@@ -88,13 +128,10 @@ class PythonCode(Record, eq=False):
 
     def table(self, path: bytes) -> SymbolTable:
         """Return the functions of an object, by its key's path."""
-        rows = np.array(
-            [row for row, one in enumerate(self.functions) if self.key_path(one.file) == path],
-            np.int64,
-        )
+        rows = np.array(self._rows_of.get(path, ()), np.int64)
         names = [self.functions[row].name.encode("utf-8", "surrogatepass") for row in rows.tolist()]
         length = np.array([len(name) for name in names], np.int64)
-        end = self.start.take(rows + 1)
+        end = self.end.take(rows)
         return build_symbol_table(
             strings=b"".join(names),
             start=self.start.take(rows),

@@ -1,0 +1,71 @@
+"""Names that one part of a session tells are those of later parts, and of what is saved."""
+
+from __future__ import annotations
+
+from builders import python_frames as make
+from prospect.abi.block import RecordBlock
+from prospect.assembly.python.python_stacks import with_python
+from prospect.events.decode import decode
+from prospect.live import python_names as module
+from prospect.live.python_names import PythonNames
+
+CODE = 0x7000
+NAMES = [
+    make.raw(make.image(11)),
+    *map(make.raw, make.names(CODE, "leaf", "/a.py", b"\xf8\x00", 7)),
+]
+STACK = make.raw(make.stack((CODE, CODE + 184, 1, 0)))
+
+
+def part(*records):
+    return decode([RecordBlock(memoryview(b"".join(records)))], [make.CLOCK, make.FRAMES])
+
+
+def sample():
+    return make.SAMPLES.sample(ip=make.LOOP[0], pid=5, tid=5, time=10, id=7, misc=2, chain=[])
+
+
+def function_of(events):
+    _, python = with_python(events)
+    return python and python.stacks.code.functions
+
+
+def test_a_part_without_names_has_those_of_earlier_ones():
+    names = PythonNames()
+    first = names.carried(part(*NAMES, STACK, sample()), 10)
+    assert function_of(part(STACK, sample())) is None
+    later = names.carried(part(STACK, sample()), 20)
+    assert function_of(first) == function_of(later) == [("/a.py", "leaf", 7)]
+    assert names.carried(part(sample()), 30).python is None
+    assert len(names) == 1
+
+
+def test_its_place_is_the_same_in_each_part():
+    names = PythonNames()
+    other = make.names(CODE + 64, "other", "/b.py", b"\xf8\x00", 3)
+    stack = make.raw(make.stack((CODE + 64, CODE + 64 + 184, 1, 0), (CODE, CODE + 184, 1, 0)))
+    places = []
+    for events in (part(*NAMES, STACK, sample()), part(*map(make.raw, other), stack, sample())):
+        code = with_python(names.carried(events, 10))[1].stacks.code
+        leaf = [one.name for one in code.functions].index("leaf")
+        places.append(int(code.start[leaf]))
+    assert places[0] == places[1]
+
+
+def test_what_is_told_no_more_is_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "_KEPT_NS", 100)
+    names = PythonNames()
+    names.carried(part(*NAMES, STACK, sample()), 1000)
+    names.carried(part(sample()), 1100)
+    assert len(names) == 1
+    names.carried(part(sample()), 1101)
+    assert len(names) == 0
+
+
+def test_a_recording_begins_with_what_is_known():
+    names = PythonNames()
+    names.carried(part(*NAMES, STACK, sample()), 10)
+    saved = names.records([make.CLOCK, make.FRAMES])
+    assert function_of(part(saved, STACK, sample())) == [("/a.py", "leaf", 7)]
+    assert part(saved, STACK, sample()).unread_bytes == 0
+    assert names.records([make.CLOCK]) == b""
