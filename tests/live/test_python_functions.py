@@ -16,17 +16,18 @@ import pytest
 
 import prospect
 from builders.recordings import PROGRAMS, PROSPECT
+from builders.tracer import tracing
 from prospect.abi import python_frames as wire
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
-from prospect.capture.kernel import bpf
-from prospect.capture.kernel.bpf_assembler import EXIT, Reg, assemble, move
 from prospect.daemon.options import DaemonOptions
 from prospect.daemon.sampling import Sampling
+from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.events.decode import decode
 from prospect.live.session import LiveSession
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
+from prospect.profile.complete import complete
 from prospect.profile.model import KIND_PYTHON
 from prospect.recording.events import RecordOptions
 from prospect.store import schema
@@ -245,16 +246,64 @@ def decode_recording(file):
         return events, recording.info.extras["command_pid"]
 
 
-def test_beside_another_tracer_they_are_left_out_which_is_said(tmp_path):
+def test_beside_tracers_that_cost_little_they_are_read(tmp_path):
     file = tmp_path / "perf.data"
-    other = bpf.load_uprobes_program("others", assemble([move(Reg.R0, 0), EXIT]))
-    try:
-        for option, is_read in (("--off-cpu", False), ("--python", True)):
-            record(file, sys.executable, option)
-            with open_recording(str(file)) as recording:
-                limits = " ".join(recording.info.extras["limits"])
-                assert ("Python functions were not read: another tracer" in limits) != is_read
-            events, _ = decode_recording(file)
-            assert (events.python is not None) == is_read
-    finally:
-        os.close(other)
+    with tracing(turns=1):
+        record(file, sys.executable)
+    with open_recording(str(file)) as recording:
+        assert not [one for one in recording.info.extras["limits"] if "Python" in one]
+    assert decode_recording(file)[0].python is not None
+
+
+# Its system calls are most of what it does.
+CALLING = """
+import os, sys, time
+def call():
+    for _ in range(1000):
+        os.getppid()
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    call()
+"""
+
+
+@pytest.mark.parametrize("option", ["", "--python"])
+def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
+    """The walker is detached, unless it is to stay; samples that were dropped are lost."""
+    file, program = tmp_path / "perf.data", tmp_path / "calling.py"
+    program.write_text(CALLING)
+    options = [option] if option else []
+    line = [*PROSPECT, "record", "-H", "500", *options, "-o", str(file), sys.executable]
+    with subprocess.Popen([*line, str(program), "5"], stderr=subprocess.DEVNULL) as recorder:
+        time.sleep(1.5)
+        with tracing(turns=300):
+            recorder.wait(60)
+    profile = build_profile(open_recording(str(file)), NamingOptions(use_cache=False), Wanted())
+    is_said = [one for one in profile.run.limits if "were read until another tracer" in one]
+    command = np.flatnonzero(profile.processes.is_command)
+    hits = profile.hits.count[np.isin(profile.hits.process_index, command)].sum()
+    ledger = tick_ledger(complete(profile))
+    lost = int(ledger.by_clock.lost.sum())
+    assert profile.run.dropped_share > 0.02
+    if option:
+        assert not is_said
+        assert lost > 0.5 * hits
+    else:
+        assert is_said
+        assert lost < 0.5 * hits
+    share = np.abs(ledger.by_clock.closure).sum() / ledger.by_clock.expected.sum()
+    assert share < 0.02
+
+
+def test_beside_a_tracer_that_costs_much_they_are_not_read_at_all(tmp_path):
+    file, program = tmp_path / "perf.data", tmp_path / "calling.py"
+    program.write_text(CALLING)
+    busy = [sys.executable, str(program), "20"]
+    line = [*PROSPECT, "record", "-o", str(file), sys.executable, str(program), "1"]
+    with tracing(turns=300), subprocess.Popen(busy) as others:
+        subprocess.run(line, check=True, capture_output=True, timeout=60)
+        others.kill()
+    with open_recording(str(file)) as recording:
+        limits = " ".join(recording.info.extras["limits"])
+    assert "Python functions were not read: another tracer's programs" in limits
+    assert decode_recording(file)[0].python is None

@@ -109,6 +109,12 @@ def run_warnings(profile: CompleteProfile, counters: Mapping[str, float]) -> tup
             f"{lost} of {lost + int(counters['samples'])} samples were lost because the kernel's "
             "buffers were full: sample less often (-H), or drain them more often (-M)."
         )
+    if profile.run.dropped_share:
+        warnings.append(
+            "Beside another tracer's programs (BPF) the kernel dropped up to"
+            f" {profile.run.dropped_share:.1%} of the samples, as Python functions were read; they"
+            " are lost in the tick ledger, and in no other figure (--no-python drops none)."
+        )
     beside = int(counters.get("lost_beside", 0))
     if beside:
         warnings.append(

@@ -373,6 +373,7 @@ class LiveSession:
         extras["recorder_pids"] += filter(None, [self._python.child.pid])
         del extras["processes"]  # maybe 100,000, of which a part needs a few
         extras["started_at"] = begin.at
+        extras["dropped_share"] = self._python.dropped_share
         extras["attached_pids"] = list(self._followed.pids) if self._followed else []
         # As a file would give it: the numbers that are keys become text.
         extras = json.loads(json.dumps(extras))

@@ -51,6 +51,8 @@ class RunInfo(Record):
         unread_bytes: of records that are there and were not understood; `damage` says why.
         is_cut: whether the file had no room for the records of the interval's end, or was not to
             grow for them (`--max-size`).
+        dropped_share: the largest part of the samples, 0 to 1, that the kernel dropped for the sake
+            of other tracers' BPF programs; it keeps no count of these.
         cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
         kernel_build_id: of the recorded kernel, in hexadecimal; "" where unknown.
         has_user_callers: whether callers in user space were to be recorded.
@@ -82,5 +84,6 @@ class RunInfo(Record):
     accounting: dict[str, Any] = field(default_factory=dict)
     cpu_accounting: dict[int, dict[str, float]] = field(default_factory=dict)
     is_cut: bool = False
+    dropped_share: float = 0.0
     kernel_build_id: str = ""
     has_user_callers: bool = False

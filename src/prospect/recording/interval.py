@@ -150,6 +150,8 @@ def follow(started: Started) -> RecordingResult:
         extras |= {key: found.document for key, found in counted.items()}
         extras |= _describe_command(options, command)
         extras["started_at"] = started.started_at
+        if started.python:
+            extras["dropped_share"] = started.python.dropped_share
         extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
         extras["mapped_files"] = describe_files(read_files)
         used = [mapped_files.reader.used_s, jit_files.used_s]

@@ -81,6 +81,17 @@ def test_samples_that_vary_by_a_large_part_of_a_short_period_are_one_a_tick(
     assert abs(found["closure"]) <= 8
 
 
+def test_samples_that_the_kernel_dropped_for_another_tracer_are_lost(ticking):
+    ticking.clock([(USER, 100), (ASLEEP, 50), (KERNEL, 100), (HELD, 7), (USER, 100)])
+    books = {0: {"idle_s": 0.0, "iowait_s": 0.0}}
+    found = [
+        row(tick_ledger(replace(profile, run=replace(profile.run, dropped_share=share))))
+        for profile in [ticking.profile(cpu_accounting=books)]
+        for share in (0.0, 0.3)
+    ]
+    assert [(one["lost"], one["busy"], one["closure"]) for one in found] == [(0, 57, 0), (50, 7, 0)]
+
+
 def test_timer_that_comes_back_late_was_held_up(ticking):
     ticking.clock([(USER, 100), (HELD, 5), (KERNEL, 100)])
     found = row(tick_ledger(ticking.profile()))

@@ -107,6 +107,7 @@ def describe_run(info: RecordingInfo, events: Events, limits: Iterable[str]) -> 
         accounting=_accounting(extras),
         cpu_accounting=_cpu_accounting(extras),
         is_cut=extras.get("is_cut") is True,
+        dropped_share=min(max(number_of(extras.get("dropped_share")), 0.0), 1.0),
         kernel_build_id=next((b.build_id.hex() for b in info.build_ids if b.name == _KERNEL), ""),
         has_user_callers=any(_has_user_callers(event.attr) for event in info.events),
     )

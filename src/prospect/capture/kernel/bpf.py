@@ -35,6 +35,7 @@ _BATCH = 1 << 14
 _MOST_CPUS = 1 << 14
 # struct bpf_prog_info up to and with recursion_misses (Linux 5.12), at this offset.
 _INFO_BYTES = 224
+_RUN_TIME_OFFSET = 192
 _MISSES_OFFSET = 208
 _NAME_OFFSET = 64
 
@@ -45,6 +46,15 @@ class ValueType(NamedTuple):
     types_fd: int
     key_id: int
     value_id: int
+
+
+class LoadedProgram(NamedTuple):
+    """A program by its number: BPF_PROG_TYPE_*, name, for how long it ran while that was asked."""
+
+    number: int
+    kind: int
+    name: str
+    run_ns: int = 0
 
 
 class MapLayout(NamedTuple):
@@ -192,6 +202,17 @@ def attach_uprobes(
     return _bpf(abi.BPF_LINK_CREATE, attr)
 
 
+def attach_to_event(program_fd: int, event_fd: int) -> int:
+    """Run a program when an event overflows, until the returned descriptor is closed.
+
+    Raises:
+        OSError: the kernel refused; EINVAL before Linux 5.15, or where the event knows none.
+    """
+    return _bpf(
+        abi.BPF_LINK_CREATE, struct.pack("=IIII32x", program_fd, event_fd, abi.BPF_PERF_EVENT, 0)
+    )
+
+
 def read_hash(map_fd: int, key_bytes: int, value_bytes: int) -> list[tuple[bytes, bytes]]:
     """Return all of a hash as portions of (keys, values), each entry after the other.
 
@@ -262,13 +283,22 @@ def write_entry(map_fd: int, key: bytes, value: bytes) -> None:
     _bpf(abi.BPF_MAP_UPDATE_ELEM, attr)
 
 
-def loaded_programs() -> list[tuple[int, str]]:
-    """Return kind and name of all programs that are loaded now.
+def enable_run_times() -> int:
+    """Let the kernel add up how long programs run, until the returned descriptor is closed.
+
+    Raises:
+        OSError: the kernel refused; EINVAL before Linux 5.8.
+    """
+    return _bpf(abi.BPF_ENABLE_STATS, struct.pack("=I", abi.BPF_STATS_RUN_TIME))
+
+
+def loaded_programs() -> list[LoadedProgram]:
+    """Return all programs that are loaded now.
 
     Raises:
         OSError: the kernel refused.
     """
-    found: list[tuple[int, str]] = []
+    found: list[LoadedProgram] = []
     number = 0
     while True:
         attr = bytearray(struct.pack("=III", number, 0, 0))
@@ -289,7 +319,8 @@ def loaded_programs() -> list[tuple[int, str]]:
             os.close(fd)
         (kind,) = struct.unpack_from("=I", info)
         name = info[_NAME_OFFSET : _NAME_OFFSET + 16].rstrip(b"\0").decode(errors="replace")
-        found.append((kind, name))
+        (run_ns,) = struct.unpack_from("=Q", info, _RUN_TIME_OFFSET)
+        found.append(LoadedProgram(number, kind, name, run_ns))
 
 
 def missed_runs(program_fd: int) -> int:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # The oldest go when there are more: of a build that runs Python again and again.
 _MOST_IMAGES = 8192
-# Of --count-calls; what probes of user space run keeps nobody from a CPU.
-_OWN_PROBES = "prospect_calls"
 _NOT_FOR_IT = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES)
 
 
@@ -37,10 +35,17 @@ class Walker(NamedTuple):
     Attributes:
         images: `image_entry.KEY` → entry.
         seen: which names it has sent.
+        links: to events; none where it stays attached as long as these are open (before 5.15).
     """
 
     images: int
     seen: int
+    links: tuple[int, ...] = ()
+
+    def detach(self) -> None:
+        """Let it run no more."""
+        for link in self.links:
+            os.close(link)
 
     def forget_names(self) -> None:
         """Let it send the names again of all that it meets.
@@ -51,23 +56,17 @@ class Walker(NamedTuple):
         bpf.write_element(self.seen, 0, bytes(walk_parts.SEEN_BYTES))
 
 
-def attach_walker(
-    outputs: Mapping[int, int], sampling: Sequence[int], *, beside_others: bool
-) -> Walker:
+def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker:
     """Load the walker and attach it.
 
     Args:
         outputs: CPU → the event that its records are samples of.
         sampling: the events at whose samples it runs; those that it cannot are left out.
-        beside_others: whether it is to be where programs of other tracers run: while one of these
-            does on a CPU, the kernel runs no other there, and drops the sample.
 
     Raises:
-        OSError: the kernel or its verifier refused; EBUSY beside other tracers.
+        OSError: the kernel or its verifier refused.
         ValueError: the kernel's types are not those known.
     """
-    if not beside_others and _tracers():
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
     with open(BTF_FILE, "rb") as types:
         offsets = task_offsets(types.read())
     layout = bpf.MapLayout
@@ -90,19 +89,20 @@ def attach_walker(
         bpf.write_element(output, cpu, struct.pack("=I", fd))
     maps = walk_parts.Maps(images, output, scratch, seen)
     program = bpf.load_perf_event_program("walk_python", assemble(walker(maps, offsets)))
-    for fd in sampling:
-        try:
-            fcntl.ioctl(fd, constants.PERF_EVENT_IOC_SET_BPF, program)
-        except OSError as error:
-            if error.errno not in _NOT_FOR_IT:
-                raise
-    return Walker(images, seen)
+    links = [_attached(program, fd) for fd in sampling]
+    return Walker(images, seen, tuple(link for link in links if link >= 0))
 
 
-def _tracers() -> list[str]:
-    """Return the names of programs of the kinds that keep others from a CPU while they run.
-
-    Source: bpf_prog_active in ``kernel/trace/bpf_trace.c`` and ``kernel/events/core.c``, 6.18.
-    """
-    kinds = (abi.BPF_PROG_TYPE_KPROBE, abi.BPF_PROG_TYPE_TRACEPOINT)
-    return [name for kind, name in bpf.loaded_programs() if kind in kinds and name != _OWN_PROBES]
+def _attached(program: int, event: int) -> int:
+    """Attach a program to an event; return the link, -1 where there is none."""
+    try:
+        return bpf.attach_to_event(program, event)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_IT:
+            raise
+    try:
+        fcntl.ioctl(event, constants.PERF_EVENT_IOC_SET_BPF, program)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_IT:
+            raise
+    return -1

@@ -21,9 +21,15 @@ if TYPE_CHECKING:
 
 _LAST_WORD_S = 0.5
 _OTHERS = (
-    "another tracer's programs (BPF) run on this machine, and while they do, samples would be lost;"
-    " --python reads them all the same"
+    "another tracer's programs (BPF) take more than 2% of the CPUs' time, and as many samples would"
+    " be lost; --python reads them all the same"
 )
+_NOT_ANY_MORE = (
+    "Python functions were read until another tracer's programs (BPF) took {share:.0%} of the CPUs'"
+    " time, and samples with it; --python goes on all the same."
+)
+# What is less is lost in what a timer does.
+_LEAST_SHARE = 0.001
 _NEEDED = "reading them needs eBPF: root, or CAP_BPF and CAP_PERFMON"
 
 
@@ -60,8 +66,8 @@ class PythonFrames(Closing):
                 from prospect.capture.python.attaching import attach_walker  # noqa: PLC0415 - see above
                 from prospect.capture.python.watcher import serve  # noqa: PLC0415 - see above
 
-                attach = partial(attach_walker, outputs, sampling, beside_others=beside_others)
-                serve(stop_fd, rings, attach, self._state)
+                attach = partial(attach_walker, outputs, sampling)
+                serve(stop_fd, rings, attach, self._state, beside_others=beside_others)
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             self.child.start(serve, (*opened, null_fd, *outputs.values(), *sampling))
@@ -84,7 +90,15 @@ class PythonFrames(Closing):
             reason = f"this kernel refused: {why}"
         else:
             reason = self._failure
+        if self._state.is_detached:
+            return [_NOT_ANY_MORE.format(share=self._state.most_beside)]
         return [f"Python functions were not read: {reason}."] if reason else []
+
+    @property
+    def dropped_share(self) -> float:
+        """The largest part of the samples that other tracers' programs cost, 0 to 1."""
+        share = self._state.most_beside
+        return share if share >= _LEAST_SHARE else 0.0
 
     def finish(self) -> None:
         """Let the watcher end; see what became of it."""

@@ -12,6 +12,8 @@ Defined by: proc(5), /proc/pid/maps and map_files; perf_event_open(2).
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import select
 import time
@@ -24,6 +26,7 @@ from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import MappingRecord, Mounts, drained
 from prospect.capture.python import image_entry
 from prospect.capture.python.interpreters import may_be_python, read_image
+from prospect.capture.python.tracers import MOST_SHARE, WATCHED_S, Tracers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +44,8 @@ _MOST_NUMBERS = 1 << 14
 _SOON_MS = 30
 _LATER_MS = 250
 _IDLE_MS = 2000
+_LONGEST_MS = 3_600_000
+_TRACERS_S = 1.0
 _SOON_S, _LATER_S = 1, 60
 _PATH_FIELD = 5  # of a line of /proc/pid/maps
 
@@ -50,6 +55,8 @@ def serve(
     rings: Mapping[int, Ring],
     attach: Callable[[], Walker],
     state: WalkState,
+    *,
+    beside_others: bool,
 ) -> None:
     """Serve until `stop_fd` is at its end.
 
@@ -58,6 +65,7 @@ def serve(
         rings: by the descriptor of their event.
         attach: attaches the walker.
         state: takes what becomes of it.
+        beside_others: whether the walker is to stay where other tracers' programs cost samples.
     """
     poll = select.poll()
     for fd in (stop_fd, *rings):
@@ -65,7 +73,11 @@ def serve(
     found = _first_python(poll, stop_fd, rings)
     if not found:
         return
+    tracers = _Beside(state, endures=beside_others)
     try:
+        if tracers.are_too_much():
+            state.fail(errno.EBUSY)
+            return
         walker = attach()
     except OSError as error:
         state.fail(error.errno or 0)
@@ -77,10 +89,14 @@ def serve(
     watcher = _Watcher(walker, state)
     for mapping in found:
         watcher.see(mapping)
-    while _goes_on(poll, stop_fd, watcher.wait_ms()):
+    while _goes_on(poll, stop_fd, min(watcher.wait_ms(), tracers.wait_ms())):
         for mapping in drained(rings.values()):
             watcher.see(mapping)
         watcher.look_again()
+        if tracers.have_grown() and walker.links:
+            walker.detach()
+            state.detached()
+            return
 
 
 def _first_python(
@@ -156,6 +172,45 @@ class _Before:
 
 def _key(pid: int) -> bytes:
     return image_entry.image_key(read_if_there(f"/proc/{pid}/stat"))
+
+
+class _Beside:
+    """Looks from time to time what other tracers' programs cost."""
+
+    def __init__(self, state: WalkState, *, endures: bool) -> None:
+        self._state = state
+        self._endures = endures
+        self._tracers = Tracers()
+        self._at = time.monotonic() + _TRACERS_S
+
+    def are_too_much(self) -> bool:
+        """Tell whether they cost too much now; where there are any, that takes a moment."""
+        if self._endures or not self._tracers.begin():
+            return False
+        time.sleep(WATCHED_S)
+        return self._tracers.share() > MOST_SHARE
+
+    def have_grown(self) -> bool:
+        """Tell whether they cost too much, if it is time to look."""
+        if time.monotonic() < self._at:
+            return False
+        share = 0.0
+        self._at = time.monotonic() + _TRACERS_S
+        try:
+            if self._tracers.is_measuring:
+                share = self._tracers.share()
+            elif self._tracers.begin():
+                self._at = time.monotonic() + WATCHED_S
+        except OSError:
+            self._at = math.inf  # nobody can say
+        self._state.beside(share)
+        return share > MOST_SHARE and not self._endures
+
+    def wait_ms(self) -> int:
+        """Return when it is time to look."""
+        if self._at == math.inf:
+            return _LONGEST_MS
+        return max(0, int((self._at - time.monotonic()) * 1000)) + 1
 
 
 class _Watcher:

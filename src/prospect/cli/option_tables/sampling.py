@@ -174,7 +174,7 @@ SAMPLING = (
         ("python",),
         "",
         "read the Python functions that samples are in, of every CPython process, even where "
-        "another tracer's BPF programs then cost samples (default: only where none run)",
+        "another tracer's BPF programs then cost samples (default: as long as that is below 2%)",
         RECORDS,
         value="always",
     ),

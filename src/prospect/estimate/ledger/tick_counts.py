@@ -55,8 +55,8 @@ class TickCounts(NamedTuple):
     Attributes:
         expected: whole periods in the time that the clock ran.
         recorded: samples.
-        lost: samples that the kernel could not deliver, as it counted them, and those that the
-            file had no room for.
+        lost: samples that the kernel could not deliver, as it counted them, those that the file
+            had no room for, and those that it dropped for the sake of other tracers' programs.
         throttled: ticks while the kernel had stopped the timer.
         idle: ticks without a sample while the CPU was idle.
         busy: ticks without a sample while nothing shows that the CPU was idle.
@@ -118,7 +118,10 @@ def count_ticks(
     idle_hits = by_clock(np.bincount(grid.stretch, in_idle, len(grid.stretches)))
     expected = summed(_expected(clocks))
     period_ns = usable_periods_ns(clocks)[np.unique(group, return_index=True)[1]]
+    held_up = missing[:, GAP_INNER, _BUSY]
     missing = _by_books(missing, idle_s, period_ns * 1e-9, idle_hits, expected)
+    # A timer that came back on time while its CPU was busy: nothing else explains it.
+    dropped = np.where(profile.run.dropped_share > 0, missing[:, GAP_INNER, _BUSY] - held_up, 0)
     cut_off = missing[:, GAP_END].sum(axis=1) if profile.run.is_cut else np.zeros_like(expected)
     if profile.run.is_cut:
         # The clocks ran on, and the file had no room for their samples.
@@ -128,13 +131,14 @@ def count_ticks(
     has_others[group] = clocks.clock == 0
     reported = summed(np.clip(clocks.lost, 0, _MOST_TICKS))
     lost, missing = _share_out(reported, missing, has_others)
+    dropped = np.minimum(dropped, missing[:, _BUSY])
     counts = TickCounts(
         expected=expected,
         recorded=summed(grid.recorded),
-        lost=lost + cut_off,
+        lost=lost + cut_off + dropped,
         throttled=by_clock(throttled),
         idle=missing[:, _IDLE],
-        busy=missing[:, _BUSY],
+        busy=missing[:, _BUSY] - dropped,
     )
     idle_throttled = by_clock(throttled * _is_idle_before(grid, is_idle))
     return counts, idle_throttled, int((reported - lost).sum())
