@@ -8,11 +8,12 @@ that is slow to import.
 
 from __future__ import annotations
 
+from prospect.errors import UsageError
 from prospect.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Literal, TypedDict
 
     Syntax = Literal["att", "intel"]
@@ -57,6 +58,43 @@ if TYPE_CHECKING:
 
 SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
 DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
+# What `--sort` adds time up by, and what perf and others call the same.
+SORT_KEYS = ("program", "pid", "thread", "object", "routine", "mode", "cause", "service")
+_SORT_ALIASES = {
+    "process": "program",
+    "comm": "thread",
+    "dso": "object",
+    "image": "object",
+    "sym": "routine",
+    "symbol": "routine",
+    "function": "routine",
+    "cgroup": "service",
+}
+# Keys of perf's that are none here: what serves.
+_INSTEAD_OF_KEYS = {
+    "cpu": "prospect report --format html shows each CPU over time",
+    "parent": "prospect calls shows who called whom",
+    "srcline": "prospect report --lines has source lines",
+    "time": "the row with most time is the first anyway",
+    "overhead": "the row with most time is the first anyway",
+}
+
+
+def known_sort_keys(given: Iterable[str]) -> tuple[str, ...]:
+    """Return keys of `SORT_KEYS`, each once, for what others may call them.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    found = []
+    for word in given:
+        key = _SORT_ALIASES.get(word, word)
+        if key not in SORT_KEYS:
+            serves = f"; {_INSTEAD_OF_KEYS[word]}" if word in _INSTEAD_OF_KEYS else ""
+            raise UsageError(f"give some of {', '.join(SORT_KEYS)}, separated by commas{serves}")
+        if key not in found:
+            found.append(key)
+    return tuple(found)
 
 
 class NamingOptions(Record):

@@ -19,7 +19,7 @@ from prospect.api.returned import as_text, returned_report
 from prospect.errors import ProspectError, UsageError
 from prospect.figures import tables
 from prospect.files import outputs
-from prospect.options import DisassemblerOptions, NamingOptions, RecordingOptions
+from prospect.options import DisassemblerOptions, NamingOptions, RecordingOptions, known_sort_keys
 from prospect.profile import model
 from prospect.records import contents
 
@@ -77,6 +77,7 @@ class Profile(model.Profile):
         lines: bool = False,
         calls: tuple[str, ...] = (),
         classic: bool = False,
+        sort: Sequence[str] = (),
         output: str = "",
     ) -> str:
         """Return the report as the command line writes it; write it to the file `output` as well.
@@ -93,6 +94,7 @@ class Profile(model.Profile):
             lines: show hits by source line too; in text and JSON, likewise.
             calls: sections of who called whom, of a profile that was made with `stacks`.
             classic: the text in the order of Prospect 0.9, without the summary at its top.
+            sort: one table instead, of text, JSON or CSV: time by these keys, as of ``--sort``.
             output: a file, "" for none; a format that is no text needs one, and returns "".
 
         Raises:
@@ -111,6 +113,7 @@ class Profile(model.Profile):
             lines=lines,
             calls=tuple(calls),
             classic=classic,
+            sort=known_sort_keys(sort),
         )
         is_binary = FORMATS[format].is_binary
         if is_binary and not output:

@@ -66,6 +66,24 @@ def _check_together(values: dict[str, Any]) -> None:
         raise UsageError(f"-e: there is no disassembled profile in {values['format']}, give json")
     if "lines" in values and values.get("format", "text") not in ("text", "json"):
         raise UsageError(f"--lines: there are no source lines in {values['format']}, give json")
+    if "sort" in values:
+        _check_sorted(values)
+
+
+def _check_sorted(values: dict[str, Any]) -> None:
+    """Refuse what a single table has no room for."""
+    from prospect.render.registry import SORTED_FORMATS
+
+    for key, option in (
+        ("disassemble", "-e"),
+        ("lines", "--lines"),
+        ("calls", "--calls"),
+        ("classic", "--classic"),
+    ):
+        if key in values:
+            raise UsageError(f"--sort makes one table in place of the report: leave out {option}")
+    if values.get("format", "text") not in SORTED_FORMATS:
+        raise UsageError(f"--sort: a table is text, json or csv, not {values['format']}")
 
 
 def unexpected(command: Command, word: str) -> str:

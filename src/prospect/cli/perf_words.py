@@ -26,15 +26,13 @@ _INSTEAD = {
 }
 
 _OPTIONS = {
-    "--sort": "reports have programs, processes and routines, most time first; --format csv has "
-    "every row by process, object and routine",
     "--stdio": "the report is text anyway",
     "--tui": "prospect view shows a recording in a browser",
     "--children": "prospect calls has routines with all that they call",
     "--no-children": "the report has routines by themselves, prospect calls with all they call",
-    "--dsos": "prospect calls --object IMAGE",
-    "--comms": "prospect calls --process NAME",
-    "--symbols": "prospect calls --routine NAME",
+    "--dsos": "prospect report --sort object, or prospect calls --object IMAGE",
+    "--comms": "prospect report --sort thread, or prospect calls --thread NAME",
+    "--symbols": "prospect report --sort routine, or prospect calls --routine NAME",
     "--all-cpus": "-V 4 shows every process; recordings are of all CPUs where that is allowed",
 }
 

@@ -85,6 +85,7 @@ def write(
         lines=settings.lines,
         calls=calls,
         classic=settings.classic,
+        sort=settings.sort,
         recording=name,
         colour=takes_colour(target),
     )

@@ -30,6 +30,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     inline: bool = False
     lines: bool = False
     classic: bool = False
+    sort: tuple[str, ...] = ()
     pager: bool = True
     clear: bool = False
     scope: Detail = "3"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from prospect.errors import UsageError
-from prospect.options import DISASSEMBLERS, SYNTAXES
+from prospect.options import DISASSEMBLERS, SYNTAXES, known_sort_keys
 from prospect.render.registry import FORMATS
 
 DETAILS = ("2", "3", "4", "k")
@@ -287,6 +287,11 @@ def sections(text: str) -> tuple[str, ...]:
     for section in given:
         _one_of(section, CALL_SECTIONS, f"some of {', '.join(CALL_SECTIONS)}")
     return given
+
+
+def sort_keys(text: str) -> tuple[str, ...]:
+    """Read the keys that time is added up by, as perf calls them too."""
+    return known_sort_keys(text.split(","))
 
 
 def cpus(text: str) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.estimate.clocks.grid import tick_grid
+from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.estimate.ledger.lateness import sample_lateness
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.figures.processes import BIRTH_NAMES
@@ -77,6 +78,43 @@ class CsvRenderer(FiguresRenderer):
         grid = tick_grid(view.by_routine)
         reports = event_reports(view, grid, sample_lateness(view.by_routine, grid))
         return map(_bytes_of, _lines(view, reports))
+
+
+class SortedCsvRenderer(FiguresRenderer):
+    """One table in place of the report: time by the keys of ``--sort``, most first.
+
+    Rows under `-m` go into one, REMAINDER.
+
+    Attributes:
+        sort: keys, of `prospect.options.SORT_KEYS`.
+    """
+
+    suffix: ClassVar[str] = ".csv"
+
+    sort: tuple[str, ...] = ()
+
+    def pieces(self, view: ReportView) -> Iterator[bytes]:
+        """Yield the lines of the table."""
+        grid = tick_grid(view.profile)
+        titles = ("event", *self.sort, "hits", "seconds", "error_seconds", "percent")
+        yield _bytes_of(",".join(map(_quoted, titles)) + _END)
+        for event in view.events:
+            rows = rows_by_keys(view, event, self.sort, grid)
+            for at, names in enumerate(zip(*rows.names, strict=True)):
+                figures = (
+                    f"{rows.hits[at]},{_seconds(event, float(rows.seconds[at]))},"
+                    f"{_seconds(event, float(rows.half_s[at]))},{_percent(float(rows.share[at]))}"
+                )
+                yield _bytes_of(_sorted_line(event, names, figures))
+            if rows.left_out:
+                share = 1.0 - float(rows.share.sum())
+                names = (REMAINDER,) * len(self.sort)
+                times = f"{_seconds(event, rows.left_out_s)},{_NONE},{_percent(share)}"
+                yield _bytes_of(_sorted_line(event, names, f"{rows.left_out_hits},{times}"))
+
+
+def _sorted_line(event: EventView, names: tuple[str, ...], figures: str) -> str:
+    return f"{','.join(map(_quoted, (event.event.name, *names)))},{figures}{_END}"
 
 
 def _lines(view: ReportView, reports: list[EventReport]) -> Iterator[str]:

@@ -49,18 +49,31 @@ FORMATS = {
     "otlp": Format("otlp", "OtlpRenderer", has_stacks=True, is_binary=True),
 }
 
+# Of one table by the keys of `--sort`.
+SORTED_FORMATS = {
+    "text": Format("text.sorted_rows", "SortedTextRenderer"),
+    "json": Format("json.sorted_rows", "SortedJsonRenderer", is_json=True),
+    "csv": Format("csv", "SortedCsvRenderer"),
+}
 
-def renderer_class(name: str) -> Any:
+
+def renderer_class(name: str, *, is_sorted: bool = False) -> Any:
     """Return the class of the renderer called `name`.
+
+    Args:
+        name: of the format.
+        is_sorted: whether one table is asked for, by the keys of `--sort`.
 
     Raises:
         UsageError: there is no such format.
     """
     if name not in FORMATS:
         raise UsageError(f"there is no format '{name}'; there are {', '.join(FORMATS)}")
+    if is_sorted and name not in SORTED_FORMATS:
+        raise UsageError(f"--sort makes a table of text, json or csv, no {name}")
     import importlib  # noqa: PLC0415 - not for the names of formats
 
-    found = FORMATS[name]
+    found = (SORTED_FORMATS if is_sorted else FORMATS)[name]
     return getattr(importlib.import_module(f"prospect.render.{found.module}"), found.renderer)
 
 
@@ -70,7 +83,7 @@ def make_renderer(name: str, **options: Any) -> Renderer:
     Raises:
         UsageError: there is no such format.
     """
-    chosen = renderer_class(name)
+    chosen = renderer_class(name, is_sorted=bool(options.get("sort")))
     known = field_names(chosen)
     renderer: Renderer = chosen(**{key: value for key, value in options.items() if key in known})
     return renderer

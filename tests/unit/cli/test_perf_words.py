@@ -41,7 +41,7 @@ def test_a_recording_may_be_named_as_perf_does(command, capfd):
 
 
 @pytest.mark.parametrize(
-    ("option", "says"), [("--sort", "--format csv"), ("--no-children", "prospect calls")]
+    ("option", "says"), [("--dsos", "--sort object"), ("--no-children", "prospect calls")]
 )
 def test_options_of_perf_are_answered_with_what_serves(option, says, capfd):
     assert main(["report", option, "comm"]) == 2

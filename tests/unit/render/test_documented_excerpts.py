@@ -14,6 +14,7 @@ GOLDEN = [
     for name in (
         "qsort_v2.txt",
         "qsort_vk.txt",
+        "qsort_sorted.txt",
         "interrupted_v4.txt",
         "ledger.txt",
         "disassembled.txt",

@@ -22,6 +22,8 @@ CASES = {
         "text",
         {"detail": "4", "user_threshold_s": 0.0, "kernel_threshold_s": 0.0},
     ),
+    "qsort_sorted": (qsort_profile, "text", {"sort": ("program", "object")}),
+    "hostile_names_sorted": (hostile_profile, "text", {"sort": ("program", "object", "routine")}),
     "qsort_json": (qsort_profile, "json", {"detail": "2"}),
     "qsort_csv": (qsort_profile, "csv", {"detail": "3"}),
     "interrupted_v4": (interrupted_profile, "text", {"detail": "4"}),

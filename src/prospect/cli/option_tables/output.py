@@ -14,6 +14,7 @@ from prospect.cli.commands import (
 )
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
+from prospect.options import SORT_KEYS
 from prospect.render.registry import FORMATS
 
 _FOR_OTHER_TOOLS = [name for name, one in FORMATS.items() if one.has_stacks and name != "html"]
@@ -126,6 +127,18 @@ OUTPUT = (
         "",
         "write the text report in the order of Prospect 0.9, without the summary at its top",
         REPORTS,
+    ),
+    Option(
+        "sort",
+        "",
+        ("sort",),
+        "KEYS",
+        "write one table in place of the report, of text, json or csv: time by these keys, "
+        f"separated by commas: {', '.join(SORT_KEYS)}; perf's comm, dso and sym mean thread, "
+        "object and routine",
+        REPORTS,
+        values.sort_keys,
+        words=SORT_KEYS,
     ),
     Option(
         "pager",

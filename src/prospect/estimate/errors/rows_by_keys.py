@@ -1,0 +1,211 @@
+"""Time by any keys of a sample: program, process, thread, object, routine, mode, cause, service.
+
+Comes in: a `ReportView` and keys in an order. Goes out: `RowsByKeys`, one row for each combination
+that was hit, most time first, of the processes that `-V` asks for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.errors.error_bars import error_bars
+from prospect.estimate.errors.first_rows import first_rows
+from prospect.estimate.statistics.ranks import alike
+from prospect.figures.causes import CAUSE_KIND_NAMES
+from prospect.figures.portions import PORTION_NAMES, hit_portions
+from prospect.figures.processes import chosen_hits
+from prospect.figures.routine_names import shown_name
+from prospect.profile.control_groups import group_name
+from prospect.profile.model import CAUSE_NONE
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.estimate.clocks.grid import Grid
+    from prospect.figures.report.view import EventView, ReportView
+    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.run_info import EventInfo
+
+    Names = tuple[NDArray[np.int64], Callable[[int], str]]
+
+
+class RowsByKeys(Record):
+    """One event's hits by some keys, by descending time, or hits where the event has no time.
+
+    Attributes:
+        event: whose hits these are.
+        has_time: whether they are worth seconds.
+        names: of each key a list with a name for each row.
+        hits: i64[r].
+        seconds, half_s: f64[r] and half of the 95 % interval, NaN where unknown.
+        share: f64[r] part of all that is asked for, 0 to 1.
+        is_like_above: bool[r] whether a row cannot be told from the one above.
+        left_out, left_out_hits, left_out_s: rows of less time than `-m`, and what they hold.
+        total_hits, total_s, total_half_s: of all rows, shown or not.
+    """
+
+    event: EventInfo
+    has_time: bool
+    names: tuple[list[str], ...]
+    hits: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    half_s: NDArray[np.float64]
+    share: NDArray[np.float64]
+    is_like_above: NDArray[np.bool_]
+    left_out: int
+    left_out_hits: int
+    left_out_s: float
+    total_hits: int
+    total_s: float
+    total_half_s: float
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+
+def rows_by_keys(
+    view: ReportView, event: EventView, keys: Sequence[str], grid: Grid | None
+) -> RowsByKeys:
+    """Add an event's hits up by some keys, and estimate the error of each row.
+
+    Args:
+        view: the report.
+        event: one of its events.
+        keys: of `prospect.options.SORT_KEYS`.
+        grid: the `tick_grid` of the profile's samples.
+    """
+    profile = view.profile
+    design = sampling_design(profile, event.event_index, grid)
+    chosen = chosen_hits(profile, view.detail) & (profile.hits.event == event.event_index)
+    at = np.flatnonzero(chosen)
+    columns = [_COLUMNS[key](profile) for key in keys]
+    row_of, first_at = _combined([numbers.take(at) for numbers, _ in columns])
+    found = first_rows(profile, design, at, row_of, most=len(first_at))
+    is_shown = found.seconds >= view.user_threshold_s if design.has_time else found.hits > 0
+    shown = int(np.count_nonzero(is_shown))  # the rows descend
+    # All others are one row behind those shown; each hit is in one of them.
+    row = np.minimum(found.row_of_hit, shown)
+    above = np.append(np.arange(shown) - 1, -1)
+    bars = error_bars(design, row, shown + 1, above)
+    every = error_bars(design, np.where(chosen, 0, -1).astype(np.int32), 1)
+    unknown = np.full(shown, np.nan)
+    is_alike = alike(bars.seconds, above, bars.difference_half_s)[:shown]
+    example = at.take(first_at.take(found.key[:shown]))
+    return RowsByKeys(
+        event=event.event,
+        has_time=design.has_time,
+        names=tuple(_texts(numbers.take(example), name) for numbers, name in columns),
+        hits=found.hits[:shown],
+        seconds=found.seconds[:shown],
+        half_s=bars.half_width_s[:shown] if design.has_time else unknown,
+        share=found.share[:shown],
+        is_like_above=is_alike & design.has_time,
+        left_out=len(found.key) - shown,
+        left_out_hits=int(found.hits[shown:].sum()),
+        left_out_s=float(found.seconds[shown:].sum()),
+        total_hits=int(found.hits.sum()),
+        total_s=float(found.seconds.sum()),
+        total_half_s=float(every.half_width_s[0]) if design.has_time else np.nan,
+    )
+
+
+def _combined(columns: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Number the combinations of equally long columns.
+
+    Returns:
+        i64[n] the number of each place's combination, and for each number a place that has it.
+    """
+    number, first = np.zeros(len(columns[0]), np.int64), np.zeros(0, np.intp)
+    for column in columns if len(number) else ():
+        packed, _ = packed_keys((number, column))
+        order, starts = equal_rows(packed)
+        number = rows_in_groups(order, starts).astype(np.int64)
+        first = order.take(starts)
+    return number, first
+
+
+def _texts(numbers: NDArray[np.int64], name: Callable[[int], str]) -> list[str]:
+    known = {number: name(number) for number in set(numbers.tolist())}
+    return [known[number] for number in numbers.tolist()]
+
+
+def _programs(profile: CompleteProfile) -> Names:
+    names: dict[str, int] = {}
+    row = [names.setdefault(name, len(names)) for name in profile.processes.name]
+    return _of_processes(profile, row), list(names).__getitem__
+
+
+def _pids(profile: CompleteProfile) -> Names:
+    def text(number: int) -> str:
+        return str(number - 1) if number else "?"
+
+    return _of_processes(profile, profile.processes.pid + 1), text
+
+
+def _services(profile: CompleteProfile) -> Names:
+    groups = profile.processes.control_group or [""] * len(profile.processes)
+    names: dict[str, int] = {}
+    row = [names.setdefault(group_name(group), len(names)) for group in groups]
+    return _of_processes(profile, row), list(names).__getitem__
+
+
+def _of_processes(
+    profile: CompleteProfile, value: list[int] | NDArray[np.int32]
+) -> NDArray[np.int64]:
+    return np.asarray(value, np.int64).take(profile.hits.process_index)
+
+
+def _threads(profile: CompleteProfile) -> Names:
+    names: dict[str, int] = {}
+    row = np.array([names.setdefault(name, len(names)) for name in profile.comms], np.int64)
+    return row.take(profile.hits.comm_index), list(names).__getitem__
+
+
+def _functions(profile: CompleteProfile) -> NDArray[np.int64]:
+    index = profile.locations.function_index.take(profile.hits.location_index)
+    return index.astype(np.int64)
+
+
+def _routines(profile: CompleteProfile) -> Names:
+    return _functions(profile), lambda row: shown_name(profile.functions, row)
+
+
+def _objects(profile: CompleteProfile) -> Names:
+    names: dict[str, int] = {}
+    row = [names.setdefault(path, len(names)) for path in profile.objects.path]
+    of_function = np.asarray(row, np.int64).take(profile.functions.object_index)
+    return of_function.take(_functions(profile)), list(names).__getitem__
+
+
+def _modes(profile: CompleteProfile) -> Names:
+    return hit_portions(profile), PORTION_NAMES.__getitem__
+
+
+def _causes(profile: CompleteProfile) -> Names:
+    kind, name = profile.causes.kind, profile.causes.name
+
+    def text(row: int) -> str:
+        if kind[row] == CAUSE_NONE:
+            return "(user code)"
+        return name[row] or CAUSE_KIND_NAMES[kind[row]]
+
+    return profile.hits.cause_index.astype(np.int64), text
+
+
+_COLUMNS: dict[str, Callable[[CompleteProfile], Names]] = {
+    "program": _programs,
+    "pid": _pids,
+    "thread": _threads,
+    "object": _objects,
+    "routine": _routines,
+    "mode": _modes,
+    "cause": _causes,
+    "service": _services,
+}

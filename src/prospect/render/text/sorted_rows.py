@@ -1,0 +1,95 @@
+"""One table in place of the report: time by the keys of ``--sort``, most first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from prospect.announcing import counted
+from prospect.estimate.clocks.grid import tick_grid
+from prospect.estimate.errors.rows_by_keys import rows_by_keys
+from prospect.figures.nothing_chosen import nothing_chosen
+from prospect.figures.processes import DETAIL_WORDS
+from prospect.render.escape import escaped, shortened
+from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.header import note_lines
+from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
+from prospect.render.text.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.estimate.errors.rows_by_keys import RowsByKeys
+    from prospect.figures.report.view import ReportView
+
+# Of all names but the last, which ends its line.
+_NAME_WIDTH = 24
+
+
+class SortedTextRenderer(FiguresRenderer):
+    """Time by some keys of a sample, for people.
+
+    Attributes:
+        sort: keys, of `prospect.options.SORT_KEYS`.
+        colour: mark the title, cut lines and the hottest rows for a terminal.
+    """
+
+    suffix: ClassVar[str] = ".txt"
+
+    sort: tuple[str, ...] = ()
+    colour: bool = False
+
+    def pieces(self, view: ReportView) -> Iterator[bytes]:
+        """Yield the lines: a table for each event."""
+        return (f"{line}\n".encode() for line in self._lines(view))
+
+    def _lines(self, view: ReportView) -> Iterator[str]:
+        style, grid = Style(self.colour), tick_grid(view.profile)
+        for event in view.events:
+            rows = rows_by_keys(view, event, self.sort, grid)
+            what = "Time" if rows.has_time else "Hits"
+            of_event = f", {escaped(event.event.name)}" if len(view.events) > 1 else ""
+            whose = DETAIL_WORDS[view.detail]
+            yield from style.section(f"{what} by {', '.join(self.sort)} of {whose}{of_event}")
+            if rows.total_hits:
+                yield from _table(rows, self.sort, style)
+                yield from _closing(rows, view.user_threshold_s, style)
+            else:
+                yield escaped(nothing_chosen(view.profile, view.detail))
+        yield from note_lines(view, style)
+
+
+def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[str]:
+    figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
+    times, bars = figures.timed_columns(rows.seconds.tolist(), rows.half_s.tolist())
+    ranks = [f"{at}{'=' * is_like}" for at, is_like in enumerate(rows.is_like_above.tolist(), 1)]
+    columns = [Column("Rank"), Column("CPU s"), Column("±"), Column("Hits"), Column("Share")]
+    shares = percent_column(rows.share.tolist(), percent_digits(rows.total_hits))
+    cells = [ranks, times, bars, [str(hits) for hits in rows.hits.tolist()], shares]
+    for key, names in zip(keys, rows.names, strict=True):
+        columns.append(Column(key.capitalize(), right=key == "pid"))
+        shown = [escaped(_brief(name) if key == "object" else name) or "-" for name in names]
+        is_last = key == keys[-1]
+        cells.append(shown if is_last else [shortened(name, _NAME_WIDTH) for name in shown])
+    return style.hot_rows(table_lines(columns, cells), rows.share.tolist())
+
+
+def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str]:
+    """Yield what is not shown, the total, and what the marks mean."""
+    figures = Figures(rows.total_hits, rows.total_s, has_time=rows.has_time)
+    if rows.left_out:
+        time = f"{figures.seconds(rows.left_out_s)} s, {counted(rows.left_out_hits, 'hit')}"
+        share = percent(rows.left_out_hits / rows.total_hits, 1)
+        yield style.cut(
+            f"- Left out by '-m {threshold_s:g}': {counted(rows.left_out, 'row')} with {time} "
+            f"({share})"
+        )
+    time = figures.with_bar(rows.total_s, rows.total_half_s)
+    total = f"{time} CPU s, " if rows.has_time else ""
+    marks = "; = cannot be told from the row above" if rows.is_like_above.any() else ""
+    yield f"Total: {total}{counted(rows.total_hits, 'hit')}{marks}"
+
+
+def _brief(path: str) -> str:
+    """Return a file without its directory."""
+    return path.rpartition("/")[2] or path
