@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -133,6 +134,18 @@ def test_python_stands_between_native_frames(tmp_path):
     assert sum(not chain[0][1] for chain in began) > 0.9 * len(began)
 
 
+LOOP = """
+import time
+def inner(n):
+    for i in range(n): i * i
+def outer():
+    inner(10000)
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    outer()
+"""
+
+
 def hot_functions(*options):
     line = [*PROSPECT, *options, "--format", "folded", sys.executable, str(PROGRAM), "0.5"]
     ran = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
@@ -189,6 +202,22 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
     shares = [hits["recursion"] / sum(hits.values()) for hits in (shown, saved)]
     assert shares[0] == pytest.approx(shares[1], abs=2 * SLACK)
     assert saved.get("[not read]", 0) <= 0.01 * sum(saved.values())
+
+
+@pytest.mark.skipif(shutil.which("capsh") is None, reason="needs capsh")
+def test_two_capabilities_do_in_place_of_root(tmp_path):
+    tmp_path.chmod(0o777)
+    file = tmp_path / "perf.data"
+    words = [*PROSPECT, "record", "-o", str(file), "/usr/bin/python3", "-c", LOOP]
+    capabilities = "cap_bpf,cap_perfmon"
+    line = ["capsh", "--keep=1", "--user=nobody", f"--inh={capabilities}"]
+    line += [f"--addamb={capabilities}", "--", "-c", f"cd /; {shlex.join(words)}"]
+    for directory in tmp_path.parents[:3]:
+        if directory.name.startswith("pytest"):
+            directory.chmod(0o755)
+    environment = os.environ | {"HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run(line, check=True, capture_output=True, timeout=60, env=environment)
+    assert {"inner", "outer"} <= {name for chain in chains(file) for name, _, _ in chain}
 
 
 def test_a_window_of_the_daemon_has_them():

@@ -18,6 +18,8 @@ from prospect.capture.events.event_choice import CLOCK_HARDWARE, SCOPE_SYSTEM, c
 from prospect.capture.kernel.cpus import CpuWatch
 from prospect.capture.kernel.procfs import read_if_there, read_setting
 from prospect.capture.machine.machine import counters_are_nmis
+from prospect.capture.python.possible import NEEDS_RIGHTS, obstacle
+from prospect.capture.python.tracers import has_tracers
 from prospect.errors import CaptureError, UsageError
 from prospect.recording.events import RecordOptions
 from prospect.records import Record
@@ -42,7 +44,9 @@ _WANTED_HZ = 1000
 # include/uapi/linux/capability.h
 _CAP_SYS_PTRACE = 19
 _SETTINGS = "sudo sysctl kernel.perf_event_paranoid=0 kernel.kptr_restrict=0"
-_CONTAINER = "start the container with: --cap-add PERFMON --cap-add SYSLOG --cap-add SYS_PTRACE"
+_CONTAINER = "start the container with: " + " ".join(
+    f"--cap-add {name}" for name in ("PERFMON", "BPF", "SYSLOG", "SYS_PTRACE")
+)
 
 
 class Facts(Record):
@@ -61,6 +65,8 @@ class Facts(Record):
         open_files: the hard limit.
         call_graphs: modes of ``--call-graph`` that events can be opened with.
         has_nmis: whether hardware counters interrupt where interrupts are masked.
+        no_python: why Python functions cannot be read, "" where they can.
+        has_tracers: whether another tracer's BPF programs are loaded.
     """
 
     user_id: int
@@ -78,6 +84,8 @@ class Facts(Record):
     open_files: int
     call_graphs: tuple[str, ...] = ()
     has_nmis: bool = True
+    no_python: str = ""
+    has_tracers: bool = False
 
 
 class Check(Record):
@@ -133,6 +141,8 @@ def gather() -> Facts:
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         call_graphs=_possible_call_graphs(cpus[0]) if plan else (),
         has_nmis=counters_are_nmis(kernel.machine, read_if_there("/proc/cmdline")),
+        no_python=obstacle(),
+        has_tracers=has_tracers(),
     )
 
 
@@ -192,7 +202,20 @@ def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:
             "timers, no hardware counter (usual in a virtual machine): kernel time with masked "
             "interrupts shows where these come back on",
         )
-    return processes, kernel, names, others, clock, _call_graph_check(facts.call_graphs)
+    python = _python_check(facts, plan)
+    return processes, kernel, names, others, clock, _call_graph_check(facts.call_graphs), python
+
+
+def _python_check(facts: Facts, plan: EventPlan) -> Check:
+    """Say whether Python functions are read; what only another kernel changes is a note."""
+    name = "Python functions"
+    if facts.no_python:
+        state = LIMITED if facts.no_python == NEEDS_RIGHTS else NOTE
+        return Check(name, state, facts.no_python)
+    if plan.scope != SCOPE_SYSTEM:
+        return Check(name, LIMITED, "only where every process is sampled")
+    beside = "; another tracer's programs may cost samples" if facts.has_tracers else ""
+    return Check(name, OK, f"of CPython, by eBPF{beside}")
 
 
 def _surroundings(facts: Facts) -> tuple[Check, ...]:
@@ -240,7 +263,7 @@ def _remedy(facts: Facts, checks: tuple[Check, ...]) -> str:
     # Marks of a container are left in images too: only what root cannot do is its runtime's doing.
     if facts.user_id == 0 or facts.is_filtered:
         return _CONTAINER
-    if wrong == {"other users"}:
+    if wrong <= {"other users", "Python functions"}:
         return "run prospect as root"
     return f"{_SETTINGS}  (or run prospect as root)"
 

@@ -28,6 +28,7 @@ from prospect.capture.events.event_choice import (
     choose_events,
     with_python_frames,
 )
+from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.kernel.rings import ring_size_bytes
 from prospect.errors import CaptureError, UsageError
 from prospect.options import RecordingOptions
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 # What stood before COMMAND takes a good part of this.
 LEAST_MAX_BYTES = 1 << 20
+_TRACING_CAPABILITIES = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
 
 
 class RecordOptions(RecordingOptions):
@@ -157,7 +159,16 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
 def _reads_python(options: RecordOptions, plan: EventPlan) -> bool:
     """Whether this machine and this user may have Python frames, and want them."""
     is_possible = plan.scope == SCOPE_SYSTEM and os.uname().machine == "x86_64"
-    return is_possible and options.python != "never" and os.geteuid() == 0
+    return is_possible and options.python != "never" and _may_load_programs()
+
+
+def _may_load_programs() -> bool:
+    """Whether this process may have eBPF read memory at its samples; capabilities(7)."""
+    if os.geteuid() == 0:
+        return True
+    _, _, rest = read_if_there("/proc/self/status").partition(b"\nCapEff:\t")
+    held = int(rest.split(b"\n", 1)[0] or b"0", 16)
+    return held & _TRACING_CAPABILITIES == _TRACING_CAPABILITIES
 
 
 def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: int) -> EventPlan:

@@ -15,6 +15,7 @@ from prospect.capture.events.event_choice import (
     SCOPE_TASK,
     EventPlan,
 )
+from prospect.capture.python.possible import NEEDS_RIGHTS
 from prospect.cli.doctor import json_text, table_text
 from prospect.recording.doctor import STATUS_FINE, STATUS_LIMITED, STATUS_NOTHING, Facts, diagnose
 from prospect.records import replace
@@ -125,3 +126,24 @@ def test_a_counter_is_for_masked_interrupts_only_where_it_is_an_nmi():
     for has_nmis in (True, False):
         diagnosis = diagnose(replace(ROOT, has_nmis=has_nmis))
         assert ("interrupts are masked" in table_text(diagnosis)) == has_nmis
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "words"),
+    [
+        (ROOT, "ok", "of CPython, by eBPF"),
+        (replace(ROOT, has_tracers=True), "ok", "may cost samples"),
+        (replace(USER, no_python=NEEDS_RIGHTS), "limited", "CAP_BPF and CAP_PERFMON"),
+        (replace(ROOT, no_python="this kernel has no BTF"), "note", "no BTF"),
+        (USER, "limited", "every process"),
+    ],
+)
+def test_whether_python_functions_are_read_is_said(facts, state, words):
+    (check,) = (one for one in diagnose(facts).checks if one.name == "Python functions")
+    assert check.state == state
+    assert words in check.finding
+
+
+def test_root_reads_python_functions_where_nobody_else_does():
+    facts = replace(ROOT, user_id=1000, no_python=NEEDS_RIGHTS)
+    assert diagnose(facts).remedy == "run prospect as root"

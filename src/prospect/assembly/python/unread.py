@@ -58,5 +58,5 @@ def unread_notes(
         parts += [f"of {broken} the frames could not be read to the end"] if broken > lost else []
         parts += [f"of {cut} only the innermost {wire.MOST_FRAMES} frames were read"] if cut else []
         if parts:
-            notes.append((pid, "; ".join(parts) + "."))
+            notes.append((pid, f"Process {pid}: {'; '.join(parts)}."))
     return tuple(notes)

@@ -36,11 +36,18 @@ class Walker(NamedTuple):
         images: `image_entry.KEY` → entry.
         seen: which names it has sent.
         links: to events; none where it stays attached as long as these are open (before 5.15).
+        others: what it needs beside.
     """
 
     images: int
     seen: int
-    links: tuple[int, ...] = ()
+    links: tuple[int, ...]
+    others: tuple[int, ...]
+
+    def close(self) -> None:
+        """Leave nothing behind, but for events that it is attached to without a link."""
+        for fd in (*self.links, self.images, self.seen, *self.others):
+            os.close(fd)
 
     def detach(self) -> None:
         """Let it run no more."""
@@ -60,7 +67,7 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
     """Load the walker and attach it.
 
     Args:
-        outputs: CPU → the event that its records are samples of.
+        outputs: CPU → the event that its records are samples of; none to see whether it loads.
         sampling: the events at whose samples it runs; those that it cannot are left out.
 
     Raises:
@@ -79,7 +86,7 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
             _MOST_IMAGES,
         )
     )
-    cpus = max(outputs) + 1
+    cpus = max(outputs, default=0) + 1
     output = bpf.create_map(layout("py_output", abi.BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus))
     scratch = bpf.create_map(
         layout("py_scratch", abi.BPF_MAP_TYPE_PERCPU_ARRAY, 4, walk_parts.SCRATCH_BYTES, 1)
@@ -90,7 +97,7 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
     maps = walk_parts.Maps(images, output, scratch, seen)
     program = bpf.load_perf_event_program("walk_python", assemble(walker(maps, offsets)))
     links = [_attached(program, fd) for fd in sampling]
-    return Walker(images, seen, tuple(link for link in links if link >= 0))
+    return Walker(images, seen, tuple(one for one in links if one >= 0), (output, scratch, program))
 
 
 def _attached(program: int, event: int) -> int:

@@ -28,6 +28,11 @@ MOST_SHARE = 0.02
 WATCHED_S = 0.1
 
 
+def has_tracers() -> bool:
+    """Whether any are loaded, as far as this user may know."""
+    return bool(_run_ns())
+
+
 class Tracers:
     """Measures them, for `WATCHED_S` at a time."""
 
