@@ -87,6 +87,7 @@ def write(
         classic=settings.classic,
         sort=settings.sort,
         recording=name,
+        target=settings.target,
         colour=takes_colour(target),
     )
     shows_stacks = FORMATS[settings.format].has_stacks

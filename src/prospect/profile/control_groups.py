@@ -7,6 +7,7 @@ of 64 hexadecimal digits (Docker, containerd, CRI-O, Podman).
 
 from __future__ import annotations
 
+import functools
 import re
 
 _UNIT = re.compile(r"[^/]+\.(?:service|scope|socket|mount|swap)")
@@ -22,6 +23,7 @@ def service_of(path: str) -> str:
     return units[-1] if units else ""
 
 
+@functools.cache  # thousands of processes are in a few
 def group_name(path: str) -> str:
     """Return the same; of others the last name of the path, "" for the root."""
     return service_of(path) or path.rstrip("/").rpartition("/")[2]

@@ -12,6 +12,7 @@ import numpy as np
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import is_kernel_portion
 from prospect.figures.stacks.frames import KERNEL_KINDS, object_label
+from prospect.profile.control_groups import group_name
 from prospect.profile.model import CAUSE_INTERRUPT, CAUSE_SOFTIRQ
 from prospect.records import NamedTuple
 from prospect.tui.places import (
@@ -145,17 +146,24 @@ def _by_process(figures: LiveFigures, place: Place, chosen: NDArray[np.bool_]) -
 
 
 def _pids(figures: LiveFigures, chosen: NDArray[np.bool_]) -> dict[str, str]:
-    """Return by name the process that took most, and how many more have its name."""
+    """Return by name the process that took most, how many more have its name, and its service."""
     processes = figures.profile.processes
     index = figures.profile.hits.process_index[chosen]
     hits = np.bincount(index, figures.design.hits[chosen], len(processes))
     numbers: dict[str, list[int]] = {}
+    services: dict[str, str] = {}
+    groups = processes.control_group or [""] * len(processes)
     for row in np.argsort(-hits, kind="stable")[: np.count_nonzero(hits)].tolist():
-        pids = numbers.setdefault(processes.name[row], [])
+        name = processes.name[row]
+        services.setdefault(name, group_name(groups[row]))
+        pids = numbers.setdefault(name, [])
         if int(processes.pid[row]) not in pids[:1]:
             pids.append(int(processes.pid[row]))
+    tells_apart = len(set(services.values())) > 1
     return {
-        name: f"pid {first}" + (f" + {len(set(more))}" if more else "")
+        name: f"pid {first}"
+        + (f" + {len(set(more))}" if more else "")
+        + (f", {services[name]}" if tells_apart and services[name] else "")
         for name, (first, *more) in numbers.items()
     }
 

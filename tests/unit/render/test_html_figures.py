@@ -113,6 +113,19 @@ def test_the_tables_are_the_reports(page):
         assert int(cells["Hits"]) == sum(row[portion]["hits"] for portion in PORTIONS)
 
 
+def test_services_are_a_column_where_there_are_several(opened):
+    profile = qsort_profile()
+    groups = [
+        f"/system.slice/{name}.service" if name == "qsort" else ""
+        for name in profile.processes.name
+    ]
+    browser = opened(replace(profile, processes=replace(profile.processes, control_group=groups)))
+    (processes,) = tables_of(browser, "processes")
+    services = {row["Process"]: row["Service"] for row in processes}
+    assert services.pop("qsort") == "qsort.service"
+    assert set(services.values()) == {""}
+
+
 def test_events_of_one_name_are_told_apart(open_page):
     profile = stacks_profile()
     event = np.arange(len(profile.hits)) % 2

@@ -185,6 +185,20 @@ def test_the_number_of_a_process_is_that_process_alone():
         assert page_of(profile, page, words="7" * 30).rows == ()
 
 
+def test_services_are_named_where_there_are_several():
+    profile = interrupted_profile()
+    names = profile.processes.name
+
+    def places(groups):
+        processes = replace(profile.processes, control_group=groups)
+        rows = page_of(replace(profile, processes=processes), PROCESSES).rows
+        return {row.name: row.place for row in rows}
+
+    web = [f"/system.slice/{'web' if name == 'cpuspin' else 'other'}.service" for name in names]
+    assert places(web)["cpuspin"] == "pid 77, web.service"
+    assert places(["/system.slice/web.service"] * len(names))["cpuspin"] == "pid 77"
+
+
 @pytest.mark.parametrize("make", [qsort_profile, stacks_profile, perf_profile])
 @pytest.mark.parametrize("page", TABLES)
 def test_rows_stand_in_the_order_of_the_figure_that_they_show(make, page):

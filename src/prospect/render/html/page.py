@@ -59,12 +59,14 @@ class HtmlRenderer(FiguresRenderer):
         detail, user_threshold_s, kernel_threshold_s: see `FiguresRenderer`.
         disassemble: `-e`: 1 gives instructions of the routines that pass the thresholds, 2 of all.
         recording: what a command line would call the recording, "" if it is not kept.
+        target: the machine that the command ran on, as `--target` names it, "" for this one.
     """
 
     suffix: ClassVar[str] = ".html"
 
     disassemble: int = 0
     recording: str = ""
+    target: str = ""
 
     def render(self, profile: Profile, out: BinaryIO) -> None:
         """Write the page to `out`, which stays open.
@@ -91,6 +93,7 @@ class HtmlRenderer(FiguresRenderer):
             disassemble=self.disassemble,
             calls=calls,
             recording=self.recording,
+            target=self.target,
         )
         return b"".join(report.pieces(view))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.figures.portions import PORTION_COUNT, PORTION_NAMES, PORTION_USER
 from prospect.figures.processes import BIRTH_NAMES, STILL_RUNNING_NS
+from prospect.profile.control_groups import group_name
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import LABELS, REMEDIES, NameSource
 from prospect.render.json.bars import bar_fields, row_fields
@@ -104,6 +105,7 @@ def process_fields(report: EventReport, row: int) -> dict[str, Any]:
     processes, totals = view.profile.processes, event.processes
     parent = int(view.parents[row])
     end_ns = int(processes.end_ns[row])
+    group = processes.control_group[row] if processes.control_group else ""
     return {
         "process_index": row,
         "name": processes.name[row],
@@ -116,7 +118,8 @@ def process_fields(report: EventReport, row: int) -> dict[str, Any]:
         "end": _end(view, row),
         "start_ns": int(processes.start_ns[row]),
         "end_ns": None if end_ns == STILL_RUNNING_NS else end_ns,
-        "control_group": processes.control_group[row] or None if processes.control_group else None,
+        "control_group": group or None,
+        "service": group_name(group) or None,
         "is_kernel_thread": bool(processes.is_kernel_thread[row]),
         "is_recorder": bool(processes.is_recorder[row]),
         "is_command": bool(processes.is_command[row]),

@@ -61,6 +61,7 @@ class JsonRenderer(FiguresRenderer):
         lines: give hits by source line too.
         calls: sections of who called whom, as `prospect calls --show` names them.
         recording: what a command line would call the recording, "" if it is not kept.
+        target: the machine that the command ran on, as `--target` names it, "" for this one.
     """
 
     suffix: ClassVar[str] = ".json"
@@ -69,6 +70,7 @@ class JsonRenderer(FiguresRenderer):
     lines: bool = False
     calls: tuple[str, ...] = ()
     recording: str = ""
+    target: str = ""
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the document; its big lists piece by piece, so that no big string is built."""
@@ -79,7 +81,7 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
     disassemble = options.disassemble
     books, reports = books_and_events(view, disassemble, lines=options.lines)
     design = reports[0].estimates.design
-    short, lines = in_short_plain(view, design, options.recording)
+    short, lines = in_short_plain(view, design, options.recording, options.target)
     head = {
         "schema": SCHEMA,
         "generator": f"prospect {__version__}",

@@ -55,7 +55,9 @@ _INLINING = ("_Z", "_R")  # symbols of C++ and Rust, whose templates and closure
 _HAS_LINES = (NameSource.SYMTAB, NameSource.DEBUG_FILE)
 
 
-def in_short_lines(view: ReportView, short: InShort, recording: str, style: Style) -> Iterator[str]:
+def in_short_lines(
+    view: ReportView, short: InShort, recording: str, style: Style, target: str = ""
+) -> Iterator[str]:
     """Yield the summary of a report: the text that every format shows.
 
     Args:
@@ -63,6 +65,7 @@ def in_short_lines(view: ReportView, short: InShort, recording: str, style: Styl
         short: what it says first.
         recording: what to call the recording in a command line, "" if it is not kept.
         style: of the terminal.
+        target: the other machine that the command ran on, as `--target` names it.
     """
     figures = Figures(short.hits, short.seconds, has_time=short.has_time)
     run = view.profile.run
@@ -80,19 +83,22 @@ def in_short_lines(view: ReportView, short: InShort, recording: str, style: Styl
     yield from _cause_line(short, figures)
     yield _waits_line(view)
     yield _cut(_seen_line(view, short, style))
-    yield from _next_lines(view, short.functions[0], recording)
+    yield from _next_lines(view, short.functions[0], recording, target)
 
 
-def in_short_plain(view: ReportView, design: Design, recording: str) -> tuple[InShort, list[str]]:
+def in_short_plain(
+    view: ReportView, design: Design, recording: str, target: str = ""
+) -> tuple[InShort, list[str]]:
     """Return what a report says first, and its lines as no terminal's.
 
     Args:
         view: the report.
         design: how the samples of its first event were taken.
         recording: see `in_short_lines`.
+        target: likewise.
     """
     short = in_short(view, design)
-    return short, list(in_short_lines(view, short, recording, Style(colour=False)))
+    return short, list(in_short_lines(view, short, recording, Style(colour=False), target))
 
 
 def _cut(line: str) -> str:
@@ -254,16 +260,17 @@ def _copies_asked_for(view: ReportView, quality: StackQuality) -> tuple[int, int
     return sum(copies for copies, _ in counts), sum(cut for _, cut in counts)
 
 
-def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterator[str]:
+def _next_lines(view: ReportView, first: FunctionRow, recording: str, target: str) -> Iterator[str]:
     """Give the commands that are worth typing now."""
     if not recording:
         command = escaped(shlex.join(view.profile.run.command))
         if not command:
             yield "Next:   again with --save FILE, then prospect annotate, calls, view FILE"
             return
-        how = command if display_width(command) <= _COMMAND_WIDTH else "COMMAND"
+        there = f"--target {escaped(shlex.quote(target))} " if target else ""
+        how = _repeated(there + command, there, _COMMAND_WIDTH)
         if _may_be_inlined(view, first):
-            how = command if display_width(command) <= _SHORT_COMMAND_WIDTH else "COMMAND"
+            how = _repeated(there + command, there, _SHORT_COMMAND_WIDTH)
             yield f"Next:   prospect --lines {how}  (inlined functions, if built with -g)"
             yield f"        prospect record {how}, then prospect annotate, prospect view"
             return
@@ -283,6 +290,10 @@ def _next_lines(view: ReportView, first: FunctionRow, recording: str) -> Iterato
             commands.insert(0, f"report --lines{file}  (inlined functions, if built with -g)")
     for number, command in enumerate(commands[:_MOST_COMMANDS]):
         yield f"{'        ' if number else 'Next:   '}prospect {command}"
+
+
+def _repeated(words: str, options: str, width: int) -> str:
+    return words if display_width(words) <= width else f"{options}COMMAND"
 
 
 def _typed_name(view: ReportView, function: int) -> str:

@@ -51,6 +51,7 @@ class TextRenderer(FiguresRenderer):
         calls: sections of who called whom, as `prospect calls --show` names them.
         classic: the sections in the order of Prospect 0.9, without a summary.
         recording: what a command line would call the recording, "" if it is not kept.
+        target: the machine that the command ran on, as `--target` names it, "" for this one.
         colour: mark titles, warnings and cut lines for a terminal.
     """
 
@@ -61,6 +62,7 @@ class TextRenderer(FiguresRenderer):
     calls: tuple[str, ...] = ()
     classic: bool = False
     recording: str = ""
+    target: str = ""
     colour: bool = False
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
@@ -74,7 +76,7 @@ class TextRenderer(FiguresRenderer):
         else:
             short = in_short(view, reports[0].estimates.design)
             lines = itertools.chain(
-                in_short_lines(view, short, self.recording, style),
+                in_short_lines(view, short, self.recording, style, self.target),
                 _figures_first(view, pages, style),
                 calls,
                 _evidence(view, pages, books, style),

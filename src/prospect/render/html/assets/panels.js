@@ -112,6 +112,7 @@ function processesPanel() {
     ...timeColumns(rows, isWhole() ? "User (s)" : "All (s)"),
     ...(isWhole() ? ["kernel", "interrupt"].map(portionColumn) : []),
     text("Parent", (row) => row.parent),
+    ...(new Set(rows.map((row) => row.service)).size > 1 ? [text("Service", (row) => row.service ?? "")] : []),
   ];
   const choose = (row) => row.row >= 0 && setScope("process", row.row);
   const shares = isWhole() ? "Share is of all that was sampled, idle CPUs with it." : "";
@@ -123,7 +124,7 @@ function processRow(row) {
   const { hits } = wholeOf(row);
   const share = hits / (wholeOf(view.figures).hits || 1);
   return {
-    label: row.name, pid: row.pid, parent: row.parent_name, row: row.process_index, hits, share,
+    label: row.name, pid: row.pid, parent: row.parent_name, service: row.service, row: row.process_index, hits, share,
     ...part("user"), kernel: part("kernel"), interrupt: part("interrupt"),
   };
 }
