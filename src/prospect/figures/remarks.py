@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # As the recorder's sentence begins (`capture.machine.surroundings`), with pids and names behind it.
 _UNREADABLE_MAPPINGS = "The kernel did not show the mappings of process "
-# How many of several events a note names.
+# How many of several events a note names, and on how many processes there are notes.
 _EVENTS_NAMED = 3
+_PROCESSES_NAMED = 5
 
 
 def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
@@ -33,7 +34,9 @@ def limits_of(profile: CompleteProfile, shown: Detail) -> tuple[str, ...]:
     """
     run, processes = profile.run, profile.processes
     pids = set(processes.pid[chosen_by_detail(processes, shown)].tolist())
-    of_processes = (sentence for pid, sentence in run.process_notes if pid in pids)
+    of_processes = [sentence for pid, sentence in run.process_notes if pid in pids]
+    if (more := len(of_processes) - _PROCESSES_NAMED) > 1:
+        of_processes[_PROCESSES_NAMED:] = [f"There are {more} notes like these on other processes."]
     is_of_all = shown not in ("2", "3")
     of_run = (limit for limit in run.limits if is_of_all or not _is_of_others(limit, pids))
     return tuple(dict.fromkeys((*of_run, *of_processes)))

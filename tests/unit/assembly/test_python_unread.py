@@ -27,13 +27,17 @@ def test_a_process_that_was_read_has_none():
 
 
 def test_samples_without_a_function_are_counted():
-    (note,) = notes(read(100), SAMPLE * 50)
+    (note,) = notes(read(50), SAMPLE * 50, read(50))
     assert note == (5, "Process 5: 50 of 150 samples show no Python function.")
+
+
+def test_what_ran_before_and_after_python_is_not_counted():
+    assert notes(SAMPLE * 50, read(100), SAMPLE * 50) == ()
 
 
 def test_threads_that_are_not_pythons_are_told_apart():
     threads = read(40, wire.NO_THREAD, ())
-    (note,) = notes(read(100), threads, SAMPLE * 20)
+    (note,) = notes(read(50), threads, SAMPLE * 20, read(50))
     assert note[1].startswith(
         "Process 5: 20 of 160 samples show no Python function; 40 are of threads"
     )

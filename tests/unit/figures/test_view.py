@@ -133,3 +133,15 @@ def test_notes_on_single_processes_are_those_of_the_shown_ones():
     profile = replace(profile, run=replace(profile.run, process_notes=notes))
     assert "Its map file is gone." in limits_of(profile, "2")
     assert "Another's map file is gone." not in limits_of(profile, "2")
+
+
+def test_many_notes_on_processes_are_counted():
+    profile = qsort_profile()
+    command = int(profile.processes.pid[profile.processes.is_command.argmax()])
+
+    def said(count):
+        notes = tuple((command, f"note {number}") for number in range(count))
+        return limits_of(replace(profile, run=replace(profile.run, process_notes=notes)), "2")
+
+    assert said(6)[-6:] == tuple(f"note {number}" for number in range(6))
+    assert said(20)[-2:] == ("note 4", "There are 15 notes like these on other processes.")

@@ -30,20 +30,25 @@ def unread_notes(
 ) -> tuple[ProcessNote, ...]:
     """Say of which processes samples show no Python function, and why.
 
+    What a process was before Python ran in it, and what it became by an exec, is not counted.
+
     Args:
         records: all stacks.
         samples: of the recording.
         read: i64[r] rows of `records` that belong to a sample and have frames.
     """
     pid_of_record = records.task & _PID
-    pids, counted = np.unique(samples.task & _PID, return_counts=True)
+    order, pids, start = _by_pid(samples)
     notes = []
     for pid in np.unique(pid_of_record).tolist()[:_MOST_PROCESSES]:
         row = int(np.searchsorted(pids, pid))
         if row == len(pids) or pids[row] != pid:
             continue
-        total = int(counted[row])
         mine = pid_of_record == pid
+        at = records.sample[mine]
+        of_pid = order[start[row] : start[row + 1]]
+        first = np.searchsorted(of_pid, at.min())
+        total = int(np.searchsorted(of_pid, at.max(), side="right") - first)
         shown = int(np.count_nonzero(mine.take(read)))
         status = records.status[mine]
         frames = np.diff(records.start)[mine]
@@ -60,3 +65,14 @@ def unread_notes(
         if parts:
             notes.append((pid, f"Process {pid}: {'; '.join(parts)}."))
     return tuple(notes)
+
+
+def _by_pid(
+    samples: Samples,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+    """Return samples in the order of their processes, these, and where each one's begin and end."""
+    pid = samples.task & _PID
+    order = np.argsort(pid, kind="stable")
+    ordered = pid.take(order)
+    start = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return order, ordered.take(start), np.append(start, len(order))
