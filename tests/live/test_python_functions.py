@@ -47,10 +47,10 @@ SLACK = 0.045
 
 
 def pythons():
-    """Every CPython 3.8 to 3.13 of PATH and of pyenv, one a minor version, and this one."""
+    """Every CPython 3.8 to 3.14 of PATH and of pyenv, one a minor version, and this one."""
     root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
     found = {}
-    for minor in range(8, 14):
+    for minor in range(8, 15):
         built = sorted(str(one) for one in root.glob(f"3.{minor}.*/bin/python3.{minor}"))
         on_path = shutil.which(f"python3.{minor}", path="/usr/bin:/usr/local/bin")
         for python in filter(None, [on_path, *built]):

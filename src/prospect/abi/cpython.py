@@ -4,7 +4,7 @@ By minor version of CPython 3, for 64-bit builds with the global interpreter loc
 in all releases of a minor version: extensions are compiled against them.
 
 Defined by: ``Include/internal/pycore_frame.h``, ``Include/cpython/{pystate,code,unicodeobject}.h``
-and ``Include/internal/pycore_runtime.h`` of CPython 3.8 to 3.13, checked with offsetof().
+and ``Include/internal/pycore_runtime.h`` of CPython 3.8 to 3.14, checked with offsetof().
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ FRAMES = {
     11: FrameLayout(56, 8, 0, 72, 32, 48, 56, 68, 1),
     12: FrameLayout(56, 0, 0, 72, 0, 8, 56, 70, 1),
     13: FrameLayout(72, NO_OFFSET, 0, 72, 0, 8, 56, 70, 1),
+    14: FrameLayout(72, NO_OFFSET, 0, 80, 0, 8, 56, 74, 1),
 }
 CODE = {
     8: _OLD_CODE,
@@ -86,6 +87,7 @@ CODE = {
     11: CodeLayout(112, 128, 136, 72, 72, 184, 48, 72),
     12: CodeLayout(112, 128, 136, 68, 68, 192, 40, 56),
     13: CodeLayout(112, 128, 136, 68, 68, 200, 40, 56),
+    14: CodeLayout(112, 128, 136, 68, 68, 208, 40, 56),
 }
 # Where _PyRuntime has the key of thread states, as a check on what its reader's code says.
-KEY_OFFSETS = {8: 1392, 9: 584, 10: 584, 11: 592, 12: 1544, 13: 2160}
+KEY_OFFSETS = {8: 1392, 9: 584, 10: 584, 11: 592, 12: 1544, 13: 2160, 14: 2336}

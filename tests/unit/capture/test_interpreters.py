@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import sysconfig
 from pathlib import Path
@@ -13,7 +14,12 @@ from hypothesis import strategies as st
 
 from prospect.abi import cpython
 from prospect.capture.python.image_entry import ENTRY_BYTES, KEY, encode, image_key
-from prospect.capture.python.interpreters import may_be_python, read_image
+from prospect.capture.python.interpreters import (
+    _is_free_threaded,
+    _loaded_offsets,
+    may_be_python,
+    read_image,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,36 @@ def test_this_interpreter_is_known():
     placed = image.placed(0x7F0000000000, image.segments[0][0])
     assert placed is not None
     assert len(encode(1, placed)) == ENTRY_BYTES
+
+
+@pytest.mark.parametrize(
+    ("code", "offset"),
+    [
+        ("488dbf 50020000", 0x250),  # lea 0x250(%rdi), %rdi: 3.9 behind a pointer
+        ("488d3d f9fe0f00", 0x100000 + 7 - 0x107),  # lea 0xffef9(%rip), %rdi
+        ("8b3d fafe0f00", 0x100000 + 6 - 0x106 - 4),  # mov 0xffefa(%rip), %edi: the key itself
+        ("833d f9fe0f00 00", 0x100000 + 7 - 0x107),  # cmpl $0, 0xffef9(%rip): 3.14
+    ],
+)
+def test_code_says_where_the_key_is(code, offset):
+    found = list(_loaded_offsets(b"\xf3\x0f\x1e\xfa" + bytes.fromhex(code) + bytes(8), -4))
+    assert offset in found
+
+
+def test_a_pointer_that_is_compared_is_no_key():
+    code = bytes.fromhex("48833df9fe0f0000") + bytes(8)
+    assert list(_loaded_offsets(code, 0)) == []
+
+
+@pytest.mark.parametrize(("free_threaded", "is_read"), [(0, True), (1, False)])
+def test_a_build_without_the_lock_is_not_read(free_threaded, is_read, tmp_path):
+    head = struct.pack("<8sQQ", b"xdebugpy", 0x030D0000, free_threaded)
+    with (tmp_path / "libpython3.13.so.1.0").open("wb+") as file:
+        file.write(head)
+        file.flush()
+        symbols = {b"_PyRuntime": (0x1000, 24)}
+        segments = ((0, 0x1000, 24),)
+        assert _is_free_threaded(file.fileno(), symbols, segments) is not is_read
 
 
 @given(st.binary(max_size=300))

@@ -4,7 +4,7 @@ Comes in: an open file that some process maps executable, and where. Goes out: `
 None for what is no CPython known here. The file may be anything, and change while it is read: it is
 read by pread(), in bounded pieces, and every number in it may be false.
 
-Defined by: the gABI (symbol table, program headers); ``Python/pystate.c`` of CPython 3.8 to 3.13,
+Defined by: the gABI (symbol table, program headers); ``Python/pystate.c`` of CPython 3.8 to 3.14,
 PyGILState_GetThisThreadState(), whose machine code says where the key of thread states is.
 """
 
@@ -25,8 +25,12 @@ _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _ELF64, _LITTLE_ENDIAN, _X86_64, _EXECUTABLE = 2, 1, 62, 2
+# _Py_DebugOffsets, at the beginning of _PyRuntime: cookie, version, free_threaded
+_DEBUG_OFFSETS = struct.Struct("<8sQQ")
+_DEBUG_COOKIE = b"xdebugpy"
 _PT_LOAD, _PF_X, _SHT_DYNSYM = 1, 1, 11
 _PAGE = 4096
+_WIDE = 0x48  # before an instruction of 64-bit operands: no key, which is an int
 _MOST_TABLE_BYTES = 1 << 24
 _MOST_ROWS = 1 << 10
 _MOST_CODE_BYTES = 64
@@ -36,6 +40,8 @@ _RUNTIME = b"_PyRuntime"
 _READER = b"PyGILState_GetThisThreadState"
 _LOOP = b"_PyEval_EvalFrameDefault"
 _VERSION = b"Py_Version"
+# Where keys have their values, glibc's structures say; musl's are others.
+_LIBC = b"\0libc.so.6\0"
 _NAMES = (_RUNTIME, _READER, _LOOP, _VERSION)
 
 
@@ -120,9 +126,9 @@ def _image(fd: int, path: bytes) -> Image | None:
     if not code or _RUNTIME not in symbols or _LOOP not in symbols:
         return None
     minor = _minor(fd, path, symbols, loaded)
-    if minor not in cpython.FRAMES:
+    if minor not in cpython.FRAMES or _is_free_threaded(fd, symbols, loaded):
         return None
-    key = _key_offset(fd, symbols, loaded) or cpython.KEY_OFFSETS[minor]
+    key = _key_offset(fd, symbols, loaded, cpython.KEY_OFFSETS[minor])
     loop, loop_bytes = symbols[_LOOP]
     return Image(
         minor=minor,
@@ -142,13 +148,18 @@ def _rows(fd: int, form: struct.Struct, at: int, each: int, count: int) -> list[
 
 
 def _symbols(fd: int, sections: list[tuple[int, ...]]) -> dict[bytes, tuple[int, int]]:
-    """Return value and size of the symbols that are looked for, as far as the file defines them."""
+    """Return value and size of the symbols that are looked for, as far as the file defines them.
+
+    Nothing of a file that is linked with another C library than glibc.
+    """
     found = {}
     for section in sections:
         if section[1] != _SHT_DYNSYM or section[6] >= len(sections):
             continue
         names = _piece(fd, sections[section[6]])
         table = _piece(fd, section)
+        if _LIBC not in names:
+            return {}
         numbers = {names.find(b"\0" + name + b"\0") + 1: name for name in _NAMES}
         numbers.pop(0, None)
         for row in _SYMBOL.iter_unpack(table[: len(table) // _SYMBOL.size * _SYMBOL.size]):
@@ -184,23 +195,35 @@ def _minor(
     return int(number) if 0 < len(number) <= 2 else -1
 
 
-def _key_offset(
+def _is_free_threaded(
     fd: int, symbols: dict[bytes, tuple[int, int]], segments: tuple[tuple[int, int, int], ...]
+) -> bool:
+    """Whether it has no global lock, and other structures; from 3.13 on it says so itself."""
+    head = _at(fd, segments, symbols[_RUNTIME][0], _DEBUG_OFFSETS.size)
+    if len(head) < _DEBUG_OFFSETS.size:
+        return False
+    cookie, _, free_threaded = _DEBUG_OFFSETS.unpack(head)
+    return bool(cookie == _DEBUG_COOKIE and free_threaded)
+
+
+def _key_offset(
+    fd: int,
+    symbols: dict[bytes, tuple[int, int]],
+    segments: tuple[tuple[int, int, int], ...],
+    usual: int,
 ) -> int:
-    """Return where in _PyRuntime the key's Py_tss_t is, 0 where the code is of no known form.
+    """Return where in _PyRuntime the key's Py_tss_t is; the usual place if the code is not known.
 
     The function loads the address of `autoTSSkey` for PyThread_tss_get(), or inlines that and
     loads the key itself, which stands 4 bytes behind.
     """
     if _READER not in symbols:
-        return 0
+        return usual
     runtime, size = symbols[_RUNTIME]
     address, length = symbols[_READER]
     code = _at(fd, segments, address, min(length, _MOST_CODE_BYTES))
-    for offset in _loaded_offsets(code, address - runtime):
-        if 0 < offset < size:
-            return offset
-    return 0
+    found = [one for one in _loaded_offsets(code, address - runtime) if 0 < one < size]
+    return usual if usual in found or not found else found[0]
 
 
 def _loaded_offsets(code: bytes, shift: int) -> Iterator[int]:
@@ -219,3 +242,5 @@ def _loaded_offsets(code: bytes, shift: int) -> Iterator[int]:
             yield shift + at + 7 + far  # lea disp32(%rip), register
         elif code[at] == 0x8B and code[at + 1] & 0xC7 == 0x05:
             yield shift + at + 6 + near - 4  # mov disp32(%rip), register
+        elif code[at : at + 2] == b"\x83\x3d" and not code[at + 6] and code[at - 1] != _WIDE:
+            yield shift + at + 7 + near  # cmpl $0, disp32(%rip): whether there is a key
