@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -18,12 +19,25 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 
 CHAIN = ["leaf", "inner", "middle", "outer", "main"]
 RIGHT_AT_LEAST = 0.99
 ROUNDS = 2500
+
+
+@pytest.fixture(scope="module")
+def chain_of(tmp_path_factory, programs):
+    """Return the recording of a program in a mode, made once for all tests that read it."""
+
+    @functools.cache
+    def recording(mode, program):
+        directory = tmp_path_factory.mktemp("chains")
+        return recorded(directory, mode, programs[program], 3, ROUNDS)
+
+    return recording
 
 
 def recorded(directory, mode, *command):
@@ -84,14 +98,14 @@ def programs(tmp_path_factory):
         ("auto", "with"),
     ],
 )
-def test_the_chain_of_a_program_is_right(tmp_path, programs, mode, program):
-    file = recorded(tmp_path, mode, programs[program], 3, ROUNDS)
+def test_the_chain_of_a_program_is_right(chain_of, mode, program):
+    file = chain_of(mode, program)
     profile = profile_of(file)
     assert share_right(stacks_of(profile, program), depth=3) >= RIGHT_AT_LEAST
     assert len(profile.samples) == profile.hits.count.sum()
     assert (profile.samples.stack_index >= 0).all()
     plain = profile_of(file, stacks=False)
-    assert routines(plain) == routines(profile)
+    assert routines(plain, program) == routines(profile, program)
     if mode == "fp":
         assert profile.stack_quality is None
     else:
@@ -100,27 +114,23 @@ def test_the_chain_of_a_program_is_right(tmp_path, programs, mode, program):
         assert quality.samples == quality.without_copy + sum(quality.by_end.values())
 
 
-def routines(profile):
+def routines(profile, comm):
+    """Return hits and periods by routine and mode, of one program's samples."""
+    hits = profile.hits
+    function = profile.locations.function_index[hits.location_index]
+    of_program = np.array(profile.comms)[hits.comm_index] == comm
     found = Counter()
-    names = np.array(profile.functions.name)[
-        profile.locations.function_index[profile.hits.location_index]
-    ]
-    for name, mode, count, period in zip(
-        names.tolist(),
-        profile.hits.mode.tolist(),
-        profile.hits.count.tolist(),
-        profile.hits.period.tolist(),
-        strict=True,
-    ):
-        found[name, mode, "hits"] += count
-        found[name, mode, "period"] += period
+    for row in np.flatnonzero(of_program).tolist():
+        key = profile.functions.name[function[row]], int(hits.mode[row])
+        found[*key, "hits"] += int(hits.count[row])
+        found[*key, "period"] += int(hits.period[row])
     return found
 
 
-def test_perf_unwinds_our_file_to_the_same_chains(tmp_path, programs):
+def test_perf_unwinds_our_file_to_the_same_chains(chain_of):
     if shutil.which("perf") is None:
         pytest.skip("needs perf")
-    file = recorded(tmp_path, "dwarf", programs["without"], 3, ROUNDS)
+    file = chain_of("dwarf", "without")
     line = ["perf", "script", "--no-inline", "--comm", "without", "-F", "ip,sym", "-i", str(file)]
     told = subprocess.run(line, check=True, timeout=100, capture_output=True, text=True).stdout
     theirs = [
@@ -136,9 +146,9 @@ def test_perf_unwinds_our_file_to_the_same_chains(tmp_path, programs):
     assert common.total() >= RIGHT_AT_LEAST * max(len(cut), len(perfs))
 
 
-def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, programs, monkeypatch):
+def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, chain_of, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    file = recorded(tmp_path, "dwarf", programs["without"], 3, ROUNDS)
+    file = chain_of("dwarf", "without")
     told = []
     for _ in range(2):
         options = NamingOptions(use_cache=True, debuginfod_s=0), Wanted(stacks=True)

@@ -16,6 +16,7 @@ from builders.command_line import run
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="makes control groups"),
 ]
 

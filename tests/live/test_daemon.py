@@ -122,6 +122,7 @@ def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_p
     assert stored.stacks.depth.max() > 5
 
 
+@pytest.mark.parallel
 def test_it_samples_until_it_is_told_to_end_and_writes_the_last_window(tmp_path):
     with RunningDaemon(tmp_path / "s") as daemon:
         assert daemon.control("dump").returncode == 0
@@ -141,6 +142,7 @@ def test_it_samples_until_it_is_told_to_end_and_writes_the_last_window(tmp_path)
         assert not file.stat().st_mode & 0o077, file
 
 
+@pytest.mark.parallel
 def test_control_stops_starts_forgets_and_begins_sessions(tmp_path):
     with RunningDaemon(tmp_path / "s") as daemon:
         assert "sampling   199 Hz" in daemon.control("session", "before").stdout
@@ -162,6 +164,7 @@ def test_control_stops_starts_forgets_and_begins_sessions(tmp_path):
     assert read_store(str(tmp_path / "s"), ["session:current"]).hits.count.sum() > 0
 
 
+@pytest.mark.parallel
 def test_after_a_kill_nothing_counts_twice_and_the_next_goes_on(tmp_path):
     with RunningDaemon(tmp_path / "s") as daemon:
         daemon.control("dump")
@@ -185,6 +188,7 @@ def test_after_a_kill_nothing_counts_twice_and_the_next_goes_on(tmp_path):
             assert len(set(numbers)) == len(numbers)
 
 
+@pytest.mark.parallel
 def test_settings_are_read_again(tmp_path):
     with RunningDaemon(tmp_path / "s") as daemon:
         daemon.control("dump")
@@ -206,6 +210,7 @@ def test_settings_are_read_again(tmp_path):
         assert set(found.processes.pid.tolist()) == {daemon.load.pid}
 
 
+@pytest.mark.parallel
 def test_a_store_that_is_removed_ends_it(tmp_path):
     with RunningDaemon(tmp_path / "s") as daemon:
         (tmp_path / "s").rename(tmp_path / "moved")
@@ -213,6 +218,7 @@ def test_a_store_that_is_removed_ends_it(tmp_path):
         assert "removed or replaced" in daemon.said()
 
 
+@pytest.mark.parallel
 def test_a_service_manager_hears_of_it(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(str(tmp_path / "notify"))

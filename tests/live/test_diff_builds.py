@@ -14,7 +14,7 @@ from builders.recordings import PROSPECT, build_program, record
 
 pytestmark = pytest.mark.live
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-RUNS = 6
+RUNS = 4
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
 ]
 

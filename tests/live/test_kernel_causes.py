@@ -84,6 +84,7 @@ def test_the_cause_of_a_known_load_dominates(tmp_path, kernelwork, work, cause):
     assert sum(own.values()) > 100
 
 
+@pytest.mark.parallel
 def test_forks_are_calls_and_the_first_steps_of_children(tmp_path, kernelwork):
     profile = profile_of(tmp_path / "r", kernelwork, "forks", 400)
     causes = causes_of(profile, "kernelwork")
@@ -124,6 +125,7 @@ def test_the_paper_experiment(tmp_path, kernelwork, request):
     assert re.search(rf"% +{found['NET_RX']} +[\d.]+.* softirq +NET_RX\n", report)
 
 
+@pytest.mark.parallel
 def test_kernel_threads_go_by_what_they_have_in_common(tmp_path):
     shell = f"for i in 1 2 3 4 5; do dd if=/dev/zero of={tmp_path}/f bs=1M count=40; sync; done"
     profile = profile_of(tmp_path / "r", "sh", "-c", f"({shell}) 2>/dev/null")
@@ -153,6 +155,7 @@ def test_hardly_anything_stays_unclassified(tmp_path, load):
     assert unclassified <= max(2, UNCLASSIFIED_AT_MOST * kernel_hits(profile)), causes
 
 
+@pytest.mark.parallel
 @pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
 def test_perf_shows_the_chains_that_causes_were_read_from(tmp_path, kernelwork):
     """Innermost and outermost frames as perf names them, sample by sample."""
@@ -193,6 +196,7 @@ def test_perf_shows_the_chains_that_causes_were_read_from(tmp_path, kernelwork):
     assert checked > 300
 
 
+@pytest.mark.parallel
 def test_a_perf_recording_with_chains_of_both_kinds_is_told_by_the_kernels_part(
     tmp_path, kernelwork
 ):
@@ -204,6 +208,7 @@ def test_a_perf_recording_with_chains_of_both_kinds_is_told_by_the_kernels_part(
     )
 
 
+@pytest.mark.parallel
 def test_without_chains_all_is_kernel_time_and_nothing_is_claimed(tmp_path, kernelwork):
     file = tmp_path / "perf.data"
     record_with_perf(file, kernelwork, "read", 200)

@@ -16,6 +16,7 @@ from builders.recordings import PROSPECT, record
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 DD = ("dd", "if=/dev/zero", "of=/dev/null", "bs=1M")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.live
 
 PYTHON = "def hot(n):\n s = 0\n for i in range(n): s += i % 7\n return s\nhot(3_000_000)"
 SCRIPT = (
-    "function hot(n){let s=0;for(let i=0;i<n;i++)s+=i%7;return s};for(let k=0;k<300;k++)hot(1e6)"
+    "function hot(n){let s=0;for(let i=0;i<n;i++)s+=i%7;return s};for(let k=0;k<150;k++)hot(1e6)"
 )
 ROWS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x<400000)"
 LOADS = {
@@ -36,26 +36,25 @@ C_SOURCE = b"".join(b"int f%d(int a){return a*%d+a/%d;}\n" % (n, n, n) for n in 
 
 @pytest.fixture(scope="module", params=LOADS)
 def load(request, tmp_path_factory):
-    """Record each of the loads once; give its name and the file."""
+    """Record each of the loads once; give its name and the profile."""
     directory = tmp_path_factory.mktemp("loads")
     words = LOADS[request.param]
     if not shutil.which(words[0]):
         pytest.skip(f"{words[0]} is not there")
     record(directory / "r", *words, frequency_hz=1000, input=C_SOURCE, cwd=directory)
-    yield request.param, directory / "r"
+    yield request.param, prospect.open(directory / "r", use_cache=False)
     with open_recording(str(directory / "r")) as recording:
         Path(f"/tmp/perf-{recording.info.extras['command_pid']}.map").unlink(missing_ok=True)
 
 
 def test_every_sum_is_the_figure_above_it(load):
-    _, file = load
-    profile = prospect.open(file, use_cache=False)
+    _, profile = load
     check_sums(profile)
 
 
 def test_hits_without_an_object_are_few(load):
-    _, file = load
-    objects = hits_by(prospect.open(file, use_cache=False), "object")
+    _, profile = load
+    objects = hits_by(profile, "object")
     assert objects.get("[unknown]", 0) <= max(3, 0.005 * sum(objects.values())), objects
 
 
@@ -71,8 +70,7 @@ def test_hits_without_an_object_are_few(load):
     indirect=["load"],
 )
 def test_what_a_load_is_known_to_do_is_among_its_routines(load, place, routine):
-    _, file = load
-    profile = prospect.open(file, use_cache=False)
+    _, profile = load
     of_command = profile.processes.is_descendant[profile.hits.process_index]
     table = profile.hits_table()
     found = {}

@@ -21,6 +21,7 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb"),
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads x86-64 addresses"),

@@ -21,7 +21,7 @@ import prospect
 from builders.recordings import PROSPECT, build_program
 from builders.waiting import wait_until_it_watches
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 PAGES, SLEEPS, CALLS = 3000, 25, 700
 NEEDS_PERF = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")

@@ -18,7 +18,7 @@ from prospect.symbols.objects import ObjectKey
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 HERE = SymbolOptions(kernel_release=os.uname().release, use_cache=False)
 KERNEL = ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)

@@ -22,6 +22,7 @@ pytest.importorskip("symbolic")
 pytest.importorskip("iced_x86")
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
 ]
 

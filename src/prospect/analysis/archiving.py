@@ -169,6 +169,7 @@ def _answers(path: str, recorded_at: float, collector: Collector) -> Answers:
         origin=path,
         recorded_at=recorded_at,
         limits=collector.limits,
+        process_notes=collector.process_notes,
         names=collector.names,
         images=collector.images,
         lines=lines,

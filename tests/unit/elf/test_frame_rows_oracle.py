@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.examples import examples
 from builders.reference_cfi import ARM, X86, plain_rule, rows_of_function
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
@@ -36,7 +37,7 @@ _TRIPLET = sysconfig.get_config_var("MULTIARCH") or f"{platform.machine()}-linux
 _LIBRARIES = (f"/usr/lib/{_TRIPLET}", "/usr/lib64", "/usr/lib")
 _DIRECTORIES = (*_LIBRARIES[:2], "/usr/bin", f"/usr/lib/gcc/{_TRIPLET}")
 _FUNCTIONS_EACH = 12
-_SECONDS = 6  # of the processor; which images are met in it is by chance
+_SECONDS = examples(6)  # of the processor; which images are met in it is by chance
 _MOST_BYTES = 3 << 20
 
 

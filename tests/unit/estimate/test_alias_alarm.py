@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from builders.examples import simulated
 from builders.programs import periodic, switching
 from builders.sampling import sampled_profile
 from prospect.capture.events.clock_bank import clock_periods_ns
@@ -8,7 +9,7 @@ from prospect.estimate.errors.alias import alarms
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 
-RUNS = 1000
+RUNS = simulated(1000)
 
 
 def alarmed_rows(random, schedule, periods_ns):

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
+from builders.examples import simulated
 from builders.runs import RATE_HZ, simulated_run
 from prospect.estimate.compare.change import changes
 from prospect.estimate.compare.compare import compare
@@ -23,7 +24,7 @@ from prospect.estimate.compare.variation import Rows, side_means, variation_of
 from prospect.estimate.compare.verdict import judge
 from prospect.estimate.statistics.false_discovery import adjusted
 
-TIMES = 300
+TIMES = simulated(300)
 FDR = 0.05
 ASSUMED = 0.05
 TESTED_FROM_HITS = 10

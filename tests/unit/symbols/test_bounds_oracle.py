@@ -31,7 +31,7 @@ __attribute__((noinline)) static int hidden{n}(int x)
 __attribute__((noinline, cold)) static int rare{n}(int x) {{ asm volatile(""); return x + {n}; }}
 int exported{n}(int x) {{ return x > 9 ? rare{n}(hidden{n}(x)) : hidden{n}(x + {n}); }}
 """
-        for n in range(300)
+        for n in range(150)
     )
     + "int main(int argc, char **argv) { (void)argv; return exported0(argc) + exported7(argc); }\n"
 )
