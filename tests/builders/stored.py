@@ -9,9 +9,9 @@ from builders.stacks import stacks_profile
 from prospect.profile.complete import complete
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
-from prospect.store.segments import SAMPLES
+from prospect.store.segments import CURRENT, SAMPLES
 from prospect.store.windows import Span, Window, window_of
-from prospect.store.writing import Writer
+from prospect.store.writing import next_number, segment_for, without_known, write_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,10 +19,32 @@ if TYPE_CHECKING:
 
     from prospect.profile.model import Profile
     from prospect.store.segments import Segment
+    from prospect.store.writing import Known
 
 US = 10**6
 # 2026-11-22 14:05:00 UTC
 BEGIN_S = 1_795_356_300
+
+
+class Writer:
+    """Adds windows to a store, one after the other, in this process."""
+
+    def __init__(self, store: StoreDirectory, engine: Engine, session: str = CURRENT) -> None:
+        """Go on behind what the store has; the caller holds its lock."""
+        self.session = session
+        self._store = store
+        self._engine = engine
+        self._number = next_number(store)
+        self._known: Known | None = None
+
+    def add(self, window: Window) -> Segment:
+        """Write a window; raises as `write_segment`, and has then written nothing that is read."""
+        segment = segment_for(window.span, self.session, self._number)
+        tables, known = without_known(window, segment.directory, self._known)
+        write_segment(self._store, self._engine, segment, window.head, tables)
+        self._number += 1
+        self._known = known
+        return segment
 
 
 def window_at(minute: int, profile: Profile | None = None, **options: object) -> Window:

@@ -20,7 +20,7 @@ import prospect as library
 from builders.command_line import BURN, PROSPECT, names, run
 from prospect.perfdata.reader import open_recording
 
-pytestmark = [pytest.mark.live, pytest.mark.parallel]
+pytestmark = pytest.mark.live
 
 NOBODY = 65534
 WHO = {"user": NOBODY, "group": NOBODY, "extra_groups": []}

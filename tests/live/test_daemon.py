@@ -13,14 +13,13 @@ import time
 import pytest
 
 import prospect
-from builders.stored import by_routine
+from builders.stored import Writer, by_routine
 from prospect.api.store import read_store
 from prospect.live.session import LiveSession
 from prospect.recording.events import RecordOptions
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.windows import Span, window_of
-from prospect.store.writing import Writer
 
 pytest.importorskip("duckdb")
 pytestmark = pytest.mark.live

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import RenderError
 from prospect.files.outputs import PRIVATE, give_to_caller, shared_mode
+from prospect.light import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-    from typing import BinaryIO, Self
+    from typing import BinaryIO
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,7 +27,7 @@ _MOST_PARTS = 100
 _PARENT, _PARENT_SHOWN = "..", "%.."
 
 
-class OutputTree:
+class OutputTree(Closing):
     """A directory to write files into; closes with its `with` block.
 
     Args:
@@ -48,15 +48,8 @@ class OutputTree:
             reason = getattr(error, "strerror", None) or str(error)
             raise RenderError(f"cannot write to the directory '{path}': {reason}") from None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the directory."""
         os.close(self._root)
 
     def write(self, path: str, write: Callable[[BinaryIO], object], *, is_public: bool) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from prospect.abi.block import RecordBlock
 from prospect.errors import RecordingError
 from prospect.files.held_files import hold_contents, releaser
 from prospect.files.rights import speaks_for
+from prospect.light import Closing
 from prospect.perfdata import format as fmt
 from prospect.perfdata.header import (
     feature_sections,
@@ -59,7 +60,7 @@ class _OneBlock:
             yield self._block
 
 
-class Recording:
+class Recording(Closing):
     """A recording that is open for reading, once.
 
     Attributes:
@@ -82,12 +83,6 @@ class Recording:
         self._metadata = metadata
         self._records = records
         self._recorded_at = recorded_at
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def info(self) -> RecordingInfo:

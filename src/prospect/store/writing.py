@@ -9,7 +9,7 @@ import numpy as np
 
 from prospect.records import NamedTuple
 from prospect.store.schema import COLUMNS, HEAD_KEY, ORDER, written_head
-from prospect.store.segments import CURRENT, FUNCTIONS, KINDS, MINUTE, SAMPLES, STACKS, Segment
+from prospect.store.segments import FUNCTIONS, KINDS, MINUTE, SAMPLES, STACKS, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,31 +109,6 @@ def without_known(
         }
         after[kind] = seen
     return tables, Known(directory, after)
-
-
-class Writer:
-    """Adds windows to a store, one after the other.
-
-    Attributes:
-        session: the name of the session that windows belong to from now on.
-    """
-
-    def __init__(self, store: StoreDirectory, engine: Engine, session: str = CURRENT) -> None:
-        """Go on behind what the store has; the caller holds its lock."""
-        self.session = session
-        self._store = store
-        self._engine = engine
-        self._number = next_number(store)
-        self._known: Known | None = None
-
-    def add(self, window: Window) -> Segment:
-        """Write a window; raises as `write_segment`, and has then written nothing that is read."""
-        segment = segment_for(window.span, self.session, self._number)
-        tables, known = without_known(window, segment.directory, self._known)
-        write_segment(self._store, self._engine, segment, window.head, tables)
-        self._number += 1
-        self._known = known
-        return segment
 
 
 def next_number(store: StoreDirectory) -> int:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from prospect import errors
 from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, CommandError, UsageError
+from prospect.light import Closing
 from prospect.recording.interval import RecordingResult
 from prospect.records import contents
 from prospect.target import pump
@@ -33,7 +34,7 @@ from prospect.target.ssh import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import IO, Any, NoReturn, Self
+    from typing import IO, Any, NoReturn
 
     from prospect.recording.events import RecordOptions
 
@@ -92,7 +93,7 @@ def record_on(target: str, options: RecordOptions, output_fd: int) -> RecordingR
             return result
 
 
-class _Remote:
+class _Remote(Closing):
     """The two commands on the target."""
 
     def __init__(self, connection: Connection, packed: bytes, wanted: dict[str, Any]) -> None:
@@ -116,12 +117,6 @@ class _Remote:
             ["exec", *_PYTHON, f"/proc/{pid}/fd/{recorder}", *map(str, (pid, *files))],
             has_terminal=has_terminal,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the pump, and with it whatever else is left of this on the target."""

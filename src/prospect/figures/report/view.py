@@ -119,11 +119,6 @@ class EventView(Record):
         rows.above[tables.start[:-1][length > 0]] = -1
         return rows
 
-    def has_routines(self, process: int, portion: int) -> bool:
-        """Return whether `routine_table` has any row."""
-        group = process * PORTION_COUNT + portion
-        return bool(self.routines.start[group] < self.routines.start[group + 1])
-
     def shown_routines(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many rows each of these tables shows, i64[g].
 
