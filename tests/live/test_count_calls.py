@@ -199,8 +199,8 @@ def byte_at(pid, program, address):
     [
         ("no_such_function", "has no function no_such_function in its symbol tables"),
         ("libnothing:a", "no library libnothing is installed: give its path"),
-        ("/dev/null:a", "/dev/null is no regular file"),
-        ("/etc/passwd:a", "is no program of this machine"),
+        ("/dev/null:a", "/dev/null is not a regular file"),
+        ("/etc/passwd:a", "is not a program for this machine"),
         ("ld-linux-x86-64:*", "loads programs and is not counted"),
     ],
 )

@@ -117,7 +117,7 @@ class Profile(model.Profile):
         )
         is_binary = FORMATS[format].is_binary
         if is_binary and not output:
-            raise UsageError(f"{format} is no text: name a file as output")
+            raise UsageError(f"{format} is not text: name a file as output")
         report = returned_report(output, lambda: partial(renderer.render, self))
         return "" if is_binary else as_text(report)
 

@@ -88,7 +88,7 @@ class ArchivedImages(RecordedImages):
     def find(self, key: ObjectKey, pids: Sequence[int]) -> FoundImage | Missing:  # noqa: ARG002 - as in RecordedImages
         """Return the file that was mapped, or why there was none; a vdso is no file."""
         if key.kind == KIND_VDSO:
-            return Missing(NameSource.NO_FILE, "it is no file")
+            return Missing(NameSource.NO_FILE, "it is not a file")
         return self.image_of(key)
 
     def find_all(

@@ -188,7 +188,7 @@ def _tree(columns: Columns, texts: Sequence[str]) -> FrameTree:
     name, file = (columns.index(f"frame_{of}", len(texts)) for of in ("name", "file"))
     _same_length("frames", line, parent, name, file)
     if (parent >= np.arange(len(parent))).any():
-        raise damaged("its inlined functions go in a circle")
+        raise damaged("its inlined functions contain each other in a circle")
     return FrameTree(parent, name, file, line, texts)
 
 
@@ -238,7 +238,7 @@ def _texts_at(columns: Columns, name: str, texts: Sequence[str]) -> list[str]:
 def _check_sources(*columns: Any) -> None:
     known = np.array(list(NameSource), np.uint8)
     if not all(np.isin(column, known).all() for column in columns):
-        raise damaged("names come from nowhere that is known")
+        raise damaged("a name has no known source")
 
 
 def _same_length(what: str, *columns: Any) -> None:

@@ -106,8 +106,8 @@ DAEMON = Command(
 CONTROL = Command(
     "control",
     "status|stop|start|dump|reset|session NAME",
-    "ask the daemon of a store how it is, or tell it what to do: to stop and start sampling, to "
-    "write what it has, to forget the session, to begin another one",
+    "ask the daemon of a store how it is, or control it: stop or start sampling, write what it "
+    "has, forget the session, begin another",
     2,
 )
 TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)

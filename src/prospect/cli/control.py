@@ -1,4 +1,4 @@
-"""``prospect control``: ask the daemon of a store how it is, or tell it what to do."""
+"""``prospect control``: ask the daemon of a store how it is, or control it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
     """
     how = "prospect diff A B, or prospect diff A1 A2 ... --against B1 B2 ..."
     if words.count(_AGAINST) > 1:
-        raise UsageError(f"diff: one {_AGAINST}, please: {how}")
+        raise UsageError(f"diff: give {_AGAINST} once: {how}")
     if _AGAINST in words:
         middle = words.index(_AGAINST)
         before, after = words[:middle], words[middle + 1 :]

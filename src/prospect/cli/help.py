@@ -79,7 +79,7 @@ EXIT_STATUS = (
     ("2", "the command line is wrong; nothing was started"),
     ("1", "compare: a run ended with another status than 0, without --ignore-failure"),
     ("126, 127", "COMMAND cannot be run, or is not found"),
-    ("0, 3", "diff, compare: --fail-if is not met, or cannot be told; is met"),
+    ("0, 3", "diff, compare: --fail-if is not met, or undecided; is met"),
     ("0, 1, 2", "doctor: all can be profiled, something cannot, nothing can"),
 )
 

@@ -39,7 +39,7 @@ def refuse_binary(name: str, descriptor: int) -> None:
     from prospect.render.registry import FORMATS
 
     if FORMATS[name].is_binary and os.isatty(descriptor):
-        raise UsageError(f"--format {name} is no text for a terminal: name a file with -f")
+        raise UsageError(f"--format {name} is not text for a terminal: name a file with -f")
 
 
 def fit_for(descriptor: int, report: bytes, form: str) -> bytes:

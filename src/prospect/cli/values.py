@@ -210,7 +210,7 @@ def separations(text: str) -> tuple[str, ...]:
     """Read what a store keeps apart."""
     given = tuple(text.split(","))
     for word in given:
-        _one_of(word, ("process", "thread", "cpu"), "some of process, thread, cpu")
+        _one_of(word, ("process", "thread", "cpu"), "give some of process, thread, cpu")
     return given
 
 
@@ -315,7 +315,7 @@ def interval(text: str) -> tuple[float, float]:
         raise UsageError("give two times in seconds, as 1.5,3")
     found = (seconds(begin), seconds(end))
     if found[0] >= found[1]:
-        raise UsageError("the second time is not behind the first")
+        raise UsageError("the second time is not after the first")
     return found
 
 

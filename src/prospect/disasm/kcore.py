@@ -44,10 +44,10 @@ class KernelCore:
             image = ElfImage.parse(os.pread(descriptor, _HEADER_BYTES, 0))
         except (OSError, ElfError):
             os.close(descriptor)
-            return f"{path} is no core file that can be read: give the kernel's vmlinux with -L"
+            return f"{path} is not a core file that can be read: give the kernel's vmlinux with -L"
         if image.type != layout.ET_CORE:
             os.close(descriptor)
-            return f"{path} is no core file: give the kernel's vmlinux with -L"
+            return f"{path} is not a core file: give the kernel's vmlinux with -L"
         return cls(descriptor, image)
 
     @property

@@ -55,7 +55,7 @@ class Refusal(enum.IntEnum):
 
 
 class UnfitError(Exception):
-    """It is no regular file, or is too big."""
+    """It is not a regular file, or is too big."""
 
 
 FAILURES = (UnfitError, OSError, ValueError, MemoryError)
@@ -247,7 +247,7 @@ def open_place(place: int, largest_bytes: int) -> tuple[int, FileFacts]:
     A device is not even opened: that alone starts a watchdog.
 
     Raises:
-        UnfitError: it is no regular file, or is too big.
+        UnfitError: it is not a regular file, or is too big.
         OSError: it may not be read.
     """
     try:

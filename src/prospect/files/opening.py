@@ -31,7 +31,7 @@ def open_file(path: bytes) -> OpenFile | NameSource:
     """Open a regular file that a person names, or Prospect itself; links are followed.
 
     Returns:
-        The file, or NO_FILE, NO_PERMISSION, or NO_ELF for what is no regular file.
+        The file, or NO_FILE, NO_PERMISSION, or NO_ELF for what is not a regular file.
     """
     return _in_words(door.open_chosen(path))
 

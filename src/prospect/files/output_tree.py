@@ -105,7 +105,7 @@ class OutputTree(Closing):
         self, directory: int, name: str, write: Callable[[BinaryIO], object], mode: int
     ) -> str:
         if not self._is_free(directory, name):
-            return "a file that is no annotation stands there"
+            return "a file that is not an annotation is already there"
         temporary = f".{os.urandom(16).hex()}.part"
         descriptor = os.open(temporary, _NEW, mode, dir_fd=directory)
         try:

@@ -93,7 +93,7 @@ class RecordingFile:
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _is_fixed(path) or _is_special(path):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         if os.path.lexists(path):
             os.rename(path, f"{path}.old")
             self._old = f"{path}.old"

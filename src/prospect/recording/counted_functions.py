@@ -139,8 +139,8 @@ def _functions_of(path: str, file: int, patterns: Sequence[str]) -> list[Functio
     found = open_image(b"/proc/self/fd/%d" % file)
     if found is None or found.image.machine != layout.EM_X86_64:
         raise UsageError(
-            f"--count-calls: {path} is no program of this machine: name the image whose functions"
-            " are meant, as IMAGE:NAME*"
+            f"--count-calls: {path} is not a program for this machine: name the image whose"
+            " functions are meant, as IMAGE:NAME*"
         )
     debug = find_debug_image(found, os.path.dirname(os.fsencode(path)))  # noqa: PTH120 - bytes
     table = read_symbol_table(found.image, *((debug.image, debug.source) if debug else ()))

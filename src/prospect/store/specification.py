@@ -77,7 +77,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
         if not colon or name not in WORDS:
             known = ", ".join(f"{each}:" for each in WORDS)
             raise UsageError(
-                f"{word}: no specification; there are {known}{suggestion(name, WORDS)}"
+                f"{word}: not a specification; there are {known}{suggestion(name, WORDS)}"
             )
         if name in given:
             raise UsageError(f"{word}: {name}: is given twice; give a list, as {name}:A,B")
@@ -92,7 +92,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
             numbers[name] = _numbers(name, value)
     if times[SINCE] >= times[UNTIL]:
         raise UsageError(
-            "until: is not behind since:; a time of day is the last one that was, so give the date"
+            "until: is not after since:; a time of day is the last one that was, so give the date"
             " too, as since:2026-11-22T23:50"
         )
     return Specification(times[SINCE], times[UNTIL], texts, numbers, tuple(words))
@@ -124,7 +124,9 @@ def moment_us(text: str, now: datetime) -> int:
             return _microseconds(then.astimezone())
         return _microseconds(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError, OSError):
-        raise UsageError(f"{text}: no time; give one as 14:05, -15m, or 2026-11-22T14:05") from None
+        raise UsageError(
+            f"{text}: not a time; give one as 14:05, -15m, or 2026-11-22T14:05"
+        ) from None
 
 
 def _microseconds(moment: datetime) -> int:

@@ -72,7 +72,7 @@ def debug_servers(environment: Mapping[str, str], budget_s: float) -> DebugServe
         whole_s=min(_number(environment, "DEBUGINFOD_MAXTIME", budget_s), budget_s),
         most_bytes=min(most_bytes, LARGEST_DOWNLOAD_BYTES),
         notes=tuple(
-            f"{_URLS_VARIABLE}: {word} is no http or https address and was left out."
+            f"{_URLS_VARIABLE}: {word} is not an http or https address and was left out."
             for word in words
             if word not in urls
         ),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SHARE = 0.01
 _MOST_ROWS = 400
 NO_STACKS = "No callers were recorded: start it with --call-graph auto."
-_NO_CALLERS = "Who called it is mostly not known: --call-graph auto finds out, if anybody did."
+_NO_CALLERS = "Most of its callers are unknown: start it with --call-graph auto to see them."
 _MOST = 0.5
 _ENDS_EARLY = "Where it ends too early, --call-graph auto goes on: these are frame pointers."
 _CALLS_NOTHING = "No sample was taken in anything that it calls."

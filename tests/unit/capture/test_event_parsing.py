@@ -141,13 +141,13 @@ def test_probes(devices, tmp_path):
         ("cycles/period=0/", "period is at least 1"),
         ("cycles/filter=x/", "no parameter 'filter'"),
         ("cycles:pppp", "p at most 3 times"),
-        ("cycles/period=1", "end with no slash"),
+        ("cycles/period=1", "do not end with a slash"),
         ("cycles,", "is not complete"),
         ("{cycles", "is not complete"),
         ("cycles}", "is not understood behind cycles"),
         ("", "give events"),
         ("/no/such/file:main", "No such file"),
-        ("/dev/null:main", "is no regular file"),
+        ("/dev/null:main", "is not a regular file"),
         ("/dev/null", "give FILE:FUNCTION or FILE+OFFSET"),
     ],
 )
@@ -165,13 +165,13 @@ def test_without_tracefs_it_says_what_to_do(monkeypatch, tmp_path):
 
 def test_bits_that_are_no_bits_are_refused(devices):
     (devices / "cpu/format/event").write_text("config:0-64\n")
-    with pytest.raises(CaptureError, match="no list of bits"):
+    with pytest.raises(CaptureError, match="not a list of bits"):
         parse_events("cpu/event=1/")
 
 
 def test_a_fifo_is_not_waited_for(devices, tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         parse_events(f"{tmp_path / 'fifo'}:main")
 
 

@@ -76,7 +76,7 @@ def test_the_sides_are_told_apart(words, expected):
         (["a", "--against"], "which recordings?"),
         (["--against", "b"], "which recordings?"),
         (["a", "b", "c"], "which of the 3 recordings are B's?"),
-        (["a", "--against", "b", "--against", "c"], "one --against"),
+        (["a", "--against", "b", "--against", "c"], "give --against once"),
         (["-", "b"], "not a pipe"),
         (["a", "--against", "-"], "not a pipe"),
     ],

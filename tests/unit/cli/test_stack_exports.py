@@ -67,7 +67,7 @@ def test_a_terminal_is_spared_what_is_no_text(name, words, tmp_path):
     os.close(terminal)
     os.close(controller)
     assert ran.stderr == (
-        f"prospect: --format {name} is no text for a terminal: name a file with -f\n"
+        f"prospect: --format {name} is not text for a terminal: name a file with -f\n"
     )
     assert ran.returncode == 2
     assert not (tmp_path / "started").exists()

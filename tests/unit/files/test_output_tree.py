@@ -48,7 +48,7 @@ def test_no_link_is_followed(tmp_path):
 
 def test_only_annotations_are_replaced(tmp_path):
     (tmp_path / "source.c").write_text("int x;")
-    assert put(tmp_path, "source.c") == "a file that is no annotation stands there"
+    assert put(tmp_path, "source.c") == "a file that is not an annotation is already there"
     assert (tmp_path / "source.c").read_text() == "int x;"
     assert put(tmp_path, "other.c") == ""
     assert put(tmp_path, "other.c") == ""

@@ -185,11 +185,11 @@ def test_a_device_or_a_pipe_is_never_renamed_for_a_recording(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "null").symlink_to("/dev/null")
     for name in ("fifo", "null"):
-        with pytest.raises(RecordingError, match="no regular file"):
+        with pytest.raises(RecordingError, match="not a regular file"):
             RecordingFile(str(tmp_path / name))
     assert names(tmp_path) == ["fifo", "null"]
     # A name of no device: a regression must not take a real one away.
-    with pytest.raises(RecordingError, match="no regular file"):
+    with pytest.raises(RecordingError, match="not a regular file"):
         RecordingFile("/dev/../dev/prospect-no-such-device")
 
 

@@ -71,8 +71,8 @@ def test_a_damaged_cache_has_no_libraries_or_fewer(use_cache, size):
 def test_what_is_no_program_is_refused(tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
-    assert "is no program of this machine" in refusal(str(script))
-    assert "is no regular file" in refusal(str(tmp_path))
+    assert "is not a program for this machine" in refusal(str(script))
+    assert "is not a regular file" in refusal(str(tmp_path))
     assert "No such file" in refusal(str(tmp_path / "none"))
 
 

@@ -25,7 +25,7 @@ class TestVariables:
         found = self.read(DEBUGINFOD_URLS="file:///x http://a")
         assert found.urls == ("http://a",)
         assert found.notes == (
-            "DEBUGINFOD_URLS: file:///x is no http or https address and was left out.",
+            "DEBUGINFOD_URLS: file:///x is not an http or https address and was left out.",
         )
 
     def test_limits_are_those_of_elfutils_variables_within_ours(self):

@@ -256,7 +256,7 @@ def test_redirections_lead_to_no_other_host_of_a_private_network(kept, host):
         with serving({}, lambda handler: redirect(handler, location + handler.path)) as (url, _):
             answers = ask(kept, url)
     assert outcome(answers) is Outcome.FAILED
-    assert "is no public address" in answers.notes[0]
+    assert "is not a public address" in answers.notes[0]
     assert asked == names(kept) == []
 
 
@@ -267,7 +267,7 @@ def test_a_name_that_stands_for_another_address_later_is_asked_nothing(kept, mon
         with serving({}, lambda handler: redirect(handler, location + handler.path)) as (url, _):
             answers = ask(kept, url)
     assert outcome(answers) is Outcome.FAILED
-    assert "127.0.0.1, which is no public address" in answers.notes[0]
+    assert "127.0.0.1, which is not a public address" in answers.notes[0]
     assert asked == names(kept) == []
 
 

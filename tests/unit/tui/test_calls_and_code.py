@@ -55,7 +55,7 @@ def test_a_routine_whose_callers_are_not_known_says_what_would_tell(figures):
     )
     alone = live_figures(state_of(replace(profile, stacks=stacks)))
     assert "--call-graph auto" in tree_of(alone, "vfs_read", CALLERS).note
-    assert "mostly not known" in tree_of(alone, "vfs_read", CALLERS).note
+    assert "Most of its callers are unknown" in tree_of(alone, "vfs_read", CALLERS).note
     assert "frame pointers" in tree_of(figures, "vfs_read", CALLERS).note
 
 

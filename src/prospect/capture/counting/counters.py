@@ -28,7 +28,7 @@ _ANY_CPU = -1
 _READ_FORMAT = abi.PERF_FORMAT_TOTAL_TIME_ENABLED | abi.PERF_FORMAT_TOTAL_TIME_RUNNING
 # Source: validate_group() in ``arch/x86/events/core.c`` and ``drivers/perf/arm_pmu.c``, Linux 6.18.
 _GROUP_TOO_LARGE = (
-    "this processor's counters cannot count its whole group at the same times: leave events out of"
+    "this processor's counters cannot count its whole group at the same time: leave events out of"
     " the braces, or make two groups"
 )
 _COUNTS = struct.Struct("=QQQ")

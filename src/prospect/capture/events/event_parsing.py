@@ -80,7 +80,7 @@ def _one_event(text: str, at: int) -> tuple[ChosenEvent, int]:
         return probe_event(file[0]), file.end()
     name = _NAME.match(text, at)
     if not name:
-        raise UsageError(f"'{text[at:]}' begins with no event; prospect list shows them")
+        raise UsageError(f"'{text[at:]}' does not begin with an event; prospect list shows them")
     at = name.end()
     terms, modifiers = None, ""
     if text[at : at + 1] == "/":
@@ -96,7 +96,7 @@ def _terms_text(text: str, at: int) -> tuple[str, int]:
     """Return what stands up to the next slash outside of quotes, and where it ends."""
     match = re.compile(r"""((?:[^/"']|"[^"]*"|'[^']*')*)/""").match(text, at)
     if not match:
-        raise UsageError(f"'{text}': the parameters end with no slash")
+        raise UsageError(f"'{text}': the parameters do not end with a slash")
     return match[1], match.end()
 
 
@@ -182,7 +182,7 @@ def _with_terms(
     while terms and at < len(terms):
         match = _TERM.match(terms, at)
         if not match:
-            raise UsageError(f"{event.name}: '{terms[at:]}' is no NAME=VALUE")
+            raise UsageError(f"{event.name}: '{terms[at:]}' is not NAME=VALUE")
         at = match.end()
         value = match[2] or ""
         if value[:1] in ("'", '"'):

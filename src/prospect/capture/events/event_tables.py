@@ -38,7 +38,7 @@ _SOFTWARE = (
     (2, ("page-faults", "faults"), "page faults"),
     (3, ("context-switches", "cs"), "switches from one task to another"),
     (4, ("cpu-migrations", "migrations"), "moves of a task to another CPU"),
-    (5, ("minor-faults",), "page faults that needed no reading"),
+    (5, ("minor-faults",), "page faults that read nothing from a disk"),
     (6, ("major-faults",), "page faults that waited for a disk"),
     (7, ("alignment-faults",), "unaligned accesses that the kernel completed"),
     (8, ("emulation-faults",), "instructions that the kernel emulated"),

@@ -91,7 +91,9 @@ def pmu_parameters(name: str, root: str = DEVICES) -> dict[str, Parameter]:
                 break
             bits.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
         if field not in _CONFIG_FIELDS or not bits or max(bits) > 63:
-            raise CaptureError(f"{root}/{name}/format/{parameter} says '{text}', no list of bits")
+            raise CaptureError(
+                f"{root}/{name}/format/{parameter} says '{text}', not a list of bits"
+            )
         found[parameter] = Parameter(field, tuple(bits))
     return found
 

@@ -114,7 +114,7 @@ def open_program(path: str, asked_by: str = "") -> int:
         try:
             if not stat.S_ISREG(os.fstat(place).st_mode):
                 raise UsageError(
-                    f"{asked_by}{path} is no regular file: a probe needs a program or a library"
+                    f"{asked_by}{path} is not a regular file: a probe needs a program or a library"
                 )
             return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
         finally:

@@ -75,7 +75,7 @@ def find_dump(
 
     dump = parse_jitdump(data)
     if dump is None:
-        return f"{shown} was not used: it is no jitdump file"
+        return f"{shown} was not used: it is not a jitdump file"
     if dump.pid != dump_pid(path):
         return f"{shown} was not used: process {dump.pid} wrote it"
     return number_generations(path, dump, speaks_for)

@@ -290,4 +290,4 @@ def _check_public(text: str) -> None:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     if not address.is_global or address.is_multicast:
-        raise urllib.error.URLError(f"it sent us on to {text}, which is no public address")
+        raise urllib.error.URLError(f"it sent us on to {text}, which is not a public address")
