@@ -57,12 +57,13 @@ class CallsOptions(Record):
 
 
 def examine_calls(
-    path: str, options: CallsOptions, naming: NamingOptions, sinks: Sinks
+    path: str | Profile, options: CallsOptions, naming: NamingOptions, sinks: Sinks
 ) -> Callable[[BinaryIO], None]:
     """Read a recording, find out who called whom, and return what writes it to a file.
 
     Args:
-        path: a recording or a profile of another tool, "-" for a recording on standard input.
+        path: a recording or a profile of another tool, "-" for a recording on standard input; or
+            a profile with its stacks.
         options: what was asked for.
         naming: how addresses are named.
         sinks: what receives progress and remarks meanwhile.
@@ -79,8 +80,11 @@ def examine_calls(
         for value in given:
             if value not in known:
                 raise UsageError(f"calls: {name} is of {', '.join(known)}, not {value!r}")
-    profile = read_profile(
-        path, naming, Wanted(lines=options.inline, stacks=True), sinks, options.program
+    wanted = Wanted(lines=options.inline, stacks=True)
+    profile = (
+        read_profile(path, naming, wanted, sinks, options.program)
+        if isinstance(path, str)
+        else path
     )
     if has_call_shares(profile):
         return _counted_calls(profile, options)

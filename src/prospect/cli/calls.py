@@ -11,6 +11,7 @@ from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.settings import Settings
+from prospect.cli.store_part import StorePart, refuse
 from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
     Returns 1 if records in it were not understood, else 0.
     """
+    if settings.store:
+        refuse(settings, inline="--inline", between="--between")
+        target = ReportFile(settings.output)
+        try:
+            return _write(StorePart(settings.store, words), settings, target)
+        finally:
+            target.close()
     maker = "prospect record --call-graph auto COMMAND"
     recording = readable(words[0] if words else "", "calls", maker=maker, output=settings.output)
     target = ReportFile(settings.output)
@@ -35,14 +43,15 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         target.close()
 
 
-def _write(recording: str, settings: Settings, target: ReportFile) -> int:
+def _write(recording: str | StorePart, settings: Settings, target: ReportFile) -> int:
     get_ready()
     from prospect.api.calls import examine_calls
 
     options = _options(settings, colour=takes_colour(target))
     unread = Unread()
     with Progress("reading the recording") as progress:
-        write = examine_calls(recording, options, settings, sinks(progress, unread))
+        read = recording.read(stacks=True) if isinstance(recording, StorePart) else recording
+        write = examine_calls(read, options, settings, sinks(progress, unread))
         put(target, write, progress, settings)
     return unread.exit_status()
 

@@ -60,15 +60,17 @@ ANNOTATE = Command(
 )
 CALLS = Command(
     "calls",
-    "[FILE|-]",
+    "[FILE|-] | --store DIR [SPEC...]",
     "show who called whom: total times, trees of callees and of callers, the call graph",
     1,
+    has_store=True,
 )
 DIFF = Command(
     "diff",
-    "A B | A1 A2 ... --against B1 B2 ...",
-    "say what changed from recording A to B, or between two sides of several runs each, and how "
-    "sure that is",
+    "A B | [--store DIR] A... --against B...",
+    "say what changed from recording A to B, between two sides of several runs each, or between "
+    "two parts of a store, and how sure that is",
+    has_store=True,
     separator="--against",
 )
 COMPARE = Command(
@@ -163,6 +165,6 @@ NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
 COMPARERS = ("diff", "compare")
 READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
-STORES = ("daemon", "control", "report")
+STORES = ("daemon", "control", "report", "calls", "diff")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

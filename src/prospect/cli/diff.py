@@ -11,6 +11,7 @@ from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.commands import DIFF
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import refuse_missing
+from prospect.cli.store_part import StorePart
 from prospect.cli.terminal import say
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile, are_same_file
@@ -35,6 +36,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         ProspectError: a recording cannot be read, they cannot be compared, or the report not be
             written.
     """
+    if settings.store:
+        return _of_store(settings, words)
     before, after = sides(words)
     for recording in (*before, *after):
         if are_same_file(settings.output, recording):
@@ -42,6 +45,31 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         refuse_missing(recording)
     target = ReportFile(settings.output)
     try:
+        return write(before, after, settings, target, Unread())
+    finally:
+        target.close()
+
+
+def _of_store(settings: Settings, words: list[str]) -> int:
+    """Compare two parts of a store.
+
+    Raises:
+        ProspectError: nothing fits, the parts cannot be compared, or the report not be written.
+    """
+    if words.count(_AGAINST) != 1:
+        raise UsageError(
+            f"diff: which parts? prospect diff --store {settings.store}"
+            f" since:FROM until:TO {_AGAINST} since:FROM until:TO"
+        )
+    middle = words.index(_AGAINST)
+    parts = (
+        StorePart(settings.store, words[:middle]),
+        StorePart(settings.store, words[middle + 1 :]),
+    )
+    target = ReportFile(settings.output)
+    try:
+        get_ready()
+        before, after = ([part.read(stacks=True)] for part in parts)
         return write(before, after, settings, target, Unread())
     finally:
         target.close()

@@ -10,23 +10,15 @@ from typing import TYPE_CHECKING
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
+from prospect.cli.store_part import StorePart, refuse
 from prospect.cli.terminal import refuse_binary, say
-from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
-from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.assembly.code.code import CodeChoice
     from prospect.cli.settings import Settings
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
-
-
-class StorePart(NamedTuple):
-    """A store, and specifications of a part of it."""
-
-    path: str
-    words: list[str]
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -100,9 +92,7 @@ def write(
             code=_code_choice(settings),
         )
         if isinstance(recording, StorePart):
-            from prospect.api.store import read_store
-
-            profile = read_store(recording.path, recording.words, stacks=wanted.stacks)
+            profile = recording.read(stacks=wanted.stacks)
         else:
             receivers = sinks(progress, unread)
             profile = api.read(recording, settings, wanted, receivers, settings.program)
@@ -121,9 +111,7 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     Raises:
         ProspectError: nothing fits, the store cannot be read, or the report not be written.
     """
-    for option, is_given in (("-e", settings.disassemble), ("--lines", settings.lines)):
-        if is_given:
-            raise UsageError(f"{option}: a store keeps no code; record what is to be looked into")
+    refuse(settings, disassemble="-e", lines="--lines", inline="--inline")
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # What is worth a look instead, the narrower first.
 _OTHERS: tuple[Detail, ...] = ("3", "4")
 NO_SAMPLES = "The recording has no samples: run longer, or raise the rate (-H)."
+NO_HITS = "This part of the store has no samples: nothing was measured, or nothing ran."
 
 
 def nothing_chosen(profile: CompleteProfile, detail: Detail) -> str:
@@ -27,7 +28,7 @@ def nothing_chosen(profile: CompleteProfile, detail: Detail) -> str:
     """
     processes, hits = profile.processes, profile.hits
     if not int(hits.count.sum()):
-        return NO_SAMPLES
+        return NO_HITS if profile.run.store_part else NO_SAMPLES
     shown = shown_detail(processes, detail)
     is_of_interest = ~((processes.pid == 0) | processes.is_recorder).take(hits.process_index)
     found: list[str] = []

@@ -63,8 +63,13 @@ def run_notes(
     """
     notes = list(limits_of(profile, shown))
     if profile.run.has_user_callers and profile.stacks is None:
-        notes.append("The recording has call stacks: prospect calls says who called whom.")
-    if asked != shown:
+        of_part = " --store" if profile.run.store_part else ""
+        notes.append(
+            f"The {'store' if of_part else 'recording'} has call stacks: "
+            f"prospect calls{of_part} says who called whom."
+        )
+    # Who asks a store for nothing in particular gets every process; there is no command.
+    if asked != shown and not (profile.run.store_part and asked == "3"):
         notes.append(
             f"The recording does not say which process is COMMAND, "
             f"so -V {shown} is shown instead of -V {asked}."

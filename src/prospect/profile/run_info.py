@@ -56,6 +56,8 @@ class RunInfo(Record):
         cpu_accounting: CPU → /proc/stat's seconds of it ("idle_s", "steal_s", …).
         kernel_build_id: of the recorded kernel, in hexadecimal; "" where unknown.
         has_user_callers: whether callers in user space were to be recorded.
+        store_part: words that mean this part of a store in a command line, as --store, DIR and
+            specifications; empty for a recording.
     """
 
     origin: str
@@ -87,3 +89,4 @@ class RunInfo(Record):
     dropped_share: float = 0.0
     kernel_build_id: str = ""
     has_user_callers: bool = False
+    store_part: tuple[str, ...] = ()

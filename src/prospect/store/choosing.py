@@ -12,7 +12,7 @@ from prospect.errors import StoreError
 from prospect.store.reading import files, name_files
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
 from prospect.store.segments import FUNCTIONS, SAMPLES
-from prospect.store.specification import NUMBER_WORDS, TEXT_WORDS
+from prospect.store.specification import NUMBER_WORDS, OF_SEGMENTS, TEXT_WORDS
 from prospect.store.windows import CPU, PROCESS, THREAD
 
 if TYPE_CHECKING:
@@ -62,9 +62,8 @@ def chosen_rows(
         [paths, *parameters],
     )
     if not len(rows["n"]) and (chosen.texts or chosen.numbers):
-        raise StoreError(
-            f"{store.path}: nothing fits {' '.join(chosen.words)}{_there_is(engine, paths, chosen)}"
-        )
+        there_is = _there_is(store, engine, part, paths, chosen)
+        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}{there_is}")
     return rows
 
 
@@ -74,8 +73,8 @@ def _conditions(
     conditions = ["t >= ? AND t < ?"]
     parameters: list[Any] = [chosen.since_us, chosen.until_us]
     for word, patterns in chosen.texts.items():
-        if word == "session":
-            continue  # segments are of one
+        if word in OF_SEGMENTS:
+            continue
         if word == "event":
             events = enumerate(part.heads[-1].events)
             fits = [row for row, one in events if any(fnmatchcase(one.name, p) for p in patterns)]
@@ -108,18 +107,57 @@ def _refuse_what_was_not_kept_apart(
             )
 
 
-def _there_is(engine: Engine, paths: list[str], chosen: Specification) -> str:
-    """Say what the commonest values are of the first word that might not fit."""
-    for word, column in (TEXT_WORDS | NUMBER_WORDS).items():
-        is_asked_for = word in chosen.texts or word in chosen.numbers
-        if not is_asked_for or word in (*_OF_FUNCTIONS, "session", "event"):
+def _there_is(
+    store: StoreDirectory, engine: Engine, part: Part, paths: list[str], chosen: Specification
+) -> str:
+    """Say of the words that fit nothing by themselves what there is instead."""
+    said = []
+    for word in (*chosen.texts, *chosen.numbers):
+        if word in OF_SEGMENTS:
             continue
-        rows = engine.rows(
-            f"SELECT {column}, sum(n) AS hits FROM read_parquet(?, hive_partitioning=false)"
-            f" WHERE t >= ? AND t < ? GROUP BY {column} ORDER BY hits DESC LIMIT {_MOST_SHOWN}",
-            [paths, chosen.since_us, chosen.until_us],
+        texts = {word: chosen.texts[word]} if word in chosen.texts else {}
+        numbers = {word: chosen.numbers[word]} if word in chosen.numbers else {}
+        alone = chosen._replace(texts=texts, numbers=numbers)
+        conditions, parameters = _conditions(store, engine, part, alone)
+        ((found,),) = engine.rows(
+            "SELECT count(*) FROM (SELECT 1 FROM read_parquet(?, hive_partitioning=false)"
+            f" WHERE {' AND '.join(conditions)} LIMIT 1)",
+            [paths, *parameters],
         )
-        if rows:
-            there = ", ".join(str(value) or "none" for value, _ in rows)
-            return f"; {word}: there is {there}"
-    return ""
+        if not found:
+            there = _commonest(store, engine, part, chosen, word)
+            said.append(f"{word}: there is {', '.join(there) or 'nothing'}")
+    more = [word for word in (*chosen.texts, *chosen.numbers) if word not in OF_SEGMENTS]
+    if not said and len(more) > 1:
+        said.append("each of them fits something, but nothing fits all")
+    return "".join(f"; {one}" for one in said)
+
+
+def _commonest(
+    store: StoreDirectory,
+    engine: Engine,
+    part: Part,
+    chosen: Specification,
+    word: str,
+) -> list[str]:
+    """Return the commonest values of a word in the span that was asked for."""
+    if word == "event":
+        return [one.name for one in part.heads[-1].events][:_MOST_SHOWN]
+    column = (TEXT_WORDS | NUMBER_WORDS)[word]
+    source = "read_parquet(?, hive_partitioning=false)"
+    parameters = [files(store, part.segments, SAMPLES)]
+    if word in _OF_FUNCTIONS:
+        names = name_files(store, engine, part.segments, FUNCTIONS)
+        if not names:
+            return []
+        source += (
+            f" JOIN (SELECT function, any_value({column}) AS {column}"
+            " FROM read_parquet(?, hive_partitioning=false) GROUP BY function) USING (function)"
+        )
+        parameters.append(names)
+    rows = engine.rows(
+        f"SELECT {column}, sum(n) AS hits FROM {source} WHERE t >= ? AND t < ?"
+        f" GROUP BY {column} ORDER BY hits DESC, {column} LIMIT {_MOST_SHOWN}",
+        [*parameters, chosen.since_us, chosen.until_us],
+    )
+    return [str(value) or "none" for value, _ in rows]

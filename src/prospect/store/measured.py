@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.announcing import counted
 from prospect.records import NamedTuple
 from prospect.store.reading import files
 from prospect.store.segments import COVERAGE
@@ -46,6 +47,14 @@ class Measured(NamedTuple):
     throttled: NDArray[np.int64]
     remarks: list[str]
 
+    @property
+    def span(self) -> str:
+        """A sentence: from when to when there are windows."""
+        if not self.windows:
+            return "Nothing was measured in this part."
+        windows = counted(self.windows, "window")
+        return f"{windows}, from {_clock(self.begin_us)} to {_clock(self.end_us)}."
+
 
 def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specification) -> Measured:
     """Read the books of the windows that begin in the span that was asked for.
@@ -58,16 +67,17 @@ def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specific
     parameters = [paths, chosen.since_us, chosen.until_us]
     windows = engine.rows(f"SELECT DISTINCT t, until {where} ORDER BY t", parameters)
     by_cpu = engine.rows(
-        f"SELECT cpu, sum(lost), sum(throttled), sum(expected), sum(recorded) {where}"
+        "SELECT cpu, sum(lost), sum(throttled), sum(expected), sum(recorded), sum(idle),"
+        f" sum(missing) {where}"
         " GROUP BY cpu ORDER BY cpu",
         parameters,
     )
-    rows = np.array(by_cpu, np.int64).reshape(-1, 5)
+    rows = np.array(by_cpu, np.int64).reshape(-1, 7)
     lossy = rows[(rows[:, 1] > 0) | (rows[:, 2] > 0)]
     begin_us = windows[0][0] if windows else 0
     end_us = max((until for _, until in windows), default=begin_us)
     lost, expected = int(rows[:, 1].sum()), int(rows[:, 3].sum())
-    remarks = _gaps(windows)
+    remarks = [*_books(rows[:, 1:].sum(axis=0)), *_gaps(windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     return Measured(
@@ -80,6 +90,19 @@ def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specific
         throttled=lossy[:, 2],
         remarks=remarks,
     )
+
+
+def _books(sums: NDArray[np.int64]) -> list[str]:
+    """Say what became of every tick that the clocks should have had."""
+    lost, throttled, expected, recorded, idle, missing = sums.tolist()
+    if not expected:
+        return []
+    parts = [f"{recorded} were recorded"]
+    for count, word in ((lost, "lost"), (throttled, "throttled"), (idle, "idle")):
+        if count:
+            parts.append(f"{count} {word}")
+    parts.append(f"{missing} missing")
+    return [f"Coverage: of {expected} ticks that were expected {', '.join(parts)}."]
 
 
 def _gaps(windows: list[tuple[int, int]]) -> list[str]:

@@ -6,6 +6,7 @@ measured, and no samples, clocks, mappings, or times of threads.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,8 @@ def read_part(store: StoreDirectory, chosen: Specification, *, stacks: bool = Fa
         part = choose(store, engine, chosen)
         rows = chosen_rows(store, engine, part, chosen, stacks=stacks)
         names = read_names(store, engine, part, rows, stacks=stacks)
-        return _profile(store, part, rows, names, measured(store, engine, part, chosen))
+        books = measured(store, engine, part, chosen)
+        return _profile(_run(store, part, chosen, books), rows, names, books)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
     finally:
@@ -72,20 +74,14 @@ class _Processes(NamedTuple):
     row: NDArray[np.int32]
 
 
-def _profile(
-    store: StoreDirectory,
-    part: Part,
-    rows: dict[str, NDArray[Any]],
-    names: Names,
-    books: Measured,
-) -> Profile:
+def _profile(run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, books: Measured) -> Profile:
     processes = _processes(rows)
     comm_index, comms = _numbered(rows["comm"])
     causes, cause_index = _causes(rows)
     none, times = np.empty(0, np.int32), np.empty(0, np.uint64)
     counts = np.empty(0, np.int64)
     return Profile(
-        run=_run(store, part, books),
+        run=run,
         comms=comms,
         processes=processes.table,
         objects=names.objects,
@@ -119,17 +115,19 @@ def _profile(
     )
 
 
-def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
+def _run(store: StoreDirectory, part: Part, chosen: Specification, books: Measured) -> RunInfo:
     head = part.heads[-1]
     limits = dict.fromkeys(limit for one in part.heads for limit in one.run["limits"])
     own = [
+        books.span,
         "A store keeps sums by window: there are no times within one, no mappings, no late hits.",
         *books.remarks,
         *part.remarks,
     ]
     return RunInfo(
         **{**head.run, "limits": (*own, *limits)},
-        origin=store.path,
+        origin=shlex.join((store.path, *chosen.words)),
+        store_part=("--store", store.path, *chosen.words),
         command=(),
         started_at=books.begin_us * _US,
         wall_seconds=books.measured_us * _US,

@@ -76,7 +76,23 @@ def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part
         remarks.append(f"{len(refused) - _MOST_NAMED} more segments are left out likewise.")
     if not segments:
         raise StoreError(f"{store.path}: no segment can be read: {'; '.join(remarks)}")
-    return _of_like_events(Part(segments, [heads[one] for one in segments], remarks))
+    part = Part(segments, [heads[one] for one in segments], remarks)
+    return _of_like_events(_of_hosts(store, part, chosen))
+
+
+def _of_hosts(store: StoreDirectory, part: Part, chosen: Specification) -> Part:
+    """Keep the segments of the hosts that were asked for."""
+    hosts = [str(head.run["hostname"]) for head in part.heads]
+    patterns = chosen.texts.get("host", ("*",))
+    kept = [row for row, host in enumerate(hosts) if any(fnmatchcase(host, p) for p in patterns)]
+    if not kept:
+        there = ", ".join(sorted(set(hosts))[:_MOST_NAMED])
+        raise StoreError(
+            f"{store.path}: nothing fits {' '.join(chosen.words)}; host: there is {there}"
+        )
+    return Part(
+        [part.segments[row] for row in kept], [part.heads[row] for row in kept], part.remarks
+    )
 
 
 def _checked(

@@ -23,6 +23,7 @@ SINCE, UNTIL = "since", "until"
 # What each word compares; those of text take patterns, those of numbers numbers.
 TEXT_WORDS = {
     "session": "session",
+    "host": "host",
     "service": "service",
     "image": "process",
     "comm": "comm",
@@ -30,6 +31,8 @@ TEXT_WORDS = {
     "symbol": "name",
     "event": "event",
 }
+# What all of a segment is of; no column of its rows.
+OF_SEGMENTS = ("session", "host")
 NUMBER_WORDS = {"tgid": "pid", "tid": "tid", "cpu": "cpu"}
 WORDS = (SINCE, UNTIL, *TEXT_WORDS, *NUMBER_WORDS)
 ALWAYS = 2**62

@@ -221,6 +221,8 @@ def _cause_line(short: InShort, figures: Figures) -> Iterator[str]:
 
 
 def _waits_line(view: ReportView) -> str:
+    if view.waiting is None and view.profile.run.store_part:
+        return "Waits:  not kept in this store"
     if view.waiting is None:
         return "Waits:  not recorded (--off-cpu)"
     blockers = view.waiting.blockers or ()
@@ -262,6 +264,9 @@ def _copies_asked_for(view: ReportView, quality: StackQuality) -> tuple[int, int
 
 def _next_lines(view: ReportView, first: FunctionRow, recording: str, target: str) -> Iterator[str]:
     """Give the commands that are worth typing now."""
+    if part := view.profile.run.store_part:
+        yield from _next_of_store(view, first, part)
+        return
     if not recording:
         command = escaped(shlex.join(view.profile.run.command))
         if not command:
@@ -294,6 +299,17 @@ def _next_lines(view: ReportView, first: FunctionRow, recording: str, target: st
 
 def _repeated(words: str, options: str, width: int) -> str:
     return words if display_width(words) <= width else f"{options}COMMAND"
+
+
+def _next_of_store(view: ReportView, first: FunctionRow, part: tuple[str, ...]) -> Iterator[str]:
+    words = escaped(shlex.join(part))
+    name = _typed_name(view, first.function)
+    if name and view.profile.run.has_user_callers:
+        yield f"Next:   prospect calls --callers-of {name} {words}"
+    else:
+        yield f"Next:   prospect report -V k {words}"
+    store = escaped(shlex.join(part[:2]))
+    yield f"        prospect diff {store} since:FROM until:TO --against since:FROM until:TO"
 
 
 def _typed_name(view: ReportView, function: int) -> str:

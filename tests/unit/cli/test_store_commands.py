@@ -1,0 +1,118 @@
+"""Commands on a part of a store: every format, calls, comparisons, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builders.hostile_names import with_hostile_names
+from builders.stacks import stacks_profile
+from builders.stored import fill, window_at
+from prospect.cli.main import main
+from prospect.render.registry import FORMATS
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture(name="store")
+def _store(tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    fill(tmp_path / "s", [window_at(minute) for minute in range(4)])
+    return str(tmp_path / "s")
+
+
+def text_of(capfd, *words):
+    assert main(list(words)) == 0
+    return capfd.readouterr().out
+
+
+def refused(capfd, *words):
+    assert main(list(words)) != 0
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 1
+    return told.err
+
+
+def at(minute):
+    return f"2026-11-22T14:{5 + minute:02}+00:00"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_shows_a_part(store, tmp_path, name):
+    file = tmp_path / "out"
+    words = ["report", "--store", store, "comm:comm", "--format", name, "-f", str(file)]
+    assert main(words) == 0
+    assert file.stat().st_size > 100
+
+
+def test_hints_suit_a_store(store, capfd):
+    first = text_of(capfd, "report", "--store", store, "comm:comm").split("---")[0]
+    assert "--save" not in first
+    assert "COMMAND" not in first
+    assert "annotate" not in first
+    assert f"--store {store} comm:comm" in first
+    assert f"prospect diff --store {store} since:FROM" in first
+    assert "4 windows, from 2026-11-22 14:05:00 to 2026-11-22 14:09:00." in first
+    assert "--off-cpu" not in first
+
+
+def test_calls_are_those_of_the_part(store, capfd):
+    shown = json.loads(text_of(capfd, "calls", "--store", store, "-V4", "--format", "json"))
+    half = [f"since:{at(0)}", f"until:{at(2)}"]
+    words = ["calls", "--store", store, *half, "-V4", "--format", "json"]
+    of_half = json.loads(text_of(capfd, *words))
+    hits = [one["events"][0]["hits"] for one in (shown, of_half)]
+    assert hits[0] == 2 * hits[1] > 0
+
+
+def test_two_parts_are_compared(store, capfd):
+    nights = (f"until:{at(2)}", "--against", f"since:{at(2)}")
+    shown = text_of(capfd, "diff", "--store", store, *nights)
+    assert f"A: {store} until:{at(2)}: system" in shown
+    assert f"B: {store} since:{at(2)}: system" in shown
+    assert "s per second of wall time" in shown
+    assert "0 significant changes" in shown or "No significant change" in shown
+    assert json.loads(text_of(capfd, "diff", "--store", store, *nights, "--format", "json"))
+
+
+def test_a_comparison_asks_for_two_parts(store, capfd):
+    assert "which parts?" in refused(capfd, "diff", "--store", store, f"until:{at(2)}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "-e"],
+        ["report", "--lines"],
+        ["report", "--inline"],
+        ["calls", "--inline"],
+        ["calls", "--between", "1,2"],
+    ],
+)
+def test_what_a_store_does_not_keep_is_refused(store, capfd, words):
+    assert "a store keeps" in refused(capfd, *words, "--store", store)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["comm:nginx"], "comm: there is comm, a b;c"),
+        (["symbol:nginx", "comm:c*"], "symbol: there is "),
+        (["lib-image:*nginx*"], "/libc.so"),
+        (["event:cycles"], "event: there is cpu-clock"),
+        (["host:elsewhere"], "host: there is "),
+        (["service:web"], "service: there is none"),
+        (["comm:a*", "symbol:jitted"], "each of them fits something"),
+    ],
+)
+def test_an_empty_choice_says_what_there_is(store, capfd, words, said):
+    assert said in refused(capfd, "report", "--store", store, *words)
+
+
+def test_hostile_names_are_escaped(tmp_path, capfd):
+    fill(tmp_path / "s", [window_at(0, with_hostile_names(stacks_profile()))])
+    for command in ("report", "calls"):
+        shown = text_of(capfd, command, "--store", str(tmp_path / "s"), "-V4")
+        assert not [char for char in shown if ord(char) < 32 and char != "\n"]
