@@ -9,8 +9,9 @@ next (``struct perf_event_header`` in ``include/uapi/linux/perf_event.h``); the 
 2. Elsewhere every word that looks like the header of a sample is taken for one.
 3. What was taken is then proved: from the batch's first record, which is sure, the chain must lead
    through every one of them. Only the gaps between them are walked, many in lock-step.
-4. A batch whose proof fails (a payload that looks like a header, damage) is walked record by
-   record, as are batches of large records, where walking is the cheapest way.
+4. A batch whose proof fails (a payload that looks like a header, damage) is proved again piece by
+   piece, and a piece that fails is walked record by record, as are batches of large records, where
+   walking is the cheapest way.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 WINDOW_WORDS = 1 << 16
 # Words proved at a time: enough gaps to walk in lock-step, little to repeat when a proof fails.
 BATCH_WORDS = 1 << 20
+# What a proof failed of is proved again in pieces of this many, of which few fail.
+_REPEATED_WORDS = 1 << 15
 # A block as small as this is walked: numpy's fixed costs are higher. It is more than the fixed
 # part of a sample has, so that the search never looks behind a block.
 _SMALL_WORDS = 1 << 10
@@ -43,6 +46,9 @@ _LARGE_RECORD_WORDS = 128
 _PROBED_RECORDS = 32
 # So many records with one header are taken for the beginning of more.
 _ALIKE_BEFORE_RUN = 4
+# Headers compared at first to see how many are alike, and by how much more each time that all are.
+_FIRST_COMPARED = 64
+_COMPARED_FACTOR = 4
 # A strided run shorter than this is not worth its fixed cost.
 _LEAST_RUN = 256
 # Fewer gaps than this are walked one after the other.
@@ -122,10 +128,11 @@ def find_records(
     """
     view = words.data
     total = len(words)
-    position = 0
+    position = repeated = 0
     fault = None
     while position < total and fault is None:
-        stop = min(position + BATCH_WORDS, total)
+        size = BATCH_WORDS if position >= repeated else _REPEATED_WORDS
+        stop = min(position + size, total)
         samples.begin_batch(stop - position, total - position)
         proved = None
         if stop - position > _SMALL_WORDS and not _records_are_large(view, position):
@@ -133,6 +140,9 @@ def find_records(
             proved = _prove(words, view, chain, stop) if chain else None
             if proved is None:
                 samples.rewind()
+                if stop - position > _REPEATED_WORDS:
+                    repeated = stop
+                    continue
         if proved is None:
             proved = _walk(words, view, position, stop)
             samples.append(words, np.array(proved.samples, np.int64))
@@ -186,10 +196,18 @@ def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
 
 def _same_headers(words: Words, position: int, stop: int) -> range:
     """Return where records with the header of the first one follow each other, before `stop`."""
-    step = int(words[position] >> np.uint64(51))
+    header = words[position]
+    step = int(header >> np.uint64(51))
     heads = words[position:stop:step]
-    differs = np.flatnonzero(heads != words[position])
-    count = int(differs[0]) if len(differs) else len(heads)
+    count, compared = 0, _FIRST_COMPARED
+    while count < len(heads):
+        differs = heads[count : count + compared] != header
+        first = int(differs.argmax())
+        if differs[first]:
+            count += first
+            break
+        count = min(count + compared, len(heads))
+        compared *= _COMPARED_FACTOR
     return range(position, position + count * step, step)
 
 

@@ -145,6 +145,27 @@ def test_a_batch_begins_where_the_last_one_is_proved_to_end(no_walk, monkeypatch
     assert samples.rewinds > 1
 
 
+def test_only_the_piece_with_the_look_alike_is_walked(no_walk, monkeypatch):
+    monkeypatch.setattr(records, "_REPEATED_WORDS", 64)
+    monkeypatch.setattr(records, "_LEAST_RUN", 8)
+    walked, walk = [], records._walk
+
+    def walk_told(words, view, position, stop):
+        walked.append(max(stop - position, 0))
+        return walk(words, view, position, stop)
+
+    monkeypatch.setattr(records, "_walk", walk_told)
+    parts = [*[sample()] * 500, other(7, sample()), *[sample()] * 500]
+    assert_chain(parts, rewinds=2)
+    assert sum(walked) < 200
+
+
+@pytest.mark.parametrize("length", [4, 5, 68, 69, 70, 324, 325, 1348, 1349])
+def test_a_walk_goes_over_runs_of_one_size_whatever_their_length(length):
+    parts = [*[sample(200)] * length, other(150), *[sample(201)] * length, *[other(140)] * length]
+    assert_chain([*parts, *parts], rewinds=0)
+
+
 def test_large_records_are_walked_not_searched():
     parts = [sample(1000), other(500)] * 50
     samples = assert_chain(parts, rewinds=0)
