@@ -9,7 +9,7 @@ Defined by: `abi.python_frames`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class PythonColumns:
         is_blob = is_whole & ~is_stack & (at + _BLOB_HALVES <= end)
         is_blob &= count <= 4 * (end - at - _BLOB_HALVES)
         blobs = np.flatnonzero(is_blob)
-        images, texts = _read_blobs(words.view(np.uint8), halves, at.take(blobs), count.take(blobs))
+        images, texts = _read_blobs(words.view(np.uint8), at.take(blobs), count.take(blobs))
         frames = count.take(stacks)
         place = segments(at.take(stacks) + _HEADER_HALVES, frames * _FRAME_HALVES)
         table = halves.take(place).reshape(-1, _FRAME_HALVES)
@@ -200,30 +200,35 @@ class PythonColumns:
 
 def _read_blobs(
     data: NDArray[np.uint8],
-    halves: NDArray[np.uint32],
     at: NDArray[np.int64],
     count: NDArray[np.int64],
 ) -> tuple[dict[int, PythonImage], dict[CodeKey, CodeText]]:
     """Read records of names and images; the last one of a kind counts."""
     images: dict[int, PythonImage] = {}
-    texts: dict[CodeKey, CodeText] = {}
+    # Processes say the same names again and again: what is known of a key is made into one in the
+    # end. Keys are plain tuples until then, which `CodeKey`s are equal to.
+    beginnings: dict[tuple[int, int, int], int] = {}
+    named: dict[int, dict[tuple[int, int, int], Any]] = {
+        kind: {} for kind in (wire.KIND_NAME, wire.KIND_FILE, wire.KIND_LINES)
+    }
+    content = data.data
     for place, size in zip(at.tolist(), count.tolist(), strict=True):
-        header = halves[place : place + _BLOB_HALVES].tobytes()
-        _, kind, status, _, signature, image, code, beginning = wire.HEADER.unpack(header)
+        fields = wire.HEADER.unpack_from(content, 4 * place)
+        _, kind, status, _, signature, image, code, beginning = fields
         begin = 4 * (place + _BLOB_HALVES)
-        payload = data[begin : begin + size].tobytes()
+        payload = bytes(content[begin : begin + size])
         if kind == wire.KIND_IMAGE and size == wire.IMAGE.size and len(images) < _MOST_IMAGES:
             version, _, *places = wire.IMAGE.unpack(payload)
             images[image] = PythonImage(version, *places)
             continue
-        key = CodeKey(image, code, signature)
-        if len(texts) >= _MOST_BLOBS and key not in texts:
+        key = image, code, signature
+        if kind not in named or (len(beginnings) >= _MOST_BLOBS and key not in beginnings):
             continue
-        known = texts.get(key, CodeText())._replace(beginning=beginning)
-        if kind == wire.KIND_NAME:
-            texts[key] = known._replace(name=(status, payload))
-        elif kind == wire.KIND_FILE:
-            texts[key] = known._replace(file=(status, payload))
-        elif kind == wire.KIND_LINES:
-            texts[key] = known._replace(lines=payload)
+        beginnings[key] = beginning
+        named[kind][key] = payload if kind == wire.KIND_LINES else (status, payload)
+    names, files, lines = named.values()
+    texts = {
+        CodeKey(*key): CodeText(names.get(key), files.get(key), lines.get(key), beginning)
+        for key, beginning in beginnings.items()
+    }
     return images, texts

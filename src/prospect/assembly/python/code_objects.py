@@ -45,19 +45,20 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
         The code, and u64[f] the address of each of the records' frames.
     """
     image = np.repeat(records.image, np.diff(records.start))
-    found = alike((image, records.code, records.signature, records.last))
+    columns = (image, records.code, records.signature, records.last)
+    found = alike(columns)
     known: dict[CodeKey, tuple[PythonFunction, LineTable | None]] = {}
     functions: dict[PythonFunction, int] = {}
     last_line: list[int] = []
     places: list[tuple[int, int]] = []
-    for row in found.row.tolist():
-        key = CodeKey(int(image[row]), int(records.code[row]), int(records.signature[row]))
-        version = records.images[key.image].version if key.image in records.images else 0
-        minor = version & 0xFF
+    minors = {number: one.version & 0xFF for number, one in records.images.items()}
+    for *place, last in zip(*(column.take(found.row).tolist() for column in columns), strict=True):
+        key = CodeKey(*place)
+        minor = minors.get(key.image, 0)
         if key not in known:
             known[key] = _described(records.texts.get(key), minor)
         function, lines = known[key]
-        line = lines.at(_offset(int(records.last[row]), minor)) if lines else 0
+        line = lines.at(_offset(last, minor)) if lines else 0
         line = line if function.first <= line < function.first + MOST_LINES else 0
         number = functions.setdefault(function, len(functions))
         if number == len(last_line):
@@ -107,5 +108,6 @@ def _decoded(status: int, payload: bytes) -> str:
     """Return text as a report may show it."""
     codec = _CODECS.get(status & wire.BYTES_A_CHARACTER, "latin-1")
     text = payload.decode(codec, "replace")
-    shown = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-    return shown + "…" if status & wire.CUT else shown
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return text + "…" if status & wire.CUT else text

@@ -112,8 +112,9 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
     code, address = place_frames(records)
     length = np.diff(records.start).take(rows)
     frames = segments(records.start.take(rows), length)
-    images = [records.images[number] for number in records.image.take(rows).tolist()]
-    minor = np.array([image.version & 0xFF for image in images], np.int64)
+    met, image = np.unique(records.image.take(rows), return_inverse=True)
+    images = [records.images[number] for number in met.tolist()]
+    minor = np.array([one.version & 0xFF for one in images], np.int64).take(image)
     is_shim, ends_run = _marks(records.owner.take(frames), np.repeat(minor, length))
     # The outermost frame ends the last run, whatever its mark says.
     end = np.cumsum(length)
@@ -128,8 +129,8 @@ def find_python_stacks(records: PythonRecords | None, samples: Samples) -> Pytho
         start=before.take(np.append(0, end)),
         address=address.take(frames)[kept] + PYTHON_BASE,
         run=run[kept],
-        text=_ranges(images, "text_begin", "text_end"),
-        loop=_ranges(images, "loop_begin", "loop_end"),
+        text=_ranges(images, "text_begin", "text_end")[image],
+        loop=_ranges(images, "loop_begin", "loop_end")[image],
     )
 
 

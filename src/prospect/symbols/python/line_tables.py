@@ -55,28 +55,37 @@ def _lines_of(minor: int, first: int, table: bytes) -> list[tuple[int, int]]:
 
 def _locations(first: int, table: bytes) -> list[tuple[int, int]]:
     found = []
-    offset, line, at = 0, first, 0
-    while at < len(table):
+    offset, line, at, end = 0, first, 0, len(table)
+    while at < end:
         head = table[at]
         at += 1
         offset += 2 * ((head & 7) + 1)
         code = head >> 3 & 15
-        shown = True
+        shown = line
         if code < _SHORT_END:
             at += 1
         elif code < _ONE_LINE_END:
-            line += code - _SHORT_END
+            line = shown = line + code - _SHORT_END
             at += 2
         elif code in (_NO_COLUMNS, _LONG):
             delta, at = _signed(table, at)
-            line += delta
+            line = shown = line + delta
             if code == _LONG:
-                for _ in range(3):
-                    _, at = _number(table, at)
+                at = _behind_three(table, at)
         else:
-            shown = False
-        found.append((offset, line if shown else 0))
+            shown = 0
+        found.append((offset, shown))
     return found
+
+
+def _behind_three(table: bytes, at: int) -> int:
+    """Return where three numbers end, as `_number` reads them."""
+    end = len(table)
+    for _ in range(3):
+        while at < end and table[at] & 64:
+            at += 1
+        at += 1
+    return min(at, end)
 
 
 def _number(table: bytes, at: int) -> tuple[int, int]:
