@@ -22,6 +22,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.profile.source import LineTable
+from prospect.profile.stack_copies import NO_COPY, StackCopies
 from prospect.records import replace
 
 TICK_NS = 3_906_250  # of 256 Hz
@@ -239,4 +240,25 @@ def with_stacks(build: ProfileBuilder, samples: list[tuple[int, list[int]]]) -> 
             stack_index=np.array(stack_of, np.int32),
         ),
         stacks=_stack_table(list(forest), profile),
+    )
+
+
+def stack_copies(pids, ends, **columns):
+    """What became of copies of stacks: ends are names, None for one that could not be copied."""
+    count = len(pids)
+    names = ("complete", "cut", "no row")
+    defaults = {
+        "paths": (),
+        "frames": np.full(count, 3, np.int32),
+        "needed_bytes": np.where([end == "cut" for end in ends], 9216, 0),
+        "is_least": np.zeros(count, np.bool_),
+        "place": np.full(count, -1, np.int32),
+        "is_continued": np.zeros(count, np.bool_),
+    }
+    return StackCopies(
+        copy_bytes=8192,
+        ends=names,
+        pid=np.array(pids, np.uint32),
+        end=np.array([NO_COPY if end is None else names.index(end) for end in ends], np.int8),
+        **{**defaults, **columns},
     )

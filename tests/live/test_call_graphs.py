@@ -14,6 +14,7 @@ import pytest
 from builders.recordings import PROSPECT, build_program
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
+from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
 
@@ -107,9 +108,9 @@ def test_the_chain_of_a_program_is_right(chain_of, mode, program):
     plain = profile_of(file, stacks=False)
     assert routines(plain, program) == routines(profile, program)
     if mode == "fp":
-        assert profile.stack_quality is None
+        assert profile.stack_copies is None
     else:
-        quality = profile.stack_quality
+        quality = stack_quality(profile)
         assert quality.copy_bytes == 8192
         assert quality.samples == quality.without_copy + sum(quality.by_end.values())
 
@@ -160,7 +161,7 @@ def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, chain_of, monkeypat
 def test_what_is_said_of_cut_stacks_mends_them(tmp_path, programs):
     depth = 60
     file = recorded(tmp_path, "dwarf,1024", programs["without"], depth, ROUNDS)
-    quality = profile_of(file).stack_quality
+    quality = stack_quality(profile_of(file))
     assert quality.cut > 100
     assert quality.cut_frames[1] < depth
     assert 1024 < quality.size_for_99 <= 65520
@@ -174,8 +175,9 @@ def test_frame_pointers_go_on_where_a_copy_ends(tmp_path, programs):
     depth = 60
     file = recorded(tmp_path, "auto,1024", programs["with"], depth, ROUNDS)
     profile = profile_of(file)
-    assert profile.stack_quality.cut > 100
-    assert profile.stack_quality.continued > 100
+    quality = stack_quality(profile)
+    assert quality.cut > 100
+    assert quality.continued > 100
     assert share_right(stacks_of(profile, "with"), depth) >= RIGHT_AT_LEAST
 
 

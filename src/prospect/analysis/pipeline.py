@@ -326,7 +326,7 @@ def _assemble(
         clock_stops=describe_clock_stops(clocks, events.losses),
         syscalls=describe_syscalls(info, processes),
         stacks=stacks,
-        stack_quality=placed.calls.quality if placed.calls else None,
+        stack_copies=placed.calls.copies if placed.calls else None,
         call_counts=calls,
         threads=describe_threads(placed.waits, world) if placed.waits else None,
         unhit_mappings=UnhitMappings(

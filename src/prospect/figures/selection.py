@@ -139,7 +139,7 @@ def _of_hits(
             cause_index=cause.number[hits.cause_index[hit.rows]],
         ),
         stacks=stacks and replace(stacks, location_index=location.number[stacks.location_index]),
-        stack_quality=None,
+        stack_copies=None,
         lines=profile.lines and _lines_of(profile.lines, location, of_object),
         code=None,
         syscalls=None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prospect.profile.memory_map import MemoryMap
     from prospect.profile.run_info import RunInfo
     from prospect.profile.source import CodeTable, LineTable
-    from prospect.profile.stack_quality import StackQuality
+    from prospect.profile.stack_copies import StackCopies
     from prospect.profile.thread_times import ThreadTimes
 
 BIRTH_PREEXISTING = 0
@@ -352,7 +352,7 @@ class Profile(Record):
 
     `lines` are those of the locations, `code` that of chosen routines, `syscalls` the exact counts,
     `call_counts` those of calls of functions; None unless asked for. `stacks` is None where the
-    recording has no call chains, `stack_quality` where it has no copies of stacks, `threads`, what
+    recording has no call chains, `stack_copies` where it has no copies of stacks, `threads`, what
     each thread did all its life, where it has no switches. `unhit_mappings` gives the
     mappings without a hit of the process in a row of `processes`, which few reports ask for.
     """
@@ -374,7 +374,7 @@ class Profile(Record):
     code: CodeTable | None = None
     syscalls: SyscallTable | None = None
     stacks: StackTable | None = None
-    stack_quality: StackQuality | None = None
+    stack_copies: StackCopies | None = None
     call_counts: CallCounts | None = None
     threads: ThreadTimes | None = None
     unhit_mappings: Callable[[int], MemoryMap] | None = None

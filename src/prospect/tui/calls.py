@@ -59,7 +59,7 @@ def calls_page(figures: LiveFigures, place: Place, routine: Routine) -> Page:
         return Page((), note=_NO_HITS)
     rows = _rows(graph, tree, place)
     return Page(
-        note=_note(tree, place, by_pointers=figures.profile.stack_quality is None),
+        note=_note(tree, place, by_pointers=figures.profile.stack_copies is None),
         rows=rows[:_MOST_ROWS],
         more=max(len(rows) - _MOST_ROWS, 0),
         total_s=float(tree.total_s[tree.depth == 0].sum()),

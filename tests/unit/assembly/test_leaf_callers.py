@@ -82,7 +82,7 @@ def recorded(program, *samples, mask):
 
 
 def routines_of(profile):
-    assert profile.stack_quality is None  # there is no copy
+    assert profile.stack_copies is None  # there is no copy
     assert not profile.run.damage
     return [_names(profile, row) for row in profile.samples.stack_index.tolist()]
 

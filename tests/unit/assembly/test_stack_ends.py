@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prospect.assembly.stacks.stack_ends import describe_stack_quality
+from builders.profile_builder import ProfileBuilder
+from prospect.assembly.stacks.stack_ends import stack_copies
+from prospect.figures.stacks.stack_quality import stack_quality
+from prospect.records import replace
 from prospect.symbols.objects import ObjectKey
 from prospect.unwind import model
 
@@ -13,7 +16,7 @@ COMPLETE, CUT, NO_ROW = model.END_COMPLETE, model.END_CUT, model.END_NO_ROW
 TOP = 0x7FFF_0000_0000
 
 
-def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0):
+def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0, detail="4"):
     count = len(ends)
     columns = np.broadcast_arrays(
         *(np.array(c, np.int64) for c in (ends, depth, below_top, copied, needed, task, object_row))
@@ -38,7 +41,12 @@ def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0)
     site = np.repeat(np.arange(count, dtype=np.int32), depth)
     found = model.Unwound(start, address, site, sites, end.astype(np.uint8), needed)
     keys = [ObjectKey(b"/bin/one"), ObjectKey(b"/bin/two")]
-    return describe_stack_quality(given, found, task.astype(np.uint64), keys, 1024, 3)
+    is_continued = np.arange(count) < 3
+    copies = stack_copies(given, found, task.astype(np.uint64), keys, 1024, is_continued)
+    build = ProfileBuilder()
+    build.process("command", 7, is_command=True)
+    build.process("other", 5)
+    return stack_quality(replace(build.build(), stack_copies=copies), detail)
 
 
 def test_whole_stacks_need_nothing():
@@ -99,9 +107,13 @@ def test_stacks_are_counted_by_where_they_end():
     ]
 
 
-def test_cut_stacks_are_counted_by_process():
+@pytest.mark.parametrize(
+    ("detail", "samples", "by_end"),
+    [("2", 2, {"complete": 1, "cut": 1}), ("4", 4, {"complete": 2, "cut": 1})],
+)
+def test_stacks_are_those_of_the_processes_that_are_asked_for(detail, samples, by_end):
     # The kernel writes the process before the thread: it is the lower half of the word.
     threads = [7 | 8 << 32, 7 | 9 << 32, 5 | 5 << 32, 5 | 5 << 32]
-    ends = [CUT, COMPLETE, COMPLETE, CUT]
-    quality = described(ends, depth=3, below_top=500, copied=[500, 500, 500, 0], task=threads)
-    assert quality.by_pid == {7: (2, 1), 5: (1, 0)}
+    ends, copied = [CUT, COMPLETE, COMPLETE, CUT], [500, 500, 500, 0]
+    quality = described(ends, depth=3, below_top=500, copied=copied, task=threads, detail=detail)
+    assert (quality.samples, quality.by_end) == (samples, by_end)

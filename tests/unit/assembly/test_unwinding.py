@@ -83,19 +83,19 @@ def test_frame_pointers_go_on_only_from_a_frame_that_both_have():
     cut, whole = model.END_CUT, model.END_COMPLETE
     frames = chains_of([1, 2, 3], [1, 2], [1, 2], [], [1, 9])
     other = chains_of([1, 3, 4, 5], [1, 2, 7], [8, 9], [1, 2], [])
-    found, count = _continued(frames, unwound([cut, whole, cut, cut, cut]), other)
+    found, is_longer = _continued(frames, unwound([cut, whole, cut, cut, cut]), other)
     ends = np.cumsum(found.length)
     lists = [found.words[b - n : b].tolist() for b, n in zip(ends, found.length, strict=True)]
     assert lists == [[1, 2, 3, 4, 5], [1, 2], [1, 2], [], [1, 9]]
-    assert count == 1
+    assert is_longer.tolist() == [True, False, False, False, False]
 
 
 def test_in_a_recursion_the_frame_of_the_same_depth_is_meant():
     frames = chains_of([1, 6, 6, 6])
     other = chains_of([1, 6, 6, 6, 6, 6, 7])
-    found, count = _continued(frames, unwound([model.END_CUT]), other)
+    found, is_longer = _continued(frames, unwound([model.END_CUT]), other)
     assert found.words.tolist() == other.words.tolist()
-    assert count == 1
+    assert is_longer.tolist() == [True]
 
 
 def test_calls_of_a_branch_stack_are_callers():

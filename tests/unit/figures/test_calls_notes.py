@@ -3,25 +3,12 @@
 import pytest
 
 from builders.profile_builder import ProfileBuilder, run_info
-from builders.stacks import with_stacks
+from builders.stacks import stack_copies, with_stacks
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
 from prospect.figures.remarks import run_notes
 from prospect.profile.run_info import EventInfo
-from prospect.profile.stack_quality import StackQuality
 from prospect.records import replace
-
-QUALITY = StackQuality(
-    samples=3,
-    without_copy=0,
-    copy_bytes=8192,
-    by_end={"complete": 3},
-    continued=0,
-    cut_frames=(0, 0),
-    size_for_99=0,
-    is_size_least=False,
-    places=(),
-)
 
 
 def profile_of(paths, **facts):
@@ -55,7 +42,7 @@ def test_the_remedy_is_named_where_most_hits_have_no_caller(paths, recorded, exp
 def test_no_remedy_beside_copies_of_stacks():
     profile = profile_of([[0], [1]], has_user_callers=True)
     assert remedy_of(profile)
-    assert not remedy_of(replace(profile, stack_quality=QUALITY))
+    assert not remedy_of(replace(profile, stack_copies=stack_copies([1], ["complete"])))
 
 
 def test_a_report_without_stacks_says_that_there_are_some():

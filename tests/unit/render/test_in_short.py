@@ -7,9 +7,9 @@ import io
 import pytest
 
 from builders.profile_builder import ProfileBuilder, run_info
+from builders.stacks import stack_copies
 from prospect.profile.model import KIND_ELF, KIND_PYTHON
 from prospect.profile.naming import NameSource
-from prospect.profile.stack_quality import StackQuality
 from prospect.records import replace
 from prospect.render.text.report import TextRenderer
 
@@ -74,10 +74,8 @@ def test_cut_stacks_are_of_the_processes_that_were_asked_for(detail, said):
     for pid, is_command in ((7, True), (9, False)):
         process = build.process("work", pid, is_command=is_command)
         build.hit(process, build.function("main", image, 0x1000), 10)
-    by_pid = {7: (10, 0), 9: (10, 9)}
-    ends = {"complete": 11, "cut": 9}
-    quality = StackQuality(20, 0, 8192, ends, size_for_99=9216, by_pid=by_pid)
+    copies = stack_copies([7] * 10 + [9] * 10, ["complete"] * 11 + ["cut"] * 9)
     out = io.BytesIO()
-    TextRenderer(detail=detail).render(replace(build.build(), stack_quality=quality), out)
+    TextRenderer(detail=detail).render(replace(build.build(), stack_copies=copies), out)
     (line,) = [line for line in out.getvalue().decode().splitlines() if line.startswith("Missing:")]
     assert said in line

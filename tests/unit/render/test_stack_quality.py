@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prospect.profile.stack_quality import StackEnds, StackQuality
+from prospect.figures.stacks.stack_quality import StackEnds, StackQuality
 from prospect.render.json.fields import stack_quality_fields
 from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.style import Style

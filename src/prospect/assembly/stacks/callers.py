@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prospect.assembly.stacks.chains import Callers
     from prospect.events.columns import Samples
     from prospect.profile.model import StackTable
-    from prospect.profile.stack_quality import StackQuality
+    from prospect.profile.stack_copies import StackCopies
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
     from prospect.symbols.symbolizer import Symbolizer
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 class SampleCallers(Record):
     """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's.
 
-    `quality` counts what became of copies of stacks, where there are any.
+    `copies` says what became of copies of stacks, where there are any.
     """
 
     callers: Callers
     addresses: Addresses
     row: NDArray[np.int64]
-    quality: StackQuality | None
+    copies: StackCopies | None
 
 
 def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
@@ -70,14 +70,14 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     if samples.chain is None and not has_states and python is None:
         return None
     contexts = find_user_contexts(samples, world.timeline)
-    quality = None
+    copies = None
     if has_states:
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
         from prospect.assembly.stacks.unwinding import with_whole_chains  # noqa: PLC0415 - likewise
 
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
-        samples, quality = with_whole_chains(samples, contexts, code, info, announce)
+        samples, copies = with_whole_chains(samples, contexts, code, info, announce)
         del code
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
@@ -87,7 +87,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         samples = with_python_callers(samples, python)
     announce("putting call stacks together")
     callers = distinct_callers(samples, contexts.of_sample)
-    return SampleCallers(callers, *caller_addresses(callers, contexts), quality)
+    return SampleCallers(callers, *caller_addresses(callers, contexts), copies)
 
 
 def named_stacks(

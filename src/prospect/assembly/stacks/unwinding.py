@@ -20,7 +20,7 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.announcing import silent
 from prospect.assembly.stacks.chain_frames import USER_CONTEXT
-from prospect.assembly.stacks.stack_ends import describe_stack_quality
+from prospect.assembly.stacks.stack_ends import stack_copies
 from prospect.columns.buffers import segments
 from prospect.records import NamedTuple, replace
 from prospect.unwind import model
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prospect.assembly.stacks.recorded_code import RecordedCode
     from prospect.assembly.stacks.user_contexts import UserContexts
     from prospect.events.columns import CallBranches, Samples, UserStates
-    from prospect.profile.stack_quality import StackQuality
+    from prospect.profile.stack_copies import StackCopies
     from prospect.unwind.model import Unwound
 
 
@@ -73,7 +73,7 @@ def with_whole_chains(
     code: RecordedCode,
     info: RecordingInfo,
     announce: Announce = silent,
-) -> tuple[Samples, StackQuality | None]:
+) -> tuple[Samples, StackCopies | None]:
     """Put the callers in user space into the chains of samples.
 
     Args:
@@ -112,11 +112,11 @@ def with_whole_chains(
     )
     frames = Chains(np.diff(unwound.start), unwound.address)
     of_sample = states.sample.take(rows)
-    frames, continued = _continued(frames, unwound, user_parts(samples, of_sample))
-    quality = describe_stack_quality(
-        taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, continued
+    frames, is_continued = _continued(frames, unwound, user_parts(samples, of_sample))
+    copies = stack_copies(
+        taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, is_continued
     )
-    return with_user_part(samples, of_sample, frames), quality
+    return with_user_part(samples, of_sample, frames), copies
 
 
 def _has(states: UserStates, machine: _Machine) -> bool:
@@ -197,17 +197,17 @@ def _with_leaf_callers(
     return with_user_part(samples, of_sample, Chains(parts.length + (caller > 0), words))
 
 
-def _continued(frames: Chains, unwound: Unwound, other: Chains) -> tuple[Chains, int]:
+def _continued(frames: Chains, unwound: Unwound, other: Chains) -> tuple[Chains, NDArray[np.bool_]]:
     """Add to stacks that are not whole what frame pointers say lies behind their last frame.
 
     Returns:
-        The stacks, and how many of them became longer.
+        The stacks, and bool[n] which of them became longer.
     """
     end_of = np.cumsum(frames.length)
     has_both = (frames.length > 0) & (other.length > 0) & (unwound.end != model.END_COMPLETE)
     asked = np.flatnonzero(has_both)
     if not len(asked):
-        return frames, 0
+        return frames, np.zeros(len(frames.length), np.bool_)
     begin = (np.cumsum(other.length) - other.length).take(asked)
     length = other.length.take(asked)
     place = segments(np.zeros(len(asked), np.int64), length)
@@ -227,7 +227,7 @@ def _continued(frames: Chains, unwound: Unwound, other: Chains) -> tuple[Chains,
     words[segments(begin_of, frames.length)] = frames.words
     at = (begin_of + frames.length).take(asked)
     words[segments(at, added)] = other.words.take(segments(begin + matched + 1, added))
-    return Chains(total, words), int(np.count_nonzero(added))
+    return Chains(total, words), more > 0
 
 
 def _branch_chains(samples: Samples) -> Chains:

@@ -166,7 +166,7 @@ def _remedy(graph: CallGraph, is_root: NDArray[np.bool_]) -> str:
     is_user = (hits.mode == MODE_USER) & (graph.row_of_hit >= 0)
     count, row = hits.count[is_user], graph.row_of_hit[is_user]
     alone = int(count[is_root.take(row)].sum())
-    if graph.profile.stack_quality is not None or 2 * alone <= int(count.sum()):
+    if graph.profile.stack_copies is not None or 2 * alone <= int(count.sum()):
         return ""
     run = graph.profile.run
     if not run.recorder:  # nor could it be recorded otherwise

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
+from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record, nested_contents
 from prospect.render.encoding import encoded
 from prospect.render.json.fields import event_fields, stack_quality_fields
@@ -49,7 +50,7 @@ def _document(view: CallsView, estimates: tuple[CallEstimates, ...]) -> Iterator
             "generator": f"prospect {__version__}",
             "options": choice,
             "warnings": [*view.warnings, *([view.nothing] if view.nothing else [])],
-            **stack_quality_fields(view.profile.stack_quality),
+            **stack_quality_fields(stack_quality(view.profile, view.detail)),
             "events": calls_fields(view, estimates),
         }
     )

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from prospect.figures.report.quality import SymbolQuality
     from prospect.figures.report.routines import RoutineTable
     from prospect.figures.report.view import ReportView
+    from prospect.figures.stacks.stack_quality import StackQuality
     from prospect.profile.run_info import EventInfo
-    from prospect.profile.stack_quality import StackQuality
     from prospect.render.event_report import EventReport
 
 

@@ -13,6 +13,7 @@ from prospect.estimate.errors.calls import estimate_calls
 from prospect.estimate.ledger.agreement import agreements
 from prospect.figures.calls.calls_view import CallsChoice, calls_view
 from prospect.figures.calls.sample_choice import SampleChoice
+from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.render.encoding import encoded, listed
 from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
@@ -100,7 +101,7 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
         "ledger": ledger_fields(books.ledger),
         "lateness": lateness_fields(books.lateness),
         "own_cost": cost_fields(books.cost),
-        **stack_quality_fields(view.profile.stack_quality),
+        **stack_quality_fields(stack_quality(view.profile, view.detail)),
         **waiting_fields(view),
         **_calls(view, options.calls),
     }

@@ -15,6 +15,7 @@ from prospect.announcing import counted
 from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
 from prospect.figures.calls.calls_view import TOTALS
 from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record
 from prospect.render.escape import escaped
 from prospect.render.renderer import write_pieces
@@ -53,7 +54,7 @@ class TextCalls(Record):
         style = Style(self.colour)
         lines = itertools.chain(
             calls_lines(view, estimates, style),
-            stack_quality_lines(view.profile.stack_quality, style),
+            stack_quality_lines(stack_quality(view.profile, view.detail), style),
         )
         write_pieces((f"{line}\n".encode() for line in lines), out)
 

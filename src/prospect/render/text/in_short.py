@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prospect.announcing import counted
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
-from prospect.figures.processes import DETAIL_WORDS, chosen_by_detail
+from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.routine_names import routine_names
 from prospect.profile.model import KIND_PYTHON
 from prospect.profile.naming import NameSource
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
     from prospect.figures.report.view import ReportView
-    from prospect.profile.stack_quality import StackQuality
 
 DEFAULT_RECORDING = "perf.data"
 _WIDTH = 79
@@ -245,21 +244,19 @@ def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
     parts = []
     if short.nameless >= _LEAST_NAMELESS:
         parts.append(f"{_percent(short.nameless)} of hits unnamed")
-    quality = view.profile.stack_quality
-    if quality is not None:
-        copies, cut = _copies_asked_for(view, quality)
-        if cut and cut >= _LEAST_CUT * copies and quality.size_for_99:
-            share = _percent(cut / copies)
-            parts.append(f"{share} of stacks cut (--call-graph dwarf,{quality.size_for_99})")
+    if view.profile.stack_copies is not None:
+        parts += _cut_stacks(view)
     return f"Missing: {'; '.join(parts) or 'nothing was lost'}"
 
 
-def _copies_asked_for(view: ReportView, quality: StackQuality) -> tuple[int, int]:
-    """Return how many stacks of the processes that `-V` asks for were copied, and how many cut."""
-    processes = view.profile.processes
-    pids = set(processes.pid[chosen_by_detail(processes, view.detail)].tolist())
-    counts = [count for pid, count in quality.by_pid.items() if pid in pids]
-    return sum(copies for copies, _ in counts), sum(cut for _, cut in counts)
+def _cut_stacks(view: ReportView) -> Iterator[str]:
+    from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
+
+    quality = stack_quality(view.profile, view.detail)
+    if quality is not None and quality.size_for_99:
+        share = quality.cut / (quality.samples - quality.without_copy)
+        if share >= _LEAST_CUT:
+            yield f"{_percent(share)} of stacks cut (--call-graph dwarf,{quality.size_for_99})"
 
 
 def _next_lines(view: ReportView, first: FunctionRow, recording: str, target: str) -> Iterator[str]:

@@ -27,7 +27,6 @@ from prospect.render.text.page import Page
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
 from prospect.render.text.side_by_side import side_by_side_lines
-from prospect.render.text.stack_quality import stack_quality_lines
 from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style, Words
 from prospect.render.text.summary import summary_lines
@@ -91,7 +90,7 @@ def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style)
     yield ""
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
-    yield from stack_quality_lines(view.profile.stack_quality, style)
+    yield from _stack_quality(view, style)
     yield from waiting_lines(view, style)
     yield from side_by_side_lines(view, style)
     for page in pages:
@@ -123,9 +122,18 @@ def _evidence(view: ReportView, pages: list[Page], books: RunBooks, style: Style
     for page in pages:
         yield from _event_title(page, pages)
         yield from _accounting(page, books)
-    yield from stack_quality_lines(view.profile.stack_quality, style)
+    yield from _stack_quality(view, style)
     for page in pages:
         yield from quality_lines(view, page.event.quality, page.figures, style)
+
+
+def _stack_quality(view: ReportView, style: Style) -> Iterator[str]:
+    """Yield what became of copies of stacks, where there are any."""
+    if view.profile.stack_copies is not None:
+        from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
+        from prospect.render.text.stack_quality import stack_quality_lines  # noqa: PLC0415 - likewise
+
+        yield from stack_quality_lines(stack_quality(view.profile, view.detail), style)
 
 
 def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterator[str]:

@@ -11,7 +11,7 @@ from prospect.render.text.numbers import percent, percent_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prospect.profile.stack_quality import StackQuality
+    from prospect.figures.stacks.stack_quality import StackQuality
     from prospect.render.text.style import Style
 
 # What the kernel copies at most (`capture.events.call_graph`).

@@ -1,0 +1,134 @@
+"""How far call stacks can be trusted: how many are whole, where the others end, what would help.
+
+Comes in: a Profile and `-V`. Goes out: a `StackQuality` of the processes that are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.figures.processes import chosen_by_detail, shown_detail
+from prospect.profile.stack_copies import END_CUT, END_WHOLE, NO_COPY
+from prospect.records import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+    from prospect.profile.stack_copies import StackCopies
+
+_PLACES_SHOWN = 10
+_HELD_SHARE = 0.99
+_SIZE_STEP_BYTES = 1024
+_NO_OBJECT = "code without an image"
+
+
+class StackEnds(Record):
+    """Where stacks ended before their outermost function: an object, the reason, how many."""
+
+    object_path: str
+    reason: str
+    samples: int
+
+
+class StackQuality(Record):
+    """What became of the copies of user stacks.
+
+    Attributes:
+        samples: with registers of user space.
+        without_copy: of these, without a copy of the stack: it could not be read.
+        copy_bytes: how much of a stack was asked for at most.
+        by_end: reason → samples, as `StackCopies.ends`.
+        continued: samples that frame pointers, recorded beside, took further than the copy did.
+        cut_frames: frames that cut stacks still have: half of them have at most the first number,
+            none more than the second; 0 without.
+        size_for_99: bytes of copy that would have held 99 % of the stacks whole; 0 where the
+            recorded ones did.
+        is_size_least: whether even more may be needed, as some threads were never seen whole.
+        places: where stacks ended, most samples first.
+    """
+
+    samples: int
+    without_copy: int
+    copy_bytes: int
+    by_end: dict[str, int]
+    continued: int = 0
+    cut_frames: tuple[int, int] = (0, 0)
+    size_for_99: int = 0
+    is_size_least: bool = False
+    places: tuple[StackEnds, ...] = ()
+
+    @property
+    def whole(self) -> int:
+        """Stacks that reach their outermost function."""
+        return self.by_end.get(END_WHOLE, 0)
+
+    @property
+    def cut(self) -> int:
+        """Stacks whose copy was too short."""
+        return self.by_end.get(END_CUT, 0)
+
+
+def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None:
+    """Sum up what became of the stacks of the processes that `-V` asks for.
+
+    Returns:
+        None where the recording has no copies of stacks.
+    """
+    copies = profile.stack_copies
+    if copies is None:
+        return None
+    processes = profile.processes
+    chosen = chosen_by_detail(processes, shown_detail(processes, detail))
+    is_mine = np.ones(len(copies), np.bool_)
+    if not chosen.all():
+        is_mine = np.isin(copies.pid, processes.pid[chosen].astype(np.uint32))
+    return _summed_up(copies, is_mine)
+
+
+def _summed_up(copies: StackCopies, is_mine: NDArray[np.bool_]) -> StackQuality:
+    is_copied = is_mine & (copies.end != NO_COPY)
+    counts = np.bincount(copies.end[is_copied], minlength=len(copies.ends)).tolist()
+    is_cut = is_mine & (copies.end == copies.ends.index(END_CUT))
+    frames = np.sort(copies.frames[is_cut])
+    whole = counts[copies.ends.index(END_WHOLE)]
+    size_bytes = _size_for_99(whole, copies.needed_bytes[is_cut])
+    half, most = (frames[(len(frames) - 1) // 2], frames[-1]) if len(frames) else (0, 0)
+    return StackQuality(
+        samples=int(np.count_nonzero(is_mine)),
+        without_copy=int(np.count_nonzero(is_mine & ~is_copied)),
+        copy_bytes=copies.copy_bytes,
+        by_end={name: count for name, count in zip(copies.ends, counts, strict=True) if count},
+        continued=int(np.count_nonzero(is_mine & copies.is_continued)),
+        cut_frames=(int(half), int(most)),
+        size_for_99=size_bytes,
+        is_size_least=bool(size_bytes and copies.is_least[is_cut].any()),
+        places=_places(copies, is_mine & (copies.place >= 0)),
+    )
+
+
+def _size_for_99(whole: int, needed_bytes: NDArray[np.int64]) -> int:
+    """Return a size that would have held 99 % of the stacks that end whole or were cut."""
+    ended = whole + len(needed_bytes)
+    if len(needed_bytes) <= (1 - _HELD_SHARE) * ended:
+        return 0
+    # The whole ones fit into what was recorded: they are the smaller part of the order.
+    rank = int(np.ceil(_HELD_SHARE * ended)) - whole - 1
+    steps = -(-int(np.sort(needed_bytes)[max(rank, 0)]) // _SIZE_STEP_BYTES)
+    return steps * _SIZE_STEP_BYTES
+
+
+def _places(copies: StackCopies, is_short: NDArray[np.bool_]) -> tuple[StackEnds, ...]:
+    """Count stacks that are not whole by the object of their last frame and the reason."""
+    reasons = len(copies.ends)
+    packed = copies.place[is_short].astype(np.int64) * reasons + copies.end[is_short]
+    code, count = np.unique(packed, return_counts=True)
+    found = []
+    for at in np.argsort(-count, kind="stable")[:_PLACES_SHOWN].tolist():
+        row, reason = divmod(int(code[at]), reasons)
+        path = copies.paths[row] or _NO_OBJECT
+        found.append(StackEnds(path, copies.ends[reason], int(count[at])))
+    return tuple(found)
