@@ -64,7 +64,7 @@ UNASKED = {
     "prospect.estimate.compare",
     "prospect.estimate.counts.call_counts",
     "prospect.estimate.annotate.disassembly",
-    "prospect.figures.disassembly_choice",
+    "prospect.figures.report.disassembly_choice",
     "prospect.figures.routine_choice",
     "prospect.estimate.annotate.source_lines",
     "prospect.figures.calls.calls_view",

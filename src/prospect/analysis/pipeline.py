@@ -17,6 +17,7 @@ from prospect.analysis.wanted import Sinks, Wanted
 from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.sample_causes import label_samples
+from prospect.assembly.extras import recorded_until
 from prospect.assembly.placing.jit import find_jit_code
 from prospect.assembly.placing.naming import (
     hit_objects,
@@ -38,7 +39,7 @@ from prospect.assembly.tables.hits import (
 )
 from prospect.assembly.tables.memory_maps import UnhitMappings
 from prospect.assembly.tables.processes import describe_processes, with_control_groups
-from prospect.assembly.tables.run import describe_run, recorded_until
+from prospect.assembly.tables.run import describe_run
 from prospect.assembly.tables.syscalls import describe_syscalls
 from prospect.assembly.threads.waits import describe_threads, find_waits, with_wait_events
 from prospect.errors import RecordingError
@@ -104,7 +105,6 @@ class RecordSource(Protocol):
 
     def blocks(self) -> Iterable[RecordBlock]:
         """Return the records, once."""
-        ...
 
 
 class _Order(NamedTuple):

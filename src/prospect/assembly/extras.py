@@ -2,13 +2,18 @@
 
 Comes in: any value of a JSON document that anybody may have written (docs/recording.md says what
 ours holds). Goes out: a value of the type that is meant and that every column can hold, else the
-neutral one: a wrong fact is as good as none.
+neutral one: a wrong fact is as good as none. And when a recording began and ended, by its word or
+by its samples.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events
 
 _LARGEST_I32 = (1 << 31) - 1
 _LARGEST_I64 = (1 << 63) - 1
@@ -75,3 +80,27 @@ def unpacked(packed: str, most_bytes: int) -> bytes:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and 0 <= value <= _LARGEST_I64
+
+
+def interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
+    """Return begin and end of the interval on the samples' clock, both 0 where there is none."""
+    recorded = counts_of(info.extras.get("interval_ns"))
+    if len(recorded) == 2:
+        return recorded[0], recorded[1]
+    if info.last_sample_ns > info.first_sample_ns:
+        return info.first_sample_ns, info.last_sample_ns
+    times = events.samples.time_ns
+    if not len(times):
+        return 0, 0
+    # A recorder that was killed had said when it began.
+    begin_ns, end_ns = counts_of([info.extras.get("begin_ns")]), int(times.max())
+    return min(begin_ns[0] if begin_ns else int(times.min()), end_ns), end_ns
+
+
+def recorded_until(info: RecordingInfo, events: Events) -> float:
+    """Return when the recording ended at the latest, in seconds since the epoch; 0.0: unknown."""
+    started_at = number_of(info.extras.get("started_at"))
+    if not started_at:
+        return info.ended_at or info.recorded_at
+    begin_ns, end_ns = interval_ns(info, events)
+    return started_at + (end_ns - begin_ns) * 1e-9

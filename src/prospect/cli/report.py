@@ -135,7 +135,7 @@ def _code_choice(settings: Settings) -> CodeChoice | None:
     if not settings.disassemble:
         return None
     from prospect.assembly.code.code import code_of_report
-    from prospect.figures.disassembly_choice import DisassemblyChoice
+    from prospect.figures.report.disassembly_choice import DisassemblyChoice
     from prospect.records import replace
 
     choice = DisassemblyChoice(

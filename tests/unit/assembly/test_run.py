@@ -10,7 +10,8 @@ from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
 from prospect.abi.block import RecordBlock
 from prospect.abi.recording import RecordingInfo
-from prospect.assembly.tables.run import describe_run, event_info, recorded_until
+from prospect.assembly.extras import recorded_until
+from prospect.assembly.tables.run import describe_run, event_info
 from prospect.events.decode import decode
 
 RECORDS = build.RecordBuilder()

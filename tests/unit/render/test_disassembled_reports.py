@@ -11,7 +11,7 @@ from builders.annotated import annotated_loop, code_table, hostile_code
 from builders.json_schema import schema_errors
 from builders.profile_builder import ProfileBuilder
 from prospect.errors import UsageError
-from prospect.figures.disassembly_choice import DisassemblyChoice, disassembled_functions
+from prospect.figures.report.disassembly_choice import DisassemblyChoice, disassembled_functions
 from prospect.profile.model import KIND_KERNEL, MODE_KERNEL
 from prospect.profile.source import FLOW_NEXT, NO_TARGET
 from prospect.records import replace

@@ -18,7 +18,7 @@ from prospect.assembly.code.decoding import Routine, decode_routines
 from prospect.assembly.code.jit_source import jit_code_of, jit_frames
 from prospect.assembly.placing.places import KERNEL_KEY
 from prospect.errors import UsageError
-from prospect.figures.disassembly_choice import disassembled_functions
+from prospect.figures.report.disassembly_choice import disassembled_functions
 from prospect.lines.table import LineTableBuilder
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.profile.model import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.code.recorded_objects import RecordedObjects
-    from prospect.figures.disassembly_choice import DisassemblyChoice
+    from prospect.figures.report.disassembly_choice import DisassemblyChoice
     from prospect.profile.model import Profile
     from prospect.profile.source import LineTable
 

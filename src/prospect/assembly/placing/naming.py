@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.assembly.extras import recorded_until
 from prospect.assembly.placing.places import KERNEL_KEY
-from prospect.assembly.tables.run import recorded_until
 from prospect.symbols.objects import HitObject
 from prospect.symbols.options import SymbolOptions
 from prospect.symbols.symbolizer import Symbolizer

@@ -82,7 +82,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
     if python is not None:
-        from prospect.assembly.python.python_callers import with_python_callers  # noqa: PLC0415 - likewise
+        from prospect.assembly.stacks.python_callers import with_python_callers  # noqa: PLC0415 - likewise
 
         samples = with_python_callers(samples, python)
     announce("putting call stacks together")

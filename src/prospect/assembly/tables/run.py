@@ -16,6 +16,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import (
     counts_by_name,
     counts_of,
+    interval_ns,
     is_i32,
     mapping_of,
     number_of,
@@ -134,15 +135,6 @@ def _has_user_callers(attr: EventAttr) -> bool:
     return (has_chain and is_user) or attr.sample_stack_user > 0
 
 
-def recorded_until(info: RecordingInfo, events: Events) -> float:
-    """Return when the recording ended at the latest, in seconds since the epoch; 0.0: unknown."""
-    started_at = number_of(info.extras.get("started_at"))
-    if not started_at:
-        return info.ended_at or info.recorded_at
-    begin_ns, end_ns = interval_ns(info, events)
-    return started_at + (end_ns - begin_ns) * _NS
-
-
 def _started_at(info: RecordingInfo, wall_seconds: float) -> float:
     recorded = number_of(info.extras.get("started_at")) or info.started_at
     return recorded or max(info.ended_at - wall_seconds, 0.0)
@@ -213,21 +205,6 @@ def _seconds_per_cycle(attr: EventAttr, info: RecordingInfo) -> float:
 
 def _uname(info: RecordingInfo) -> str:
     return " ".join(word for word in ("Linux", info.hostname, info.os_release, info.arch) if word)
-
-
-def interval_ns(info: RecordingInfo, events: Events) -> tuple[int, int]:
-    """Return begin and end of the interval on the samples' clock, both 0 where there is none."""
-    recorded = counts_of(info.extras.get("interval_ns"))
-    if len(recorded) == 2:
-        return recorded[0], recorded[1]
-    if info.last_sample_ns > info.first_sample_ns:
-        return info.first_sample_ns, info.last_sample_ns
-    times = events.samples.time_ns
-    if not len(times):
-        return 0, 0
-    # A recorder that was killed had said when it began.
-    begin_ns, end_ns = counts_of([info.extras.get("begin_ns")]), int(times.max())
-    return min(begin_ns[0] if begin_ns else int(times.min()), end_ns), end_ns
 
 
 def _cpus_seen(events: Events) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.tables.run import interval_ns
+from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples
 from prospect.events.selection import chosen_samples, kept_samples

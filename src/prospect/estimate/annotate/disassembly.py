@@ -18,7 +18,6 @@ from prospect.estimate.annotate.annotated_routine import (
 )
 from prospect.estimate.annotate.annotation import instruction_of_hits
 from prospect.estimate.annotate.row_sums import event_sums
-from prospect.figures.disassembly_choice import table_extent
 from prospect.figures.portions import (
     PORTION_COUNT,
     event_seconds,
@@ -26,6 +25,7 @@ from prospect.figures.portions import (
     hit_portions,
     is_kernel_portion,
 )
+from prospect.figures.report.disassembly_choice import table_extent
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
