@@ -112,11 +112,25 @@ CONTROL = Command(
     "has, forget the session, begin another",
     2,
 )
+STORE = Command(
+    "store",
+    "list [SPEC...]|check",
+    "show which days, hosts and services a store has, or whether it is whole",
+    None,
+)
+SQL = Command(
+    "sql",
+    "QUERY",
+    "answer one SELECT on the tables of a store: hits, samples, functions, stacks, coverage",
+    1,
+)
 TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)
 SUBCOMMANDS = (
     TOP,
     DAEMON,
     CONTROL,
+    STORE,
+    SQL,
     RECORD,
     REPORT,
     VIEW,
@@ -165,6 +179,6 @@ NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
 COMPARERS = ("diff", "compare")
 READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
-STORES = ("daemon", "control", "report", "calls", "diff")
+STORES = ("daemon", "control", "store", "sql", "report", "calls", "diff")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

@@ -16,7 +16,7 @@ import numpy as np
 from prospect.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,8 @@ _SETTINGS = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
     "temp_directory": "",
+    # A name in a query is a table, and no variable of this program.
+    "python_enable_replacements": "false",
 }
 
 
@@ -114,6 +116,31 @@ class Engine:
         except self._error as error:
             raise _told(error) from None
         return [head[0] for head in cursor.description or ()], iter(cursor.fetchone, None)
+
+    def guarded(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query.
+
+        Raises:
+            EngineError: what is read meanwhile cannot be.
+        """
+        try:
+            yield from rows
+        except self._error as error:
+            raise _told(error) from None
+
+    def is_one_selection(self, query: str) -> bool:
+        """Return whether a text is one statement, and one that only reads.
+
+        Raises:
+            EngineError: it is no SQL.
+        """
+        import duckdb  # noqa: PLC0415 - as above
+
+        try:
+            statements = self._connection.extract_statements(query)
+        except self._error as error:
+            raise _told(error) from None
+        return [one.type for one in statements] == [duckdb.StatementType.SELECT]
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Columns = dict[str, NDArray[Any]]
     Index = NDArray[np.int32]
 
+SOURCES_WITH_NAMES = [int(one) for one in NameSource if one.named]
 _LOST_NAMES = "the store has lost its names"
 _FRAMES = "stack", "caller", "function", "address", "mode", "depth"
 

@@ -8,7 +8,7 @@ import pytest
 
 from builders.hostile_names import with_hostile_names
 from builders.stacks import stacks_profile
-from builders.stored import fill, window_at
+from builders.stored import fill, samples_file, window_at
 from prospect.cli.main import main
 from prospect.render.registry import FORMATS
 
@@ -116,3 +116,79 @@ def test_hostile_names_are_escaped(tmp_path, capfd):
     for command in ("report", "calls"):
         shown = text_of(capfd, command, "--store", str(tmp_path / "s"), "-V4")
         assert not [char for char in shown if ord(char) < 32 and char != "\n"]
+
+
+def test_a_list_has_days_services_and_hosts(tmp_path, capfd):
+    rows = stacks_profile().processes.name
+    served = {rows.index("work"): "web.service"}
+    fill(tmp_path / "s", [window_at(0, services=served)], session="before")
+    fill(tmp_path / "s", [window_at(1440), window_at(1441)])
+    words = ["store", "list", "--store", str(tmp_path / "s"), "--format", "json"]
+    found = json.loads(text_of(capfd, *words))
+    assert [day["windows"] for day in found["days"]] == [1, 2]
+    assert [day["session"] for day in found["days"]] == ["before", "current"]
+    assert [day["measured_s"] for day in found["days"]] == [60, 120]
+    assert all(day["size_bytes"] > 1000 for day in found["days"])
+    assert {"service": "web.service", "samples": 21} in found["services"]
+    shown = text_of(capfd, *words[:-2], "session:before")
+    assert "2026-11-22  before" in shown
+    assert "current" not in shown
+
+
+def test_a_list_takes_no_words_that_choose_hits(store, capfd):
+    assert "prospect report --store" in refused(capfd, "store", "list", "comm:x", "--store", store)
+    assert "did you mean check?" in refused(capfd, "store", "chek", "--store", store)
+
+
+def test_a_check_finds_what_is_damaged_and_what_has_no_names(tmp_path, capfd):
+    segments = fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
+    words = ["store", "check", "--store", str(tmp_path / "s")]
+    assert "3 segments, whole" in text_of(capfd, *words)
+    samples_file(tmp_path / "s", segments[1]).write_bytes(b"PAR1")
+    assert main(words) == 1
+    shown = capfd.readouterr().out
+    assert f"Damaged: {segments[1].path('samples')} is left out" in shown
+    assert "3 segments, damaged" in shown
+    assert main([*words, "--format", "json"]) == 1
+    assert len(json.loads(capfd.readouterr().out)["damaged"]) == 1
+
+
+def test_a_query_sees_hits_with_their_names(store, capfd):
+    query = "SELECT sum(n) AS n FROM hits WHERE comm = 'comm'"
+    assert json.loads(text_of(capfd, "sql", query, "--store", store, "--format", "json")) == [
+        {"n": 84}
+    ]
+    assert text_of(capfd, "sql", query, "--store", store, "--format", "csv") == "n\r\n84\r\n"
+    assert text_of(capfd, "sql", query, "--store", store) == " n\n84\n"
+    query = "SELECT count(*) FROM hits WHERE symbol IS NULL"
+    assert text_of(capfd, "sql", query, "--store", store).split()[-1] == "0"
+    query = "SELECT sum(recorded) - sum(n) FROM coverage, (SELECT sum(n) AS n FROM samples)"
+    assert main(["sql", query, "--store", store]) == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("COPY (SELECT 1) TO '/tmp/prospect-made'", "one SELECT"),
+        ("SELECT 1; DROP VIEW hits", "one SELECT"),
+        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '/tmp/prospect-made'", "one SELECT"),
+        ("ATTACH '/tmp/prospect-made'", "one SELECT"),
+        ("INSTALL httpfs", "one SELECT"),
+        ("SET memory_limit='1TB'", "one SELECT"),
+        ("", "one SELECT"),
+        ("SELECT * FROM read_text('/etc/passwd')", "Permission Error"),
+        ("SELECT * FROM '/etc/passwd'", "sql: "),
+        ("SELECT * FROM glob('/etc/*')", "Permission Error"),
+        ("SELECT * FROM store", "there are samples, functions"),
+        ("SELECT * FROM nothing", "there are samples, functions"),
+        ("SELEC", "Parser Error"),
+        ("SELECT process::INT FROM samples", "Conversion Error"),
+    ],
+)
+def test_a_query_only_reads_and_only_the_store(store, capfd, query, said):
+    assert said in refused(capfd, "sql", query, "--store", store)
+
+
+def test_answers_are_escaped_on_a_terminal(store, capfd):
+    shown = text_of(capfd, "sql", "SELECT chr(27) || '[31m' AS x", "--store", store)
+    assert "\x1b" not in shown

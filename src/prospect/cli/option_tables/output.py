@@ -183,7 +183,7 @@ OUTPUT = (
         ("format",),
         "text|json",
         "the answer as text or JSON",
-        ("annotate", "cache", "calls", "control", "doctor", "list"),
+        ("annotate", "cache", "calls", "control", "doctor", "list", "store"),
         values.text_or_json,
     ),
     Option(
@@ -200,8 +200,8 @@ OUTPUT = (
         "",
         ("format",),
         "text|json|csv",
-        "the counts as text, JSON or CSV",
-        ("stat",),
+        "the answer as text, JSON or CSV",
+        ("stat", "sql"),
         values.counts_format,
     ),
     Option(
@@ -209,8 +209,8 @@ OUTPUT = (
         "f",
         ("output",),
         "FILE",
-        "write the counts to FILE (default: standard output)",
-        ("stat",),
+        "write the answer to FILE (default: standard output)",
+        ("stat", "sql"),
         values.file_name,
     ),
 )

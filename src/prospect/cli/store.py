@@ -1,0 +1,140 @@
+"""``prospect store``: what is in a store, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from prospect.announcing import counted
+from prospect.cli.store_place import usual_store
+from prospect.cli.terminal import show
+from prospect.errors import StoreError, UsageError
+from prospect.records import contents as contents_by_name
+from prospect.render.escape import escaped
+from prospect.render.text.columns import Column, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from prospect.cli.settings import Settings
+    from prospect.store.contents import Contents, Health
+
+_WORDS = ("list", "check")
+_MOST_DROPPED = 10
+
+
+def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
+    """Show what is in a store, or check it: 1 where something of it cannot be read.
+
+    Raises:
+        ProspectError: the words mean nothing, nothing fits, or the store cannot be read.
+    """
+    word = words[0] if words else "list"
+    if word not in _WORDS:
+        from prospect.spelling import suggestion
+
+        raise UsageError(f"store: give one of {', '.join(_WORDS)}{suggestion(word, _WORDS)}")
+    from prospect.store.contents import contents_of, health_of
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import EngineError
+    from prospect.store.specification import OF_SEGMENTS, parse_specifications
+
+    chosen = parse_specifications(words[1:])
+    if word == "check" and chosen.words:
+        raise UsageError("store check: all of a store is checked; it takes no specifications")
+    if unknown := [each for each in (*chosen.texts, *chosen.numbers) if each not in OF_SEGMENTS]:
+        raise UsageError(f"store list: {unknown[0]}: chooses hits; prospect report --store does")
+    with StoreDirectory(settings.store or usual_store()) as store:
+        try:
+            if word == "list":
+                contents = contents_of(store, chosen)
+                is_whole, fields, lines = True, contents_fields(contents), _listed(contents)
+            else:
+                health = health_of(store)
+                is_whole, fields, lines = (
+                    not health.damaged,
+                    health_fields(health),
+                    _checked(health),
+                )
+        except EngineError as error:
+            raise StoreError(f"{store.path}: cannot be read: {error}") from None
+    if settings.format == "json":
+        show(json.dumps(fields, indent=1) + "\n")
+    else:
+        show("".join(f"{line}\n" for line in lines))
+    return 0 if is_whole else 1
+
+
+def contents_fields(contents: Contents) -> dict[str, Any]:
+    """Return what is in a store as JSON has it."""
+    return {
+        "days": [contents_by_name(day) for day in contents.days],
+        "services": [{"service": name, "samples": hits} for name, hits in contents.services],
+        "events": contents.events,
+        "separate": list(contents.separate),
+        "remarks": contents.remarks,
+    }
+
+
+def health_fields(health: Health) -> dict[str, Any]:
+    """Return whether a store is whole as JSON has it."""
+    return {
+        "segments": health.segments,
+        "damaged": health.damaged,
+        "nameless": [contents_by_name(one) for one in health.nameless],
+        "hits": health.hits,
+        "nameless_hits": health.nameless_hits,
+        "dropped": [one._asdict() for one in health.dropped],
+    }
+
+
+def _listed(contents: Contents) -> Iterator[str]:
+    days = contents.days
+    cells = [
+        [day.day for day in days],
+        [escaped(day.session) for day in days],
+        [escaped(day.host) for day in days],
+        [str(day.windows) for day in days],
+        [f"{day.measured_s / 3600:.2f}" for day in days],
+        [str(day.samples) for day in days],
+        [str(day.lost) for day in days],
+        [f"{day.size_bytes / 1e6:.2f}" for day in days],
+    ]
+    titles = ("Day", "Session", "Host", "Windows", "Hours", "Samples", "Lost", "MB")
+    yield from table_lines([Column(one, right=at > 2) for at, one in enumerate(titles)], cells)
+    services = [(name, hits) for name, hits in contents.services if name]
+    if services:
+        yield ""
+        service = [Column("Service", right=False), Column("Samples")]
+        named = [escaped(name) for name, _ in services]
+        yield from table_lines(service, [named, [str(hits) for _, hits in services]])
+    yield ""
+    kept = ", ".join(escaped(one) for one in contents.separate) or "nothing"
+    yield f"Events: {', '.join(map(escaped, contents.events))}; kept apart: {kept}"
+    for remark in contents.remarks:
+        yield f"Note: {escaped(remark)}"
+
+
+def _checked(health: Health) -> Iterator[str]:
+    for sentence in health.damaged:
+        yield f"Damaged: {escaped(sentence)}"
+    for one in health.dropped[-_MOST_DROPPED:]:
+        begin, end = (time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in one[:2])
+        yield f"Removed: {counted(one.windows, 'window')}, {begin} to {end} ({escaped(one.why)})"
+    if health.nameless:
+        cells = [
+            [str(one.hits) for one in health.nameless],
+            [escaped(one.path) for one in health.nameless],
+            [escaped(one.why) for one in health.nameless],
+        ]
+        columns = [Column("Nameless"), Column("Object", right=False), Column("Why", right=False)]
+        yield from table_lines(columns, cells)
+        yield ""
+    share = 100.0 * health.nameless_hits / max(health.hits, 1)
+    state = "damaged" if health.damaged else "whole"
+    yield (
+        f"{counted(health.segments, 'segment')}, {state}; {share:.1f} % of {health.hits} hits"
+        " without a name"
+    )

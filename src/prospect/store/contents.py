@@ -1,0 +1,184 @@
+"""What is in a store, and whether it is whole."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from prospect.records import Record
+from prospect.store.engine import Engine
+from prospect.store.names import SOURCES_WITH_NAMES
+from prospect.store.reading import choose, files, name_files
+from prospect.store.retention import dropped
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
+from prospect.store.specification import Specification
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.reading import Part
+    from prospect.store.retention import Dropped
+
+_US = 10**6
+_READ = "read_parquet(?, hive_partitioning=false)"
+_MOST_ROWS = 20
+
+
+class Day(Record):
+    """A day of a session, as this machine counts days.
+
+    Attributes:
+        day: as 2026-11-22.
+        session: what its windows belong to.
+        host: the machine that was sampled.
+        windows: how many.
+        measured_s: how long they are together.
+        samples, lost: of these windows.
+        size_bytes: of their files.
+    """
+
+    day: str
+    session: str
+    host: str
+    windows: int
+    measured_s: float
+    samples: int
+    lost: int
+    size_bytes: int
+
+
+class Contents(Record):
+    """What is in a store.
+
+    Attributes:
+        days: in order.
+        services: the commonest, with their samples.
+        events: names of what was sampled.
+        separate: what was kept apart.
+        remarks: what is left out, and why.
+    """
+
+    days: list[Day]
+    services: list[tuple[str, int]]
+    events: list[str]
+    separate: tuple[str, ...]
+    remarks: list[str]
+
+
+class Nameless(Record):
+    """Code that was hit and has no names.
+
+    Attributes:
+        path: of the object.
+        hits: in functions without names.
+        why: what is known of the reason.
+    """
+
+    path: str
+    hits: int
+    why: str
+
+
+class Health(Record):
+    """Whether a store is whole.
+
+    Attributes:
+        segments: how many there are.
+        damaged: a sentence for each that cannot be read, and for others that are left out.
+        nameless: objects without names, most hits first.
+        hits, nameless_hits: of all that can be read.
+        dropped: what was removed, and why.
+    """
+
+    segments: int
+    damaged: list[str]
+    nameless: list[Nameless]
+    hits: int
+    nameless_hits: int
+    dropped: list[Dropped]
+
+
+def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
+    """List what is in a store.
+
+    Args:
+        store: to read.
+        chosen: which part of it.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+        EngineError: a segment cannot be read.
+    """
+    with closing(Engine(store)) as engine:
+        part = choose(store, engine, chosen)
+        services = engine.rows(
+            f"SELECT service, sum(n)::BIGINT AS hits FROM {_READ} WHERE t >= ? AND t < ?"
+            f" GROUP BY service ORDER BY hits DESC, service LIMIT {_MOST_ROWS}",
+            [files(store, part.segments, SAMPLES), chosen.since_us, chosen.until_us],
+        )
+        return Contents(
+            days=_days(store, engine, part, chosen),
+            services=[(str(service), int(hits)) for service, hits in services],
+            events=[event.name for event in part.heads[-1].events],
+            separate=part.heads[-1].separate,
+            remarks=part.remarks,
+        )
+
+
+def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specification) -> list[Day]:
+    found: dict[tuple[str, str, str], list[Any]] = {}
+    within = "WHERE t >= ? AND t < ?"
+    books = engine.rows(
+        'SELECT file_name, t, max("until") - t, sum(recorded), sum(lost)'
+        f" FROM (SELECT *, filename AS file_name FROM read_parquet(?, hive_partitioning=false,"
+        f" filename=true)) {within} GROUP BY file_name, t",
+        [files(store, part.segments, COVERAGE), chosen.since_us, chosen.until_us],
+    )
+    of_file = {store.root + one.path(COVERAGE): row for row, one in enumerate(part.segments)}
+    seen: set[int] = set()
+    for path, t, length, recorded, lost in sorted(books, key=lambda row: row[1]):
+        row = of_file[path]
+        segment, head = part.segments[row], part.heads[row]
+        day = time.strftime("%Y-%m-%d", time.localtime(t / _US))
+        sums = found.setdefault((day, segment.session, str(head.run["hostname"])), [0, 0, 0, 0, 0])
+        size = 0 if row in seen else store.size_bytes(segment)
+        seen.add(row)
+        for place, value in enumerate((1, length, recorded, lost, size)):
+            sums[place] += int(value)
+    return [
+        Day(*key, windows, length / _US, samples, lost, size)
+        for key, (windows, length, samples, lost, size) in found.items()
+    ]
+
+
+def health_of(store: StoreDirectory) -> Health:
+    """Read all of a store.
+
+    Raises:
+        StoreError: nothing is in it, or nothing can be read.
+        EngineError: a segment cannot be read.
+    """
+    with closing(Engine(store)) as engine:
+        part = choose(store, engine, Specification())
+        samples = files(store, part.segments, SAMPLES)
+        names = name_files(store, engine, part.segments, FUNCTIONS)
+        ((hits,),) = engine.rows(f"SELECT sum(n)::BIGINT FROM {_READ}", [samples])
+        rows: list[tuple[Any, ...]] = []
+        if names:
+            rows = engine.rows(
+                "SELECT path, sum(n)::BIGINT AS hits, any_value(note)"
+                f" FROM {_READ} JOIN (SELECT DISTINCT ON (function) * FROM {_READ})"
+                " AS f USING (function) WHERE NOT list_contains(?::BIGINT[], f.source)"
+                " GROUP BY path ORDER BY hits DESC, path",
+                [samples, names, SOURCES_WITH_NAMES],
+            )
+        return Health(
+            segments=len(store.segments()),
+            damaged=part.remarks,
+            nameless=[Nameless(str(path), int(n), str(why)) for path, n, why in rows[:_MOST_ROWS]],
+            hits=int(hits or 0),
+            nameless_hits=sum(int(n) for _, n, _ in rows),
+            dropped=dropped(store),
+        )
