@@ -132,7 +132,7 @@ def hit_portions(profile: ProfileByRoutine) -> NDArray[np.int64]:
     """Return the portion, i64[h] PORTION_*, of every hit of a completed profile.
 
     Hard interrupts and softirqs are the interrupt portion of whichever process was running, as in
-    the kernel's own books; the softirqs that ksoftirqd runs are that thread's own work.
+    the kernel's accounting; the softirqs that ksoftirqd runs are that thread's own work.
     Source: ``kernel/sched/cputime.c`` irqtime_account_irq(), account_system_time() (Linux 6.18).
     """
     hits = profile.hits

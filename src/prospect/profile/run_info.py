@@ -47,7 +47,7 @@ class RunInfo(Record):
         limits: a sentence for each thing that this run could not see and how to get it.
         process_notes: the same of single processes; a report shows those of its own processes.
         statistics: Prospect's counters by name (docs/report.md), as far as they exist.
-        accounting: the kernel's own books of the interval, in seconds, under flat names.
+        accounting: the kernel's times of the interval, in seconds, under flat names.
         unread_bytes: of records that are there and were not understood; `damage` says why.
         is_cut: whether the file had no room for the records of the interval's end, or was not to
             grow for them (`--max-size`).

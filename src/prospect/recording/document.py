@@ -37,7 +37,7 @@ _KNOWN_AT_END = (
 
 
 class Interval(NamedTuple):
-    """When events were on, and what the kernel's books say of it.
+    """When events were on, and what the kernel's accounting says of it.
 
     Attributes:
         begin_ns, end_ns: in CLOCK_MONOTONIC.

@@ -1,6 +1,6 @@
 """An entry of the walker's map of images: the Python in a process.
 
-Comes in: what `interpreters` found. Goes out: the key that the kernel's books of the process give,
+Comes in: what `interpreters` found. Goes out: the key in the kernel's own structures,
 and the bytes of the entry, which begin with its own IMAGE record.
 """
 

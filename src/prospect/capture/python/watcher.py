@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prospect.capture.python.interpreters import Image
     from prospect.capture.python.walk_state import WalkState
 
-# A program's own file is mapped before the kernel's books of its memory are whole.
+# A program's own file is mapped before the kernel's description of its memory is whole.
 _AGAIN_S = 0.003
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MOST_FILES = 1 << 12

@@ -1,4 +1,4 @@
-"""Sampled time held against the kernel's own books: how far apart, and whether that is too far.
+"""Sampled time held against the kernel's accounting: how far apart, and whether that is too far.
 
 Comes in: a completed Profile, one of its event views and the tick ledger. Goes out: the view's
 accounted times with a difference, and the error that explains as much.

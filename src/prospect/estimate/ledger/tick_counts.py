@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
 
-# What a gap is: idle as far as the kernel's books say that the CPU was, or whatever they say.
+# What a gap is: idle as far as the kernel's accounting says so, or regardless of it.
 _BUSY, _IDLE, _MAY_BE_IDLE = 0, 1, 2
 _STATES = 3
 # How late a timer that was not held up may be, as part of its period; never less than the usual
@@ -96,7 +96,7 @@ def count_ticks(
         profile: what was recorded.
         grid: its `tick_grid`.
         group: i64[c] clock and CPU of each clock row.
-        idle_s: f64[g] for how long the CPU was idle by the kernel's books, nan where not known.
+        idle_s: f64[g] how long the CPU was idle by the kernel's accounting, nan where unknown.
 
     Returns:
         the counts, i64[g] those of the throttled ticks that passed while the CPU was idle, and how
@@ -202,7 +202,7 @@ def _by_books(
     idle_hits: Rows,
     expected: Rows,
 ) -> Rows:
-    """Count ticks that may have passed while idle as such, as far as the kernel's books go.
+    """Count ticks that may have passed while idle as such, as far as the kernel's accounting goes.
 
     Args:
         missing: i64[g, GAP_KINDS, _STATES].

@@ -48,7 +48,7 @@ class AccountedTime(Record):
         name: what kind of time.
         sampled_s: from samples; None where samples cannot show it.
         accounted_s: from the kernel.
-        source: which of the kernel's books.
+        source: which file or call the kernel's accounting is from.
     """
 
     name: str
@@ -117,7 +117,7 @@ def _system_times(
     *,
     is_apart: bool,
 ) -> Iterator[tuple[str, float, tuple[str, ...]]]:
-    """Yield name, sampled time and the kernel's books of the rows that interrupts may be in."""
+    """Yield name, sampled time and accounted time of the rows that interrupts may be in."""
     kernel, interrupt = seconds[:, PORTION_KERNEL], seconds[:, PORTION_INTERRUPT]
     if is_apart:
         # What ksoftirqd does is booked as a softirq.
