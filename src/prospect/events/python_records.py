@@ -16,7 +16,7 @@ import numpy as np
 from prospect.abi import python_frames as wire
 from prospect.abi.layout import layout_of
 from prospect.columns.buffers import segments
-from prospect.records import NamedTuple, Record
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,8 @@ _BLOB_HALVES = wire.HEADER.size // 4
 _FRAME_HALVES = wire.FRAME.size // 4
 _MOST_BLOBS = 1 << 18
 _MOST_IMAGES = 1 << 16
+_OF_STACKS = ("task", "status", "walk_ns", "image")
+_OF_FRAMES = ("code", "last", "owner", "signature")
 
 
 class CodeKey(NamedTuple):
@@ -100,6 +102,32 @@ class PythonRecords(Record):
 
     def __len__(self) -> int:
         return len(self.sample)
+
+
+def of_chosen_samples(records: PythonRecords, rows: NDArray[np.int64]) -> PythonRecords:
+    """Return the stacks of samples that are chosen from those of a recording.
+
+    Args:
+        records: of the recording.
+        rows: i64[n] the sample that each of the new ones was, ascending; one may be there twice.
+    """
+    if not len(records):
+        return records
+    # Of several before one sample only the last was read at it.
+    last = np.maximum(np.searchsorted(records.sample, rows, side="right") - 1, 0)
+    sample = np.flatnonzero(records.sample.take(last) == rows)
+    stacks = last.take(sample)
+    length = np.diff(records.start).take(stacks)
+    frames = segments(records.start.take(stacks), length)
+    start = np.zeros(len(stacks) + 1, np.int64)
+    np.cumsum(length, out=start[1:])
+    return replace(
+        records,
+        sample=sample,
+        start=start,
+        **{name: getattr(records, name).take(stacks) for name in _OF_STACKS},
+        **{name: getattr(records, name).take(frames) for name in _OF_FRAMES},
+    )
 
 
 class _Part(NamedTuple):

@@ -8,6 +8,7 @@ Prospect adds to the format is the JSON document of `document`, described in doc
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from prospect.abi import constants as abi
 from prospect.capture.loop.command import Command
@@ -183,10 +184,15 @@ def _written(
 
         if isinstance(started.sink, CompressedSink):
             info = info._replace(compression=started.sink.compression())
-    elif started.mapped_files.has_leaked_bits:
+        return _finish(started.writer, info, result)
+    if started.mapped_files.has_leaked_bits:
         from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
 
         clear_build_id_bits(started.output_fd, started.writer.data_offset)
+    from prospect.perfdata.program_records import mend_program_records  # noqa: PLC0415 - as above
+
+    with suppress(OSError):  # without it the file is as the kernel wrote it
+        mend_program_records(started.output_fd, info.events)
     return _finish(started.writer, info, result)
 
 

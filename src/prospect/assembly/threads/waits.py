@@ -18,6 +18,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.extras import interval_ns
 from prospect.assembly.threads import thread_states as states
 from prospect.events.columns import TASK_EXIT, TASK_FORK, Samples
+from prospect.events.python_records import of_chosen_samples
 from prospect.events.selection import chosen_samples, kept_samples
 from prospect.profile.thread_times import BLOCKED, RUNNABLE, ThreadTimes
 from prospect.records import Record, replace
@@ -88,13 +89,15 @@ def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Wait
     if as_samples or not described:
         switch = info.events[row]
         described += [switch._replace(name=BLOCKED), switch._replace(name=RUNNABLE, ids=())]
-        samples, waker = _worth_waits(samples, number, found, (row, waking))
+        samples, rows, waker = _worth_waits(samples, number, found, (row, waking))
     else:
         is_kept = ~np.isin(samples.event, (row, waking))
+        rows = np.flatnonzero(is_kept)
         samples = kept_samples(samples, is_kept)
         samples = replace(samples, event=number.take(samples.event).astype(np.uint16))
+    python = events.python and of_chosen_samples(events.python, rows)
     return Waits(
-        events=replace(events, samples=samples),
+        events=replace(events, samples=samples, python=python),
         info=info._replace(events=tuple(described)),
         states=found,
         first_event=first,
@@ -247,7 +250,7 @@ def _marks_of(
 
 def _worth_waits(
     samples: Samples, number: NDArray[np.int64], found: ThreadStates, left_out: tuple[int, int]
-) -> tuple[Samples, NDArray[np.int32]]:
+) -> tuple[Samples, NDArray[np.int64], NDArray[np.int32]]:
     """Return the samples, those of switches worth the waits that began with them.
 
     Args:
@@ -257,8 +260,8 @@ def _worth_waits(
         left_out: the events of switches and of wake-ups.
 
     Returns:
-        The samples; those of waits are of the events behind the others. And i32[n] the thread that
-        ended each wait.
+        The samples; those of waits are of the events behind the others. Then i64[n] the row that
+        each was, and i32[n] the thread that ended each wait.
     """
     blocked = int(number[-1]) + 1
     is_wait = (found.state == states.BLOCKED) | (found.state == states.RUNNABLE)
@@ -282,7 +285,7 @@ def _worth_waits(
         period=np.append(samples.period.take(others), length).take(order),
         event=event.take(order).astype(np.uint16),
     )
-    return waits_only, waker.take(order)
+    return waits_only, rows.take(order), waker.take(order)
 
 
 def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:

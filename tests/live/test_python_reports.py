@@ -1,0 +1,125 @@
+"""A recording with Python functions, reported on by an ordinary user, without the source files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from builders.recordings import PROSPECT
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads Python on x86-64 only"),
+    pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs BTF"),
+]
+PROGRAM = """
+import sys, time
+def waiting():
+    time.sleep(0.02)
+def working(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+def sorting():
+    return sorted(range(20000), key=lambda one: -one)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    working(100000)
+    sorting()
+    waiting()
+"""
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def recording():
+    """Where everybody may read it; its program is gone."""
+    directory = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    directory.chmod(0o755)
+    program, file = directory / "work.py", directory / "perf.data"
+    program.write_text(PROGRAM)
+    line = [*PROSPECT, "record", "--off-cpu", "-H", "500", "-o", str(file), sys.executable]
+    subprocess.run([*line, str(program), "2"], check=True, capture_output=True, timeout=60)
+    program.unlink()
+    file.chmod(0o644)
+    yield file
+    shutil.rmtree(directory)
+
+
+def run(*words):
+    """What a command says to a user who may do nothing."""
+    environment = os.environ | {"HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(
+        [*PROSPECT, *map(str, words)],
+        capture_output=True, check=True, timeout=100, cwd="/",
+        user=NOBODY, group=NOBODY, extra_groups=[], env=environment,
+    )  # fmt: skip
+    return ran.stdout
+
+
+def test_functions_are_named_with_their_files(recording):
+    text = run("report", recording, "-V2").decode()
+    rows = [line.split() for line in text.splitlines() if line.endswith("/work.py")]
+    found = {row[-4]: row for row in rows}
+    assert {"working", "sorting"} <= found.keys()
+
+
+def test_lines_have_their_hits(recording):
+    text = run("report", recording, "-V2", "--lines").decode()
+    lines = {int(one) for one in re.findall(r"work\.py:(\d+)", text)}
+    source = PROGRAM.splitlines()
+    assert {source.index("        total += i * i") + 1} <= lines
+
+
+def test_a_wait_has_its_python_callers(recording):
+    stacks = run("report", recording, "--format", "folded", "-V2").decode().splitlines()
+    waits = [line for line in stacks if ";waiting;" in line and "sleep" in line]
+    assert waits
+    assert all(";<module>;waiting;" in line for line in waits)
+
+
+def test_each_format_says_that_frames_are_of_python(recording):
+    speedscope = json.loads(run("report", recording, "--format", "speedscope"))
+    frames = {one["name"]: one.get("file", "") for one in speedscope["shared"]["frames"]}
+    assert frames["working"].endswith("/work.py")
+
+    firefox = run("report", recording, "--format", "firefox")
+    firefox = json.loads(gzip.decompress(firefox) if firefox[:2] == b"\x1f\x8b" else firefox)
+    assert "Python" in {one["name"] for one in firefox["meta"]["categories"]}
+    assert "working" in json.dumps(firefox)
+
+    pprof = gzip.decompress(run("report", recording, "--format", "pprof"))
+    assert b"working" in pprof
+    assert b"/work.py" in pprof
+
+    otlp = run("report", recording, "--format", "otlp")
+    assert b"cpython" in otlp
+    assert b"/work.py" in otlp
+
+    for name in ("svg", "callgrind", "csv", "json"):
+        assert b"working" in run("report", recording, "--format", name), name
+
+
+def test_a_comparison_has_a_row_for_a_function(recording):
+    text = run("diff", recording, recording, "-V2").decode()
+    assert re.search(r"^.*\bworking\b", text, re.MULTILINE)
+
+
+def test_perf_shows_the_same_samples(recording):
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    line = ["perf", "script", "-i", str(recording), "-F", "event,pid"]
+    ran = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
+    assert "cpu-clock" in ran.stdout
+    assert "python-frames" in ran.stdout

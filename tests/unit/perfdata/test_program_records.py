@@ -1,0 +1,78 @@
+"""Records of BPF programs that the kernel wrote too large are as they ought to be."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+
+from prospect.abi import constants as abi
+from prospect.abi.attr import EventAttr, EventDescription
+from prospect.perfdata.program_records import mend_program_records
+
+EVENT = EventDescription(
+    EventAttr(
+        sample_type=abi.PERF_SAMPLE_IDENTIFIER | abi.PERF_SAMPLE_TID | abi.PERF_SAMPLE_TIME,
+        flags=abi.FLAG_SAMPLE_ID_ALL,
+    ),
+    (77,),
+    "cpu-clock",
+)
+TAIL = struct.pack("<IIQQ", 5, 6, 1234, 77)
+
+
+def symbol(name=b"bpf_prog_00ff_walk", more=0, tail=TAIL):
+    padded = name.ljust(-(-(len(name) + 1) // 8) * 8, b"\0")
+    body = struct.pack("<QIHH", 0xFFFFFFFFC0000000, 64, 1, 0) + padded
+    size = 8 + len(body) + len(tail) + more
+    return struct.pack("<IHH", abi.PERF_RECORD_KSYMBOL, 0, size) + body + tail + b"\x11" * more
+
+
+def program(more=0):
+    body = struct.pack("<HHIQ", 1, 0, 9, 0xABCDEF)
+    size = 8 + len(body) + len(TAIL) + more
+    return struct.pack("<IHH", abi.PERF_RECORD_BPF_EVENT, 0, size) + body + TAIL + b"\x22" * more
+
+
+def mended(data, events=(EVENT,)):
+    fd = os.memfd_create("recording", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, data)
+        count = mend_program_records(fd, events)
+        return count, os.pread(fd, len(data) + 1, 0)
+    finally:
+        os.close(fd)
+
+
+def test_the_tail_stands_at_the_end_again():
+    other = struct.pack("<IHH", abi.PERF_RECORD_LOST, 0, 8)
+    count, found = mended(other + symbol(more=64) + other + program(more=32) + other)
+    assert count == 2
+    for size_of, whole in ((symbol(more=64), symbol()), (program(more=32), program())):
+        begin = found.index(size_of[:8])
+        record = found[begin : begin + len(size_of)]
+        body = len(whole) - len(TAIL)
+        assert record[:body] == size_of[:body]
+        assert (
+            record
+            == whole[:body]
+            .replace(whole[:8], size_of[:8], 1)
+            .ljust(len(size_of) - len(TAIL), b"\0")
+            + TAIL
+        )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        symbol() + program(),
+        symbol(more=64, tail=TAIL[:-8] + bytes(8)),  # of no event of the recording
+        b"x" * 24 + b"bpf_prog_ in a copy of a stack" + bytes(30),
+        b"bpf_prog_",
+        symbol(more=64)[:-8],
+    ],
+)
+def test_all_else_stays_as_it_is(data):
+    assert mended(data) == (0, data)
