@@ -78,7 +78,7 @@ def prospect(*arguments, **keywords):
         (["report", "a", "-i", "b"], 2, "report: two recordings: 'a' and -i 'b'"),
         (["script", "a"], 2, "script is perf's: here prospect report FILE --format folded"),
         (["-V4", "sched", "record"], 2, "to profile a program: prospect -- sched"),
-        (["report", "--format", "xml", "a"], 2, "give one of text, json, csv, html, gmon, folded"),
+        (["report", "--format", "yaml", "a"], 2, "give one of text, json, csv, html, xml, gmon"),
         (["view"], 1, "no perf.data here; make one with: prospect record COMMAND"),
         (["view", "no-such-file"], 1, "no-such-file"),
         (["view", "."], 1, "directory"),

@@ -38,6 +38,7 @@ FORMATS = {
     "json": Format("json.report", "JsonRenderer", is_json=True),
     "csv": Format("csv", "CsvRenderer"),
     "html": Format("html", "HtmlRenderer", has_stacks=True),
+    "xml": Format("opreport_xml", "OprofileXmlRenderer"),
     "gmon": Format("gmon", "GmonRenderer", is_binary=True),
     "folded": Format("folded", "FoldedRenderer", has_stacks=True),
     "svg": Format("svg", "SvgRenderer", has_stacks=True),

@@ -132,7 +132,7 @@ def test_a_report_is_returned_and_written(tmp_path):
 
 def test_an_unknown_format_or_detail_is_refused():
     with pytest.raises(UsageError):
-        as_public(qsort_profile()).report(format="xml")
+        as_public(qsort_profile()).report(format="yaml")
     with pytest.raises(UsageError):
         as_public(qsort_profile()).report(detail="5")
 

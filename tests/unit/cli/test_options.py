@@ -150,7 +150,7 @@ def test_record_and_report_spell_their_files_differently():
         (["-k", " 1"], "give a number of seconds"),
         (["-k", "٣"], "give a number of seconds"),
         (["-m", ""], "-m '': give a number of seconds"),
-        (["--format=xml"], "--format xml: give one of text, json, csv"),
+        (["--format=yaml"], "--format yaml: give one of text, json, csv"),
         (["-K", "no-such-file"], "-K no-such-file: no such file, or not readable"),
         (["-L", "/"], "-L /: no such file, or not readable"),
         (["-f", ""], "give the name of a file"),

@@ -154,7 +154,8 @@ OUTPUT = (
         "",
         ("format",),
         "NAME",
-        "write the report as text, json, csv or html (a page for a browser), as gmon for gprof, or "
+        "write the report as text, json, csv or html (a page for a browser), as gmon for gprof, "
+        "as OProfile's xml, or "
         "its call stacks for another tool: "
         f"{', '.join(_FOR_OTHER_TOOLS)}",
         REPORTS,
