@@ -40,6 +40,7 @@ _TRIED = 1 << 14
 _MOSTLY_RARE = 0.6
 # Lower bits of a word that are packed as they are: of an address, those within some 256 MB.
 _LOW_BITS = 28
+_NO_SHIFT = np.uint64(0)
 # A block's temporaries stay in the cache too.
 _BLOCK = 1 << 16
 # Where a table leaves more than this part of its words, they are too many for the next one too.
@@ -95,11 +96,10 @@ def _packed(
     row_bits = (len(column) - 1).bit_length()
     low_bits = min(_LOW_BITS, 64 - row_bits)
     shift = np.uint64(low_bits)
-    upper = column >> shift
-    high = _hashed(upper)
+    high = _hashed(column, shift)
     if (len(high.value) - 1).bit_length() + low_bits + row_bits > 64:
         return None
-    packed = column if may_spend else upper
+    packed = column if may_spend else np.empty(len(column), np.uint64)
     row = np.arange(_BLOCK, dtype=np.uint64)
     for first in range(0, len(column), _BLOCK):
         low = column[first : first + _BLOCK] & np.uint64((1 << low_bits) - 1)
@@ -135,7 +135,8 @@ def _sorted(packed: NDArray[np.uint64], packing: _Packing) -> Counted:
     return Counted(value, np.diff(start, append=len(packed)), place)
 
 
-def _hashed(column: NDArray[np.uint64]) -> Counted:
+def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted:
+    """Count the distinct values of a column without its `shift` lowest bits."""
     code = np.empty(len(column), np.int32)
     rows: NDArray[np.int64] | None = None
     left, bound = column, 0
@@ -143,7 +144,7 @@ def _hashed(column: NDArray[np.uint64]) -> Counted:
     for multiplier in _MULTIPLIERS:
         if len(left) < _LEAST_TO_HASH:
             break
-        found, slot, late = _first_of_slots(left, multiplier)
+        found, slot, late = _first_of_slots(left, multiplier, shift)
         slot += np.int32(bound)
         if rows is None:
             code, rows = slot, late
@@ -157,11 +158,11 @@ def _hashed(column: NDArray[np.uint64]) -> Counted:
         if len(left) > _MOST_LEFT * was:
             break
     if len(left):
-        others, place = np.unique(left, return_inverse=True)
+        others, place = np.unique(left >> shift, return_inverse=True)
         code[slice(None) if rows is None else rows] = place + bound
         values.append(others)
         codes.append(np.arange(bound, bound + len(others)))
-    return _ranked(np.concatenate(values or [column]), codes, code)
+    return _ranked(np.concatenate(values or [column[:0]]), codes, code)
 
 
 class Alike(NamedTuple):
@@ -198,7 +199,7 @@ class _Slots(NamedTuple):
 
 
 def _first_of_slots(
-    column: NDArray[np.uint64], multiplier: np.uint64
+    column: NDArray[np.uint64], multiplier: np.uint64, shift: np.uint64
 ) -> tuple[_Slots, NDArray[np.int32], NDArray[np.int64]]:
     """Give each slot to the first value, or nearly, that falls on it.
 
@@ -210,12 +211,12 @@ def _first_of_slots(
     free[0] = 1
     table = free.copy()
     slot_of_row = np.empty(len(column), np.int32)
-    shift = np.uint64(64 - _SLOT_BITS)
+    to_slot = np.uint64(64 - _SLOT_BITS)
     late = [np.empty(0, np.int64)]
     for first in range(0, len(column), _BLOCK):
-        value = column[first : first + _BLOCK]
+        value = column[first : first + _BLOCK] >> shift
         mixed = value * multiplier
-        mixed >>= shift
+        mixed >>= to_slot
         slot = mixed.view(np.int64)
         slot_of_row[first : first + _BLOCK] = slot
         row = np.flatnonzero(table.take(slot) != value)

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 # PROT_* bits, <asm-generic/mman-common.h>
 READ, WRITE, EXECUTE = 1, 2, 4
+_ALL_BITS = READ | WRITE | EXECUTE
+_PERMISSIONS = [
+    "".join(
+        letter if prot & bit else "-" for letter, bit in (("r", READ), ("w", WRITE), ("x", EXECUTE))
+    )
+    for prot in range(_ALL_BITS + 1)
+]
 
 
 class MemoryMap(Record):
@@ -53,11 +60,7 @@ class MemoryMap(Record):
     @property
     def permissions(self) -> list[str]:
         """What may be done there, as /proc/PID/maps shows it, "" where that is unknown."""
-        bits = (("r", READ), ("w", WRITE), ("x", EXECUTE))
-        return [
-            "".join(letter if prot & bit else "-" for letter, bit in bits) if prot >= 0 else ""
-            for prot in self.prot.tolist()
-        ]
+        return [_PERMISSIONS[prot & _ALL_BITS] if prot >= 0 else "" for prot in self.prot.tolist()]
 
     @property
     def mapped_bytes(self) -> int:

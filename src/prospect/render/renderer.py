@@ -6,18 +6,20 @@ the Python interface and the documentation derive from them. `registry` knows al
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from prospect.errors import RenderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
     from prospect.profile.model import Profile
 
 
 _CHUNK_BYTES = 1 << 18
+_LINES_AT_ONCE = 256
 
 
 class Renderer(Protocol):
@@ -36,6 +38,13 @@ class Renderer(Protocol):
             RenderError: `out` cannot be written.
             UsageError: an option has no meaning.
         """
+
+
+def encoded(lines: Iterable[str]) -> Iterator[bytes]:
+    """Return lines as bytes, some hundred to a piece."""
+    waiting = iter(lines)
+    while some := list(itertools.islice(waiting, _LINES_AT_ONCE)):
+        yield ("\n".join(some) + "\n").encode()
 
 
 def write_pieces(pieces: Iterable[bytes], out: BinaryIO) -> None:

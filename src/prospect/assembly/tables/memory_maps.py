@@ -51,6 +51,7 @@ class UnhitMappings:
         self._world = world
         self._process_row = process_row
         self._mapping_index = mapping_index
+        self._paths: dict[int, str] = {}
 
     def __call__(self, process: int) -> MemoryMap:
         """Return the mappings of a process without a hit.
@@ -114,8 +115,15 @@ class UnhitMappings:
             pgoff=pgoff,
             prot=bits,
             hits=np.zeros(len(start), np.int64),
-            path=[os.fsdecode(self._world.names[row]) for row in name.tolist()],
+            path=[self._path(row) for row in name.tolist()],
         )
+
+    def _path(self, name: int) -> str:
+        """Return a name of the world's as text; most processes map the same files."""
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = os.fsdecode(self._world.names[name])
+        return path
 
     def _first_and_last_pieces(
         self, name: NDArray[np.int32], hit_name: NDArray[np.int32]

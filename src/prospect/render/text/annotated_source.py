@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prospect.announcing import counted
 from prospect.records import Record
 from prospect.render.escape import escaped, shortened
-from prospect.render.renderer import write_pieces
+from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.numbers import Figures, percent, percent_digits
 from prospect.render.text.style import RULE, Style
 
@@ -55,7 +55,7 @@ class TextSource(Record):
         Raises:
             RenderError: `out` cannot be written.
         """
-        write_pieces(_encoded(self._all_lines(view, read)), out)
+        write_pieces(encoded(self._all_lines(view, read)), out)
 
     def render_file(self, view: SourceView, file: int, source: SourceFile, out: BinaryIO) -> None:
         """Write one file.
@@ -63,12 +63,12 @@ class TextSource(Record):
         Raises:
             RenderError: `out` cannot be written.
         """
-        write_pieces(_encoded(_file_lines(self, view, file, source)), out)
+        write_pieces(encoded(_file_lines(self, view, file, source)), out)
 
     def render_index(self, view: SourceView, outcome: dict[int, str], out: BinaryIO) -> None:
         """Write a list of all files: `outcome` says what became of each, by its row."""
         style = Style(self.colour)
-        write_pieces(_encoded(_index_lines(style, view, outcome)), out)
+        write_pieces(encoded(_index_lines(style, view, outcome)), out)
 
     def _all_lines(self, view: SourceView, read: Reader) -> Iterator[str]:
         style = Style(self.colour)
@@ -82,10 +82,6 @@ class TextSource(Record):
             yield from _file_lines(self, view, file, source)
             yield ""
         yield from _missing_lines(style, view, missing)
-
-
-def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
-    return (f"{line}\n".encode() for line in lines)
 
 
 def _head(style: Style, view: SourceView) -> Iterator[str]:

@@ -12,7 +12,7 @@ from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.routine_names import shown_name
 from prospect.records import Record
 from prospect.render.escape import escaped
-from prospect.render.renderer import write_pieces
+from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.arrows import ASCII, BOXES
 from prospect.render.text.listing import Form, Listing
 from prospect.render.text.numbers import Figures, percent, percent_digits
@@ -45,7 +45,7 @@ class TextAnnotation(Record):
         Raises:
             RenderError: `out` cannot be written.
         """
-        write_pieces((f"{line}\n".encode() for line in self._lines(view)), out)
+        write_pieces(encoded(self._lines(view)), out)
 
     def _lines(self, view: AnnotationView) -> Iterator[str]:
         style = Style(self.colour)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prospect.announcing import counted
 from prospect.records import Record
 from prospect.render.escape import escaped
-from prospect.render.renderer import write_pieces
+from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.style import Style
 
@@ -47,7 +47,7 @@ class TextCallShares(Record):
         Raises:
             RenderError: `out` cannot be written.
         """
-        write_pieces((f"{line}\n".encode() for line in self._lines(shares)), out)
+        write_pieces(encoded(self._lines(shares)), out)
 
     def _lines(self, shares: CallShares) -> Iterator[str]:
         style = Style(self.colour)

@@ -18,7 +18,7 @@ from prospect.figures.processes import DETAIL_WORDS
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record
 from prospect.render.escape import escaped
-from prospect.render.renderer import write_pieces
+from prospect.render.renderer import encoded, write_pieces
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
 from prospect.render.text.stack_quality import stack_quality_lines
@@ -56,7 +56,7 @@ class TextCalls(Record):
             calls_lines(view, estimates, style),
             stack_quality_lines(stack_quality(view.profile, view.detail), style),
         )
-        write_pieces((f"{line}\n".encode() for line in lines), out)
+        write_pieces(encoded(lines), out)
 
 
 def calls_lines(

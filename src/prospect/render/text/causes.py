@@ -24,8 +24,10 @@ _CALLS_IN_ONE = "all, see System Calls"
 
 def process_cause_lines(page: Page, process: int) -> Iterator[str]:
     """Yield a process's block; nothing where it took no kernel time or no causes are known."""
+    if not page.event.causes.is_known:
+        return
     rows = page.event.causes.of_process(process, calls_in_one=True)
-    if page.event.causes.is_known and len(rows):
+    if len(rows):
         yield page.style.title("Kernel time by cause:")
         yield from _lines(page, rows, page.estimates.causes.rows(rows.place))
         yield ""

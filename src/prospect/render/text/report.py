@@ -15,6 +15,7 @@ from prospect.estimate.short.in_short import in_short
 from prospect.render.escape import escaped
 from prospect.render.event_report import books_and_events
 from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.renderer import encoded
 from prospect.render.text.accounting import accounting_lines
 from prospect.render.text.causes import system_cause_lines
 from prospect.render.text.details import details_lines
@@ -80,7 +81,7 @@ class TextRenderer(FiguresRenderer):
                 calls,
                 _evidence(view, pages, books, style),
             )
-        return (f"{line}\n".encode() for line in lines)
+        return encoded(lines)
 
 
 def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style) -> Iterator[str]:

@@ -11,6 +11,7 @@ from prospect.figures.nothing_chosen import nothing_chosen
 from prospect.figures.processes import DETAIL_WORDS
 from prospect.render.escape import escaped, shortened
 from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.renderer import encoded
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.header import note_lines
 from prospect.render.text.numbers import Figures, percent, percent_column, percent_digits
@@ -41,7 +42,7 @@ class SortedTextRenderer(FiguresRenderer):
 
     def pieces(self, view: ReportView) -> Iterator[bytes]:
         """Yield the lines: a table for each event."""
-        return (f"{line}\n".encode() for line in self._lines(view))
+        return encoded(self._lines(view))
 
     def _lines(self, view: ReportView) -> Iterator[str]:
         style, grid = Style(self.colour), tick_grid(view.profile)

@@ -32,9 +32,9 @@ _CHOSEN = -2
 
 def syscall_lines(page: Page, process: int) -> Iterator[str]:
     """Yield a process's section; nothing where it made no system call that is known."""
-    yield from _section(
-        page, page.style.words.system_calls, page.event.calls.of_process(process), process
-    )
+    if page.event.calls.is_counted or page.event.causes.is_known:
+        calls = page.event.calls.of_process(process)
+        yield from _section(page, page.style.words.system_calls, calls, process)
 
 
 def chosen_call_lines(page: Page) -> Iterator[str]:
