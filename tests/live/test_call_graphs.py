@@ -20,7 +20,6 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 
@@ -89,6 +88,7 @@ def programs(tmp_path_factory):
     }
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     ("mode", "program"),
     [
@@ -128,6 +128,7 @@ def routines(profile, comm):
     return found
 
 
+# Alone: perf 6.1 does not survive a BPF program of another recording that came and went.
 def test_perf_unwinds_our_file_to_the_same_chains(chain_of):
     if shutil.which("perf") is None:
         pytest.skip("needs perf")
@@ -147,6 +148,7 @@ def test_perf_unwinds_our_file_to_the_same_chains(chain_of):
     assert common.total() >= RIGHT_AT_LEAST * max(len(cut), len(perfs))
 
 
+@pytest.mark.parallel
 def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, chain_of, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     file = chain_of("dwarf", "without")
@@ -158,6 +160,7 @@ def test_kept_call_frame_rows_give_the_same_stacks(tmp_path, chain_of, monkeypat
     assert told[0] == told[1] == stacks_of(profile_of(file), "without")
 
 
+@pytest.mark.parallel
 def test_what_is_said_of_cut_stacks_mends_them(tmp_path, programs):
     depth = 60
     file = recorded(tmp_path, "dwarf,1024", programs["without"], depth, ROUNDS)
@@ -171,6 +174,7 @@ def test_what_is_said_of_cut_stacks_mends_them(tmp_path, programs):
     assert share_right(stacks_of(profile_of(file), "without"), depth) >= RIGHT_AT_LEAST
 
 
+@pytest.mark.parallel
 def test_frame_pointers_go_on_where_a_copy_ends(tmp_path, programs):
     depth = 60
     file = recorded(tmp_path, "auto,1024", programs["with"], depth, ROUNDS)
@@ -181,6 +185,7 @@ def test_frame_pointers_go_on_where_a_copy_ends(tmp_path, programs):
     assert share_right(stacks_of(profile, "with"), depth) >= RIGHT_AT_LEAST
 
 
+@pytest.mark.parallel
 def test_a_branch_stack_is_refused_in_words_where_there_is_none(tmp_path):
     file = tmp_path / "perf.data"
     line = [*PROSPECT, "record", "--call-graph", "lbr", "-o", str(file), "true"]

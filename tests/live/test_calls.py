@@ -19,7 +19,6 @@ from prospect.perfdata.reader import open_recording
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.parallel,
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
 ]
 FRAME_POINTERS = ("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")

@@ -155,7 +155,6 @@ def test_hardly_anything_stays_unclassified(tmp_path, load):
     assert unclassified <= max(2, UNCLASSIFIED_AT_MOST * kernel_hits(profile)), causes
 
 
-@pytest.mark.parallel
 @pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
 def test_perf_shows_the_chains_that_causes_were_read_from(tmp_path, kernelwork):
     """Innermost and outermost frames as perf names them, sample by sample."""

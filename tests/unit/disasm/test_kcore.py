@@ -80,12 +80,12 @@ def test_what_is_no_core_file_is_refused(tmp_path, content):
     path = tmp_path / "kcore"
     path.write_bytes(content)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    assert "no core file" in KernelCore.open(str(path))
+    assert "not a core file" in KernelCore.open(str(path))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_an_ordinary_image_is_no_core_file(core):
-    assert "no core file" in KernelCore.open(core((TEXT, CODE, None), kind=layout.ET_DYN))
+    assert "not a core file" in KernelCore.open(core((TEXT, CODE, None), kind=layout.ET_DYN))
 
 
 def test_without_a_core_file_it_says_what_to_do(tmp_path):
