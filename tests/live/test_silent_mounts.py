@@ -110,6 +110,8 @@ def test_a_mount_over_tmp_that_does_not_answer_holds_up_no_recording(tmp_path, p
         subprocess.run(line, stdout=subprocess.DEVNULL, timeout=60, check=True)
 
 
+# Alone: the recorder's children look into the /tmp of every process, those of other tests too.
+@pytest.mark.live
 @pytest.mark.timeout(200)
 def test_a_recorder_killed_while_a_child_waits_for_a_mount_leaves_nothing():
     mounts = Path("/proc/self/mountinfo").read_bytes()
@@ -160,6 +162,6 @@ def _waits_for_mount(pid):
 
 
 def _is_alive(pid):
-    """Tell whether a process runs; only an init that does not reap keeps a dead one listed."""
+    """Return whether a process runs; only an init that does not reap keeps a dead one listed."""
     state = _read(pid, "stat").rpartition(b")")[2].split()
     return bool(state) and state[0] not in (b"Z", b"X")
