@@ -48,9 +48,11 @@ REPORT = Command(
 )
 VIEW = Command(
     "view",
-    "[FILE|-]",
-    "look at a recording in a browser on this machine: the page of --format html, of any size",
+    "[FILE|-] | --store DIR [SPEC...]",
+    "look at a recording in a browser on this machine: the page of --format html, of any size; or "
+    "at a store, over time",
     1,
+    has_store=True,
 )
 ANNOTATE = Command(
     "annotate",
@@ -179,6 +181,6 @@ NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
 COMPARERS = ("diff", "compare")
 READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
-STORES = ("daemon", "control", "store", "sql", "report", "calls", "diff")
+STORES = ("daemon", "control", "store", "sql", "report", "view", "calls", "diff")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

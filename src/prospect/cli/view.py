@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prospect.cli.analysis import Unread, get_ready, sinks
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
+from prospect.cli.store_part import refuse
 from prospect.cli.terminal import say
 from prospect.errors import ProspectError, UsageError
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from prospect.cli.settings import Settings
     from prospect.web.recording import ServedRecording
     from prospect.web.server import LoopbackServer
+    from prospect.web.site import GuardedSite
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -35,9 +37,10 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     Raises:
         ProspectError: the recording cannot be read, or the port not be had.
     """
+    if settings.store:
+        return _of_store(settings, words)
     recording = readable(words[0] if words else "", "view")
-    if settings.opens_browser and os.geteuid() == 0:
-        raise UsageError("--open: not as root; open the address in your own browser")
+    _refuse_open_as_root(settings)
     unread = Unread()
     served = _prepared(recording, settings, unread)
     status = unread.exit_status()
@@ -46,8 +49,44 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     # stays until the end: nothing of it has to be looked through again.
     gc.collect()
     gc.freeze()
-    _serve(served, settings)
+    import secrets
+
+    from prospect.web.site import Site
+
+    token = secrets.token_urlsafe()
+    _serve(Site(served, token), token, settings)
     return status
+
+
+def _of_store(settings: Settings, words: list[str]) -> int:
+    """Serve a store until a signal ends it.
+
+    Raises:
+        ProspectError: nothing fits, the store cannot be read, or the port not be had.
+    """
+    _refuse_open_as_root(settings)
+    refuse(settings, inline="--inline")
+    get_ready()
+    import secrets
+
+    from prospect.assembly.code.code import code_of_report
+    from prospect.render.html import HtmlRenderer
+    from prospect.web.store_site import ShownStore, StoreSite
+
+    token = secrets.token_urlsafe()
+    renderer = HtmlRenderer(settings.detail, settings.user_threshold_s, settings.kernel_threshold_s)
+    code = code_of_report(settings)
+    gc.enable()
+    with Progress("reading the store"):
+        shown = ShownStore(settings.store, words, renderer, settings, code)
+        site = StoreSite(shown, token)
+    _serve(site, token, settings)
+    return 0
+
+
+def _refuse_open_as_root(settings: Settings) -> None:
+    if settings.opens_browser and os.geteuid() == 0:
+        raise UsageError("--open: not as root; open the address in your own browser")
 
 
 def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecording:
@@ -76,15 +115,11 @@ def _prepared(recording: str, settings: Settings, unread: Unread) -> ServedRecor
         return serve_profile(profile, renderer, finder)
 
 
-def _serve(served: ServedRecording, settings: Settings) -> None:
-    import secrets
-
+def _serve(site: GuardedSite, token: str, settings: Settings) -> None:
     from prospect.web.server import LoopbackServer
-    from prospect.web.site import Site
 
-    token = secrets.token_urlsafe()
     try:
-        server = LoopbackServer(Site(served, token), settings.port)
+        server = LoopbackServer(site, settings.port)
     except OSError as error:
         raise ProspectError(f"--port {settings.port}: {error.strerror}") from error
     address = f"http://127.0.0.1:{server.server_port}/{token}/"

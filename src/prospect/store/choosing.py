@@ -67,6 +67,25 @@ def chosen_rows(
     return rows
 
 
+def hits_by_step(
+    store: StoreDirectory, engine: Engine, part: Part, chosen: Specification, step_us: int
+) -> dict[int, int]:
+    """Return how many hits fit in each step of time, but not those of idle CPUs.
+
+    Raises:
+        StoreError: a word chooses by what the store does not keep separate.
+        EngineError: a segment cannot be read.
+    """
+    _refuse_what_was_not_kept_apart(store, part, chosen)
+    conditions, parameters = _conditions(store, engine, part, chosen)
+    rows = engine.rows(
+        "SELECT t // ? AS step, sum(n)::BIGINT FROM read_parquet(?, hive_partitioning=false)"
+        f" WHERE {' AND '.join(conditions)} AND pid <> 0 GROUP BY step",
+        [step_us, files(store, part.segments, SAMPLES), *parameters],
+    )
+    return dict(rows)
+
+
 def _conditions(
     store: StoreDirectory, engine: Engine, part: Part, chosen: Specification
 ) -> tuple[list[str], list[Any]]:

@@ -10,11 +10,13 @@ from urllib.parse import parse_qsl
 
 from prospect.records import NamedTuple, replace
 from prospect.render.html.parts import SCOPES, Selection
+from prospect.render.html.timeline import Choice
 
 _MOST_FIELDS = 16
 _MOST_FRAMES = 4096
 _MOST_DIGITS = 18
 _LONGEST_SEARCH = 256
+_LATEST_S = 1 << 36  # the year 4147
 
 
 class QueryError(ValueError):
@@ -55,6 +57,35 @@ def part_query(query: str) -> tuple[int, Selection]:
     is_by_time = bool(numbers.get("by_time", 0))
     selection = replace(selection, is_by_time=is_by_time, path=frames, search=search)
     return numbers.get("event", 0), selection
+
+
+def choice_query(query: str) -> Choice:
+    """Read what was chosen so far on the time axis of a store.
+
+    Raises:
+        QueryError: it says something else.
+    """
+    fields = _fields(query)
+    spans = {
+        name: span_of(fields.pop(name)) for name in ("view", "span", "other") if name in fields
+    }
+    begin = _number(fields.pop("begin")) if "begin" in fields else None
+    if fields:
+        raise QueryError
+    return Choice(begin=begin, **spans)
+
+
+def span_of(text: str) -> tuple[int, int]:
+    """Read a span, two moments in seconds since 1970.
+
+    Raises:
+        QueryError: it is none.
+    """
+    first, _, last = text.partition("_")
+    span = _number(first), _number(last)
+    if not span[0] < span[1] < _LATEST_S:
+        raise QueryError
+    return span
 
 
 def hits_query(query: str) -> HitsQuery:

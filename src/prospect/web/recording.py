@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _INLINED = "inlined: its instructions stand in the routines that it was inlined into"
 _NO_ROUTINE = "no routine is known at these addresses"
+_NOT_KEPT = "a store keeps no code: record what is to be looked into"
 _NO_CODE = "this is another tool's profile, which does not say where its code is"
 
 
@@ -55,7 +56,7 @@ class CodeFinder(Record):
     def find(self, profile: Profile, function: int) -> CodeTable | str:
         """Return the instructions of one routine, or why there are none."""
         if self.later is None:
-            return _NO_CODE
+            return _NOT_KEPT if profile.run.store_part else _NO_CODE
         only = np.array([function], np.int64)
         choice = replace(self.choice, choose=lambda _: only, with_lines=True)
         try:

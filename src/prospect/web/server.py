@@ -23,7 +23,7 @@ from prospect.web.site import HEADERS, Answer
 if TYPE_CHECKING:
     import socket
 
-    from prospect.web.site import Site
+    from prospect.web.site import GuardedSite
 
 _ADDRESS = "127.0.0.1"
 _MOST_CONNECTIONS = 16
@@ -52,7 +52,7 @@ class LoopbackServer(ThreadingHTTPServer):
     allow_reuse_port = False  # of two servers on one port, either would get a request
     block_on_close = False  # nobody waits for a browser
 
-    def __init__(self, site: Site, port: int) -> None:
+    def __init__(self, site: GuardedSite, port: int) -> None:
         self.site = site
         self.waiting = Waiting()
         self._free = threading.Semaphore(_MOST_CONNECTIONS)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hmac
 import re
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from prospect.records import Record
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from prospect.web.recording import ServedRecording
 
 _OWN_HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?", re.IGNORECASE)
-_HTML = "text/html; charset=utf-8"
+HTML = "text/html; charset=utf-8"
 _JSON = "application/json"
 _BYTES = "application/octet-stream"
 _MEDIA_TYPES = {"report": _JSON, "source": _JSON, "stacks": _BYTES}
@@ -54,18 +55,11 @@ FORBIDDEN = Answer(403)
 NOT_FOUND = Answer(404)
 
 
-class Site:
-    """Answers for one recording.
+class GuardedSite(ABC):
+    """Answers to whoever knows a token."""
 
-    Of each kind one question at a time is worked on: each may use much memory. Code may take
-    seconds, which a selection is not to wait for.
-    """
-
-    def __init__(self, recording: ServedRecording, token: str) -> None:
-        self._recording = recording
+    def __init__(self, token: str) -> None:
         self._token = token.encode()
-        self._page = page()
-        self._part_turn, self._code_turn = threading.Lock(), threading.Lock()
 
     def answer(self, target: str, headers: Message) -> Answer:
         """Answer a GET request.
@@ -82,16 +76,44 @@ class Site:
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token) or not slash:
             return NOT_FOUND
         try:
-            return self._known(name, query)
+            return self.known(name, query)
         except (QueryError, IndexError):
             return BAD_REQUEST
 
-    def _known(self, name: str, query: str) -> Answer:
+    @abstractmethod
+    def known(self, name: str, query: str) -> Answer:
+        """Answer a request of somebody who knows the token.
+
+        Args:
+            name: what stands behind the token.
+            query: what stands behind the ``?``.
+
+        Raises:
+            QueryError: the query means nothing.
+            IndexError: there is no such part.
+        """
+
+
+class Site(GuardedSite):
+    """Answers for one recording.
+
+    Of each kind one question at a time is worked on: each may use much memory. Code may take
+    seconds, which a selection is not to wait for.
+    """
+
+    def __init__(self, recording: ServedRecording, token: str) -> None:
+        super().__init__(token)
+        self._recording = recording
+        self._page = page()
+        self._part_turn, self._code_turn = threading.Lock(), threading.Lock()
+
+    def known(self, name: str, query: str) -> Answer:
+        """Answer a request of somebody who knows the token; see `GuardedSite`."""
         kind, _, block = name.partition("/")
         if kind == "data" and block in self._recording.blocks:
             return Answer(200, _MEDIA_TYPES[block], self._recording.blocks[block])
         if name == "":
-            return Answer(200, _HTML, self._page)
+            return Answer(200, HTML, self._page)
         if name == "part":
             event, selection = part_query(query)
             with self._part_turn:

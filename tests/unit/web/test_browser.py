@@ -40,4 +40,4 @@ def test_without_a_place_for_the_file_it_is_an_error_that_says_so(monkeypatch, t
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
     settings = Settings(opens_browser=True, port=0)
     with pytest.raises(ProspectError, match=r"--open: no file .* No such file"):
-        view._serve(None, settings)
+        view._serve(None, "", settings)

@@ -1,0 +1,104 @@
+"""A store over time, in as many steps as a picture has room for: who was busy, what was lost."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from prospect.errors import StoreError
+from prospect.records import NamedTuple
+from prospect.store.choosing import hits_by_step
+from prospect.store.engine import Engine, EngineError
+from prospect.store.reading import choose, files
+from prospect.store.segments import COVERAGE
+
+if TYPE_CHECKING:
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine as _Engine
+    from prospect.store.reading import Part
+    from prospect.store.specification import Specification
+
+_US = 10**6
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_STEPS_S = (
+    *(1, 2, 5, 10, 20, 30),
+    *(_MINUTE * each for each in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR * each for each in (1, 2, 3, 6, 12)),
+    *(_DAY * each for each in (1, 2, 5, 10, 30, 100, 1000)),
+)
+
+
+class Step(NamedTuple):
+    """A stretch of time in which something was measured.
+
+    Attributes:
+        begin_s: since 1970.
+        expected, lost: ticks of all CPUs; throttled ones are lost too.
+        hits: of what was chosen, without those of idle CPUs.
+    """
+
+    begin_s: int
+    expected: int
+    lost: int
+    hits: int
+
+
+class Timeline(NamedTuple):
+    """A store over time.
+
+    Attributes:
+        begin_s, end_s: of all steps, in seconds since 1970.
+        step_s: how long each is.
+        steps: those in which something was measured, in order.
+        remarks: a sentence for each thing that is left out.
+    """
+
+    begin_s: int
+    end_s: int
+    step_s: int
+    steps: list[Step]
+    remarks: list[str]
+
+
+def timeline(store: StoreDirectory, chosen: Specification, most: int) -> Timeline:
+    """Read how a store looks over time.
+
+    Args:
+        store: to read.
+        chosen: which part of it.
+        most: how many steps there is room for.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+    """
+    with closing(Engine(store)) as engine:
+        try:
+            return _timeline(store, engine, choose(store, engine, chosen), chosen, most)
+        except EngineError as error:
+            raise StoreError(f"{store.path}: cannot be read: {error}") from None
+
+
+def _timeline(
+    store: StoreDirectory, engine: _Engine, part: Part, chosen: Specification, most: int
+) -> Timeline:
+    parameters = [files(store, part.segments, COVERAGE), chosen.since_us, chosen.until_us]
+    source = "FROM read_parquet(?, hive_partitioning=false) WHERE t >= ? AND t < ?"
+    ((first, last),) = engine.rows(f'SELECT min(t), max("until") {source}', parameters)
+    if first is None:
+        raise StoreError(f"{store.path}: nothing was measured in this part")
+    first_s, last_s = first // _US, -(-last // _US)
+    least_s = max((last_s - first_s) / most, max(head.window_us for head in part.heads) / _US)
+    step_s = next((step for step in _STEPS_S if step >= least_s), _STEPS_S[-1])
+    begin_s = first_s // step_s * step_s
+    end_s = max(-(-last_s // step_s) * step_s, begin_s + step_s)
+    books = engine.rows(
+        f"SELECT t // ? AS step, sum(expected)::BIGINT, sum(lost + throttled)::BIGINT {source}"
+        " GROUP BY step ORDER BY step",
+        [step_s * _US, *parameters],
+    )
+    hits = hits_by_step(store, engine, part, chosen, step_s * _US)
+    steps = [
+        Step(step * step_s, expected, lost, hits.get(step, 0)) for step, expected, lost in books
+    ]
+    # A clock that was set anew, or a damaged file: more steps than there is room for.
+    return Timeline(begin_s, end_s, step_s, steps[: 2 * most], part.remarks)

@@ -1,0 +1,140 @@
+"""A store in a browser: the time axis, the page of a span, two spans side by side. Opens no socket.
+
+Comes in: requests, as in `site`, and a store. Goes out: answers. A span's page is that of a
+recording, below an address of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from prospect.analysis.wanted import Sinks
+from prospect.api.diff import diff_by
+from prospect.api.store import read_store
+from prospect.errors import ProspectError
+from prospect.estimate.compare.comparison import CompareOptions
+from prospect.records import Record, replace
+from prospect.render.diff_registry import make_diff_renderer
+from prospect.render.html.timeline import Bar, Choice, TimelinePage, error_page
+from prospect.store.directory import StoreDirectory
+from prospect.store.specification import SINCE, UNTIL, parse_specifications
+from prospect.store.timeline import timeline
+from prospect.web.queries import QueryError, choice_query, span_of
+from prospect.web.recording import CodeFinder, serve_profile
+from prospect.web.site import HTML, NOT_FOUND, Answer, GuardedSite, Site
+
+if TYPE_CHECKING:
+    from prospect.api.profile import Profile
+    from prospect.assembly.code.code import CodeChoice
+    from prospect.options import NamingOptions
+    from prospect.render.html import HtmlRenderer
+    from prospect.render.html.timeline import Span
+
+_MOST_BARS = 240
+_MOST_PARTS = 3
+
+
+class ShownStore(Record):
+    """A store that is looked at, and how.
+
+    Attributes:
+        path: of the store.
+        words: specifications that hold for all that is shown.
+        renderer: options of the page.
+        naming: how a comparison names what it compares.
+        code: how instructions would be written, were there any.
+    """
+
+    path: str
+    words: list[str]
+    renderer: HtmlRenderer
+    naming: NamingOptions
+    code: CodeChoice
+
+
+class StoreSite(GuardedSite):
+    """Answers for a store, one question at a time: each may use much memory."""
+
+    def __init__(self, shown: ShownStore, token: str) -> None:
+        super().__init__(token)
+        self._shown, self._token_text = shown, token
+        self._turn = threading.Lock()
+        self._parts: dict[Span, Site] = {}
+        self.timeline_page(Choice())  # what cannot be read is said before anybody looks
+
+    def known(self, name: str, query: str) -> Answer:
+        """Answer a request of somebody who knows the token.
+
+        Raises:
+            QueryError: the query means nothing.
+            IndexError: the page has no such part.
+        """
+        kind, _, rest = name.partition("/")
+        try:
+            if name == "":
+                return Answer(200, HTML, self.timeline_page(choice_query(query)))
+            if kind == "part":
+                span, slash, inner = rest.partition("/")
+                return self._part(span_of(span)).known(inner, query) if slash else NOT_FOUND
+            if kind == "diff":
+                before, _, after = rest.rstrip("/").partition("/")
+                return Answer(200, HTML, self._difference(span_of(before), span_of(after)))
+        except ProspectError as error:
+            return Answer(200, HTML, error_page(str(error)))
+        return NOT_FOUND
+
+    def timeline_page(self, choice: Choice) -> bytes:
+        """Return the page of the time axis.
+
+        Raises:
+            ProspectError: nothing fits, or the store cannot be read.
+        """
+        words = self._words_of(choice.view) if choice.view else self._shown.words
+        with self._turn, StoreDirectory(self._shown.path) as store:
+            found = timeline(store, parse_specifications(words), _MOST_BARS)
+        bars = [
+            Bar(one.begin_s, one.hits / max(one.expected, 1), one.lost / max(one.expected, 1))
+            for one in found.steps
+        ]
+        title = " ".join((self._shown.path, *self._shown.words))
+        return TimelinePage(
+            title, found.begin_s, found.end_s, found.step_s, bars, found.remarks, choice
+        ).document()
+
+    def _part(self, span: Span) -> Site:
+        with self._turn:
+            site = self._parts.pop(span, None)
+            if site is None:
+                renderer = replace(self._shown.renderer, recording="")
+                finder = CodeFinder(None, self._shown.code)
+                site = Site(serve_profile(self._read(span), renderer, finder), self._token_text)
+            self._parts[span] = site
+            while len(self._parts) > _MOST_PARTS:
+                del self._parts[next(iter(self._parts))]
+        return site
+
+    def _difference(self, before: Span, after: Span) -> bytes:
+        options = CompareOptions(scope=self._shown.renderer.detail, stacks=True, inclusive=True)
+        out = BytesIO()
+        with self._turn:
+            sides = self._read(before), self._read(after)
+            found = diff_by(*sides, options, self._shown.naming, Sinks())
+            make_diff_renderer("html").render(found, out)
+        return out.getvalue()
+
+    def _read(self, span: Span) -> Profile:
+        return read_store(self._shown.path, self._words_of(span), stacks=True)
+
+    def _words_of(self, span: Span) -> list[str]:
+        """Return the specifications, of a span."""
+        try:
+            since, until = (datetime.fromtimestamp(at, UTC).astimezone().isoformat() for at in span)
+        except (ValueError, OverflowError, OSError):
+            raise QueryError from None
+        others = [
+            word for word in self._shown.words if word.partition(":")[0] not in (SINCE, UNTIL)
+        ]
+        return [*others, f"{SINCE}:{since}", f"{UNTIL}:{until}"]

@@ -1,0 +1,99 @@
+"""Commands on the store of a daemon that ran a few seconds on this kernel."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from builders.opreport_schema import by_symbol, read
+
+pytest.importorskip("duckdb")
+pytestmark = pytest.mark.live
+
+BUSY = "while True: sum(i * i for i in range(100000))"
+
+
+def prospect(*words):
+    return [sys.executable, "-m", "prospect", *map(str, words)]
+
+
+def answer(*words):
+    ran = subprocess.run(prospect(*words), capture_output=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(name="store", scope="module")
+def _store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "s"
+    words = prospect("daemon", "--store", path, "--window", "1", "-H", "199")
+    with (
+        subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as daemon,
+        subprocess.Popen([sys.executable, "-c", BUSY]) as load,
+    ):
+        assert "sampling into" in daemon.stderr.readline()
+        for _ in range(4):
+            time.sleep(1.5)
+            answer("control", "dump", "--store", path)
+        daemon.send_signal(signal.SIGTERM)
+        daemon.communicate(timeout=60)
+        load.kill()
+    return path
+
+
+def test_every_command_counts_the_same_hits(store):
+    report = json.loads(answer("report", "--store", store, "-V4", "--format", "json"))
+    hits = report["in_short"]["hits"]
+    listed = json.loads(answer("store", "list", "--store", store, "--format", "json"))
+    query = "SELECT sum(n) AS n FROM hits"
+    (row,) = json.loads(answer("sql", query, "--store", store, "--format", "json"))
+    xml = read(answer("report", "--store", store, "-V4", "--format", "xml"))
+    health = json.loads(answer("store", "check", "--store", store, "--format", "json"))
+    assert row["n"] == health["hits"] == sum(day["samples"] for day in listed["days"])
+    assert sum(by_symbol(xml).values()) == row["n"]
+    assert 100 < hits <= row["n"]
+    assert health["damaged"] == []
+
+
+def test_calls_and_comparisons_are_of_the_load(store):
+    calls = json.loads(answer("calls", "--store", store, "-V4", "--format", "json"))
+    assert calls["events"][0]["hits"] > 100
+    query = "SELECT DISTINCT t FROM coverage ORDER BY t"
+    windows = json.loads(answer("sql", query, "--store", store, "--format", "json"))
+    assert len(windows) >= 4
+    middle = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(windows[2]["t"] / 1e6))
+    words = (f"until:{middle}", "--against", f"since:{middle}")
+    found = answer("diff", "--store", store, *words).decode()
+    assert "s per second of wall time" in found
+    assert "python" in found
+
+
+def test_a_browser_gets_the_time_axis_and_the_page_of_a_span(store):
+    words = prospect("view", "--store", store)
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as served:
+        address = urlsplit(served.stderr.readline().split()[3])
+
+        def got(path):
+            connection = http.client.HTTPConnection(address.hostname, address.port, timeout=120)
+            connection.request("GET", path)
+            found = connection.getresponse()
+            body = found.read()
+            connection.close()
+            assert found.status == 200, path
+            return body
+
+        axis = got(address.path).decode()
+        begins = [int(one.split('"')[0]) for one in axis.split("?begin=")[1:]]
+        assert len(begins) >= 3
+        part = f"{address.path}part/{begins[0]}_{begins[-1] + 60}/"
+        assert got(part).startswith(b"<!DOCTYPE html>")
+        assert json.loads(got(f"{part}data/report"))["events"][0]["processes"]
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(60) == 0
