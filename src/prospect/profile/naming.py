@@ -61,7 +61,7 @@ LABELS: dict[NameSource, str] = {
     NameSource.MAP_REUSED: "JIT map file, address used more than once",
     NameSource.JITDUMP: "jitdump file",
     NameSource.SYSTEM_MAP: "System.map",
-    NameSource.PYTHON: "Python's code objects",
+    NameSource.PYTHON: "Python's code objects; own time is bytecode and the interpreter's file",
     NameSource.NO_STRIPPED: "stripped, no symbols at all",
     NameSource.NO_FILE: "file gone",
     NameSource.NO_MATCH: "file changed since it was recorded",

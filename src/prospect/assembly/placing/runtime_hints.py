@@ -45,8 +45,9 @@ _RUNTIMES = (
     _Runtime(
         re.compile(r"(python|libpython)3(\.\d+)?t?d?(\.so(\.[\d.]+)?)?"),
         True,
-        "Python functions show as the interpreter's own routines: record as root, which reads them,"
-        " or run python -X perf (3.12 or later) and record with --call-graph.",
+        "Python functions show as the interpreter's own routines: record as root, which reads them"
+        " (prospect doctor says whether it can), or run python -X perf (3.12 or later) and record"
+        " with --call-graph.",
         "docs/python-functions.md",
     ),
     _Runtime(
