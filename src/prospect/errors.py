@@ -64,5 +64,9 @@ class RenderError(ProspectError):
     """A report cannot be written."""
 
 
+class PluginError(RenderError):
+    """A format of another package failed; what was recorded is not concerned."""
+
+
 class UnreadRecordsWarning(UserWarning):
     """A recording has records that were not understood; the profile is of the others."""

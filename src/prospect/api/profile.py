@@ -101,7 +101,7 @@ class Profile(model.Profile):
             UsageError: an option has no meaning.
             RenderError: the file cannot be written.
         """
-        from prospect.render.registry import FORMATS, make_renderer
+        from prospect.render.registry import format_of, make_renderer
 
         renderer = make_renderer(
             format,
@@ -115,7 +115,7 @@ class Profile(model.Profile):
             classic=classic,
             sort=known_sort_keys(sort),
         )
-        is_binary = FORMATS[format].is_binary
+        is_binary = format_of(format).is_binary
         if is_binary and not output:
             raise UsageError(f"{format} is not text: name a file as output")
         report = returned_report(output, lambda: partial(renderer.render, self))

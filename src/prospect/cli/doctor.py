@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
-from prospect.recording.doctor import examine
-from prospect.records import contents
+from prospect.recording.doctor import OK, Check, examine
+from prospect.records import contents, replace
+from prospect.render.plugins import package_of, plugins
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -17,10 +18,19 @@ if TYPE_CHECKING:
 
 def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:
     """Print the diagnosis and return its status: 0 all, 1 limited, 2 nothing."""
-    diagnosis = examine()
+    diagnosis = _with_plugins(examine())
     as_json = settings.format == "json"
     show(json_text(diagnosis) if as_json else table_text(diagnosis))
     return diagnosis.status
+
+
+def _with_plugins(diagnosis: Diagnosis) -> Diagnosis:
+    """Add the formats of other packages, where there are any."""
+    found = [f"{one.name} ({package_of(one)})" for one in plugins()]
+    if not found:
+        return diagnosis
+    check = Check("plug-ins", OK, f"format {', '.join(found)}")
+    return replace(diagnosis, checks=(*diagnosis.checks, check))
 
 
 def table_text(diagnosis: Diagnosis) -> str:

@@ -5,6 +5,7 @@ Nothing here is on the way to a command's exec: numpy and all stages may be impo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
@@ -12,13 +13,17 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import StorePart, refuse
 from prospect.cli.terminal import refuse_binary, say
+from prospect.errors import PluginError
 from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from prospect.assembly.code.code import CodeChoice
     from prospect.cli.settings import Settings
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
+    from prospect.render.renderer import Renderer
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
@@ -63,7 +68,7 @@ def write(
     get_ready()
     from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
-    from prospect.render.registry import FORMATS, make_renderer
+    from prospect.render.registry import format_of, make_renderer
 
     # Who asks for stacks wants to see them.
     calls = settings.calls or (settings.sections if settings.call_graph else ())
@@ -82,7 +87,7 @@ def write(
         target=settings.target,
         colour=takes_colour(target),
     )
-    shows_stacks = FORMATS[settings.format].has_stacks
+    shows_stacks = format_of(settings.format).has_stacks
     unread = Unread()
     with Progress("reading the recording") as progress:
         wanted = Wanted(
@@ -96,13 +101,27 @@ def write(
         else:
             receivers = sinks(progress, unread)
             profile = api.read(recording, settings, wanted, receivers, settings.program)
-        put(target, lambda out: renderer.render(profile, out), progress, settings)
+        write_to = partial(_render, renderer, profile, settings, unread)
+        put(target, write_to, progress, settings)
     if settings.format != "text":  # which says so itself
         _say_if_empty(profile, settings.detail)
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
     return unread.exit_status()
+
+
+def _render(
+    renderer: Renderer, profile: Profile, settings: Settings, unread: Unread, out: BinaryIO
+) -> None:
+    """Write a report; as text where a format of another package fails, so that none is lost."""
+    from prospect.render.registry import make_renderer
+
+    try:
+        renderer.render(profile, out)
+    except PluginError as error:
+        unread.add(f"{error}; the report is text instead")
+        make_renderer("text", detail=settings.detail).render(profile, out)
 
 
 def _of_store(settings: Settings, words: list[str]) -> int:

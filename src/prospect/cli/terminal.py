@@ -36,9 +36,9 @@ def refuse_binary(name: str, descriptor: int) -> None:
     """
     if name == "text":
         return
-    from prospect.render.registry import FORMATS
+    from prospect.render.registry import format_of
 
-    if FORMATS[name].is_binary and os.isatty(descriptor):
+    if format_of(name).is_binary and os.isatty(descriptor):
         raise UsageError(f"--format {name} is not text for a terminal: name a file with -f")
 
 
@@ -47,9 +47,9 @@ def fit_for(descriptor: int, report: bytes, form: str) -> bytes:
     if not os.isatty(descriptor):
         return report
     from prospect.render.escape import for_terminal
-    from prospect.render.registry import FORMATS
+    from prospect.render.registry import format_of
 
-    return for_terminal(report, is_json=FORMATS[form].is_json, has_colours=form == "text")
+    return for_terminal(report, is_json=format_of(form).is_json, has_colours=form == "text")
 
 
 def say(message: str) -> None:

@@ -85,7 +85,14 @@ def size(text: str) -> int:
 
 def report_format(text: str) -> str:
     """Read a format of the report."""
-    return _one_of(text, tuple(FORMATS), f"one of {', '.join(FORMATS)}")
+    if text in FORMATS:
+        return text
+    from prospect.render.plugins import plugin, plugins
+
+    if plugin(text) is not None:
+        return text
+    known = (*FORMATS, *(one.name for one in plugins()))
+    return _one_of(text, known, f"one of {', '.join(known)}")
 
 
 def comparison_format(text: str) -> str:

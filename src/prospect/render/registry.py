@@ -2,6 +2,7 @@
 
 To add a format: write its module beside the others, and list its class here, where the command line
 and the Python interface find it. Only the module of the format that is asked for is imported.
+Formats that installed packages add stand beside them, see `plugins`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,22 @@ SORTED_FORMATS = {
 }
 
 
+def format_of(name: str) -> Format:
+    """Return what has to be known of a format, ours or a plug-in's.
+
+    Raises:
+        UsageError: there is no such format, or several packages have it.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    from prospect.render.plugins import plugin, plugins  # noqa: PLC0415 - seldom asked for
+
+    if plugin(name) is None:
+        known = (*FORMATS, *(one.name for one in plugins()))
+        raise UsageError(f"there is no format '{name}'; there are {', '.join(known)}")
+    return Format("plugin_report", "PluginRenderer")
+
+
 def renderer_class(name: str, *, is_sorted: bool = False) -> Any:
     """Return the class of the renderer called `name`.
 
@@ -68,13 +85,12 @@ def renderer_class(name: str, *, is_sorted: bool = False) -> Any:
     Raises:
         UsageError: there is no such format.
     """
-    if name not in FORMATS:
-        raise UsageError(f"there is no format '{name}'; there are {', '.join(FORMATS)}")
+    found = format_of(name)
     if is_sorted and name not in SORTED_FORMATS:
         raise UsageError(f"--sort makes a table of text, json or csv, no {name}")
     import importlib  # noqa: PLC0415 - not for the names of formats
 
-    found = (SORTED_FORMATS if is_sorted else FORMATS)[name]
+    found = SORTED_FORMATS[name] if is_sorted else found
     return getattr(importlib.import_module(f"prospect.render.{found.module}"), found.renderer)
 
 
@@ -86,5 +102,9 @@ def make_renderer(name: str, **options: Any) -> Renderer:
     """
     chosen = renderer_class(name, is_sorted=bool(options.get("sort")))
     known = field_names(chosen)
+    if "entry_point" in known:
+        from prospect.render.plugins import plugin  # noqa: PLC0415 - seldom asked for
+
+        options["entry_point"] = plugin(name)
     renderer: Renderer = chosen(**{key: value for key, value in options.items() if key in known})
     return renderer

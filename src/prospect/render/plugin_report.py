@@ -1,0 +1,100 @@
+"""Formats of other packages: what their function gets, and what becomes of what it writes.
+
+The function is called with a `PluginReport` and an open binary file. docs/plugins.md builds one.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from prospect.errors import PluginError, UsageError
+from prospect.figures.processes import chosen_hits
+from prospect.figures.selection import only_used
+from prospect.figures.tables import TABLES
+from prospect.profile.complete import complete
+from prospect.records import Record, replace
+from prospect.render.plugins import described
+from prospect.render.renderer import write_pieces
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+    from prospect.profile.run_info import RunInfo
+
+
+class PluginReport:
+    """What a plug-in makes its format of: the samples of the processes that `-V` asks for.
+
+    Attributes:
+        run: the facts of the run: `command`, `wall_seconds`, `cpus`, `hostname` and others.
+        detail: `-V`: "2" the command, "3" its descendants too, "4" every process, "k" the kernel.
+        recording: what a command line would call the recording, "" if it is not kept.
+    """
+
+    def __init__(self, profile: Profile, detail: Detail, recording: str) -> None:
+        self.run: RunInfo = profile.run
+        self.detail = detail
+        self.recording = recording
+        self._profile = profile
+
+    def table(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return a table as equally long columns, numpy arrays by name.
+
+        Args:
+            name: "functions", "processes", "hits", "mappings" or "losses"; docs/python.md has
+                their columns.
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        if name not in TABLES:
+            raise UsageError(f"there is no table '{name}'; there are {', '.join(TABLES)}")
+        return TABLES[name](self._profile if name in ("mappings", "losses") else self._chosen)
+
+    @cached_property
+    def _chosen(self) -> Profile:
+        profile = complete(self._profile)
+        chosen = chosen_hits(profile, self.detail)
+        hits = replace(profile.hits, count=np.where(chosen, profile.hits.count, 0))
+        return profile if chosen.all() else only_used(replace(profile, hits=hits))
+
+
+class PluginRenderer(Record):
+    """A format that a package of somebody else's writes.
+
+    Attributes:
+        entry_point: names the function.
+        detail: `-V`.
+        recording: what a command line would call the recording, "" if it is not kept.
+    """
+
+    suffix: ClassVar[str] = ""
+
+    entry_point: EntryPoint
+    detail: Detail = "3"
+    recording: str = ""
+
+    def render(self, profile: Profile, out: BinaryIO) -> None:
+        """Write what the plug-in makes of the profile, once it is whole.
+
+        Raises:
+            PluginError: the plug-in failed.
+            RenderError: `out` cannot be written.
+        """
+        made = io.BytesIO()
+        try:
+            write = self.entry_point.load()
+            write(PluginReport(profile, self.detail, self.recording), made)
+        except Exception as error:  # anything may go wrong in code that is not ours
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise PluginError(f"{described(self.entry_point)} failed: {what}") from error
+        write_pieces([made.getvalue()], out)
