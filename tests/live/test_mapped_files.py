@@ -24,7 +24,7 @@ needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is no
 SOURCE = """
 volatile unsigned long sink;
 __attribute__((noinline)) void NAME(void) {
-    for (unsigned long i = 0; i < 150000000ul; i++) sink += i + NUMBER;
+    for (unsigned long i = 0; i < 80000000ul; i++) sink += i + NUMBER;
 }
 int main(void) { NAME(); return 0; }
 """
