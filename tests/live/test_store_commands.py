@@ -97,3 +97,15 @@ def test_a_browser_gets_the_time_axis_and_the_page_of_a_span(store):
         assert json.loads(got(f"{part}data/report"))["events"][0]["processes"]
         served.send_signal(signal.SIGTERM)
         assert served.wait(60) == 0
+
+
+def test_the_same_words_choose_a_part_of_a_recording(tmp_path):
+    file = tmp_path / "recorded"
+    answer("record", "-o", file, "-H", "997", sys.executable, "-c", "sum(range(10**8))")
+    words = ("report", file, "-V4", "--format", "json")
+    whole = json.loads(answer(*words))["in_short"]["hits"]
+    every = json.loads(answer(*words, "cpu:0-4095"))["in_short"]["hits"]
+    none = subprocess.run(prospect("report", file, "comm:nobody"), capture_output=True, check=False)
+    assert every == whole > 100
+    assert none.returncode != 0
+    assert b"comm: there is " in none.stderr

@@ -8,6 +8,7 @@ from prospect.api.profile import Profile
 from prospect.records import contents
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import read_part
+from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
 
 if TYPE_CHECKING:
@@ -29,3 +30,17 @@ def read_store(path: str, specifications: Sequence[str] = (), *, stacks: bool = 
     chosen = parse_specifications(specifications)
     with StoreDirectory(path) as store:
         return Profile(**contents(read_part(store, chosen, stacks=stacks)))
+
+
+def part_of(profile: Profile, specifications: Sequence[str]) -> Profile:
+    """Choose a part of a recording by the words that choose a part of a store.
+
+    Args:
+        profile: of the recording, with samples.
+        specifications: which part, as ``since:02:10`` or ``comm:nginx``.
+
+    Raises:
+        UsageError: a specification has no meaning, or nothing fits.
+    """
+    part = part_of_recording(profile, parse_specifications(specifications))
+    return Profile(**contents(part))

@@ -40,7 +40,7 @@ RECORD = Command(
 )
 REPORT = Command(
     "report",
-    "[FILE|-] | --store DIR [SPEC...]",
+    "[FILE|-|--store DIR] [SPEC...]",
     "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe; or "
     "on a part of a daemon's store, as in since:02:10 until:02:25 comm:nginx",
     1,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from prospect.cli.commands import HELP, PERF_WORDS, PROFILE, SUBCOMMANDS, Command
+from prospect.cli.commands import HELP, PERF_WORDS, PROFILE, REPORT, SUBCOMMANDS, Command
 from prospect.cli.options import parse, unexpected
 from prospect.cli.terminal import occupy_closed_standard_files, say, say_all, show
 from prospect.errors import ProspectError, UsageError
@@ -64,7 +64,8 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
         return _help(command.name)
     if settings.input:
         words = _with_input(command, words, settings.input)
-    takes_specifications = command.has_store and settings.store
+    # Those of a recording are told from other words by the command.
+    takes_specifications = command.has_store and (settings.store or command is REPORT)
     most_words = None if takes_specifications else command.most_words
     if most_words is not None and len(words) > most_words:
         raise UsageError(unexpected(command, words[most_words]))

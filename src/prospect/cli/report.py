@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
+from prospect.cli.commands import REPORT
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
-from prospect.cli.store_part import StorePart, refuse
+from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PluginError
 from prospect.files.outputs import ReportFile
@@ -36,17 +37,19 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     """
     if settings.store:
         return _of_store(settings, words)
-    recording = readable(words[0] if words else "", "report", output=settings.output)
+    named, specifications = divided(REPORT, words)
+    recording = readable(named, "report", output=settings.output)
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)
-        return write(recording, recording if recording != "-" else "", settings, target)
+        part = RecordingPart(recording, specifications) if specifications else recording
+        return write(part, recording if recording != "-" else "", settings, target)
     finally:
         target.close()
 
 
 def write(
-    recording: str | StorePart,
+    recording: str | StorePart | RecordingPart,
     name: str,
     settings: Settings,
     target: ReportFile,
@@ -55,7 +58,7 @@ def write(
     """Write a report to `target`, put it in its place, and return the exit status.
 
     Args:
-        recording: the file, or the part of a store, to report on.
+        recording: the file, or the part of one or of a store, to report on.
         name: what a command line would call it, "" if it is not kept.
         settings: of the command line.
         target: takes the report.
@@ -93,14 +96,17 @@ def write(
         wanted = Wanted(
             lines=settings.lines or (settings.inline and shows_stacks),
             stacks=bool(calls) or shows_stacks,
-            waits=True,
+            waits=not isinstance(recording, RecordingPart),
             code=_code_choice(settings),
         )
         if isinstance(recording, StorePart):
             profile = recording.read(stacks=wanted.stacks)
         else:
             receivers = sinks(progress, unread)
-            profile = api.read(recording, settings, wanted, receivers, settings.program)
+            path = recording.path if isinstance(recording, RecordingPart) else recording
+            profile = api.read(path, settings, wanted, receivers, settings.program)
+            if isinstance(recording, RecordingPart):
+                profile = recording.of(profile)
         write_to = partial(_render, renderer, profile, settings, unread)
         put(target, write_to, progress, settings)
     if settings.format != "text":  # which says so itself

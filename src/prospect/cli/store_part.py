@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from prospect.cli.options import unexpected
 from prospect.errors import UsageError
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from prospect.api.profile import Profile
+    from prospect.cli.commands import Command
     from prospect.cli.settings import Settings
 
 
@@ -27,6 +30,45 @@ class StorePart(NamedTuple):
         from prospect.api.store import read_store
 
         return read_store(self.path, self.words, stacks=stacks)
+
+
+class RecordingPart(NamedTuple):
+    """A recording, and specifications of a part of it."""
+
+    path: str
+    words: list[str]
+
+    def of(self, profile: Profile) -> Profile:
+        """Choose the part.
+
+        Raises:
+            UsageError: nothing fits, or the recording does not say what a word asks for.
+        """
+        from prospect.api.store import part_of
+
+        return part_of(profile, self.words)
+
+
+def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
+    """Return the recording that words begin with, "" for none, and the specifications behind it.
+
+    Raises:
+        UsageError: a word is neither.
+    """
+    if len(words) < 2 and not (words and ":" in words[0]):
+        return (words[0] if words else ""), []
+    from prospect.store.specification import WORDS
+
+    def is_specification(word: str) -> bool:
+        name, colon, _ = word.partition(":")
+        return bool(colon) and name in WORDS and not os.path.lexists(word)
+
+    first = "" if is_specification(words[0]) else words[0]
+    others = words[bool(first) :]
+    for word in others:
+        if not is_specification(word):
+            raise UsageError(unexpected(command, word))
+    return first, others
 
 
 def refuse(settings: Settings, **options: str) -> None:

@@ -69,6 +69,26 @@ def read_part(store: StoreDirectory, chosen: Specification, *, stacks: bool = Fa
         engine.close()
 
 
+def no_samples() -> SampleTable:
+    """Return the table of a profile whose hits stand for their samples."""
+    small, times = np.empty(0, np.int32), np.empty(0, np.uint64)
+    return SampleTable(small, times, np.empty(0, np.uint16), np.empty(0, np.uint8))
+
+
+def no_clocks() -> ClockTable:
+    """Return the table of a profile whose clocks have no grid that is known."""
+    times = np.empty(0, np.uint64)
+    return ClockTable(
+        event=np.empty(0, np.uint16),
+        clock=np.empty(0, np.uint8),
+        cpu=np.empty(0, np.int32),
+        period_ns=np.empty(0, np.float64),
+        begin_ns=times,
+        end_ns=times,
+        lost=np.empty(0, np.int64),
+    )
+
+
 class _Processes(NamedTuple):
     table: ProcessTable
     row: NDArray[np.int32]
@@ -101,16 +121,8 @@ def _profile(run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, books: M
         ),
         losses=LossTable(books.cpu, books.lost, books.throttled),
         causes=causes,
-        samples=SampleTable(none, times, np.empty(0, np.uint16), np.empty(0, np.uint8)),
-        clocks=ClockTable(
-            event=np.empty(0, np.uint16),
-            clock=np.empty(0, np.uint8),
-            cpu=none,
-            period_ns=np.empty(0, np.float64),
-            begin_ns=times,
-            end_ns=times,
-            lost=counts,
-        ),
+        samples=no_samples(),
+        clocks=no_clocks(),
         stacks=names.stacks,
     )
 
