@@ -45,6 +45,33 @@ def test_a_mapping_in_the_middle_leaves_both_ends_standing():
     assert names_hit(log) == before + after
 
 
+def standing(log, pid):
+    """What stands in the end where a process was hit last: begin, end and name of each piece."""
+    events = log.events()
+    world = build_spaces(events)
+    hits = attribute(events.samples, world.timeline)
+    last = int(hits.sample_row[np.flatnonzero(events.samples.task & 0xFFFFFFFF == pid)[-1]])
+    begin, end, mapping = world.address_spaces.standing(
+        int(hits.space[last]), int(hits.epoch[last])
+    )
+    names = [world.names[row] for row in world.mappings.name.take(mapping).tolist()]
+    return list(zip(begin.tolist(), end.tolist(), names, strict=True))
+
+
+def test_what_stands_is_in_the_order_of_addresses():
+    log = EventLog()
+    log.mmap(0, 2, 0x5000, 0x1000, b"/high")
+    log.mmap(1, 2, 0x1000, 0x1000, b"/low")
+    log.mmap(2, 2, 0x2000, 0x1000, b"/next")
+    log.sample(3, 2, 0x1000)
+    apart = [(0x1000, 0x2000, b"/low"), (0x2000, 0x3000, b"/next"), (0x5000, 0x6000, b"/high")]
+    assert standing(log, 2) == apart
+    log.mmap(4, 2, 0x5400, 0x100, b"/inside")
+    log.sample(5, 2, 0x1000)
+    pieces = [(0x5000, 0x5400, b"/high"), (0x5400, 0x5500, b"/inside"), (0x5500, 0x6000, b"/high")]
+    assert standing(log, 2) == apart[:2] + pieces
+
+
 def test_parent_and_child_go_their_own_ways_after_a_fork():
     log = EventLog()
     log.mmap(0, 1, 0x1000, 0x1000, b"/common")

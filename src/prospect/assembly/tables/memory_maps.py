@@ -98,8 +98,9 @@ class UnhitMappings:
         prot = table.prot.take(mapping)
         is_wanted = (prot == 0) | (prot & abi.PROT_EXEC != 0)
         hit = self._hit_mappings(process)
-        if len(hit):
-            is_wanted &= ~np.isin(mapping, hit)
+        self._is_hit[hit] = True
+        is_wanted &= ~self._is_hit.take(mapping)
+        self._is_hit[hit] = False
         bits = recorded_prot(table, mapping[is_wanted])
         start, end, mapping = start[is_wanted], end[is_wanted], mapping[is_wanted]
         # A piece that was left of a mapping begins further inside the file than all of it.
@@ -161,6 +162,11 @@ class UnhitMappings:
         for row in sorting.distinct(of_mappings[of_mappings >= 0]).tolist():
             is_jit[row] = classify(names[row]) == KIND_JIT
         return is_jit
+
+    @functools.cached_property
+    def _is_hit(self) -> NDArray[np.bool_]:
+        """bool[m]: room to mark mappings in, all False."""
+        return np.zeros(len(self._world.mappings), np.bool_)
 
     @functools.cached_property
     def _last_change(self) -> NDArray[np.int64]:
