@@ -92,7 +92,13 @@ def chains(file):
 
 def check(found, told):
     """Compare shares, roots and callers' lines with what is known."""
-    begun = [chain for chain in found if any(name == "main" for name, _, _ in chain)]
+    # The interpreter's start, whose root is the first import, has a `main` too: that of site.
+    begun = [
+        chain
+        for chain in found
+        if any(name == "main" for name, _, _ in chain)
+        and not any(is_python and name == "_find_and_load" for name, is_python, _ in chain)
+    ]
     python = [[one for one in chain if one[1]] for chain in begun]
     rooted = [
         chain
