@@ -75,6 +75,18 @@ def test_calls_and_comparisons_are_of_the_load(store):
     assert "python" in found
 
 
+def test_instructions_are_those_of_files_that_are_there(store):
+    query = (
+        "SELECT symbol, object, sum(n)::BIGINT AS n FROM hits WHERE object LIKE '/%.so%'"
+        " AND symbol <> '' GROUP BY ALL ORDER BY n DESC LIMIT 1"
+    )
+    (row,) = json.loads(answer("sql", query, "--store", store, "--format", "json"))
+    words = ("-V4", "-m0", "-k0", "--format", "json")
+    found = json.loads(answer("annotate", "--store", store, row["symbol"], *words))
+    hits = [one["hits"] for event in found["events"] for one in event["routines"]]
+    assert row["n"] in hits
+
+
 def test_a_browser_gets_the_time_axis_and_the_page_of_a_span(store):
     words = prospect("view", "--store", store)
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as served:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.assembly.code.code import CodeChoice
+from prospect.assembly.code.later_code import code_by_identity
 from prospect.errors import UsageError
 from prospect.estimate.annotate.annotation import annotation_view
 from prospect.figures.processes import DETAILS
 from prospect.figures.routine_choice import RoutineChoice, choose_routines
 from prospect.options import DISASSEMBLERS, SYNTAXES, DisassemblerOptions
 from prospect.perfdata.reader import open_recording
-from prospect.records import Record, field
+from prospect.records import Record, field, replace
 from prospect.render.json.annotation import JsonAnnotation
 from prospect.render.text.annotation import TextAnnotation
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from prospect.analysis.wanted import Sinks
     from prospect.estimate.annotate.annotation import AnnotationView
     from prospect.options import NamingOptions
+    from prospect.profile.model import Profile
 
 FORMATS = ("text", "json")
 
@@ -51,12 +53,13 @@ class AnnotateOptions(Record):
 
 
 def annotate(
-    path: str, options: AnnotateOptions, naming: NamingOptions, sinks: Sinks
+    path: str | Profile, options: AnnotateOptions, naming: NamingOptions, sinks: Sinks
 ) -> tuple[AnnotationView, TextAnnotation | JsonAnnotation]:
     """Read a recording, disassemble the chosen routines, and pair them with their renderer.
 
     Args:
-        path: a perf.data file, "-" for a pipe on standard input.
+        path: a perf.data file, "-" for a pipe on standard input; or a profile whose objects are
+            known by path and build id, as a part of a store.
         options: what was asked for.
         naming: how addresses are named.
         sinks: what receives progress and remarks meanwhile.
@@ -72,8 +75,11 @@ def annotate(
         disassembler=options.disassembler,
         with_lines=options.source,
     )
-    with open_recording(path) as recording:
-        profile = build_profile(recording, naming, Wanted(code=code), sinks)
+    if isinstance(path, str):
+        with open_recording(path) as recording:
+            profile = build_profile(recording, naming, Wanted(code=code), sinks)
+    else:
+        profile = replace(path, code=code_by_identity(path, naming).describe(path, code))
     view = annotation_view(profile, choice)
     if options.format == "json":
         return view, JsonAnnotation()

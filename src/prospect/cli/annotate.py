@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import STDIN, looks_like_recording, readable
+from prospect.cli.store_part import StorePart
 from prospect.cli.terminal import say, takes_escapes
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
@@ -30,9 +31,11 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         ProspectError: the recording cannot be read, nothing in it is called that, or the
             annotation cannot be written.
     """
-    what, recording = _operands(words)
     unread = Unread()
     _check_source_options(settings)
+    if settings.store:
+        return _of_store(settings, words, unread)
+    what, recording = _operands(words)
     recording = readable(recording, "annotate", output=settings.output)
     if settings.output_dir:
         _write_sources(what, recording, settings, None, unread)
@@ -41,6 +44,24 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     try:
         write = _write_sources if settings.source_files else _write
         write(what, recording, settings, target, unread)
+    finally:
+        target.close()
+    return unread.exit_status()
+
+
+def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
+    """Annotate routines that a part of a store has hits in, from files that are still there.
+
+    Raises:
+        ProspectError: nothing fits, or nothing is called what was asked for.
+    """
+    if settings.source_files:
+        raise UsageError("--source: a store keeps no lines; record what is to be looked into")
+    is_named = bool(words) and ":" not in words[0]
+    part = StorePart(settings.store, words[is_named:])
+    target = ReportFile(settings.output)
+    try:
+        _write(words[0] if is_named else "", part, settings, target, unread)
     finally:
         target.close()
     return unread.exit_status()
@@ -106,7 +127,7 @@ def _write_sources(
 
 
 def _write(
-    what: str, recording: str, settings: Settings, target: ReportFile, unread: Unread
+    what: str, recording: str | StorePart, settings: Settings, target: ReportFile, unread: Unread
 ) -> None:
     get_ready()
     from prospect.analysis.annotation import AnnotateOptions, annotate
@@ -129,5 +150,6 @@ def _write(
         boxes=has_boxes,
     )
     with Progress("reading the recording") as progress:
-        view, renderer = annotate(recording, options, settings, sinks(progress, unread))
+        read = recording.read(stacks=False) if isinstance(recording, StorePart) else recording
+        view, renderer = annotate(read, options, settings, sinks(progress, unread))
         put(target, lambda out: renderer.render(view, out), progress, settings)

@@ -56,9 +56,10 @@ VIEW = Command(
 )
 ANNOTATE = Command(
     "annotate",
-    "[ROUTINE|IMAGE] [FILE|-]",
+    "[ROUTINE|IMAGE] [FILE|-|--store DIR SPEC...]",
     "show the instructions of the hottest or the named routines, with hits and source lines",
     2,
+    has_store=True,
 )
 CALLS = Command(
     "calls",
@@ -181,6 +182,6 @@ NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
 COMPARERS = ("diff", "compare")
 READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
-STORES = ("daemon", "control", "store", "sql", "report", "view", "calls", "diff")
+STORES = ("daemon", "control", "store", "sql", "report", "view", "annotate", "calls", "diff")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

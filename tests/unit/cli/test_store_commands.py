@@ -10,6 +10,7 @@ from builders.hostile_names import with_hostile_names
 from builders.stacks import stacks_profile
 from builders.stored import fill, samples_file, window_at
 from prospect.cli.main import main
+from prospect.records import replace
 from prospect.render.registry import FORMATS
 
 pytest.importorskip("duckdb")
@@ -192,3 +193,22 @@ def test_a_query_only_reads_and_only_the_store(store, capfd, query, said):
 def test_answers_are_escaped_on_a_terminal(store, capfd):
     shown = text_of(capfd, "sql", "SELECT chr(27) || '[31m' AS x", "--store", store)
     assert "\x1b" not in shown
+
+
+def test_a_file_that_is_no_longer_there_has_no_instructions(store, capfd):
+    shown = text_of(capfd, "annotate", "--store", store, "work")
+    assert "- No instructions: " in shown
+
+
+def test_objects_of_a_damaged_store_are_no_files(tmp_path, capfd):
+    profile = stacks_profile()
+    objects = profile.objects
+    harmed = replace(
+        objects, path=[f"{path}\0\udcff" for path in objects.path], build_id=["zz"] * len(objects)
+    )
+    fill(tmp_path / "s", [window_at(0, replace(profile, objects=harmed))])
+    assert "No instructions" in text_of(capfd, "annotate", "--store", str(tmp_path / "s"))
+
+
+def test_annotated_sources_need_a_recording(store, capfd):
+    assert "a store keeps no lines" in refused(capfd, "annotate", "--source", "--store", store)

@@ -7,22 +7,25 @@ stays open or mapped between two requests: whoever wants to write to a program w
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from prospect.assembly.code.code import describe_code
 from prospect.assembly.code.recorded_objects import RecordedObjects
 from prospect.assembly.placing.naming import make_symbolizer
 from prospect.lines.finder import LineFinder
+from prospect.profile.model import KIND_ELF
 from prospect.records import Record
 from prospect.symbols.cache import SymbolCache
+from prospect.symbols.objects import ObjectKey
+from prospect.symbols.options import SymbolOptions
 
 if TYPE_CHECKING:
     from prospect.archived.answers import Answers
     from prospect.assembly.code.code import CodeChoice
+    from prospect.options import NamingOptions
     from prospect.profile.model import Profile
     from prospect.profile.source import CodeTable
-    from prospect.symbols.objects import ObjectKey
-    from prospect.symbols.options import SymbolOptions
 
 
 class LaterCode(Record):
@@ -58,3 +61,36 @@ class LaterCode(Record):
 def later_code(recorded: RecordedObjects) -> LaterCode:
     """Keep of recorded objects what finds them again."""
     return LaterCode(recorded.keys, recorded.pids, recorded.options, recorded.answers)
+
+
+def code_by_identity(profile: Profile, naming: NamingOptions) -> LaterCode:
+    """Return what finds the files behind a profile that no recording stands behind any more.
+
+    A file without a build id is taken for the one that was mapped if it did not change since.
+
+    Args:
+        profile: whose objects have paths and build ids, as those of a store.
+        naming: what may be asked for files.
+    """
+    objects = profile.objects
+    keys = {
+        row: ObjectKey(os.fsencode(path.replace("\0", "")), _identity(build_id))
+        for row, (path, build_id) in enumerate(zip(objects.path, objects.build_id, strict=True))
+        if objects.kind[row] == KIND_ELF
+    }
+    options = SymbolOptions(
+        hostname=profile.run.hostname,
+        recorded_until=profile.run.started_at + profile.run.wall_seconds,
+        system_map=naming.system_map,
+        kernel_image=naming.kernel_image,
+        use_cache=naming.use_cache,
+    )
+    return LaterCode(keys, {row: [] for row in keys}, options, None)
+
+
+def _identity(build_id: str) -> bytes:
+    """Return the bytes of a build id; what is none is like no file's."""
+    try:
+        return bytes.fromhex(build_id)
+    except ValueError:
+        return b"none"
