@@ -6,11 +6,13 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builders.json_schema import schema_errors
 from builders.sources import CLOCK
 from builders.switches import SWITCH, switched_profile
+from prospect.records import replace
 from prospect.render.registry import make_renderer
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
@@ -64,3 +66,15 @@ def test_times_are_said_where_waits_are_no_samples():
     document = json.loads(rendered(profile, "json"))
     assert document["waiting"]["blockers"] is None
     assert schema_errors(document, SCHEMA, SCHEMA) == []
+
+
+def test_the_first_screen_names_the_longest_waits_that_of_a_cpu_among_them(profile):
+    threads = profile.threads
+    long = np.array([3_000_000_000] + [0] * (len(threads) - 1), np.int64)
+    (line,) = _waits(replace(profile, threads=replace(threads, runnable_ns=long)))
+    assert line == "Waits:  for a CPU 3.000 s"
+    assert _waits(profile) == ["Waits:  none"]  # 20 us are none to speak of
+
+
+def _waits(profile):
+    return [line for line in rendered(profile, "text").splitlines() if line.startswith("Waits:")]

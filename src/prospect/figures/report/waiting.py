@@ -109,6 +109,11 @@ class Waiting(Record):
     stacks: tuple[BlockedStack, ...]
     more_stacks: int
 
+    @property
+    def runnable_s(self) -> float:
+        """How long the threads shown waited for a CPU, together."""
+        return float(self.threads.runnable_ns.take(self.shown).sum()) * _NS
+
 
 def waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:
     """Compute the figures; None for a recording without switches.

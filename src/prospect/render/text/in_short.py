@@ -40,6 +40,7 @@ _FUNCTION_WIDTHS = (30, 22)
 _CALLER_WIDTH = 13
 _NAME_WIDTHS = (14, 9)
 _MOST_BLOCKERS = 3
+_MS = 0.0005  # rounds to 0.001 s
 _MOST_COMMANDS = 2
 _COMMAND_WIDTH = 55
 # Beside what it is for.
@@ -229,11 +230,14 @@ def _waits_line(view: ReportView) -> str:
         return "Waits:  by thread, see Waiting"
     parts = []
     for idle, words in ((False, ""), (True, "idle: ")):
-        first = [one for one in blockers if one.idle == idle][:_MOST_BLOCKERS]
-        if first:
-            named = ", ".join(f"{escaped(one.name)} {one.seconds:.3f} s" for one in first)
+        waits = [(escaped(one.name), one.seconds) for one in blockers if one.idle == idle]
+        if not idle:
+            waits.append(("for a CPU", view.waiting.runnable_s))
+        first = sorted(waits, key=lambda one: -one[1])[:_MOST_BLOCKERS]
+        named = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in first if seconds >= _MS)
+        if named:
             parts.append(f"{words}{named}")
-    return _cut(f"Waits:  {'; '.join(parts)}")
+    return _cut(f"Waits:  {'; '.join(parts) or 'none'}")
 
 
 def _seen_line(view: ReportView, short: InShort, style: Style) -> str:
