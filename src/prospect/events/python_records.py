@@ -203,12 +203,14 @@ class PythonColumns:
         blobs = np.flatnonzero(is_blob)
         images, texts = _read_blobs(words.view(np.uint8), at.take(blobs), count.take(blobs))
         frames = count.take(stacks)
-        place = segments(at.take(stacks) + _HEADER_HALVES, frames * _FRAME_HALVES)
-        table = halves.take(place).reshape(-1, _FRAME_HALVES)
         task = words.take(begin + self._tid) if self._tid else np.zeros(len(begin), np.uint64)
         image = field(4).astype(np.uint64) | field(5).astype(np.uint64) << np.uint64(32)
         start = np.zeros(len(stacks) + 1, np.int64)
         np.cumsum(frames, out=start[1:])
+        # Where each frame stands, by its number among all.
+        place = np.repeat(at.take(stacks) + _HEADER_HALVES - _FRAME_HALVES * start[:-1], frames)
+        place += np.arange(0, _FRAME_HALVES * len(place), _FRAME_HALVES)
+        low, high, last, marks = (halves.take(place + half) for half in range(_FRAME_HALVES))
         return PythonRecords(
             sample=sample.take(stacks),
             task=task.take(stacks),
@@ -216,10 +218,10 @@ class PythonColumns:
             walk_ns=field(3).take(stacks),
             image=image.take(stacks),
             start=start,
-            code=table[:, 0].astype(np.uint64) | table[:, 1].astype(np.uint64) << np.uint64(32),
-            last=table[:, 2].copy(),
-            owner=table[:, 3].astype(np.uint8),
-            signature=table[:, 3] >> np.uint32(wire.SIGNATURE_SHIFT),
+            code=low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32),
+            last=last,
+            owner=marks.astype(np.uint8),
+            signature=marks >> np.uint32(wire.SIGNATURE_SHIFT),
             images=images,
             texts=texts,
             damaged=len(length) - len(stacks) - len(blobs),
