@@ -136,7 +136,8 @@ def test_the_readers_own_time_is_prospects(tmp_path):
 
 _ON_FUSE = """
 import ctypes, os, sys, time
-from prospect.capture.machine.mapped_file_reader import FileReader, MappingRecord
+from prospect.capture.machine.mapped_file_reader import FileReader
+from prospect.capture.machine.mapping_records import MappingRecord
 from prospect.capture.machine.read_files import ReadFiles
 place = sys.argv[1].encode()
 fuse = os.open("/dev/fuse", os.O_RDWR)

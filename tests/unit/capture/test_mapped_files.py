@@ -13,10 +13,11 @@ import pytest
 from builders.elf import build_id_note
 from prospect.abi import constants as abi
 from prospect.capture.machine import mapped_file_reader
-from prospect.capture.machine.mapped_file_reader import FileReader, MappingRecord
+from prospect.capture.machine.mapped_file_reader import FileReader
 from prospect.capture.machine.mapped_files import (
     MappedFiles,
 )
+from prospect.capture.machine.mapping_records import MappingRecord
 from prospect.capture.machine.read_files import MOST_FILES, ReadFile, ReadFiles
 from prospect.recording.document import build_ids_by_path, describe_files
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from prospect.capture.machine.mapped_file_reader import MappingRecord
-from prospect.capture.python import watcher
+from prospect.capture.machine.mapping_records import MappingRecord
+from prospect.capture.python import first_python
 
 RECORDER = os.getppid()
 
@@ -18,8 +18,8 @@ class Processes:
     def __init__(self, monkeypatch, **processes):
         self.rows = {int(pid.removeprefix("p")): row for pid, row in processes.items()}
         self.rows[RECORDER] = (1, 5, 1000)
-        monkeypatch.setattr(watcher, "read_if_there", self.stat)
-        monkeypatch.setattr(watcher, "_pids", lambda: set(self.rows))
+        monkeypatch.setattr(first_python, "read_if_there", self.stat)
+        monkeypatch.setattr(first_python, "_pids", lambda: set(self.rows))
 
     def stat(self, path):
         _, _, pid, name = path.split("/")
@@ -34,7 +34,7 @@ class Processes:
 
     def before(self, *pids):
         records = [MappingRecord((8, 1, 2), pid, 0, 1, b"/usr/bin/python3", 0, 0) for pid in pids]
-        return watcher._Before(iter(records))
+        return first_python.Before(iter(records))
 
 
 def test_nobody_who_runs_python_is_waited_for_without_an_end(monkeypatch):

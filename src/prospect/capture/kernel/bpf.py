@@ -14,11 +14,11 @@ import errno
 import functools
 import os
 import struct
-from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

@@ -21,17 +21,17 @@ import stat
 import struct
 import time
 
-from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader
+from prospect.capture.machine.mapping_records import MappingRecord, drained
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.synthesis import Map
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from prospect.capture.kernel.rings import Ring
@@ -42,12 +42,6 @@ if TYPE_CHECKING:
 # How long mappings gather before they are looked at: a build makes thousands a second.
 _GATHER_S = 0.02
 _FRESH_S = 1.0
-_HEADER = struct.Struct("=IHH")
-# type misc size, pid tid addr len pgoff maj min ino, generation prot flags follow
-_MMAP2 = struct.Struct("=IHHiiQQQIIQ")
-_NAME_OFFSET = 72
-_TIME_BYTES = 8
-_LOST_OFFSET = 16
 _DELETED = b" (deleted)"
 _PATH_ONLY = os.O_PATH | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -61,18 +55,6 @@ _LITTLE_ENDIAN = 1
 _HEADER_FIELDS = {_ELF64: (32, "Q", 54), _ELF32: (28, "I", 42)}
 # p_offset and p_filesz: offset and form, by class
 _SEGMENT_FIELDS = {_ELF64: (8, 32, "Q", 56), _ELF32: (4, 16, "I", 32)}
-
-
-class MappingRecord(NamedTuple):
-    """A mapping of a file from `offset` on, made at `time_ns`; 0 for one that was there before."""
-
-    file: File
-    pid: int
-    start: int
-    end: int
-    path: bytes
-    time_ns: int
-    offset: int = 0
 
 
 class _Version(NamedTuple):
@@ -154,38 +136,6 @@ def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:
         yield MappingRecord(
             (major, minor, inode), pid, one.start, one.start + one.length, one.name, 0
         )
-
-
-def drained(rings: Collection[Ring], found: ReadFiles | None = None) -> Iterator[MappingRecord]:
-    """Give the mappings of files that the rings hold, and count the records that they lost."""
-    for ring in rings:
-        slices: list[memoryview | bytes] = []
-        head = ring.pending(slices)
-        data = b"".join(slices)
-        slices.clear()
-        ring.release(head)
-        at = 0
-        while at + _HEADER.size <= len(data):
-            kind, misc, size = _HEADER.unpack_from(data, at)
-            if size < _HEADER.size or at + size > len(data):
-                break
-            if kind == abi.PERF_RECORD_MMAP2 and size > _NAME_OFFSET + _TIME_BYTES:
-                if misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID and found:
-                    found.count(leaked=1)
-                _, _, _, pid, _, start, length, offset, *file = _MMAP2.unpack_from(data, at)
-                if file[2]:
-                    end = at + size - _TIME_BYTES
-                    path = data[at + _NAME_OFFSET : end].split(b"\0", 1)[0]
-                    (time_ns,) = struct.unpack_from("=Q", data, end)
-                    major, minor, inode = file
-                    end = start + length
-                    yield MappingRecord(
-                        (major, minor, inode), pid, start, end, path, time_ns, offset
-                    )
-            elif kind == abi.PERF_RECORD_LOST and found:
-                (lost,) = struct.unpack_from("=Q", data, at + _LOST_OFFSET)
-                found.count(lost=lost)
-            at += size
 
 
 class FileReader:

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import struct
-from typing import TYPE_CHECKING
 
 from prospect.abi import bpf as abi
 from prospect.abi import constants
@@ -21,6 +20,7 @@ from prospect.capture.python.kernel_types import BTF_FILE, task_offsets
 from prospect.capture.python.walker import walker
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 

@@ -18,6 +18,7 @@ from prospect.light import Closing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.events.cpu_events import EventSet
+    from prospect.capture.python.attaching import Walker
 
 _LAST_WORD_S = 0.5
 _FIRST = -20
@@ -70,14 +71,19 @@ class PythonFrames(Closing):
             def serve(stop_fd: int) -> None:
                 _hurry()
                 rings = mapped_rings(fds.values(), null_fd)
-                # Here, not in the recorder: it costs the command nothing.
-                from functools import partial  # noqa: PLC0415 - see above
+                # Here, not in the recorder: it costs the command nothing. And what loads the walker
+                # once there is Python: most recordings have none.
+                from prospect.capture.python.first_python import first_python  # noqa: PLC0415 - see above
 
+                if not (found := first_python(stop_fd, rings)):
+                    return
                 from prospect.capture.python.attaching import attach_walker  # noqa: PLC0415 - see above
                 from prospect.capture.python.watcher import serve  # noqa: PLC0415 - see above
 
-                attach = partial(attach_walker, outputs, sampling)
-                serve(stop_fd, rings, attach, self._state, beside_others=beside_others)
+                def attach() -> Walker:
+                    return attach_walker(outputs, sampling)
+
+                serve(stop_fd, rings, attach, self._state, found, beside_others=beside_others)
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             self.child.start(serve, (*opened, null_fd, *outputs.values(), *sampling))

@@ -6,8 +6,6 @@ send a NAME, a FILE and LINES of what is new.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.abi import bpf as abi
 from prospect.abi import cpython
 from prospect.abi import python_frames as wire
@@ -52,6 +50,7 @@ from prospect.capture.python.walk_parts import (
     read,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ Comes in: registers, slots, labels. Goes out: instructions, for `bpf_assembler`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.abi import bpf as abi
 from prospect.abi import cpython
 from prospect.abi import python_frames as wire
@@ -14,6 +12,7 @@ from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import Instruction, Label, Reg
 from prospect.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -13,8 +13,6 @@ Defined by: ``kernel/trace/bpf_trace.c`` (pe_prog_func_proto) and ``kernel/event
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prospect.abi import bpf as abi
 from prospect.abi import cpython
 from prospect.abi import python_frames as wire
@@ -57,6 +55,7 @@ from prospect.capture.python.walk_parts import (
     read,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

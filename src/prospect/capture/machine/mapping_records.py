@@ -1,0 +1,73 @@
+"""Rings with MMAP2 records → the mappings of files, as they are made.
+
+Two children read these, to find build ids and to find Python: nothing that is slow to import.
+
+Defined by: ``include/uapi/linux/perf_event.h`` (Linux 6.18).
+"""
+
+from __future__ import annotations
+
+import struct
+
+from prospect.abi import constants as abi
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from prospect.capture.kernel.rings import Ring
+    from prospect.capture.machine.read_files import ReadFiles
+
+    File = tuple[int, int, int]
+
+_HEADER = struct.Struct("=IHH")
+# type misc size, pid tid addr len pgoff maj min ino, generation prot flags follow
+_MMAP2 = struct.Struct("=IHHiiQQQIIQ")
+_NAME_OFFSET = 72
+_TIME_BYTES = 8
+_LOST_OFFSET = 16
+
+
+class MappingRecord(NamedTuple):
+    """A mapping of a file from `offset` on, made at `time_ns`; 0 for one that was there before."""
+
+    file: File
+    pid: int
+    start: int
+    end: int
+    path: bytes
+    time_ns: int
+    offset: int = 0
+
+
+def drained(rings: Collection[Ring], found: ReadFiles | None = None) -> Iterator[MappingRecord]:
+    """Give the mappings of files that the rings hold, and count the records that they lost."""
+    for ring in rings:
+        slices: list[memoryview | bytes] = []
+        head = ring.pending(slices)
+        data = b"".join(slices)
+        slices.clear()
+        ring.release(head)
+        at = 0
+        while at + _HEADER.size <= len(data):
+            kind, misc, size = _HEADER.unpack_from(data, at)
+            if size < _HEADER.size or at + size > len(data):
+                break
+            if kind == abi.PERF_RECORD_MMAP2 and size > _NAME_OFFSET + _TIME_BYTES:
+                if misc & abi.PERF_RECORD_MISC_MMAP_BUILD_ID and found:
+                    found.count(leaked=1)
+                _, _, _, pid, _, start, length, offset, *file = _MMAP2.unpack_from(data, at)
+                if file[2]:
+                    end = at + size - _TIME_BYTES
+                    path = data[at + _NAME_OFFSET : end].split(b"\0", 1)[0]
+                    (time_ns,) = struct.unpack_from("=Q", data, end)
+                    major, minor, inode = file
+                    end = start + length
+                    yield MappingRecord(
+                        (major, minor, inode), pid, start, end, path, time_ns, offset
+                    )
+            elif kind == abi.PERF_RECORD_LOST and found:
+                (lost,) = struct.unpack_from("=Q", data, at + _LOST_OFFSET)
+                found.count(lost=lost)
+            at += size
