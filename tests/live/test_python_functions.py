@@ -219,7 +219,7 @@ def test_two_capabilities_do_in_place_of_root(tmp_path):
     line = ["capsh", "--keep=1", "--user=nobody", f"--inh={capabilities}"]
     line += [f"--addamb={capabilities}", "--", "-c", f"cd /; {shlex.join(words)}"]
     for directory in tmp_path.parents[:3]:
-        if directory.name.startswith("pytest"):
+        if directory.name.startswith(("pytest", "popen")):
             directory.chmod(0o755)
     environment = os.environ | {"HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     subprocess.run(line, check=True, capture_output=True, timeout=60, env=environment)
