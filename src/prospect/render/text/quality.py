@@ -69,7 +69,7 @@ def _label(entry: SourceHits) -> str:
 
 def _mending_lines(view: ReportView, entry: SourceHits) -> Iterator[str]:
     objects = view.profile.objects
-    yield f"{_label(entry)}; remedy: {REMEDIES[entry.source]}"
+    yield f"{_label(entry)}; what would help: {REMEDIES[entry.source]}"
     counts = [counted(found.hits, "hit") for found in entry.objects]
     width = max(map(len, counts))
     for found, count in zip(entry.objects, counts, strict=True):
