@@ -135,8 +135,9 @@ def test_it_samples_until_it_is_told_to_end_and_writes_the_last_window(tmp_path)
     assert first["lost"] == 0
     assert first["memory_bytes"] < 150e6
     assert not (tmp_path / "s" / "control").exists()
-    mine = stored.processes.name.index("python")
-    assert (stored.hits.count[stored.hits.process_index == mine]).sum() > 50
+    # The load and the daemon have one name, and are two rows.
+    names = [stored.processes.name[row] for row in stored.hits.process_index.tolist()]
+    assert sum(stored.hits.count[[name == "python" for name in names]]) > 50
     for file in (tmp_path / "s").rglob("*"):
         assert not file.stat().st_mode & 0o077, file
 
@@ -207,6 +208,35 @@ def test_settings_are_read_again(tmp_path):
         assert "the settings are as they were" in daemon.said()
         found = read_store(str(tmp_path / "s"), [f"tgid:{daemon.load.pid}"])
         assert set(found.processes.pid.tolist()) == {daemon.load.pid}
+
+
+@pytest.mark.parallel
+def test_new_settings_cost_no_sample_and_metrics_follow(tmp_path):
+    metrics = tmp_path / "prospect.prom"
+    with RunningDaemon(tmp_path / "s", "--window", "3600", "--metrics", str(metrics)) as daemon:
+        time.sleep(2)
+        assert "prospect_samples_total{" in metrics.read_text()
+        (tmp_path / "s" / "options").touch(0o600)
+        (tmp_path / "s" / "options").write_text("--separate process\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        for _ in range(600):
+            told = status(daemon)
+            if told["windows"] == 1:
+                break
+            time.sleep(0.1)
+        assert told["separate"] == ["process"]
+        assert f'\nprospect_samples_total{{store="{tmp_path}/s"}} {told["samples"]}\n' in (
+            metrics.read_text()
+        )
+        assert daemon.end() == 0
+    assert "prospect_sampling{" in metrics.read_text()
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        before, after = sorted(store.segments())
+    # The window that was under way is in the store, and the next one begins where it ended.
+    assert told["samples"] > 199
+    assert after.begin_s - before.end_s <= 5
+    kept = int(read_store(str(tmp_path / "s")).hits.count.sum())
+    assert kept >= told["samples"]
 
 
 @pytest.mark.parallel

@@ -48,7 +48,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 def status_text(status: dict[str, Any]) -> str:
     """Return what a daemon says of itself as a table."""
     now_s = time.time()
-    age_s = max(now_s - status["newest_s"], 0.0)
+    age_s = status["newest_age_s"]
     ran_s = max(now_s - status["began_s"], 1e-3)
     percent = 100.0 * status["cpu_s"] / ran_s
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(status["began_s"]))
@@ -65,9 +65,13 @@ def status_text(status: dict[str, Any]) -> str:
         "samples": f"{status['samples']}, {status['lost']} lost",
         "windows": f"{status['windows']} written, {status['windows_lost']} lost"
         + (f", {status['dropped_for_room']} made room" if status["dropped_for_room"] else ""),
-        "newest": f"{age_s:.0f} s ago" if status["newest_s"] else "none yet",
+        "newest": "none yet" if age_s is None else f"{age_s:.0f} s ago",
         "on disk": f"{status['store_bytes'] / 1e6:.1f} MB in {status['segments']} segments",
-        "its cost": f"{percent:.2f} % of a CPU, {status['memory_bytes'] / 1e6:.0f} MB of memory",
+        "no names": f"{status['objects_without_names']} objects in the last window",
+        "its cost": (
+            f"{percent:.2f} % of a CPU, {status['memory_bytes'] / 1e6:.0f} MB of memory,"
+            f" {status['child_memory_bytes'] / 1e6:.0f} MB while a window is written"
+        ),
     }
     if status["complaint"]:
         rows["complaint"] = status["complaint"]

@@ -83,5 +83,6 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         separate=settings.separate,
         keep=parse_keep(settings.keep),
         use_cache=settings.use_cache,
+        metrics=os.path.abspath(settings.metrics) if settings.metrics else "",
         command_line=command_line,
     )

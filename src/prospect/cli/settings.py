@@ -75,6 +75,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     window_s: float = 60.0
     separate: tuple[str, ...] = ()
     keep: str = "7d,2G"
+    metrics: str = ""
     side_a: tuple[str, ...] = ()
     side_b: tuple[str, ...] = ()
     runs: int = 5

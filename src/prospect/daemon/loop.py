@@ -7,7 +7,6 @@ control socket, a signal, the service manager's watchdog.
 from __future__ import annotations
 
 import os
-import resource
 import select
 import signal
 import time
@@ -15,12 +14,13 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from prospect.daemon.control import ControlSocket
+from prospect.daemon.metrics import metrics_text, write_metrics
 from prospect.daemon.sampling import Sampling
 from prospect.daemon.service_manager import ALIVE, READY, RELOADING, STOPPING, ServiceManager
+from prospect.daemon.status import Totals, figures_of
 from prospect.daemon.writing import StoreWriting
-from prospect.errors import ProspectError
+from prospect.errors import ProspectError, StoreError
 from prospect.store.segments import is_session_name
-from prospect.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_S = 3600.0
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-_PAGE_BYTES = resource.getpagesize()
 COMMANDS = ("status", "stop", "start", "dump", "reset", "session")
 
 
@@ -60,12 +59,13 @@ class Daemon:
         self._say = say
         self._options = read_options()
         self._manager = ServiceManager()
-        self._began_s = time.time()
         self._signals: list[int] = []
         self._waiting: list[Request] = []
         self._is_ending = self._wants_window = False
         self._next_session = ""
-        self._samples = self._lost = 0
+        self._next_options: DaemonOptions | None = None
+        self._metrics_complaint = ""
+        self._totals = Totals()
         self._writing = StoreWriting(store, self._options.keep, say)
         self._sampling: Sampling | None = Sampling(self._options)
 
@@ -77,9 +77,11 @@ class Daemon:
         """
         with ExitStack() as opened:
             control = opened.enter_context(closing(ControlSocket(self._store)))
+            opened.callback(self._tell_metrics)
             opened.callback(self._stop_sampling)
             wake_fd = opened.enter_context(_woken_by_signals(self._signals))
             self._manager.notify(READY)
+            self._tell_metrics()
             while True:
                 self._wait(control, wake_fd)
                 self._follow_signals()
@@ -99,6 +101,7 @@ class Daemon:
                 os.read(wake_fd, 512)
         if self._writing.pid_fd in ready:
             self._writing.finish()
+            self._tell_metrics()
         if control.fileno() in ready and (request := control.accept()):
             self._follow(request)
 
@@ -116,13 +119,16 @@ class Daemon:
         """Do what is due while nothing is being written; return whether there is more to do."""
         is_due = self._sampling is not None and self._sampling.due_s() <= 0
         if self._sampling and (is_due or self._wants_window or self._is_ending):
-            window = self._sampling.take()
+            window, lost = self._sampling.take()
+            self._totals.add(window, lost)
             if self._is_ending or any(one.words == ["stop"] for one in self._waiting):
                 self._stop_sampling()
             self._wants_window = False
+            self._take_options()
             self._writing.begin(window)
             return True
         self._wants_window = False
+        self._take_options()
         if self._next_session:
             self._writing.session, self._next_session = self._next_session, ""
         for request in self._waiting:
@@ -141,17 +147,28 @@ class Daemon:
     def _reload(self) -> None:
         self._manager.notify(RELOADING, f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
         try:
-            options = self._read_options()
-            if options != self._options and self._sampling:
-                # What was sampled since the last window is lost: no window has two settings.
+            self._next_options = self._read_options()
+        except ProspectError as error:
+            self._say(f"the settings are as they were: {error}")
+            self._manager.notify(READY)
+            return
+        # No window has two settings: what was sampled so far is one.
+        self._wants_window |= self._next_options.sampling != self._options.sampling
+
+    def _take_options(self) -> None:
+        """Go on with the settings that were read again, if any were; no window is under way."""
+        options, self._next_options = self._next_options, None
+        if options is None:
+            return
+        try:
+            if self._sampling and options.sampling != self._options.sampling:
                 self._stop_sampling()
                 self._sampling = Sampling(options)
             self._options, self._writing.keep = options, options.keep
             self._say("the settings were read again")
         except ProspectError as error:
             self._say(f"the settings are as they were: {error}")
-            if self._sampling is None:
-                self._sampling = Sampling(self._options)
+            self._sampling = Sampling(self._options)
         self._manager.notify(READY)
 
     def _follow(self, request: Request) -> None:
@@ -184,45 +201,34 @@ class Daemon:
         request.answer(status)
 
     def _status(self) -> dict[str, Any]:
-        sampling, writing = self._sampling, self._writing
-        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         segments = self._store.segments()
         return {
-            "schema": "prospect-daemon/1",
-            "version": __version__,
-            "pid": os.getpid(),
-            "store": self._store.path,
-            "sampling": sampling is not None,
-            "session": writing.session,
-            "began_s": self._began_s,
-            "frequency_hz": self._options.frequency_hz,
-            "call_graph": self._options.call_graph or "none",
-            "window_s": self._options.window_s,
-            "separate": list(self._options.separate),
-            "samples": self._samples + (sampling.samples if sampling else 0),
-            "lost": self._lost + (sampling.lost if sampling else 0),
-            "windows": writing.windows,
-            "windows_lost": writing.failed,
-            "dropped_for_room": writing.dropped,
-            "newest_s": writing.newest_s,
-            "complaint": writing.complaint,
-            "cpu_s": sum(one.ru_utime + one.ru_stime for one in used),
-            "memory_bytes": _resident_bytes(),
+            **self._figures(),
             "segments": len(segments),
             "store_bytes": sum(map(self._store.size_bytes, segments)),
         }
 
+    def _figures(self) -> dict[str, Any]:
+        pids = self._sampling.child_pids if self._sampling else None
+        return figures_of(self._store, self._options, self._writing, self._totals, pids)
+
+    def _tell_metrics(self) -> None:
+        """Write the file of metrics, where one is wanted; say once why it cannot be written."""
+        if not self._options.metrics:
+            return
+        complaint = ""
+        try:
+            write_metrics(self._options.metrics, metrics_text(self._figures()))
+        except StoreError as error:
+            complaint = str(error)
+            if complaint != self._metrics_complaint:
+                self._say(complaint)
+        self._metrics_complaint = complaint
+
     def _stop_sampling(self) -> None:
         if self._sampling:
-            self._samples += self._sampling.samples
-            self._lost += self._sampling.lost
             self._sampling.close()
             self._sampling = None
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * _PAGE_BYTES
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.records import Record
+from prospect.records import Record, replace
 from prospect.store.retention import Keep
 
 
@@ -17,6 +17,7 @@ class DaemonOptions(Record):
         separate: what the store keeps apart: some of "process", "thread", "cpu".
         keep: how much it keeps.
         use_cache: whether symbol tables are kept on disk, for the next start.
+        metrics: the path of a file of metrics, "" for none.
         command_line: of the daemon.
     """
 
@@ -27,4 +28,10 @@ class DaemonOptions(Record):
     separate: tuple[str, ...] = ()
     keep: Keep = Keep()
     use_cache: bool = True
+    metrics: str = ""
     command_line: tuple[str, ...] = ()
+
+    @property
+    def sampling(self) -> DaemonOptions:
+        """Those that a window depends on; the others are as if not given."""
+        return replace(self, keep=Keep(), metrics="")

@@ -20,12 +20,7 @@ _NS_IN_US = 1000
 
 
 class Sampling(Closing):
-    """Samples the whole system until it is closed.
-
-    Attributes:
-        samples: of all windows so far.
-        lost: likewise, those that the kernel could not deliver.
-    """
+    """Samples the whole system until it is closed."""
 
     def __init__(self, options: DaemonOptions) -> None:
         """Begin.
@@ -35,7 +30,6 @@ class Sampling(Closing):
         """
         self._options = options
         self._services = Services()
-        self.samples = self.lost = 0
         self._session = LiveSession(
             RecordOptions(
                 frequency_hz=options.frequency_hz,
@@ -55,8 +49,13 @@ class Sampling(Closing):
         """
         return self._due_s - time.monotonic()
 
-    def take(self) -> Window:
-        """End the window; return what there was in it.
+    @property
+    def child_pids(self) -> list[int]:
+        """The processes that sample beside this one."""
+        return self._session.child_pids
+
+    def take(self) -> tuple[Window, int]:
+        """End the window; return it, and how many samples the kernel could not deliver.
 
         Raises:
             CaptureError: the system cannot be sampled any more.
@@ -67,15 +66,14 @@ class Sampling(Closing):
         begin_us = round(run.started_at * _US)
         # Time that the machine slept through is in no window.
         span = Span(begin_us, begin_us + max(run.end_ns - run.begin_ns, 0) // _NS_IN_US)
-        self.samples += len(state.profile.samples)
-        self.lost += state.lost
-        return window_of(
+        window = window_of(
             state.profile,
             span,
             separate=self._options.separate,
             services=self._services.of(state.profile.processes),
             window_us=round(self._options.window_s * _US),
         )
+        return window, state.lost
 
     def close(self) -> None:
         """End."""

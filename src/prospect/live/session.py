@@ -212,8 +212,7 @@ class LiveSession:
             self._events.enable()
             self._python = opened.enter_context(PythonFrames())
             if self._events.python_ids():
-                beside_others = options.python == "always"
-                self._python.start(self._events, beside_others=beside_others)
+                self._python.start(self._events, beside_others=options.python == "always")
             tasks = self._events.tasks if self._followed else ()
             self._background = describe_surroundings(
                 Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
@@ -224,6 +223,11 @@ class LiveSession:
             self._thread.start()
             opened.callback(self._end_thread)
             self._opened = opened.pop_all()
+
+    @property
+    def child_pids(self) -> list[int]:
+        """Processes that work for the session."""
+        return [*filter(None, [self._python.child.pid])]
 
     def advance(self) -> LiveState:
         """Take in what was recorded since the last call; return all that is remembered.
@@ -313,8 +317,7 @@ class LiveSession:
     def _watch_rings(self) -> None:
         """Empty rings that are half full before anybody asks for the profile.
 
-        Where nobody asks any more, as on a terminal that takes nothing, the kernel counts what is
-        lost: memory and disk are not ours to fill.
+        Where nobody asks any more the kernel counts what is lost: memory is not ours to fill.
         """
         stop = select.poll()
         stop.register(self._stop_fd, select.POLLIN)
@@ -370,7 +373,7 @@ class LiveSession:
                 *self._python.limits,
                 *filter(None, [self._spool.refusal]),
             ]
-        extras["recorder_pids"] += filter(None, [self._python.child.pid])
+        extras["recorder_pids"] += self.child_pids
         del extras["processes"]  # maybe 100,000, of which a part needs a few
         extras["started_at"] = begin.at
         extras["dropped_share"] = self._python.dropped_share

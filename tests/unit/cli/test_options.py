@@ -208,6 +208,7 @@ def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):
         (["--window", "10"], "window_s", 10.0),
         (["--separate", "process,cpu"], "separate", ("process", "cpu")),
         (["--keep", "12h,500M"], "keep", "12h,500M"),
+        (["--metrics", "there.prom"], "metrics", "there.prom"),
     ],
 )
 def test_options_of_the_daemon(arguments, field, value):

@@ -251,4 +251,14 @@ STORING = (
         _DAEMON,
         values.keep,
     ),
+    Option(
+        "metrics",
+        "",
+        ("metrics",),
+        "FILE",
+        "after each window write what control status says to FILE, for node_exporter's textfile "
+        "collector (*.prom)",
+        _DAEMON,
+        values.file_name,
+    ),
 )

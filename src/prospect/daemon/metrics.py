@@ -1,0 +1,125 @@
+"""What a daemon says of itself → a file of metrics, for node_exporter's textfile collector.
+
+Source: the text format 0.0.4 of Prometheus, "Exposition formats"; node_exporter reads each
+``*.prom`` of a directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from prospect.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READABLE = 0o644  # node_exporter is another user
+_COUNTER, _GAUGE = "counter", "gauge"
+# The metric, its type, the figure of the status, and what it is.
+_METRICS = (
+    ("sampling", _GAUGE, "sampling", "Whether the system is being sampled."),
+    ("samples_total", _COUNTER, "samples", "Samples taken."),
+    ("lost_samples_total", _COUNTER, "lost", "Samples that the kernel could not deliver."),
+    ("windows_total", _COUNTER, "windows", "Windows written to the store."),
+    ("lost_windows_total", _COUNTER, "windows_lost", "Windows that could not be written."),
+    (
+        "dropped_segments_total",
+        _COUNTER,
+        "dropped_for_room",
+        "Old segments removed because the disk was full.",
+    ),
+    (
+        "newest_window_timestamp_seconds",
+        _GAUGE,
+        "newest_s",
+        "When the newest window in the store ended, since 1970; 0 for none.",
+    ),
+    (
+        "objects_without_names",
+        _GAUGE,
+        "objects_without_names",
+        "Objects hit in the last window whose functions have no names.",
+    ),
+    (
+        "cpu_seconds_total",
+        _COUNTER,
+        "cpu_s",
+        "CPU time of the daemon and its processes.",
+    ),
+    ("memory_bytes", _GAUGE, "memory_bytes", "Memory of the daemon."),
+    (
+        "start_time_seconds",
+        _GAUGE,
+        "began_s",
+        "When the daemon started, since 1970.",
+    ),
+)
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+def metrics_text(figures: Mapping[str, Any]) -> str:
+    """Return figures of a daemon's status as metrics, all with the store's path as a label."""
+    store = _label(str(figures["store"]))
+    info = f'store="{store}",version="{_label(figures["version"])}"'
+    info += f',session="{_label(figures["session"])}"'
+    lines = [
+        "# HELP prospect_info The daemon.",
+        f"# TYPE prospect_info {_GAUGE}",
+        f"prospect_info{{{info}}} 1",
+    ]
+    for name, kind, key, help_ in _METRICS:
+        lines += [
+            f"# HELP prospect_{name} {help_}",
+            f"# TYPE prospect_{name} {kind}",
+            f'prospect_{name}{{store="{store}"}} {_value(figures[key])}',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def write_metrics(path: str, text: str) -> None:
+    """Replace a file: written beside it, then renamed, so that nobody reads half of it.
+
+    Only a regular file is replaced, and neither it nor its directory may be a link.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    folder, name = os.path.split(path)
+    part = f".{name}.part"
+    try:
+        directory = os.open(folder or ".", _DIRECTORY)
+        try:
+            _check_replaceable(directory, name)
+            with suppress(FileNotFoundError):  # of a daemon that was killed
+                os.unlink(part, dir_fd=directory)
+            with os.fdopen(os.open(part, _NEW_FILE, 0o600, dir_fd=directory), "wb") as file:
+                file.write(text.encode(errors="backslashreplace"))
+                os.fchmod(file.fileno(), _READABLE)
+            os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise StoreError(f"{path}: the metrics cannot be written: {error.strerror}") from None
+
+
+def _check_replaceable(directory: int, name: str) -> None:
+    if not name:
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    with suppress(FileNotFoundError):
+        there = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISREG(there.st_mode):
+            raise OSError(errno.EINVAL, "what is there is no regular file")
+
+
+def _label(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _value(figure: float) -> str:
+    return str(int(figure)) if figure == int(figure) else f"{figure:.6f}"

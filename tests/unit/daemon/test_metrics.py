@@ -1,0 +1,86 @@
+"""Metrics of a daemon: the file that node_exporter reads, and what is never written to."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from prospect.daemon.metrics import metrics_text, write_metrics
+from prospect.errors import StoreError
+
+FIGURES = {
+    "store": '/tmp/a "store"\\of\nmine',
+    "version": "1.0",
+    "session": "current",
+    "sampling": True,
+    "samples": 12345678901,
+    "lost": 3,
+    "windows": 5,
+    "windows_lost": 0,
+    "dropped_for_room": 0,
+    "newest_s": 1_795_356_300,
+    "objects_without_names": 2,
+    "cpu_s": 1.25,
+    "memory_bytes": 70_000_000,
+    "began_s": 1_795_350_000.5,
+}
+# Prometheus' text format: a name, labels whose values have their quotes escaped, a number.
+SAMPLE = re.compile(r'[a-z_]+\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z]+="[^"]*")*\} [0-9.]+')
+
+
+def test_each_line_is_what_prometheus_reads():
+    text = metrics_text(FIGURES)
+    assert text.endswith("\n")
+    named, said = set(), {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            assert line.split()[3] in ("counter", "gauge")
+            named.add(line.split()[2])
+        elif not line.startswith("# HELP "):
+            assert SAMPLE.fullmatch(line), line
+            said[line.partition("{")[0]] = line.rpartition(" ")[2]
+    assert said.keys() == named
+    assert said["prospect_samples_total"] == "12345678901"
+    assert said["prospect_sampling"] == "1"
+    assert said["prospect_cpu_seconds_total"] == "1.250000"
+    assert said["prospect_newest_window_timestamp_seconds"] == "1795356300"
+    assert r'store="/tmp/a \"store\"\\of\nmine"' in text
+
+
+def test_a_file_is_replaced_and_others_may_read_it(tmp_path):
+    path = tmp_path / "prospect.prom"
+    (tmp_path / ".prospect.prom.part").write_text("of a daemon that was killed")
+    before = os.umask(0o077)
+    try:
+        write_metrics(str(path), "one 1\n")
+        with path.open() as reader:
+            write_metrics(str(path), "two 2\n")
+            assert reader.read() == "one 1\n"  # nobody sees half of one and half of the other
+    finally:
+        os.umask(before)
+    assert path.read_text() == "two 2\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [one.name for one in tmp_path.iterdir()] == ["prospect.prom"]
+
+
+def test_no_link_is_followed_and_no_device_replaced(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("mine")
+    link = tmp_path / "link.prom"
+    link.symlink_to(other)
+    with pytest.raises(StoreError, match="no regular file"):
+        write_metrics(str(link), "x 1\n")
+    os.mkfifo(tmp_path / "pipe.prom")
+    with pytest.raises(StoreError, match="no regular file"):
+        write_metrics(str(tmp_path / "pipe.prom"), "x 1\n")
+    # Where the file beside it would be made, too.
+    (tmp_path / ".new.prom.part").symlink_to(other)
+    write_metrics(str(tmp_path / "new.prom"), "x 1\n")
+    assert other.read_text() == "mine"
+    (tmp_path / "folder").symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="cannot be written"):
+        write_metrics(str(tmp_path / "folder" / "new.prom"), "x 1\n")
+    with pytest.raises(StoreError, match="Is a directory"):
+        write_metrics(f"{tmp_path}/", "x 1\n")

@@ -1,0 +1,77 @@
+"""What a daemon says of itself, as figures and as a table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from builders.stored import window_at
+from prospect.cli.control import status_text
+from prospect.daemon.options import DaemonOptions
+from prospect.daemon.status import Totals, figures_of
+from prospect.daemon.writing import StoreWriting
+from prospect.profile.naming import NameSource
+from prospect.store.directory import StoreDirectory
+from prospect.store.retention import Keep
+from prospect.store.segments import FUNCTIONS
+
+BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+
+
+@pytest.fixture
+def told(tmp_path):
+    with StoreDirectory(str(tmp_path / "s"), create=True) as store:
+        store.lock()
+        writing = StoreWriting(store, Keep(), print)
+        totals = Totals()
+
+        def figures(pids=None):
+            return figures_of(store, DaemonOptions(), writing, totals, pids)
+
+        yield figures, totals, writing
+
+
+def test_objects_that_were_hit_and_have_no_names_are_counted(told):
+    figures, totals, _ = told
+    window = window_at(0)
+    totals.add(window, 7)
+    assert figures()["objects_without_names"] == 0
+    functions = window.tables[FUNCTIONS]
+    functions["source"] = np.full_like(functions["source"], int(NameSource.NO_STRIPPED))
+    totals.add(window, 0)
+    hit = np.isin(functions["function"], window.tables["samples"]["function"])
+    assert figures()["objects_without_names"] == len(set(functions["object"][hit].tolist())) > 0
+    assert (figures()["samples"], figures()["lost"]) == (2 * window.tables["samples"]["n"].sum(), 7)
+
+
+def test_processes_that_still_run_count_as_its_own(told):
+    figures, _, _ = told
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()
+        without, beside = figures([]), figures([child.pid])
+        assert beside["cpu_s"] >= without["cpu_s"] + 0.25
+        assert beside["sampling"]
+        child.communicate(b"\n")
+    assert figures([child.pid])["cpu_s"] < 60  # one that is gone costs nothing more
+    assert not figures()["sampling"]
+
+
+def test_the_table_has_every_figure_a_person_asks_for(told):
+    figures, totals, writing = told
+    totals.without_names = 4
+    status = {**figures([]), "segments": 2, "store_bytes": 1_500_000}
+    assert status["newest_age_s"] is None
+    assert "newest     none yet" in status_text(status)
+    writing.newest_s = int(time.time()) - 30
+    status = {**figures([]), "segments": 2, "store_bytes": 1_500_000}
+    assert 29 <= status["newest_age_s"] <= 60
+    text = status_text(status)
+    assert "no names   4 objects in the last window" in text
+    assert "on disk    1.5 MB in 2 segments" in text
+    assert "MB while a window is written" in text
