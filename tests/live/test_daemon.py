@@ -9,13 +9,17 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 import prospect
 from builders.stored import Writer, by_routine
 from prospect.api.store import read_store
+from prospect.daemon.rights import KEPT
 from prospect.live.session import LiveSession
+from prospect.profile.naming import NameSource
 from prospect.recording.events import RecordOptions
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
@@ -74,6 +78,15 @@ class RunningDaemon:
     def said(self):
         with open(f"{self.store}.log") as lines:  # noqa: PTH123 - as above
             return lines.read()
+
+
+def children_of(pid):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
 
 
 def control(store, *words):
@@ -140,6 +153,28 @@ def test_it_samples_until_it_is_told_to_end_and_writes_the_last_window(tmp_path)
     assert sum(stored.hits.count[[name == "python" for name in names]]) > 50
     for file in (tmp_path / "s").rglob("*"):
         assert not file.stat().st_mode & 0o077, file
+
+
+@pytest.mark.parallel
+def test_it_keeps_the_rights_that_it_needs_and_still_sees_everything(tmp_path):
+    with RunningDaemon(tmp_path / "s") as daemon:
+        time.sleep(1.5)
+        pids = [daemon.process.pid, *children_of(daemon.process.pid)]
+        assert len(pids) > 1  # what finds Python's frames
+        wanted = sum(1 << number for number in KEPT.values())
+        for pid in pids:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                said = dict(
+                    line.split(":\t") for line in (task / "status").read_text().splitlines()
+                )
+                for which in ("CapPrm", "CapEff", "CapBnd"):
+                    assert int(said[which], 16) & ~wanted == 0, (which, said[which])
+                assert int(said["CapEff"], 16) & 1 << KEPT["CAP_PERFMON"]
+                assert said["NoNewPrivs"] == "1"
+        assert daemon.end() == 0
+    found = read_store(str(tmp_path / "s"))
+    assert any(name.startswith("<genexpr>") for name in found.functions.name)
+    assert int(NameSource.KALLSYMS) in found.functions.source.tolist()
 
 
 @pytest.mark.parallel

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from prospect.cli.store_place import usual_store
-from prospect.cli.terminal import say
+from prospect.cli.terminal import say, show
 from prospect.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     Raises:
         ProspectError: the system cannot be sampled, or the store not be used.
     """
+    if settings.unit:
+        return _show_unit(settings, command_line)
     # Numpy's linear algebra would start a thread for each CPU; nothing here uses it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.umask(0o077)
     from prospect.daemon.loop import Daemon
+    from prospect.daemon.rights import keep_what_is_needed
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import require_engine
 
@@ -39,11 +42,32 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     with StoreDirectory(path, create=True) as store:
         store.lock()
         store.clean()
+        keep_what_is_needed()
         daemon = Daemon(store, lambda: _options(store, command_line), say)
         say(f"sampling into {path}; Ctrl-C or SIGTERM ends it")
         # What is imported by now stays until the end: nothing of it has to be looked through.
         gc.freeze()
         daemon.run()
+    return 0
+
+
+def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
+    """Show the unit that runs this daemon with these options.
+
+    Raises:
+        UsageError: a path means something else to a service.
+    """
+    import sys
+
+    from prospect.daemon.unit import unit_text
+
+    for path in (settings.store, settings.metrics):
+        if path and not os.path.isabs(path):
+            raise UsageError(f"a service has no current directory: give '{path}' from / on")
+    program = os.path.realpath(sys.argv[0])
+    command = [program] if os.access(program, os.X_OK) else [sys.executable, "-m", "prospect"]
+    words = [word for word in command_line[2:] if word != "--unit"]
+    show(unit_text([*command, "daemon", *words], settings.store, settings.metrics))
     return 0
 
 

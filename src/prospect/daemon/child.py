@@ -20,17 +20,19 @@ def main() -> int:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.umask(0o077)
     from prospect.daemon.hand_over import unpacked  # noqa: PLC0415 - numpy is imported behind that
-    from prospect.errors import StoreError  # noqa: PLC0415 - likewise
+    from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - likewise
+    from prospect.errors import CaptureError, StoreError  # noqa: PLC0415 - likewise
     from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - likewise
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - likewise
     from prospect.store.writing import write_segment  # noqa: PLC0415 - likewise
 
     descriptor = int(sys.argv[1])
     try:
+        keep_nothing()
         with StoreDirectory(f"/proc/self/fd/{descriptor}/.") as store:
             engine = Engine(store, memory=_MEMORY)
             write_segment(store, engine, *unpacked(sys.stdin.buffer.read()))
-    except (StoreError, EngineError, OSError) as error:
+    except (CaptureError, StoreError, EngineError, OSError) as error:
         said = str(error)
         sys.stdout.write(said + "\n")
         return _NO_SPACE if "No space left" in said or "Disk quota" in said else _FAILED

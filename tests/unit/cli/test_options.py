@@ -209,6 +209,7 @@ def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):
         (["--separate", "process,cpu"], "separate", ("process", "cpu")),
         (["--keep", "12h,500M"], "keep", "12h,500M"),
         (["--metrics", "there.prom"], "metrics", "there.prom"),
+        (["--unit"], "unit", True),
     ],
 )
 def test_options_of_the_daemon(arguments, field, value):

@@ -261,4 +261,12 @@ STORING = (
         _DAEMON,
         values.file_name,
     ),
+    Option(
+        "unit",
+        "",
+        ("unit",),
+        "",
+        "show the systemd unit that runs this daemon with these options, and end",
+        _DAEMON,
+    ),
 )

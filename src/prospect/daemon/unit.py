@@ -1,0 +1,94 @@
+"""The systemd unit that runs a daemon: it may do what the daemon does, and no more.
+
+Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5). Not among its directives
+are those that take away what a profiler reads: ProtectKernelTunables and ProtectKernelLogs hide the
+addresses of kernel functions, ProtectKernelModules those of modules, ProtectProc other processes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from prospect.daemon.rights import kept_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USUAL_STORE = "/var/lib/prospect"
+# Of which the kernel may take back the pages of files; the daemon and what writes a window need
+# less than half of it.
+_MEMORY = "512M"
+_UNIT = """\
+[Unit]
+Description=Prospect, profiling the whole system
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={command}
+ExecReload=/bin/kill -HUP $MAINPID
+WatchdogSec=60
+Restart=on-failure
+RestartSec=10
+Nice=5
+UMask=0077
+{places}Environment=XDG_CACHE_HOME=/var/cache
+CacheDirectory=prospect
+CacheDirectoryMode=0700
+MemoryMax={memory}
+OOMPolicy=continue
+TasksMax=64
+LimitNOFILE=65536
+CapabilityBoundingSet={capabilities}
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+DevicePolicy=closed
+ProtectHostname=yes
+LockPersonality=yes
+RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def unit_text(command: Sequence[str], store: str, metrics: str) -> str:
+    """Return a unit.
+
+    Args:
+        command: the daemon's words, the first the path of a program.
+        store: the directory of its store, "" for the usual one.
+        metrics: the path of its file of metrics, "" for none.
+    """
+    places = ""
+    written = [os.path.dirname(metrics)] if metrics else []
+    if store and os.path.normpath(store) != USUAL_STORE:
+        written.append(store)
+    else:
+        places = "StateDirectory=prospect\nStateDirectoryMode=0700\n"
+    if written:
+        places += f"ReadWritePaths={' '.join(_quoted(path) for path in written)}\n"
+    # In what is run a $ would begin a variable; the program itself is named without any.
+    program, *words = map(_quoted, command)
+    return _UNIT.format(
+        command=" ".join([program, *(word.replace("$", "$$") for word in words)]),
+        places=places,
+        memory=_MEMORY,
+        capabilities=" ".join(kept_names()),
+    )
+
+
+def _quoted(word: str) -> str:
+    r"""Return a word as systemd reads it: ``%`` begins a specifier, ``\`` an escape.
+
+    Source: systemd.syntax(7), "Quoting"; systemd.unit(5), "Specifiers".
+    """
+    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return text if text and not set(text) & set(" \t;'") and text == word else f'"{text}"'
