@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
+
+
+@pytest.fixture
+def install_plugin(tmp_path, monkeypatch):
+    """Install a package whose module has a function `run`, as pip writes down what it adds."""
+    site = tmp_path / "site-packages"
+    monkeypatch.syspath_prepend(str(site))
+
+    def installed(group: str, name: str, code: str, package: str = "prospect-test") -> None:
+        module = package.replace("-", "_")
+        info = site / f"{module}-1.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{module}.py").write_text(code)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}:run\n")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+
+    return installed
 
 
 @pytest.fixture

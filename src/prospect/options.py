@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         use_cache: bool
         debuginfod_s: float
         native: bool
+        label: str
 
     class DisassemblerKeywords(TypedDict, total=False):
         """`DisassemblerOptions` as keywords."""
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 SYNTAXES: tuple[Syntax, ...] = ("att", "intel")
 DISASSEMBLERS: tuple[Disassembler, ...] = ("library", "gdb")
 # What `--sort` adds time up by, and what perf and others call the same.
-SORT_KEYS = ("program", "pid", "thread", "object", "routine", "mode", "cause", "service")
+SORT_KEYS = ("program", "pid", "thread", "object", "routine", "mode", "cause", "service", "label")
 _SORT_ALIASES = {
     "process": "program",
     "comm": "thread",
@@ -108,6 +109,7 @@ class NamingOptions(Record):
         debuginfod_s: how long the servers of DEBUGINFOD_URLS may delay a report; 0 asks none.
         native: whether the interpreter's own functions are shown, called by Python functions,
             instead of Python functions with the time of both.
+        label: what labels samples, as "marks:FILE"; see ``--label``.
     """
 
     system_map: str = ""
@@ -115,6 +117,7 @@ class NamingOptions(Record):
     use_cache: bool = True
     debuginfod_s: float = 30.0
     native: bool = False
+    label: str = ""
 
 
 class DisassemblerOptions(Record):

@@ -18,6 +18,7 @@ from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.sample_causes import label_samples
 from prospect.assembly.extras import recorded_until
+from prospect.assembly.labels.labels import Labelled, label_by
 from prospect.assembly.placing.jit import find_jit_code
 from prospect.assembly.placing.naming import (
     hit_objects,
@@ -27,7 +28,8 @@ from prospect.assembly.placing.naming import (
     with_answers,
 )
 from prospect.assembly.placing.places import KERNEL_KEY, place
-from prospect.assembly.placing.runtime_hints import runtime_hints
+from prospect.assembly.placing.runtime_hints import with_runtime_hints
+from prospect.assembly.stacks.addresses import all_addresses
 from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.tables.clock_stops import describe_clock_stops
 from prospect.assembly.tables.clocks import clock_of_id, describe_clocks, with_clock_periods
@@ -65,7 +67,7 @@ if TYPE_CHECKING:
     from prospect.assembly.causes.sample_causes import SampleCauses
     from prospect.assembly.code.recorded_objects import RecordedObjects
     from prospect.assembly.placing.jit import JitRecords
-    from prospect.assembly.placing.places import Addresses, Placement
+    from prospect.assembly.placing.places import Placement
     from prospect.assembly.stacks.callers import SampleCallers
     from prospect.assembly.tables.call_counts import CountedCalls
     from prospect.assembly.threads.waits import Waits
@@ -184,9 +186,11 @@ def profile_of_events(
     announce("adding up hits")
     profile = _assemble(placed, location_index, object_rows, builder)
     run = _with_limits_of_archive(profile.run, placed.symbolizer, order)
-    profile = with_causes(replace(profile, run=run), placed.hits.label, placed.labelled.causes)
+    cause = placed.labels.causes_of(placed.hits.label)
+    profile = with_causes(replace(profile, run=run), cause, placed.labelled.causes)
+    profile = placed.labels.added_to(profile, placed.hits.label)
     if wanted.hints:
-        profile = _with_hints(profile, placed.jit)
+        profile = _for_reports(profile, placed)
     if not (wanted.lines or wanted.code or sinks.keep_code):
         return profile
     # Only reports that go back to the files pay for what that takes.
@@ -215,6 +219,7 @@ class _Placed(NamedTuple):
     symbol_options: SymbolOptions
     symbolizer: Symbolizer
     labelled: SampleCauses
+    labels: Labelled
     hits: Attribution
     calls: SampleCallers | None
     counted: CountedCalls | None
@@ -252,7 +257,8 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     announce("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
     labelled = label_samples(events.samples, kernel_names, info.arch)
-    hits = attribute(events.samples, world.timeline, labelled.label)
+    labels = label_by(events.samples, labelled.label, order.naming.label)
+    hits = attribute(events.samples, world.timeline, labels.state)
     calls = None
     if wanted.stacks or (wanted.waits and waits):
         from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all
@@ -267,7 +273,7 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
             python=python,
         )
     counted = read_call_counts(info, world.timeline)
-    addresses = _all_addresses(hits, calls, counted)
+    addresses = all_addresses(hits, calls, counted)
     placement = place(addresses, world, info, symbolizer.images.is_other, code)
     return _Placed(
         events=events,
@@ -278,6 +284,7 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
         symbol_options=symbol_options,
         symbolizer=symbolizer,
         labelled=labelled,
+        labels=labels,
         hits=hits,
         calls=calls,
         counted=counted,
@@ -363,25 +370,13 @@ def _with_limits_of_archive(run: RunInfo, symbolizer: Symbolizer, order: _Order)
     return run
 
 
-def _with_hints(profile: Profile, jit: JitRecords) -> Profile:
-    """Say which options of a runtime would have named its code."""
-    hints = runtime_hints(profile, jit.pids)
-    limits = (*profile.run.limits, *hints)
-    return replace(profile, run=replace(profile.run, limits=limits)) if hints else profile
+def _for_reports(profile: Profile, placed: _Placed) -> Profile:
+    """Add what raw data says, and which options of a runtime would have named its code."""
+    if placed.events.samples.data is not None:
+        from prospect.assembly.raw.sample_data import with_sample_data  # noqa: PLC0415 - seldom there
 
-
-def _all_addresses(
-    hits: Attribution, calls: SampleCallers | None, counted: CountedCalls | None
-) -> Attribution | Addresses:
-    """Return the addresses of the hits, behind them of their callers, and of counted calls."""
-    if calls is None and counted is None:
-        return hits
-    from prospect.assembly.stacks.stacks import joined  # noqa: PLC0415 - not of a flat report
-
-    found: Attribution | Addresses = hits
-    if calls is not None:
-        found = joined(found, calls.addresses)
-    return found if counted is None else joined(found, counted.addresses)
+        profile = with_sample_data(profile, placed.events, placed.info.events)
+    return with_runtime_hints(profile, placed.jit.pids)
 
 
 def _symbol_options(

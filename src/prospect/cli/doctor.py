@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from prospect.cli.terminal import show
+from prospect.plugins import KINDS, package_of, plugins
 from prospect.recording.doctor import OK, Check, examine
 from prospect.records import contents, replace
-from prospect.render.plugins import package_of, plugins
 from prospect.version import __version__
 
 if TYPE_CHECKING:
@@ -25,11 +25,15 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
 
 
 def _with_plugins(diagnosis: Diagnosis) -> Diagnosis:
-    """Add the formats of other packages, where there are any."""
-    found = [f"{one.name} ({package_of(one)})" for one in plugins()]
+    """Add what other packages add, where there are any."""
+    found = [
+        f"{kind} {one.name} ({package_of(one)})"
+        for group, kind in KINDS.items()
+        for one in plugins(group)
+    ]
     if not found:
         return diagnosis
-    check = Check("plug-ins", OK, f"format {', '.join(found)}")
+    check = Check("plug-ins", OK, ", ".join(found))
     return replace(diagnosis, checks=(*diagnosis.checks, check))
 
 

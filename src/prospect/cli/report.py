@@ -85,7 +85,7 @@ def write(
         lines=settings.lines,
         calls=calls,
         classic=settings.classic,
-        sort=settings.sort,
+        sort=settings.sort or (("label",) if settings.label else ()),
         recording=name,
         target=settings.target,
         colour=takes_colour(target),
@@ -136,7 +136,7 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     Raises:
         ProspectError: nothing fits, the store cannot be read, or the report not be written.
     """
-    refuse(settings, disassemble="-e", lines="--lines", inline="--inline")
+    refuse(settings, disassemble="-e", lines="--lines", inline="--inline", label="--label")
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)

@@ -87,11 +87,12 @@ def report_format(text: str) -> str:
     """Read a format of the report."""
     if text in FORMATS:
         return text
-    from prospect.render.plugins import plugin, plugins
+    from prospect.plugins import FORMATS as ADDED
+    from prospect.plugins import plugin, plugins
 
-    if plugin(text) is not None:
+    if plugin(ADDED, text) is not None:
         return text
-    known = (*FORMATS, *(one.name for one in plugins()))
+    known = (*FORMATS, *(one.name for one in plugins(ADDED)))
     return _one_of(text, known, f"one of {', '.join(known)}")
 
 

@@ -95,6 +95,23 @@ class RawFields(Record):
         return len(self.sample)
 
 
+class RawData(Record):
+    """Raw data of samples whose events' PMU has a layout of its own (AMD's IBS, …).
+
+    Attributes:
+        sample: i64[k] row of `Samples`, ascending.
+        start: i64[k + 1] into `words`.
+        words: u64[m] of each sample u32 size, then as many bytes, up to a whole word.
+    """
+
+    sample: NDArray[np.int64]
+    start: NDArray[np.int64]
+    words: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+
 class Samples(Record):
     """PERF_RECORD_SAMPLE.
 
@@ -114,6 +131,7 @@ class Samples(Record):
         control_group: u64[n] id of the task's control group, 0 where its event has none; None where
             no event has.
         raw: fields of tracepoints' records, None where no sample has any.
+        data: raw data of PMUs' own, None where no sample has any.
     """
 
     ip: NDArray[np.uint64]
@@ -130,6 +148,7 @@ class Samples(Record):
     calls: CallBranches | None = None
     control_group: NDArray[np.uint64] | None = None
     raw: RawFields | None = None
+    data: RawData | None = None
 
     def __len__(self) -> int:
         return len(self.ip)

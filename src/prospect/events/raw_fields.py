@@ -1,7 +1,8 @@
-"""Fields of tracepoints' records, out of the raw data of samples.
+"""Raw data of samples: fields of tracepoints' records, and data of PMUs' own, whole.
 
-Comes in: words, and where the raw data of samples begins. Goes out: `RawFields`. Where the fields
-stand is what the recording says of its tracepoints' formats (``EventDescription.fields``).
+Comes in: words, and where the raw data of samples begins. Goes out: `RawFields` and `RawData`.
+Where the fields stand is what the recording says of its tracepoints' formats
+(``EventDescription.fields``).
 
 Source: the comment of PERF_SAMPLE_RAW in ``include/uapi/linux/perf_event.h`` (Linux 6.18): u32
 size, then bytes up to a whole word.
@@ -13,10 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.events.columns import RawFields
+from prospect.columns.buffers import segments
+from prospect.events.columns import RawData, RawFields
+from prospect.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from prospect.events.columns import Samples
 
     Words = NDArray[np.uint64]
     Rows = NDArray[np.int64]
@@ -27,22 +32,23 @@ _WORD_BYTES = 8
 _MASK_LOW = np.uint64((1 << 32) - 1)
 
 
-class RawFieldColumns:
-    """The fields of all samples met so far."""
+class RawColumns:
+    """The raw data of all samples met so far, as far as it is wanted."""
 
-    def __init__(self, fields: tuple[Fields, ...]) -> None:
-        self._fields = fields
-        self._columns = max(map(len, fields))
-        self._parts: list[tuple[Rows, Rows]] = []
+    def __init__(self, fields: tuple[Fields, ...], whole: tuple[int, ...]) -> None:
+        self._fields = _FieldColumns(fields) if fields else None
+        self._data = _DataColumns(whole) if whole else None
 
     @property
-    def mark(self) -> int:
+    def mark(self) -> tuple[int, int]:
         """What `rewind` needs to return to this moment."""
-        return len(self._parts)
+        return self._fields.mark if self._fields else 0, self._data.mark if self._data else 0
 
-    def rewind(self, mark: int) -> None:
+    def rewind(self, mark: tuple[int, int]) -> None:
         """Forget what was appended since `mark`."""
-        del self._parts[mark:]
+        for columns, at in zip((self._fields, self._data), mark, strict=True):
+            if columns:
+                columns.rewind(at)
 
     def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
         """Take in samples that stand next to each other in the recording.
@@ -54,6 +60,66 @@ class RawFieldColumns:
             rows: i64[n] their events.
             first_sample: the row of the first among all samples.
         """
+        for columns in (self._fields, self._data):
+            if columns:
+                columns.append(words, at, end, rows, first_sample)
+
+    def added_to(self, samples: Samples) -> Samples:
+        """Return samples with their raw data."""
+        return replace(
+            samples,
+            raw=self._fields.finish() if self._fields else None,
+            data=self._data.finish() if self._data else None,
+        )
+
+
+class _DataColumns:
+    """Whole raw data of the samples of some events."""
+
+    def __init__(self, events: tuple[int, ...]) -> None:
+        self._events = np.array(events, np.int64)
+        self._parts: list[tuple[Rows, Rows, Words]] = []
+
+    @property
+    def mark(self) -> int:
+        return len(self._parts)
+
+    def rewind(self, mark: int) -> None:
+        del self._parts[mark:]
+
+    def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
+        found = np.flatnonzero(np.isin(rows, self._events))
+        begin = at[found]
+        size = (words.take(begin, mode="clip") & _MASK_LOW).view(np.int64)
+        length = (size + _SIZE_BYTES + _WORD_BYTES - 1) // _WORD_BYTES
+        is_whole = begin + length <= end[found]
+        found, begin, length = found[is_whole], begin[is_whole], length[is_whole]
+        data = words.take(segments(begin, length))
+        self._parts.append((first_sample + found, length, data))
+
+    def finish(self) -> RawData | None:
+        if not self._parts:
+            return None
+        sample, length, words = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        return RawData(sample, np.append(0, np.cumsum(length)), words)
+
+
+class _FieldColumns:
+    """The fields of all samples met so far."""
+
+    def __init__(self, fields: tuple[Fields, ...]) -> None:
+        self._fields = fields
+        self._columns = max(map(len, fields))
+        self._parts: list[tuple[Rows, Rows]] = []
+
+    @property
+    def mark(self) -> int:
+        return len(self._parts)
+
+    def rewind(self, mark: int) -> None:
+        del self._parts[mark:]
+
+    def append(self, words: Words, at: Rows, end: Rows, rows: Rows, first_sample: int) -> None:
         for row, fields in enumerate(self._fields):
             of_event = np.flatnonzero(rows == row) if fields else ()
             if not len(of_event):

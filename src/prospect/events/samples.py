@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.python_records import PythonColumns
-    from prospect.events.raw_fields import RawFieldColumns
+    from prospect.events.raw_fields import RawColumns
     from prospect.events.schema import Schema
 
     Words = NDArray[np.uint64]
@@ -52,7 +52,7 @@ class _Done(NamedTuple):
     states: Mark = Mark()
     groups: tuple[int, int] = (0, 0)
     python: int = 0
-    raw: int = 0
+    raw: tuple[int, int] = (0, 0)
 
 
 class _Chosen(NamedTuple):
@@ -118,11 +118,11 @@ class SampleColumns:
         self._has_groups = bool(np.any(schema.group_word))
         self._states = UserStateColumns(schema.trailing)
         self._groups = GroupReads(schema.groups)
-        self._raw: RawFieldColumns | None = None
-        if schema.raw_fields:
-            from prospect.events.raw_fields import RawFieldColumns  # noqa: PLC0415 - of tracepoints
+        self._raw: RawColumns | None = None
+        if schema.raw_fields or schema.raw_data:
+            from prospect.events.raw_fields import RawColumns  # noqa: PLC0415 - few have any
 
-            self._raw = RawFieldColumns(schema.raw_fields)
+            self._raw = RawColumns(schema.raw_fields, schema.raw_data)
 
     def begin_block(self, cpu: int) -> None:
         """Say which CPU the next samples are from where they do not say it (-1 unknown)."""
@@ -263,8 +263,9 @@ class SampleColumns:
             control_group=self._control_group.finish(count, broadcast=True)
             if self._has_groups
             else None,
-            raw=self._raw.finish() if self._raw is not None else None,
         )
+        if self._raw is not None:
+            samples = self._raw.added_to(samples)
         return self._groups.add_members(samples, self._ids) if self._ids else samples
 
     def damage(self) -> list[str]:

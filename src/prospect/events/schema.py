@@ -155,6 +155,7 @@ class Schema(Record):
         shared_event: the event of samples with unknown ids, -1 for none; see `shared_samples`.
         switch_event: that of context switches, -1 for none.
         raw_fields: offset and size of what is wanted of raw data, a row an event; empty for none.
+        raw_data: rows of events whose raw data is kept whole: those of PMUs of their own.
         switch_tail: where records of switches have their time and task, words from their end.
     """
 
@@ -177,6 +178,7 @@ class Schema(Record):
     switch_event: int = -1
     switch_tail: tuple[int, int] = (0, 0)
     raw_fields: tuple[tuple[tuple[int, int], ...], ...] = ()
+    raw_data: tuple[int, ...] = ()
 
     @property
     def is_uniform(self) -> bool:
@@ -243,6 +245,7 @@ def schema_of(
         switch_event=of_switches,
         switch_tail=(switch_tail[0], switch_tail[1]),
         raw_fields=tuple(event.fields for event in events) if any(e.fields for e in events) else (),
+        raw_data=tuple(row for row, attr in enumerate(attrs) if _has_own_data(attr)),
     )
     if not schema.is_uniform and not (schema.id_word and schema.ids):
         raise RecordingError(
@@ -260,6 +263,11 @@ def _shared_event(events: Sequence[EventDescription]) -> int:
         if event.attr.type == abi.PERF_TYPE_SOFTWARE and event.attr.config not in _OWN_SAMPLES
     ]
     return rows[0] if len(rows) == 1 else -1
+
+
+def _has_own_data(attr: EventAttr) -> bool:
+    """Return whether samples have raw data that only who knows the event's PMU can read."""
+    return attr.type > abi.PERF_TYPE_BREAKPOINT and bool(attr.sample_type & abi.PERF_SAMPLE_RAW)
 
 
 def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:

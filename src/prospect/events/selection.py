@@ -13,7 +13,7 @@ from prospect.records import replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import CallBranches, RawFields, Samples, UserStates
+    from prospect.events.columns import CallBranches, RawData, RawFields, Samples, UserStates
 
     Rows = NDArray[np.int64]
 
@@ -30,7 +30,9 @@ def chosen_samples(samples: Samples, rows: Rows) -> Samples:
         length = np.diff(chain_start).take(rows)
         chain = chain.take(segments(chain_start.take(rows), length))
         chain_start = np.append(0, np.cumsum(length))
-    columns = replace(samples, chain_start=None, chain=None, user=None, calls=None, raw=None)
+    columns = replace(
+        samples, chain_start=None, chain=None, user=None, calls=None, raw=None, data=None
+    )
     return replace(
         taken(columns, rows),
         chain_start=chain_start,
@@ -38,6 +40,7 @@ def chosen_samples(samples: Samples, rows: Rows) -> Samples:
         user=samples.user and _chosen_states(samples.user, rows),
         calls=samples.calls and _chosen_calls(samples.calls, rows),
         raw=samples.raw and _chosen_fields(samples.raw, rows),
+        data=samples.data and _chosen_data(samples.data, rows),
     )
 
 
@@ -70,6 +73,13 @@ def _chosen_calls(calls: CallBranches, rows: Rows) -> CallBranches:
 def _chosen_fields(raw: RawFields, rows: Rows) -> RawFields:
     sample, row = _of_samples(raw.sample, rows)
     return replace(raw, sample=sample, values=raw.values.take(row, axis=0))
+
+
+def _chosen_data(data: RawData, rows: Rows) -> RawData:
+    sample, row = _of_samples(data.sample, rows)
+    length = np.diff(data.start).take(row)
+    words = data.words.take(segments(data.start.take(row), length))
+    return replace(data, sample=sample, start=np.append(0, np.cumsum(length)), words=words)
 
 
 def _of_samples(sample: Rows, rows: Rows) -> tuple[Rows, Rows]:

@@ -46,6 +46,7 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
             count=np.add.reduceat(hits.count.take(order), starts),
             period=np.add.reduceat(hits.period.take(order), starts),
             stack_index=None,
+            label_index=None,
         ),
         "samples": replace(samples, hit_index=row_of_hit.take(samples.hit_index)),
     }

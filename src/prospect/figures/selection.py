@@ -146,6 +146,7 @@ def _of_hits(
         call_counts=None,
         threads=None,
         unhit_mappings=None,
+        sample_data=(),
     )
 
 

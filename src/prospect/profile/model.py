@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prospect.profile.call_counts import CallCounts
     from prospect.profile.memory_map import MemoryMap
     from prospect.profile.run_info import RunInfo
+    from prospect.profile.sample_data import SampleData
     from prospect.profile.source import CodeTable, LineTable
     from prospect.profile.stack_copies import StackCopies
     from prospect.profile.thread_times import ThreadTimes
@@ -190,6 +191,7 @@ class HitTable(Record):
         period: i64[h] sum of the samples' periods, in the event's unit.
         stack_index: i32[h] into `Profile.stacks`: the hits' own frame, in profiles that have stacks
             and no samples; None in all others, where a hit has as many stacks as samples.
+        label_index: i32[h] into `Profile.labels`; None where no label source was asked.
     """
 
     process_index: NDArray[np.int32]
@@ -201,6 +203,7 @@ class HitTable(Record):
     count: NDArray[np.int64]
     period: NDArray[np.int64]
     stack_index: NDArray[np.int32] | None = None
+    label_index: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.count)
@@ -355,6 +358,8 @@ class Profile(Record):
     recording has no call chains, `stack_copies` where it has no copies of stacks, `threads`, what
     each thread did all its life, where it has no switches. `unhit_mappings` gives the
     mappings without a hit of the process in a row of `processes`, which few reports ask for.
+    `sample_data` is what event sources made of samples' raw data, `labels` what rows of
+    `HitTable.label_index` mean.
     """
 
     run: RunInfo
@@ -378,3 +383,5 @@ class Profile(Record):
     call_counts: CallCounts | None = None
     threads: ThreadTimes | None = None
     unhit_mappings: Callable[[int], MemoryMap] | None = None
+    sample_data: tuple[SampleData, ...] = ()
+    labels: list[str] | None = None

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from prospect.errors import PluginError, UsageError
+from prospect.errors import UsageError
 from prospect.figures.processes import chosen_hits
 from prospect.figures.selection import only_used
 from prospect.figures.tables import TABLES
+from prospect.plugins import called
 from prospect.profile.complete import complete
 from prospect.records import Record, replace
-from prospect.render.plugins import described
 from prospect.render.renderer import write_pieces
 
 if TYPE_CHECKING:
@@ -91,10 +91,5 @@ class PluginRenderer(Record):
             RenderError: `out` cannot be written.
         """
         made = io.BytesIO()
-        try:
-            write = self.entry_point.load()
-            write(PluginReport(profile, self.detail, self.recording), made)
-        except Exception as error:  # anything may go wrong in code that is not ours
-            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise PluginError(f"{described(self.entry_point)} failed: {what}") from error
+        called(self.entry_point, PluginReport(profile, self.detail, self.recording), made)
         write_pieces([made.getvalue()], out)

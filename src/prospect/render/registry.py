@@ -2,7 +2,7 @@
 
 To add a format: write its module beside the others, and list its class here, where the command line
 and the Python interface find it. Only the module of the format that is asked for is imported.
-Formats that installed packages add stand beside them, see `plugins`.
+Formats that installed packages add stand beside them, see `prospect.plugins`.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def format_of(name: str) -> Format:
     """
     if name in FORMATS:
         return FORMATS[name]
-    from prospect.render.plugins import plugin, plugins  # noqa: PLC0415 - seldom asked for
+    from prospect import plugins  # noqa: PLC0415 - seldom asked for
 
-    if plugin(name) is None:
-        known = (*FORMATS, *(one.name for one in plugins()))
+    if plugins.plugin(plugins.FORMATS, name) is None:
+        known = (*FORMATS, *(one.name for one in plugins.plugins(plugins.FORMATS)))
         raise UsageError(f"there is no format '{name}'; there are {', '.join(known)}")
     return Format("plugin_report", "PluginRenderer")
 
@@ -103,8 +103,8 @@ def make_renderer(name: str, **options: Any) -> Renderer:
     chosen = renderer_class(name, is_sorted=bool(options.get("sort")))
     known = field_names(chosen)
     if "entry_point" in known:
-        from prospect.render.plugins import plugin  # noqa: PLC0415 - seldom asked for
+        from prospect import plugins  # noqa: PLC0415 - seldom asked for
 
-        options["entry_point"] = plugin(name)
+        options["entry_point"] = plugins.plugin(plugins.FORMATS, name)
     renderer: Renderer = chosen(**{key: value for key, value in options.items() if key in known})
     return renderer

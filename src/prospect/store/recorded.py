@@ -67,7 +67,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
     columns: dict[str, Any] = {
         name: column.take(hit)
         for name, column in contents(whole.hits).items()
-        if name not in ("count", "period", "stack_index")
+        if column is not None and name not in ("count", "period", "stack_index")
     }
     hits = HitTable(
         **columns,
@@ -87,6 +87,7 @@ def part_of_recording(profile: Profile, chosen: Specification) -> Profile:
         threads=None,
         syscalls=None,
         call_counts=None,
+        sample_data=(),
     )
 
 

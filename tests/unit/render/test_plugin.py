@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
+import struct
 import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builders.perfdata import USUAL, FileBuilder, RecordBuilder
 from builders.profile import qsort_profile
 from prospect.abi import constants as abi
 from prospect.abi.attr import EventAttr, EventDescription
+from prospect.assembly.raw.sample_data import RawRecords
 from prospect.cli.commands import COMMANDS
 from prospect.cli.main import main
 from prospect.cli.options import parse
 from prospect.errors import PluginError, UsageError
+from prospect.events.columns import RawData
+from prospect.plugins import EVENTS, called, plugin
 from prospect.render.registry import make_renderer
 
 PAGE = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
@@ -142,3 +148,37 @@ def test_a_name_of_ours_stays_ours(install):
 def test_doctor_lists_it(capfd):
     main(["doctor"])
     assert re.search(r"plug-ins +format markdown \(prospect-markdown\)", capfd.readouterr().out)
+
+
+def test_the_label_source_of_the_page_labels(install, tmp_path):
+    install_block(install, 1)
+    recording = tmp_path / "run.data"
+    records = RecordBuilder(USUAL)
+    samples = [records.sample(pid=5, tid=5, id=1, ip=0x1010, time=10**9 * i) for i in range(4)]
+    attr = EventAttr(type=abi.PERF_TYPE_SOFTWARE, sample_type=USUAL, sample_period=10**6)
+    recording.write_bytes(FileBuilder([EventDescription(attr, (1,), "x")], samples).file())
+    target = tmp_path / "report.csv"
+    words = ["--format", "csv", "-V4", "-m0", "-f", str(target)]
+    assert main(["report", "--label", "seconds:2", *words, str(recording)]) == 0
+    rows = csv.DictReader(target.read_text().splitlines())
+    assert [row["label"] for row in rows] == ["0 s", "2 s"]
+
+
+def test_the_event_source_of_the_page_decodes(install):
+    install_block(install, 2)
+    data = RawData(
+        np.arange(2),
+        np.array([0, 3, 6]),
+        np.frombuffer(struct.pack("<IIIQxxxx", 16, 3, 1, 70) * 2, np.uint64),
+    )
+    raw = RawRecords(EventDescription(EventAttr(), (1,), "my_pmu//"), data, np.array([1]))
+    columns = called(plugin(EVENTS, "my_pmu"), raw)
+    assert columns["port"].tolist() == ["port 3"]
+    assert columns["cycles waited"].tolist() == [70]
+
+
+def install_block(install, number):
+    """Install the package that the page builds as one of several."""
+    projects = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[number]
+    install(tomllib.loads(projects[number])["project"], re.match(r"# (\w+)\.py", code)[1], code)

@@ -15,7 +15,7 @@ import numpy as np
 
 from prospect.profile.model import KIND_ELF, KIND_JIT, KIND_PYTHON
 from prospect.profile.naming import NameSource
-from prospect.records import NamedTuple
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -63,6 +63,13 @@ _RUNTIMES = (
         " -XX:+DumpPerfMapAtExit (17 or later).",
     ),
 )
+
+
+def with_runtime_hints(profile: Profile, named_pids: Collection[int]) -> Profile:
+    """Return a profile whose limits say what `runtime_hints` does."""
+    hints = runtime_hints(profile, named_pids)
+    limits = (*profile.run.limits, *hints)
+    return replace(profile, run=replace(profile.run, limits=limits)) if hints else profile
 
 
 def runtime_hints(profile: Profile, named_pids: Collection[int]) -> tuple[str, ...]:

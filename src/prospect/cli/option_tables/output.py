@@ -141,6 +141,16 @@ OUTPUT = (
         words=SORT_KEYS,
     ),
     Option(
+        "label",
+        "",
+        ("label",),
+        "SOURCE",
+        "label samples by marks:FILE, what threads began and ended as FILE says, or by a plug-in's "
+        "NAME:ARGUMENT, for the key label of --sort (default with it)",
+        REPORTS,
+        values.name,
+    ),
+    Option(
         "pager",
         "",
         ("no-pager",),

@@ -1,4 +1,4 @@
-"""Time by any keys of a sample: program, process, thread, object, routine, mode, cause, service.
+"""Time by any keys of a sample: program, process, thread, object, routine, mode, cause and others.
 
 Comes in: a `ReportView` and keys in an order. Goes out: `RowsByKeys`, one row for each combination
 that was hit, most time first, of the processes that `-V` asks for.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
+from prospect.errors import UsageError
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import first_rows
@@ -156,6 +157,13 @@ def _services(profile: CompleteProfile) -> Names:
     return _of_processes(profile, row), list(names).__getitem__
 
 
+def _labels(profile: CompleteProfile) -> Names:
+    if profile.labels is None or profile.hits.label_index is None:
+        raise UsageError("--sort label: samples have no labels; --label says where they come from")
+    names = profile.labels
+    return profile.hits.label_index.astype(np.int64), lambda row: names[row] or "(none)"
+
+
 def _of_processes(
     profile: CompleteProfile, value: list[int] | NDArray[np.int32]
 ) -> NDArray[np.int64]:
@@ -208,4 +216,5 @@ _COLUMNS: dict[str, Callable[[CompleteProfile], Names]] = {
     "mode": _modes,
     "cause": _causes,
     "service": _services,
+    "label": _labels,
 }

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from prospect.figures.portions import EventHits
     from prospect.figures.ranked_rows import RankedRows
+    from prospect.figures.report.sample_data import DataFigures
     from prospect.figures.report.waiting import Waiting
     from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
@@ -160,6 +161,7 @@ class ReportView(Record):
         parents: i64[p] the row that forked each process, -1 where unknown.
         ended_by_exec: bool[p] rows whose process went on as another program.
         waiting: what threads did and where they waited; None where switches were not recorded.
+        data: what event sources say of samples, by event.
     """
 
     profile: CompleteProfile
@@ -175,6 +177,7 @@ class ReportView(Record):
     parents: NDArray[np.int64]
     ended_by_exec: NDArray[np.bool_]
     waiting: Waiting | None = None
+    data: tuple[DataFigures, ...] = ()
 
     def memory_map(self, process: int) -> MemoryMap:
         """Return what a process had mapped, in the order of addresses."""
@@ -245,7 +248,16 @@ def report_view(
         parents=forking_parents(profile.processes),
         ended_by_exec=ended_by_exec(profile.processes),
         waiting=_waiting(whole, shown),
+        data=_data(whole, shown),
     )
+
+
+def _data(profile: CompleteProfile, detail: Detail) -> tuple[DataFigures, ...]:
+    if not profile.sample_data:
+        return ()
+    from prospect.figures.report.sample_data import data_figures  # noqa: PLC0415 - few have any
+
+    return data_figures(profile, detail)
 
 
 def _waiting(profile: CompleteProfile, detail: Detail) -> Waiting | None:

@@ -38,6 +38,7 @@ from prospect.render.json.ledger import (
     lateness_fields,
     ledger_fields,
 )
+from prospect.render.json.sample_data import sample_data_fields
 from prospect.render.json.source_lines import source_line_fields
 from prospect.render.json.waiting import waiting_fields
 from prospect.render.text.in_short import in_short_plain
@@ -103,6 +104,7 @@ def _document(view: ReportView, options: JsonRenderer) -> Iterator[bytes]:
         "own_cost": cost_fields(books.cost),
         **stack_quality_fields(stack_quality(view.profile, view.detail)),
         **waiting_fields(view),
+        **sample_data_fields(view.data),
         **_calls(view, options.calls),
     }
     yield b"{"

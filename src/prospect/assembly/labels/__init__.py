@@ -1,0 +1,1 @@
+"""Labels of samples: the request, transaction or step that a thread was at."""

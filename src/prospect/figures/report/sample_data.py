@@ -1,0 +1,134 @@
+"""What event sources say of samples → the figures that a report shows of it.
+
+Comes in: a profile with `SampleData`, `-V`. Goes out: `DataFigures`, one for each event: how its
+numbers are distributed, where most of each comes from, and how often each text stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.figures.processes import chosen_hits
+from prospect.figures.routine_names import shown_name
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.sample_data import DataColumn, SampleData
+
+_MOST_ROUTINES = 5
+_HIGH = 95
+
+
+class RoutinePart(NamedTuple):
+    """What a routine has of a column's sum."""
+
+    routine: str
+    samples: int
+    mean: float
+    share: float
+
+
+class NumberFigures(NamedTuple):
+    """How a column of numbers is distributed; `routines` are those with most of its sum."""
+
+    name: str
+    samples: int
+    mean: float
+    median: float
+    high: float
+    most: float
+    routines: tuple[RoutinePart, ...]
+
+
+class TextFigures(NamedTuple):
+    """How often each text stands in a column, most first: text, samples, share."""
+
+    name: str
+    samples: int
+    rows: tuple[tuple[str, int, float], ...]
+
+
+class DataFigures(NamedTuple):
+    """The figures of an event's samples.
+
+    Attributes:
+        event: what the event is called.
+        source: who decoded them.
+        samples: those of the processes that `-V` asks for.
+        numbers, texts: of its columns that have values.
+    """
+
+    event: str
+    source: str
+    samples: int
+    numbers: tuple[NumberFigures, ...]
+    texts: tuple[TextFigures, ...]
+
+
+def data_figures(profile: CompleteProfile, detail: Detail) -> tuple[DataFigures, ...]:
+    """Return the figures of each event whose samples' raw data was decoded."""
+    if not profile.sample_data or not len(profile.samples):
+        return ()
+    chosen = chosen_hits(profile, detail)
+    return tuple(_of_event(profile, data, chosen) for data in profile.sample_data)
+
+
+def _of_event(profile: CompleteProfile, data: SampleData, chosen: NDArray[np.bool_]) -> DataFigures:
+    hit = profile.samples.hit_index.take(data.sample)
+    rows = np.flatnonzero(chosen.take(hit))
+    function = profile.locations.function_index.take(profile.hits.location_index.take(hit))
+    numbers, texts = [], []
+    for column in data.columns:
+        has_value = np.isfinite(column.values[rows])
+        of_column = rows[has_value]
+        values = column.values[of_column]
+        if len(values) and column.texts:
+            texts.append(_texts(column, values))
+        elif len(values):
+            numbers.append(_numbers(profile, column.name, values, function[of_column]))
+    event = profile.run.events[data.event_index].name
+    return DataFigures(event, data.source, len(rows), tuple(numbers), tuple(texts))
+
+
+def _numbers(
+    profile: CompleteProfile, name: str, values: NDArray[np.float64], function: NDArray[np.int32]
+) -> NumberFigures:
+    median, high = np.percentile(values, [50, _HIGH], method="inverted_cdf").tolist()
+    names, row = np.unique(function, return_inverse=True)
+    sums, count = np.bincount(row, values), np.bincount(row)
+    whole = float(values.sum())
+    order = np.argsort(-sums, kind="stable")[:_MOST_ROUTINES].tolist() if whole else []
+    return NumberFigures(
+        name,
+        len(values),
+        float(values.mean()),
+        median,
+        high,
+        float(values.max()),
+        tuple(
+            RoutinePart(
+                shown_name(profile.functions, int(names[place])),
+                int(count[place]),
+                float(sums[place] / count[place]),
+                float(sums[place] / whole),
+            )
+            for place in order
+        ),
+    )
+
+
+def _texts(column: DataColumn, values: NDArray[np.float64]) -> TextFigures:
+    count = np.bincount(values.astype(np.int64), minlength=len(column.texts))
+    order = np.argsort(-count, kind="stable").tolist()
+    rows = tuple(
+        (column.texts[row], int(count[row]), float(count[row] / len(values)))
+        for row in order
+        if count[row]
+    )
+    return TextFigures(column.name, len(values), rows)

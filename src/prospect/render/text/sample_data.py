@@ -1,0 +1,70 @@
+"""What samples of an event say beside where they were taken, as an event source decoded it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.render.escape import escaped
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.figures.report.sample_data import DataFigures
+    from prospect.render.text.style import Style
+
+_MOST_TEXTS = 20
+
+
+def sample_data_lines(found: tuple[DataFigures, ...], style: Style) -> Iterator[str]:
+    """Yield a section for each event; nothing where no raw data was decoded."""
+    for data in found:
+        yield from style.section(f"What Samples of {escaped(data.event)} Say")
+        yield f"{data.samples} samples, decoded by the event source of {escaped(data.source)}."
+        yield ""
+        if data.numbers:
+            yield from _numbers(data)
+            yield ""
+        for column in data.texts:
+            shown = column.rows[:_MOST_TEXTS]
+            yield from table_lines(
+                [Column("Samples"), Column("Pcnt"), Column(escaped(column.name), right=False)],
+                [
+                    [str(count) for _, count, _ in shown],
+                    [percent(share, 1) for _, _, share in shown],
+                    [escaped(text) for text, _, _ in shown],
+                ],
+            )
+            yield ""
+
+
+def _numbers(data: DataFigures) -> Iterator[str]:
+    titles = ("Samples", "Mean", "Median", "95 %", "Most")
+    rows = data.numbers
+    cells = [
+        [str(one.samples) for one in rows],
+        [f"{one.mean:.1f}" for one in rows],
+        [f"{one.median:g}" for one in rows],
+        [f"{one.high:g}" for one in rows],
+        [f"{one.most:g}" for one in rows],
+        [escaped(one.name) for one in rows],
+    ]
+    yield from table_lines([*map(Column, titles), Column("", right=False)], cells)
+    for one in rows:
+        yield ""
+        parts = one.routines
+        yield from table_lines(
+            [
+                Column("Samples"),
+                Column("Mean"),
+                Column("Pcnt"),
+                Column(f"{escaped(one.name)}, by routine", right=False),
+            ],
+            [
+                [str(part.samples) for part in parts],
+                [f"{part.mean:.1f}" for part in parts],
+                [percent(part.share, 1) for part in parts],
+                [escaped(part.routine) for part in parts],
+            ],
+        )
