@@ -18,7 +18,6 @@ from prospect.announcing import bytes_of, silent
 from prospect.assembly.causes.causes import with_causes
 from prospect.assembly.causes.sample_causes import label_samples
 from prospect.assembly.extras import recorded_until
-from prospect.assembly.labels.labels import Labelled, label_by
 from prospect.assembly.placing.jit import find_jit_code
 from prospect.assembly.placing.naming import (
     hit_objects,
@@ -27,9 +26,8 @@ from prospect.assembly.placing.naming import (
     recorded_facts,
     with_answers,
 )
-from prospect.assembly.placing.places import KERNEL_KEY, place
+from prospect.assembly.placing.places import KERNEL_KEY, all_addresses, place
 from prospect.assembly.placing.runtime_hints import with_runtime_hints
-from prospect.assembly.stacks.addresses import all_addresses
 from prospect.assembly.tables.call_counts import describe_call_counts, read_call_counts
 from prospect.assembly.tables.clock_stops import describe_clock_stops
 from prospect.assembly.tables.clocks import clock_of_id, describe_clocks, with_clock_periods
@@ -66,6 +64,7 @@ if TYPE_CHECKING:
     from prospect.archived.answers import Answers
     from prospect.assembly.causes.sample_causes import SampleCauses
     from prospect.assembly.code.recorded_objects import RecordedObjects
+    from prospect.assembly.labels.labels import Labelled
     from prospect.assembly.placing.jit import JitRecords
     from prospect.assembly.placing.places import Placement
     from prospect.assembly.stacks.callers import SampleCallers
@@ -186,9 +185,10 @@ def profile_of_events(
     announce("adding up hits")
     profile = _assemble(placed, location_index, object_rows, builder)
     run = _with_limits_of_archive(profile.run, placed.symbolizer, order)
-    cause = placed.labels.causes_of(placed.hits.label)
-    profile = with_causes(replace(profile, run=run), cause, placed.labelled.causes)
-    profile = placed.labels.added_to(profile, placed.hits.label)
+    profile, cause = replace(profile, run=run), placed.hits.label
+    if placed.labels:
+        profile, cause = placed.labels.added_to(profile, cause), placed.labels.causes_of(cause)
+    profile = with_causes(profile, cause, placed.labelled.causes)
     if wanted.hints:
         profile = _for_reports(profile, placed)
     if not (wanted.lines or wanted.code or sinks.keep_code):
@@ -219,7 +219,7 @@ class _Placed(NamedTuple):
     symbol_options: SymbolOptions
     symbolizer: Symbolizer
     labelled: SampleCauses
-    labels: Labelled
+    labels: Labelled | None
     hits: Attribution
     calls: SampleCallers | None
     counted: CountedCalls | None
@@ -257,8 +257,12 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     announce("placing samples")
     kernel_names = functools.partial(symbolizer.resolve, KERNEL_KEY, ())
     labelled = label_samples(events.samples, kernel_names, info.arch)
-    labels = label_by(events.samples, labelled.label, order.naming.label)
-    hits = attribute(events.samples, world.timeline, labels.state)
+    labels = None
+    if order.naming.label:
+        from prospect.assembly.labels.labels import label_by  # noqa: PLC0415 - seldom asked for
+
+        labels = label_by(events.samples, labelled.label, order.naming.label)
+    hits = attribute(events.samples, world.timeline, labels.state if labels else labelled.label)
     calls = None
     if wanted.stacks or (wanted.waits and waits):
         from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all

@@ -84,13 +84,11 @@ def label_by(samples: Samples, cause: NDArray[np.uint16] | None, wanted: str) ->
     Args:
         samples: n of them.
         cause: u16[n] what separates them already.
-        wanted: "NAME" or "NAME:ARGUMENT" of a label source, "" for none.
+        wanted: "NAME" or "NAME:ARGUMENT" of a label source.
 
     Raises:
         UsageError: there is no such source.
     """
-    if not wanted:
-        return Labelled(cause)
     name, _, argument = wanted.partition(":")
     source = plugin(LABELS, name)
     if source is None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from prospect.abi.recording import RecordingInfo
     from prospect.assembly.placing.identities import IsOther
+    from prospect.assembly.stacks.callers import SampleCallers
+    from prospect.assembly.tables.call_counts import CountedCalls
     from prospect.spaces.attribution import Attribution
     from prospect.spaces.world import World
     from prospect.symbols.python.python_code import PythonCode
@@ -280,3 +282,17 @@ def _last_pids(
                 break
         found.append(list(last)[:_MOST_PIDS])
     return found
+
+
+def all_addresses(
+    hits: Attribution, calls: SampleCallers | None, counted: CountedCalls | None
+) -> Attribution | Addresses:
+    """Return the addresses of the hits, behind them of their callers, and of counted calls."""
+    if calls is None and counted is None:
+        return hits
+    from prospect.assembly.stacks.stacks import joined  # noqa: PLC0415 - not of a flat report
+
+    found: Attribution | Addresses = hits
+    if calls is not None:
+        found = joined(found, calls.addresses)
+    return found if counted is None else joined(found, counted.addresses)

@@ -27,7 +27,6 @@ from prospect.render.text.numbers import Figures
 from prospect.render.text.page import Page
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
-from prospect.render.text.sample_data import sample_data_lines
 from prospect.render.text.side_by_side import side_by_side_lines
 from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style, Words
@@ -93,7 +92,7 @@ def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style)
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
     yield from _stack_quality(view, style)
-    yield from sample_data_lines(view.data, style)
+    yield from _sample_data(view, style)
     yield from waiting_lines(view, style)
     yield from side_by_side_lines(view, style)
     for page in pages:
@@ -111,7 +110,7 @@ def _figures_first(view: ReportView, pages: list[Page], style: Style) -> Iterato
         yield from _event_title(page, pages)
         yield from summary_lines(page)
         yield from _event_lines(page)
-    yield from sample_data_lines(view.data, style)
+    yield from _sample_data(view, style)
     yield from waiting_lines(view, style)
     yield from side_by_side_lines(view, style)
 
@@ -138,6 +137,14 @@ def _stack_quality(view: ReportView, style: Style) -> Iterator[str]:
         from prospect.render.text.stack_quality import stack_quality_lines  # noqa: PLC0415 - likewise
 
         yield from stack_quality_lines(stack_quality(view.profile, view.detail), style)
+
+
+def _sample_data(view: ReportView, style: Style) -> Iterator[str]:
+    """Yield what event sources say of samples."""
+    if view.data:
+        from prospect.render.text.sample_data import sample_data_lines  # noqa: PLC0415 - likewise
+
+        yield from sample_data_lines(view.data, style)
 
 
 def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterator[str]:
