@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import prospect
+from builders.daemon import RunningDaemon, children_of, status
 from builders.stored import Writer, by_routine
 from prospect.api.store import read_store
 from prospect.daemon.rights import KEPT
@@ -35,72 +33,6 @@ LOAD = (
     "while time.monotonic() < end:\n"
     "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
 )
-BUSY = "while True: sum(i * i for i in range(100000))"
-
-
-class RunningDaemon:
-    """A daemon in another process, with a load beside it."""
-
-    def __init__(self, store, *options, **environment):
-        self.store = store
-        words = ["daemon", "--store", str(store), "--window", "2", "-H", "199", *options]
-        self._lines = open(f"{store}.log", "w+")  # noqa: PTH123, SIM115 - closed with it
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "prospect", *words],
-            stderr=self._lines,
-            env={**os.environ, **environment},
-        )
-        self.load = subprocess.Popen([sys.executable, "-c", BUSY])
-
-    def __enter__(self):
-        for _ in range(600):
-            # The socket may be that of a daemon that was killed.
-            if "sampling into" in self.said() or self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        return self
-
-    def __exit__(self, *_):
-        self.load.kill()
-        self.load.wait()
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
-        self._lines.close()
-
-    def control(self, *words):
-        return control(self.store, *words)
-
-    def end(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        return self.process.wait(60)
-
-    def said(self):
-        with open(f"{self.store}.log") as lines:  # noqa: PTH123 - as above
-            return lines.read()
-
-
-def children_of(pid):
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-    return found
-
-
-def control(store, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "prospect", "control", *words, "--store", str(store)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def status(daemon):
-    return json.loads(daemon.control("status", "--format", "json").stdout)
 
 
 def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_path):

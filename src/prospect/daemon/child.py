@@ -1,8 +1,9 @@
 """The process that writes one window to a store, and ends.
 
-DuckDB takes 60 MB, which only this process has, for a moment. Its first argument is the descriptor
-of the store's directory, whose lock the parent holds; the window comes by standard input. It ends
-with status 0 and nothing to say, or with another and a line on standard output: why it failed.
+DuckDB takes 60 MB, which only this process has, for a moment. Its arguments are the descriptor of
+the store's directory, whose lock the parent holds, and that of a pipe whose end is its own; the
+window comes by standard input. It ends with status 0 and nothing to say, or with another and a line
+on standard output: why it failed.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ def main() -> int:
     from prospect.daemon.hand_over import unpacked  # noqa: PLC0415 - numpy is imported behind that
     from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - likewise
     from prospect.errors import CaptureError, StoreError  # noqa: PLC0415 - likewise
-    from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - likewise
+    from prospect.files.child import die_with  # noqa: PLC0415 - likewise
+    from prospect.store.directory import PART_SUFFIX, StoreDirectory  # noqa: PLC0415 - likewise
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - likewise
     from prospect.store.writing import write_segment  # noqa: PLC0415 - likewise
 
-    descriptor = int(sys.argv[1])
+    descriptor, lifeline = map(int, sys.argv[1:])
+    # The lock goes with the parent: nobody else may begin to write before this one has ended.
+    die_with(lifeline)
     try:
         keep_nothing()
         with StoreDirectory(f"/proc/self/fd/{descriptor}/.") as store:
             engine = Engine(store, memory=_MEMORY)
             write_segment(store, engine, *unpacked(sys.stdin.buffer.read()))
     except (CaptureError, StoreError, EngineError, OSError) as error:
-        said = str(error)
+        # Which file it is differs each time, and is nobody's.
+        said = str(error).rpartition(f'{PART_SUFFIX}": ')[2]
         sys.stdout.write(said + "\n")
         return _NO_SPACE if "No space left" in said or "Disk quota" in said else _FAILED
     return 0

@@ -42,6 +42,7 @@ class Encoder:
         Raises:
             StoreError: it cannot be started.
         """
+        end_fd, self._lifeline = os.pipe2(os.O_CLOEXEC)
         try:
             memory = os.memfd_create("window", os.MFD_CLOEXEC)
             with os.fdopen(memory, "w+b") as file:
@@ -49,21 +50,25 @@ class Encoder:
                 file.flush()
                 file.seek(0)
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-m", _CHILD, str(store.descriptor)],
+                    [sys.executable, "-I", "-m", _CHILD, str(store.descriptor), str(end_fd)],
                     stdin=file,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
-                    pass_fds=(store.descriptor,),
+                    pass_fds=(store.descriptor, end_fd),
                     start_new_session=True,  # Ctrl-C is the daemon's to see
                 )
             self.pid_fd = os.pidfd_open(self._process.pid)
         except OSError as error:
+            os.close(self._lifeline)
             raise StoreError(f"no process can be started: {error.strerror}") from None
+        finally:
+            os.close(end_fd)
 
     def end(self) -> Outcome:
         """Return how it ended; waits for that."""
         out, _ = self._process.communicate()
         os.close(self.pid_fd)
+        os.close(self._lifeline)
         status = self._process.returncode
         said = out[:_MOST_SAID].decode(errors="backslashreplace").strip().partition("\n")[0]
         if status and not said:

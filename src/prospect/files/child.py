@@ -163,14 +163,14 @@ def _be_the_child(
                 os.closerange(max(low, 2) + 1, high)
         # The lowest numbers that are free: of those from 1024 on select(2) knows nothing.
         stop_fd, lifeline_fd = os.dup(stop_fd), os.dup(lifeline_fd)
-        _die_with(lifeline_fd)
+        die_with(lifeline_fd)
         serve(stop_fd)
         status = 0
     finally:
         os._exit(status)
 
 
-def _die_with(lifeline_fd: int) -> None:
+def die_with(lifeline_fd: int) -> None:
     """Let the kernel kill this process when the other end of a pipe is closed.
 
     PR_SET_PDEATHSIG would not do: taking on other rights clears it.

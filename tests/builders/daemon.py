@@ -1,0 +1,90 @@
+"""A daemon in another process, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+BUSY = "while True: sum(i * i for i in range(100000))"
+
+
+class RunningDaemon:
+    """A daemon in another process, with a load beside it."""
+
+    def __init__(self, store, *options, log="", **environment):
+        self.store = store
+        self._log = log or f"{store}.log"
+        words = ["daemon", "--store", str(store), "--window", "2", "-H", "199", *options]
+        self._lines = open(self._log, "w+")  # noqa: PTH123, SIM115 - closed with it
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "prospect", *words],
+            stderr=self._lines,
+            env={**os.environ, **environment},
+        )
+        self.load = subprocess.Popen([sys.executable, "-c", BUSY])
+
+    def __enter__(self):
+        for _ in range(600):
+            # The socket may be that of a daemon that was killed.
+            if "sampling into" in self.said() or self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_):
+        self.load.kill()
+        self.load.wait()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(signal.SIGCONT)  # a test may have stopped it
+        self.process.wait(60)
+        self._lines.close()
+
+    def control(self, *words):
+        return control(self.store, *words)
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def said(self):
+        with open(self._log) as lines:  # noqa: PTH123 - as above
+            return lines.read()
+
+
+def children_of(pid):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def control(store, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "prospect", "control", *words, "--store", str(store)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def status(daemon):
+    return json.loads(daemon.control("status", "--format", "json").stdout)
+
+
+def until(said, wanted, *, seconds=60):
+    """Ask until an answer is as wanted; return the last one."""
+    for _ in range(10 * seconds):
+        if wanted(answer := said()):
+            break
+        time.sleep(0.1)
+    return answer
