@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import prospect
+from builders.command_line import run
 from builders.daemon import RunningDaemon, children_of, status
 from builders.stored import Writer, by_routine
 from prospect.api.store import read_store
@@ -33,6 +36,15 @@ LOAD = (
     "while time.monotonic() < end:\n"
     "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
 )
+
+
+def reported(*words):
+    """Return the hits of each routine in a whole report."""
+    out = run("report", *words, "-V4", "-m", "0", "-k", "0", "--format", "csv").stdout
+    hits = Counter()
+    for row in csv.DictReader(out.splitlines()):
+        hits[row["routine"], row["object"], row["mode"]] += int(row["hits"])
+    return hits
 
 
 def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_path):
@@ -63,6 +75,10 @@ def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_p
     differ = sum(abs(ours[key] - theirs[key]) for key in ours.keys() | theirs.keys())
     assert differ <= max(4, 0.01 * samples)
     assert int(stored.hits.period.sum()) == int(saved.hits.period.sum())
+    # Whichever process it was, the routine is the same: by routine the two reports are equal.
+    of_store = reported("--store", str(tmp_path / "s"))
+    assert of_store == reported(str(tmp_path / "saved"))
+    assert sum(of_store.values()) == samples
     assert stored.stacks.depth.max() > 5
 
 
