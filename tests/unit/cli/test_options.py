@@ -230,3 +230,10 @@ def test_options_of_the_daemon(arguments, field, value):
 def test_a_daemon_refuses_what_has_no_meaning(arguments):
     with pytest.raises(UsageError):
         parse(DAEMON, arguments)
+
+
+def test_a_daemon_says_what_it_does_not_unwind_by():
+    with pytest.raises(UsageError, match="by frame pointers: give fp, or none"):
+        parse(DAEMON, ["--call-graph", "auto"])
+    with pytest.raises(UsageError, match="fp or none"):
+        parse(DAEMON, ["--call-graph", "nonsense"])
