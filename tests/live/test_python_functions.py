@@ -232,11 +232,14 @@ def test_a_window_of_the_daemon_has_them():
         subprocess.Popen(line, stdout=subprocess.DEVNULL) as program,
         Sampling(DaemonOptions(frequency_hz=400)) as sampling,
     ):
-        time.sleep(1)
-        sampling.take()
-        time.sleep(1)
-        functions = sampling.take().tables[schema.FUNCTIONS]
-        program.kill()
+        try:
+            time.sleep(1)
+            sampling.take()
+            time.sleep(1)
+            window, _ = sampling.take()
+        finally:
+            program.kill()
+    functions = window.tables[schema.FUNCTIONS]
     found = dict(zip(functions["name"], functions["path"], strict=True))
     assert found["recursion"] == str(PROGRAM)
 
