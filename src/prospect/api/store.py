@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.api.profile import Profile
+from prospect.fleet.opening import opened
 from prospect.records import contents
-from prospect.store.directory import StoreDirectory
+from prospect.store.hosts import asked
 from prospect.store.part import read_part
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
@@ -19,7 +20,7 @@ def read_store(path: str, specifications: Sequence[str] = (), *, stacks: bool = 
     """Read a part of a store.
 
     Args:
-        path: of the store.
+        path: of the store, or of the stores of many hosts; or its URL.
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
 
@@ -28,8 +29,9 @@ def read_store(path: str, specifications: Sequence[str] = (), *, stacks: bool = 
         StoreError: nothing fits, or the store cannot be read.
     """
     chosen = parse_specifications(specifications)
-    with StoreDirectory(path) as store:
-        return Profile(**contents(read_part(store, chosen, stacks=stacks)))
+    with opened(path) as store:
+        part = asked(store, lambda store: read_part(store, chosen, stacks=stacks))
+        return Profile(**contents(part))
 
 
 def part_of(profile: Profile, specifications: Sequence[str]) -> Profile:

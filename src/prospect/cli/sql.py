@@ -34,13 +34,13 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         )
     if settings.format not in _FORMATS:
         raise UsageError(f"sql: --format is one of {', '.join(_FORMATS)}")
-    from prospect.store.directory import StoreDirectory
+    from prospect.fleet.opening import opened
     from prospect.store.queries import answered
 
     target = ReportFile(settings.output)
     try:
         with (
-            StoreDirectory(settings.store or usual_store()) as store,
+            opened(settings.store or usual_store()) as store,
             answered(store, words[0]) as (names, rows, remarks),
         ):
             pieces = {"text": _table, "json": _json, "csv": _csv}[settings.format](names, rows)

@@ -36,8 +36,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         from prospect.spelling import suggestion
 
         raise UsageError(f"store: give one of {', '.join(_WORDS)}{suggestion(word, _WORDS)}")
+    from prospect.fleet.opening import opened
     from prospect.store.contents import contents_of, health_of
-    from prospect.store.directory import StoreDirectory
     from prospect.store.engine import EngineError
     from prospect.store.specification import OF_SEGMENTS, parse_specifications
 
@@ -46,7 +46,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError("store check: all of a store is checked; it takes no specifications")
     if unknown := [each for each in (*chosen.texts, *chosen.numbers) if each not in OF_SEGMENTS]:
         raise UsageError(f"store list: {unknown[0]}: chooses hits; prospect report --store does")
-    with StoreDirectory(settings.store or usual_store()) as store:
+    with opened(settings.store or usual_store()) as store:
+        store.reads_all |= word == "check"
         try:
             if word == "list":
                 contents = contents_of(store, chosen)

@@ -137,12 +137,13 @@ def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specificati
         [files(store, part.segments, COVERAGE), chosen.since_us, chosen.until_us],
     )
     of_file = {store.root + one.path(COVERAGE): row for row, one in enumerate(part.segments)}
+    hosts = part.hosts
     seen: set[int] = set()
     for path, t, length, recorded, lost in sorted(books, key=lambda row: row[1]):
         row = of_file[path]
-        segment, head = part.segments[row], part.heads[row]
+        segment = part.segments[row]
         day = time.strftime("%Y-%m-%d", time.localtime(t / _US))
-        sums = found.setdefault((day, segment.session, str(head.run["hostname"])), [0, 0, 0, 0, 0])
+        sums = found.setdefault((day, segment.session, hosts[row]), [0, 0, 0, 0, 0])
         size = 0 if row in seen else store.size_bytes(segment)
         seen.add(row)
         for place, value in enumerate((1, length, recorded, lost, size)):

@@ -34,7 +34,7 @@ _PRIVATE_FILE, _PRIVATE_DIRECTORY = 0o600, 0o700
 _MOST_FORMAT_BYTES = 1 << 16
 # Of one directory: an hour has 60 windows of a minute; more are somebody else's doing.
 _MOST_NAMES = 200_000
-_DEPTHS = {MINUTE: 2, HOUR: 1, DAY: 1}
+DEPTHS = {MINUTE: 2, HOUR: 1, DAY: 1}
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -45,7 +45,10 @@ class StoreDirectory(Closing):
         path: as somebody named it.
         descriptor: of the directory.
         made_at: when it was made, in seconds since 1970.
+        reads_all: whether all of a segment is read before it counts, so that what is damaged shows.
     """
+
+    reads_all = True
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         """Open a store.
@@ -123,7 +126,7 @@ class StoreDirectory(Closing):
         try:
             return [
                 found
-                for tier, depth in _DEPTHS.items()
+                for tier, depth in DEPTHS.items()
                 for name in self._names(tier, depth)
                 if (found := segment_of(tier, name.rpartition("/")[2]))
                 and f"{found.directory}/" == name.rpartition("/")[0] + "/"
@@ -222,7 +225,7 @@ class StoreDirectory(Closing):
         """
         whole = {(one.directory, one.stem) for one in self.segments()}
         removed = 0
-        for tier, depth in _DEPTHS.items():
+        for tier, depth in DEPTHS.items():
             for name in list(self._names(tier, depth)):
                 directory, _, file = name.rpartition("/")
                 stem = file.removesuffix(".parquet").rpartition(".")[0]

@@ -40,7 +40,12 @@ class EngineError(Exception):
 
 
 class Engine:
-    """An in-memory database that sees one store."""
+    """An in-memory database that sees one store.
+
+    Attributes:
+        root: of the store, as `StoreDirectory` has it.
+        reads_all: likewise.
+    """
 
     def __init__(self, store: StoreDirectory, *, threads: int = 1, memory: str = "1GB") -> None:
         """Begin.
@@ -58,6 +63,7 @@ class Engine:
 
         self._error = duckdb.Error
         self.root = store.root
+        self.reads_all = store.reads_all
         self._connection = duckdb.connect(
             ":memory:", config=_SETTINGS | {"threads": threads, "memory_limit": memory}
         )

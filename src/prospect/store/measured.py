@@ -9,10 +9,12 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.records import NamedTuple
-from prospect.store.reading import files
+from prospect.store.reading import PLACE, files
 from prospect.store.segments import COVERAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.store.directory import StoreDirectory
@@ -31,8 +33,11 @@ class Measured(NamedTuple):
 
     Attributes:
         begin_us, end_us: of all windows, in microseconds since 1970.
-        measured_us: how long they are together.
+        measured_us: how long they are together; of several hosts the mean of that, each host
+            counted as often as it has CPUs, so that `cpus` times this is all time of CPUs.
         windows: how many.
+        hosts: of how many hosts they are.
+        cpus: of all of these hosts.
         cpu: i32[c], those that lost samples.
         lost, throttled: i64[c].
         remarks: a sentence for what was not measured, or lost.
@@ -42,6 +47,8 @@ class Measured(NamedTuple):
     end_us: int
     measured_us: int
     windows: int
+    hosts: int
+    cpus: int
     cpu: NDArray[np.int32]
     lost: NDArray[np.int64]
     throttled: NDArray[np.int64]
@@ -53,6 +60,8 @@ class Measured(NamedTuple):
         if not self.windows:
             return "Nothing was measured in this part."
         windows = counted(self.windows, "window")
+        if self.hosts > 1:
+            windows += f" of {self.hosts} hosts"
         return f"{windows}, from {_clock(self.begin_us)} to {_clock(self.end_us)}."
 
 
@@ -63,9 +72,9 @@ def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specific
         EngineError: they cannot be read.
     """
     paths = files(store, part.segments, COVERAGE)
-    where = "FROM read_parquet(?, hive_partitioning=false) WHERE t >= ? AND t < ?"
+    where = "FROM read_parquet(?, hive_partitioning=false, filename=true) WHERE t >= ? AND t < ?"
     parameters = [paths, chosen.since_us, chosen.until_us]
-    windows = engine.rows(f"SELECT DISTINCT t, until {where} ORDER BY t", parameters)
+    times = _Times(engine, part, where, parameters)
     by_cpu = engine.rows(
         "SELECT cpu, sum(lost), sum(throttled), sum(expected), sum(recorded), sum(idle),"
         f" sum(missing) {where}"
@@ -74,22 +83,55 @@ def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specific
     )
     rows = np.array(by_cpu, np.int64).reshape(-1, 7)
     lossy = rows[(rows[:, 1] > 0) | (rows[:, 2] > 0)]
-    begin_us = windows[0][0] if windows else 0
-    end_us = max((until for _, until in windows), default=begin_us)
     lost, expected = int(rows[:, 1].sum()), int(rows[:, 3].sum())
-    remarks = [*_books(rows[:, 1:].sum(axis=0)), *_gaps(windows)]
+    remarks = [*_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     return Measured(
-        begin_us=begin_us,
-        end_us=end_us,
-        measured_us=sum(max(until - begin, 0) for begin, until in windows),
-        windows=len(windows),
+        begin_us=times.windows[0][0] if times.windows else 0,
+        end_us=max((until for _, until in times.windows), default=0),
+        measured_us=times.measured_us,
+        windows=len(times.windows),
+        hosts=times.hosts,
+        cpus=times.cpus,
         cpu=lossy[:, 0].astype(np.int32),
         lost=lossy[:, 1],
         throttled=lossy[:, 2],
         remarks=remarks,
     )
+
+
+class _Times:
+    """When which hosts were measured, and for how long; attributes as those of `Measured`."""
+
+    def __init__(
+        self, engine: Engine, part: Part, where: str, parameters: Sequence[object]
+    ) -> None:
+        rows = engine.rows(
+            f'SELECT DISTINCT {PLACE} AS place, t, "until" {where} ORDER BY t, "until", place',
+            parameters,
+        )
+        self.windows: list[tuple[int, int]] = [(begin, until) for _, begin, until in rows]
+        cpus_of = {
+            one.place: int(head.run["cpus"])
+            for one, head in zip(part.segments, part.heads, strict=True)
+        }
+        host_of_place = dict(zip((one.place for one in part.segments), part.hosts, strict=True))
+        length_us: dict[str, int] = {}
+        for place, begin, until in rows:
+            length_us[place] = length_us.get(place, 0) + max(until - begin, 0)
+        # A host that has several stores counts once.
+        by_host: dict[str, list[str]] = {}
+        for place in length_us:
+            by_host.setdefault(host_of_place[place] if place else "", []).append(place)
+        host_cpus = [max(cpus_of[place] for place in places) for places in by_host.values()]
+        self.hosts = len(by_host)
+        self.cpus = sum(host_cpus)
+        if self.hosts == 1:
+            self.measured_us = sum(length_us.values())
+        else:
+            all_us = sum(cpus_of[place] * length for place, length in length_us.items())
+            self.measured_us = round(all_us / max(self.cpus, 1))
 
 
 def _books(sums: NDArray[np.int64]) -> list[str]:

@@ -15,6 +15,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
+from prospect.store.moved_code import first_of_each
 from prospect.store.reading import name_files
 from prospect.store.schema import COLUMNS
 from prospect.store.segments import FUNCTIONS, STACKS
@@ -80,9 +81,9 @@ def read_names(
     location = np.empty(len(order), np.int32)
     location[order] = np.cumsum(is_new, dtype=np.int32) - 1
     first = order[is_new]
-    objects, functions, wanted = _functions(store, engine, part, function.take(first))
+    objects, functions, wanted, row = _functions(store, engine, part, function.take(first))
     locations = LocationTable(
-        function_index=np.searchsorted(wanted, function.take(first)).astype(np.int32),
+        function_index=row.take(np.searchsorted(wanted, function.take(first))),
         address=address.take(first),
     )
     count = len(rows["n"])
@@ -94,8 +95,8 @@ def read_names(
 
 def _functions(
     store: StoreDirectory, engine: Engine, part: Part, numbers: NDArray[np.uint64]
-) -> tuple[ObjectTable, FunctionTable, NDArray[np.uint64]]:
-    """Return the functions of these numbers, and which number each row has: ascending."""
+) -> tuple[ObjectTable, FunctionTable, NDArray[np.uint64], Index]:
+    """Return the functions of these numbers, the numbers ascending, and the row of each."""
     wanted = np.unique(numbers)
     found = _without_rows()
     if paths := name_files(store, engine, part.segments, FUNCTIONS):
@@ -112,6 +113,8 @@ def _functions(
     missing = np.setdiff1d(wanted, found["function"])
     if len(missing):
         found = _with_nameless(found, missing)
+    kept, row = np.unique(first_of_each(found), return_inverse=True)
+    found = {name: column.take(kept) for name, column in found.items()}
     by_object: dict[tuple[Any, ...], int] = {}
     columns = ("path", "object_kind", "build_id", "object_source", "note")
     index = [
@@ -137,7 +140,7 @@ def _functions(
         is_global=found["is_global"].astype(np.bool_),
         source=_known_sources(found["source"]),
     )
-    return objects, functions, wanted
+    return objects, functions, wanted, row.astype(np.int32)
 
 
 def _known_sources(source: NDArray[Any]) -> NDArray[np.uint8]:

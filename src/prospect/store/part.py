@@ -136,8 +136,11 @@ def _run(store: StoreDirectory, part: Part, chosen: Specification, books: Measur
         *books.remarks,
         *part.remarks,
     ]
+    known = {**head.run, "limits": (*own, *limits)}
+    if books.hosts > 1:
+        known |= {"hostname": f"{books.hosts} hosts", "cpus": books.cpus}
     return RunInfo(
-        **{**head.run, "limits": (*own, *limits)},
+        **known,
         origin=shlex.join((store.path, *chosen.words)),
         store_part=("--store", store.path, *chosen.words),
         command=(),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.engine import EngineError
 from prospect.store.schema import COLUMNS, HEAD_KEY, read_head
-from prospect.store.segments import COVERAGE, SAMPLES, coarsest
+from prospect.store.segments import COVERAGE, HOST_PREFIX, SAMPLES, coarsest
 
 if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 # More than a disk's worth; a file that says that it is larger is not one of ours.
 _MOST_FILE_BYTES = 1 << 32
 _MOST_NAMED = 3
+# Of a row that is read with its file's name: `Segment.place`.
+PLACE = (
+    "regexp_extract(filename, '(host=[^/]*(/store=[^/]*)?)/[a-z]+/date=[^/]*/[^/]*(/[^/]*)?$', 1)"
+)
 
 
 class Part(NamedTuple):
@@ -36,6 +41,23 @@ class Part(NamedTuple):
     segments: list[Segment]
     heads: list[Head]
     remarks: list[str]
+
+    @property
+    def hosts(self) -> list[str]:
+        """The host of each segment."""
+        return list(map(host_of, self.segments, self.heads))
+
+
+def host_of(segment: Segment, head: Head | None = None) -> str:
+    """Return the host that a segment is of: as its place says, or its head where it has none."""
+    if segment.place:
+        return unquote(segment.place.partition("/")[0].removeprefix(HOST_PREFIX))
+    return str(head.run["hostname"]) if head else ""
+
+
+def is_chosen_host(host: str, chosen: Specification) -> bool:
+    """Whether a specification means a host."""
+    return any(fnmatchcase(host, each) for each in chosen.texts.get("host", ("*",)))
 
 
 def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part:
@@ -55,9 +77,11 @@ def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part
         for one in every
         if one.overlaps(chosen.since_us, chosen.until_us)
         and (not sessions or any(fnmatchcase(one.session, each) for each in sessions))
+        and (not one.place or is_chosen_host(host_of(one), chosen))
     ]
     if not found:
-        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}; {_there_is(every)}")
+        there_is = _there_is(every)
+        raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}; {there_is}")
     refused: dict[Segment, str] = {}
     heads: dict[Segment, Head] = {}
     while True:
@@ -82,9 +106,8 @@ def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part
 
 def _of_hosts(store: StoreDirectory, part: Part, chosen: Specification) -> Part:
     """Keep the segments of the hosts that were asked for."""
-    hosts = [str(head.run["hostname"]) for head in part.heads]
-    patterns = chosen.texts.get("host", ("*",))
-    kept = [row for row, host in enumerate(hosts) if any(fnmatchcase(host, p) for p in patterns)]
+    hosts = part.hosts
+    kept = [row for row, host in enumerate(hosts) if is_chosen_host(host, chosen)]
     if not kept:
         there = ", ".join(sorted(set(hosts))[:_MOST_NAMED])
         raise StoreError(
@@ -112,12 +135,16 @@ def _checked(
 
 
 def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> dict[Segment, Head]:
-    """Read all of these segments, so that what is damaged shows, and return their heads."""
+    """Return the heads of these segments; read all of them, so that what is damaged shows.
+
+    Of many hosts' segments only the ends of the files are read.
+    """
     for kind in (COVERAGE, SAMPLES):
         paths = files(store, segments, kind)
         if len(paths) < len(segments):
             raise StoreError(f"its {kind} are missing")
-        _read_all(engine, paths, kind)
+        if store.reads_all:
+            _read_all(engine, paths, kind)
     written = {
         path: value
         for path, key, value in engine.rows(
@@ -127,11 +154,14 @@ def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> di
         if key in (HEAD_KEY, HEAD_KEY.encode())
     }
     heads = {}
+    known: dict[object, Head] = {}
     for one in segments:
         head = written.get(store.root + one.path(SAMPLES))
         if head is None:
             raise StoreError("it has no head")
-        heads[one] = read_head(head if isinstance(head, bytes) else str(head).encode())
+        if head not in known:
+            known[head] = read_head(head if isinstance(head, bytes) else str(head).encode())
+        heads[one] = known[head]
     return heads
 
 
@@ -157,7 +187,7 @@ def name_files(
 def _sound(engine: Engine, paths: list[str], kind: str) -> list[str]:
     """Leave out the files that cannot be read."""
     try:
-        if paths:
+        if paths and engine.reads_all:
             _read_all(engine, paths, kind)
     except EngineError:
         middle = len(paths) // 2
@@ -173,8 +203,13 @@ def _read_all(engine: Engine, paths: list[str], kind: str) -> None:
     Raises:
         EngineError: something is, or a column is missing.
     """
+    # Neither follows from the statistics at a file's end, as a count or a maximum does.
     seen = ", ".join(
-        f"count({name}::{type_})" if type_ == "VARCHAR" else f"max({name}::{type_})"
+        f'bit_xor(length("{name}"::{type_}))'
+        if type_ == "VARCHAR"
+        else f'bit_xor(("{name}"::{type_})::BIGINT)'
+        if type_ == "BOOLEAN"
+        else f'bit_xor("{name}"::{type_})'
         for name, type_ in COLUMNS[kind].items()
     )
     engine.rows(f"SELECT {seen} FROM read_parquet(?, hive_partitioning=false)", [paths])
@@ -208,4 +243,6 @@ def _there_is(segments: list[Segment]) -> str:
     )
     sessions = Counter(one.session for one in segments)
     named = ", ".join(name for name, _ in sessions.most_common(_MOST_NAMED))
-    return f"there is {begin} to {end}, session {named}"
+    hosts = sorted({host_of(one) for one in segments if one.place})
+    of_hosts = f", host {', '.join(hosts[:_MOST_NAMED])}" if hosts else ""
+    return f"there is {begin} to {end}, session {named}{of_hosts}"

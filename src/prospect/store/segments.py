@@ -26,6 +26,8 @@ COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "sampl
 KINDS = (COVERAGE, FUNCTIONS, STACKS, SAMPLES)
 SUFFIX = ".parquet"
 CURRENT = "current"
+# The directory of a host's store among those of many; its name is quoted as in a URL.
+HOST_PREFIX = "host="
 
 _SECOND = "%Y%m%dT%H%M%S"
 _SESSION = r"[A-Za-z0-9_-]{1,32}"
@@ -41,6 +43,9 @@ class Segment(NamedTuple):
         begin_s, end_s: whole seconds since 1970 that the windows lie within.
         session: a name that somebody gave to a stretch of windows.
         first, last: the numbers of its windows.
+        place: among the stores of many hosts, the directory of the one that it belongs to.
+        digests: by file, as in `KINDS`, what its content hashes to, where names say that; "" for a
+            file that the segment has not.
     """
 
     tier: str
@@ -49,13 +54,16 @@ class Segment(NamedTuple):
     session: str
     first: int
     last: int
+    place: str = ""
+    digests: tuple[str, ...] = ()
 
     @property
     def directory(self) -> str:
         """Where its files lie, below the store."""
         begin = time.gmtime(self.begin_s)
         hour = time.strftime("/hour=%H", begin) if self.tier == MINUTE else ""
-        return f"{self.tier}/date={time.strftime('%Y-%m-%d', begin)}{hour}"
+        above = f"{self.place}/" if self.place else ""
+        return f"{above}{self.tier}/date={time.strftime('%Y-%m-%d', begin)}{hour}"
 
     @property
     def stem(self) -> str:
@@ -65,7 +73,8 @@ class Segment(NamedTuple):
 
     def path(self, kind: str) -> str:
         """Return the path of one of its files, below the store."""
-        return f"{self.directory}/{self.stem}.{kind}{SUFFIX}"
+        digest = self.digests[KINDS.index(kind)] if self.digests else ""
+        return f"{self.directory}/{self.stem}.{kind}{digest and '.'}{digest}{SUFFIX}"
 
     def overlaps(self, since_us: int, until_us: int) -> bool:
         """Whether some of its time may lie in a span, in microseconds since 1970."""
@@ -97,9 +106,24 @@ def coarsest(segments: Iterable[Segment]) -> tuple[list[Segment], list[Segment]]
     """Choose segments so that each window is read once.
 
     Returns:
-        those to read, by their windows' numbers; and those that have windows in common with a
-        coarser one, or one of their own tier.
+        those to read, by their windows' numbers, those of several stores by time; and those that
+        have windows in common with a coarser one, or one of their own tier.
     """
+    places: dict[str, list[Segment]] = {}
+    for one in segments:
+        places.setdefault(one.place, []).append(one)
+    chosen: list[Segment] = []
+    left: list[Segment] = []
+    for group in places.values():
+        taken, others = _coarsest_of_store(group)
+        chosen += taken
+        left += others
+    if len(places) > 1:
+        chosen.sort(key=lambda one: (one.begin_s, one.place))
+    return chosen, left
+
+
+def _coarsest_of_store(segments: Iterable[Segment]) -> tuple[list[Segment], list[Segment]]:
     ranked = sorted(
         segments, key=lambda one: (-TIERS.index(one.tier), one.first, -one.last, one.begin_s)
     )

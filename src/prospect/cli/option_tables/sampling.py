@@ -198,7 +198,8 @@ STORING = (
         ("store",),
         "DIR",
         "the directory of the store; daemon and control: /var/lib/prospect unless said, of an "
-        "ordinary user ~/.local/state/prospect",
+        "ordinary user ~/.local/state/prospect; others: or the directory of many hosts' stores, "
+        "host=NAME in it, or its URL",
         STORES,
         values.file_name,
     ),

@@ -1,0 +1,153 @@
+"""The stores of many hosts below one directory, read as one store. Nobody writes to it so.
+
+    DIRECTORY/host=web-17/…                the store of a host, as its daemon keeps it
+    DIRECTORY/host=web-17/store=ID/…       as it was sent: files whose names say what they hold
+
+A host may have several: each daemon that began on an empty directory numbers its windows anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+from prospect.errors import StoreError
+from prospect.files.user_cache import is_own
+from prospect.store.directory import DEPTHS, StoreDirectory
+from prospect.store.engine import EngineError
+from prospect.store.segments import HOST_PREFIX, KINDS, SAMPLES, SUFFIX, Segment, segment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    _Answer = TypeVar("_Answer")
+
+STORE_PREFIX = "store="
+DIGEST_DIGITS = 32
+_DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})$")
+_MOST_HOSTS = 200_000
+
+
+class HostsDirectory(StoreDirectory):
+    """Open stores of many hosts."""
+
+    reads_all = False
+
+    def __init__(self, path: str) -> None:
+        """Open a directory of stores.
+
+        Raises:
+            StoreError: there is none, or it is not ours alone.
+        """
+        self._listed: list[Segment] | None = None
+        super().__init__(path)
+
+    def segments(self) -> list[Segment]:
+        """Return the segments of all hosts, as they were when this was first asked.
+
+        Raises:
+            StoreError: a directory cannot be read.
+        """
+        if self._listed is None:
+            try:
+                self._listed = [one for place in self._places() for one in self._segments_at(place)]
+            except OSError as error:
+                raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
+        return self._listed
+
+    def _places(self) -> list[str]:
+        """Return the directories of stores, below this one."""
+        found = []
+        for host in self._directories(""):
+            if host.startswith(HOST_PREFIX):
+                found.append(host)
+                stores = self._directories(host)
+                found += [f"{host}/{one}" for one in stores if one.startswith(STORE_PREFIX)]
+        return found
+
+    def _directories(self, path: str) -> list[str]:
+        with os.scandir(self.root + path) as entries:
+            return sorted(
+                entry.name
+                for _, entry in zip(range(_MOST_HOSTS), entries, strict=False)
+                if entry.is_dir(follow_symlinks=False)
+                and is_own(entry.stat(follow_symlinks=False), stat.S_IFDIR)
+            )
+
+    def _segments_at(self, place: str) -> Iterable[Segment]:
+        for tier, depth in DEPTHS.items():
+            names = list(self._names(f"{place}/{tier}", depth))
+            yield from segments_of_names(place, tier, names)
+
+    def _open_format(self, *, create: bool) -> float:
+        del create
+        if not any(one.startswith(HOST_PREFIX) for one in self._directories("")):
+            raise StoreError(f"{self.path}: no store, and no stores of hosts, {HOST_PREFIX}NAME")
+        return 0.0
+
+
+def has_hosts(path: str) -> bool:
+    """Whether a directory is one of hosts' stores, as far as its names say."""
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for _, entry in zip(range(_MOST_HOSTS), entries, strict=False)]
+    except OSError:
+        return False
+    return "format.json" not in names and any(one.startswith(HOST_PREFIX) for one in names)
+
+
+def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segment]:
+    """Return the segments that files belong to.
+
+    Args:
+        place: the directory of the store that they are in.
+        tier: of all of them.
+        names: their paths below the directory of all stores, some of which say their digests.
+    """
+    plain: list[tuple[str, str]] = []
+    digests: dict[tuple[str, str, str], str] = {}
+    for path in names:
+        directory, _, name = path.rpartition("/")
+        stem = name.removesuffix(SUFFIX)
+        found = _DIGEST.search(stem)
+        if name == stem:
+            continue
+        if not found:
+            plain.append((directory, name))
+            continue
+        stem, _, kind = stem[: found.start()].rpartition(".")
+        # Of two that were sent for one segment, any is as good as the other.
+        digests.setdefault((directory, stem, kind), found[1])
+    segments: list[tuple[str, Segment | None, tuple[str, ...]]] = [
+        (directory, segment_of(tier, name), ()) for directory, name in plain
+    ]
+    for directory, stem, kind in digests:
+        if kind == SAMPLES:
+            one = segment_of(tier, f"{stem}.{SAMPLES}{SUFFIX}")
+            of_kinds = tuple(digests.get((directory, stem, each), "") for each in KINDS)
+            segments.append((directory, one, of_kinds))
+    placed = [
+        (directory, one._replace(place=place, digests=of_kinds))
+        for directory, one, of_kinds in segments
+        if one
+    ]
+    return [one for directory, one in placed if one.directory == directory]
+
+
+def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) -> _Answer:
+    """Answer a question about a store; where a file turns out to be damaged, leave it out.
+
+    Raises:
+        StoreError: as the question does.
+    """
+    try:
+        return question(store)
+    except StoreError as error:
+        if store.reads_all or not isinstance(error.__context__, EngineError):
+            raise
+    # Of many hosts not everything is read beforehand; now it is.
+    store.reads_all = True
+    return question(store)

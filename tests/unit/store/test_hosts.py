@@ -1,0 +1,142 @@
+"""The stores of many hosts are read as one, and each window once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from builders.stacks import stacks_profile
+from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
+from prospect.api.store import read_store
+from prospect.cli.main import main
+from prospect.errors import StoreError
+from prospect.profile.complete import complete
+from prospect.records import replace
+from prospect.store.hosts import HostsDirectory, segments_of_names
+from prospect.store.segments import HOUR, KINDS, SAMPLES, Segment
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture(name="hosts")
+def _hosts(tmp_path):
+    path = tmp_path / "f"
+    path.mkdir(mode=0o700)
+    fill(path / "host=a", [window_at(minute) for minute in range(4)])
+    fill(path / "host=b%2F1", [window_at(minute) for minute in range(2)])
+    return path
+
+
+def text_of(capfd, *words):
+    assert main(list(words)) == 0
+    return capfd.readouterr().out
+
+
+def rows_of(capfd, path, query):
+    return json.loads(text_of(capfd, "sql", query, "--store", str(path), "--format", "json"))
+
+
+def test_a_report_adds_up_the_hosts(hosts):
+    whole = read_store(str(hosts))
+    assert by_routine(whole) == by_routine(stacks_profile(), times=6)
+    assert (whole.run.hostname, whole.run.cpus) == ("2 hosts", 2)
+    # All time of CPUs is that of each host: 240 s of one CPU and 120 s of another.
+    assert whole.run.wall_seconds * whole.run.cpus == 360
+    assert "6 windows of 2 hosts, from" in whole.run.limits[0]
+    assert read_store(f"file://{hosts}").run.wall_seconds == 180
+
+
+def test_a_host_of_many_is_what_its_own_store_is(hosts):
+    alone = read_store(str(hosts / "host=a"), stacks=True)
+    chosen = read_store(str(hosts), ["host:a"], stacks=True)
+    assert by_routine(chosen) == by_routine(alone)
+    for name in ("wall_seconds", "cpus", "started_at", "hostname"):
+        if name != "hostname":
+            assert getattr(chosen.run, name) == getattr(alone.run, name)
+    assert by_routine(read_store(str(hosts), ["host:b/*"])) == by_routine(stacks_profile(), 2)
+    with pytest.raises(StoreError, match="host a, b/1"):
+        read_store(str(hosts), ["host:c"])
+
+
+def test_every_table_says_which_host(hosts, tmp_path, capfd):
+    for table in ("hits", "samples", "coverage"):
+        query = f"SELECT DISTINCT host FROM {table} ORDER BY host"
+        assert rows_of(capfd, hosts, query) == [{"host": "a"}, {"host": "b/1"}]
+    query = "SELECT host, sum(n)::BIGINT AS n FROM hits GROUP BY host ORDER BY host"
+    assert rows_of(capfd, hosts, query) == [{"host": "a", "n": 120}, {"host": "b/1", "n": 60}]
+    # A machine that was given another name meanwhile.
+    renamed = replace(stacks_profile(), run=replace(stacks_profile().run, hostname="new"))
+    fill(tmp_path / "s", [window_at(0), window_at(1, renamed)])
+    names = sorted([stacks_profile().run.hostname, "new"])
+    assert [row["host"] for row in rows_of(capfd, tmp_path / "s", query)] == names
+    assert [row["n"] for row in rows_of(capfd, tmp_path / "s", query)] == [30, 30]
+
+
+def test_two_hosts_are_compared_and_listed(hosts, capfd):
+    words = ("host:a", "--against", "host:b/1")
+    assert "s per second of wall time" in text_of(capfd, "diff", "--store", str(hosts), *words)
+    listed = json.loads(text_of(capfd, "store", "list", "--store", str(hosts), "--format", "json"))
+    assert [(day["host"], day["samples"]) for day in listed["days"]] == [("a", 120), ("b/1", 60)]
+    assert "whole" in text_of(capfd, "store", "check", "--store", str(hosts))
+
+
+def damage(file):
+    """Change a column; what the end of the file says stays as it was."""
+    content = bytearray(file.read_bytes())
+    content[4:400] = bytes(396)
+    file.write_bytes(content)
+
+
+def test_what_is_damaged_within_a_file_is_left_out_and_said(tmp_path):
+    segments = fill(tmp_path / "s", [window_at(0), window_at(1)])
+    damage(samples_file(tmp_path / "s", segments[1]))
+    found = read_store(str(tmp_path / "s"))
+    assert by_routine(found) == by_routine(stacks_profile())
+    assert any("left out" in one for one in found.run.limits)
+
+
+def test_what_is_damaged_on_one_host_is_left_out_and_said(hosts):
+    (segment,) = fill(hosts / "host=c", [window_at(0)])
+    damage(samples_file(hosts / "host=c", segment))
+    found = read_store(str(hosts))
+    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    assert any("host=c" in one and "left out" in one for one in found.run.limits)
+
+
+def test_a_kernel_that_another_boot_loaded_elsewhere_has_the_same_functions(tmp_path):
+    profile = stacks_profile()
+    address = profile.functions.address.copy()
+    address[profile.functions.name.index("vfs_read")] += 6 << 20
+    moved = replace(profile, functions=replace(profile.functions, address=address))
+    fill(tmp_path / "s", [window_at(0), window_at(1, moved)])
+    found = complete(read_store(str(tmp_path / "s"), stacks=True))
+    assert found.functions.name.count("vfs_read") == 1
+    assert by_routine(found) == by_routine(profile, times=2)
+
+
+def test_a_host_that_began_a_new_store_has_both(hosts):
+    for name in ("store=1", "store=2"):
+        shutil.copytree(hosts / "host=a", hosts / "host=d" / name)
+    (hosts / "host=d").chmod(0o700)
+    assert by_routine(read_store(str(hosts), ["host:d"])) == by_routine(stacks_profile(), 8)
+
+
+def test_names_that_say_what_files_hold_are_of_one_segment():
+    one = Segment(HOUR, BEGIN_S, BEGIN_S + 3600, "current", 0, 59, "host=a/store=1")
+    digests = tuple(f"{number:032x}" for number in (1, 2, 0, 4))
+    sent = one._replace(digests=(*digests[:2], "", digests[3]))
+    names = [sent.path(kind) for kind in KINDS if sent.digests[KINDS.index(kind)]]
+    assert names[0].endswith(f".coverage.{digests[0]}.parquet")
+    assert segments_of_names(one.place, HOUR, names) == [sent]
+    assert segments_of_names(one.place, HOUR, names[:2]) == []
+    assert segments_of_names(one.place, HOUR, [one.path(SAMPLES)]) == [one]
+
+
+def test_what_is_no_store_of_hosts_is_refused(tmp_path):
+    (tmp_path / "others").mkdir()
+    with pytest.raises(StoreError, match="host=NAME"):
+        HostsDirectory(str(tmp_path / "others"))
+    with pytest.raises(StoreError, match="file:///"):
+        read_store("ftp://somewhere/else")
