@@ -5,17 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager
-from pathlib import Path
 
 from prospect.abi import bpf as abi
 from prospect.abi import constants
 from prospect.abi.attr import EventAttr
+from prospect.capture.events.tracepoints import tracepoint_id
 from prospect.capture.kernel import bpf
 from prospect.capture.kernel import bpf_assembler as asm
 from prospect.capture.kernel.bpf_assembler import EXIT, Label, Reg
 from prospect.capture.kernel.syscalls import perf_event_open
-
-_TRACEPOINT = Path("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id")
 
 
 @contextmanager
@@ -31,9 +29,8 @@ def tracing(turns):
         EXIT,
     ]
     program = bpf._load_program("others", asm.assemble(code), abi.BPF_PROG_TYPE_TRACEPOINT, 0)
-    attr = EventAttr(
-        type=constants.PERF_TYPE_TRACEPOINT, config=int(_TRACEPOINT.read_text()), sample_period=1
-    )
+    number = tracepoint_id("raw_syscalls", "sys_enter")
+    attr = EventAttr(type=constants.PERF_TYPE_TRACEPOINT, config=number, sample_period=1)
     event = perf_event_open(attr.pack(), -1, 0)
     try:
         fcntl.ioctl(event, constants.PERF_EVENT_IOC_SET_BPF, program)

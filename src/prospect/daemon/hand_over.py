@@ -55,4 +55,5 @@ def unpacked(data: bytes) -> tuple[Segment, Head, dict[str, Columns]]:
             at += columns[name].nbytes
         tables[kind] = columns
     head = read_head(header["head"].encode())
-    return Segment(*header["segment"]), head, tables
+    segment = Segment(*header["segment"])
+    return segment._replace(digests=tuple(segment.digests)), head, tables

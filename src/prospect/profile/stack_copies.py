@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 END_WHOLE = "complete"
 END_CUT = "cut"
 NO_COPY = -1
+# What the kernel copies of a stack at most: a record's size is a u16.
+MOST_COPY_BYTES = 65520
 
 
 class StackCopies(Record):

@@ -82,6 +82,22 @@ def test_what_a_thread_that_was_never_whole_needs_is_a_least():
     assert (quality.size_for_99, quality.is_size_least) == (3 * 1024, True)
 
 
+def test_another_stack_of_the_thread_says_nothing_of_this_one():
+    # The thread was another program once: exec put its stack elsewhere.
+    quality = described(
+        [COMPLETE, COMPLETE, CUT, CUT],
+        depth=4,
+        below_top=[300, 1 << 30, 9000, (1 << 30) + 5000],
+        copied=[300, 500, 1024, 1024],
+        needed=[0, 0, 1100, 1100],
+    )
+    assert (quality.size_for_99, quality.is_size_least) == (9 * 1024, False)
+    quality = described(
+        [COMPLETE, CUT], depth=4, below_top=[300, 1 << 30], copied=[300, 1024], needed=[0, 1100]
+    )
+    assert (quality.size_for_99, quality.is_size_least) == (2 * 1024, True)
+
+
 @pytest.mark.parametrize(("cut", "size"), [(1, 0), (2, 2048)])
 def test_one_cut_stack_in_a_hundred_is_within_the_share(cut, size):
     ends = [CUT] * cut + [COMPLETE] * (100 - cut)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+from unittest.mock import Mock
 
 import pytest
 
 from prospect.abi import constants as abi
 from prospect.capture.events import event_parsing, pmus, tracepoints
 from prospect.capture.events.event_parsing import parse_events
+from prospect.capture.kernel import tracefs
 from prospect.errors import CaptureError, UsageError
 
 KERNEL_AND_HV = abi.FLAG_EXCLUDE_KERNEL | abi.FLAG_EXCLUDE_HV
@@ -59,7 +61,7 @@ def points(tmp_path, monkeypatch):
         "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
         "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
     )
-    monkeypatch.setattr(tracepoints, "_MOUNTS", (str(tmp_path / "tracing"),))
+    monkeypatch.setattr(tracefs, "_MOUNTS", (str(tmp_path / "tracing"),))
 
 
 def kinds(text):
@@ -157,8 +159,9 @@ def test_what_cannot_be_meant_is_answered(text, says, devices, points):
     assert says in str(caught.value)
 
 
-def test_without_tracefs_it_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(tracepoints, "_MOUNTS", (str(tmp_path / "nowhere"),))
+def test_without_tracefs_and_privilege_it_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(tracefs, "_MOUNTS", (str(tmp_path / "nowhere"),))
+    monkeypatch.setattr(tracefs, "_own_mount", Mock(side_effect=PermissionError))
     with pytest.raises(CaptureError, match="mount -t tracefs"):
         parse_events("sched:sched_switch")
 

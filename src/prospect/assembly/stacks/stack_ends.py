@@ -1,7 +1,8 @@
 """Unwound stacks → `StackCopies`: which are whole, where others end, what would have held them.
 
 How large a copy a cut stack would have needed follows from its thread: where other samples of the
-same thread were unwound to the outermost function, the stack's far end is known.
+same thread were unwound to the outermost function, the stack's far end is known. A thread has more
+than one stack in its life: exec puts it on another one, signals and green threads may.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
     from prospect.symbols.objects import ObjectKey
     from prospect.unwind.model import UnwindInput, Unwound
+
+# What lies further above is another stack: a thread gets so much, unless somebody asks for more
+# (`ulimit -s`, pthread_attr_setstacksize(3)).
+_MOST_STACK_BYTES = 8 << 20
 
 
 def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
@@ -75,15 +80,42 @@ def _needed_bytes(
     needed, is_least = np.zeros(len(end), np.int64), np.zeros(len(end), np.bool_)
     if not len(cut):
         return needed, is_least
-    number, first = numbered(task)
-    # A copy ends where the stack's mapping does, or before: of several the nearest is the best.
-    top = np.full(len(first), np.iinfo(np.uint64).max, np.uint64)
-    behind = taken.sp.take(whole) + taken.stack_bytes.take(whole).astype(np.uint64)
-    np.minimum.at(top, number.take(whole), behind)
-    top = top.take(number.take(cut))
+    number, _ = numbered(task)
     sp = taken.sp.take(cut)
-    is_known = (top < np.iinfo(np.uint64).max) & (top > sp)
+    # A copy ends where the stack's mapping does, or before: of several the nearest is the best.
+    behind = taken.sp.take(whole) + taken.stack_bytes.take(whole).astype(np.uint64)
+    above = _next_above(number.take(cut), sp, number.take(whole), behind) - sp
+    is_known = above <= _MOST_STACK_BYTES
     least = unwound.needed_bytes.take(cut).astype(np.uint64)
-    needed[cut] = np.where(is_known, np.maximum(top - sp, least), least).astype(np.int64)
+    needed[cut] = np.where(is_known, np.maximum(above, least), least).astype(np.int64)
     is_least[cut] = ~is_known
     return needed, is_least
+
+
+def _next_above(
+    group: NDArray[np.int64],
+    value: NDArray[np.uint64],
+    among: NDArray[np.int64],
+    candidates: NDArray[np.uint64],
+) -> NDArray[np.uint64]:
+    """Return for each value the least candidate of its group that is above it.
+
+    Args:
+        group: i64[n] of each value.
+        value: u64[n].
+        among: i64[m] the group of each candidate.
+        candidates: u64[m].
+
+    Returns:
+        u64[n]; the largest number where there is none.
+    """
+    groups, values = np.append(group, among), np.append(value, candidates)
+    is_candidate = np.arange(len(groups)) >= len(group)
+    # A candidate that equals a value is not above it: it comes before.
+    order = np.lexsort((~is_candidate, values, groups))
+    at = np.where(is_candidate.take(order), np.arange(len(order)), len(order))
+    after = np.minimum.accumulate(at[::-1])[::-1]
+    after = after[np.argsort(order, kind="stable")[: len(group)]]
+    found = np.append(order, -1).take(after)
+    is_found = (after < len(order)) & (groups.take(found) == group)
+    return np.where(is_found, values.take(found), np.iinfo(np.uint64).max)

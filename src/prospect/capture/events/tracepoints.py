@@ -1,7 +1,7 @@
 """Tracepoints: their numbers and fields, from tracefs.
 
 Comes in: ``group:name``. Goes out: the number that perf_event_open() takes, the fields that a
-filter may name. Nothing is mounted and nothing is written.
+filter may name. Nothing is written.
 
 Defined by: ``Documentation/trace/events.rst``.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_file, read_if_there
+from prospect.capture.kernel.tracefs import tracing_directory
 from prospect.errors import CaptureError
 from prospect.records import NamedTuple
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
 
-_MOUNTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _MOST_BYTES = 1 << 20
 _WORD = re.compile(r"\w[\w.-]*\Z", re.ASCII)
 _FIELD = re.compile(r"^\tfield:([^;]+);\toffset:\d+;\tsize:(\d+);", re.MULTILINE)
@@ -52,24 +52,16 @@ def events_directory() -> str:
     """Return where tracefs lists the tracepoints.
 
     Raises:
-        CaptureError: it is not mounted, or not readable by this user; says what to do.
+        CaptureError: this user cannot read it, or it is not mounted and cannot be; says what to do.
     """
-    for mount in _MOUNTS:
-        directory = f"{mount}/events"
-        if os.access(directory, os.R_OK | os.X_OK):
-            return directory
-    if os.path.isdir(_MOUNTS[0]) and not os.access(_MOUNTS[0], os.R_OK | os.X_OK):
-        raise CaptureError(f"tracepoints are listed in {_MOUNTS[0]}, which only root may read here")
-    raise CaptureError(
-        f"tracepoints need tracefs: run as root: mount -t tracefs nodev {_MOUNTS[0]}"
-    )
+    return f"{tracing_directory()}/events"
 
 
 def tracepoint_id(group: str, name: str) -> int | None:
     """Return a tracepoint's number, None where this kernel has no such tracepoint.
 
     Raises:
-        CaptureError: tracefs is not mounted or not readable.
+        CaptureError: tracefs cannot be read.
     """
     if not (_WORD.match(group) and _WORD.match(name)):
         return None
@@ -87,7 +79,7 @@ def tracepoints() -> list[tuple[str, str]]:
     """Return (group, name) of every tracepoint, sorted.
 
     Raises:
-        CaptureError: tracefs is not mounted or not readable.
+        CaptureError: tracefs cannot be read.
     """
     directory = events_directory()
     found = []
@@ -104,7 +96,7 @@ def tracepoint_fields(group: str, name: str) -> list[TracepointField]:
     """Return the fields of a tracepoint's own, without those that all records have.
 
     Raises:
-        CaptureError: tracefs is not mounted or not readable.
+        CaptureError: tracefs cannot be read.
     """
     path = f"{events_directory()}/{group}/{name}/format"
     text = os.fsdecode(read_if_there(path, _MOST_BYTES))

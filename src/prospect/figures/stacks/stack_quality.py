@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.figures.processes import chosen_by_detail, shown_detail
-from prospect.profile.stack_copies import END_CUT, END_WHOLE, NO_COPY
+from prospect.profile.stack_copies import END_CUT, END_WHOLE, MOST_COPY_BYTES, NO_COPY
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class StackQuality(Record):
     def cut(self) -> int:
         """Stacks whose copy was too short."""
         return self.by_end.get(END_CUT, 0)
+
+    @property
+    def size_to_ask_for(self) -> int:
+        """`size_for_99` where the kernel would copy that much, else 0."""
+        return self.size_for_99 if self.size_for_99 <= MOST_COPY_BYTES else 0
 
 
 def stack_quality(profile: Profile, detail: Detail = "4") -> StackQuality | None:

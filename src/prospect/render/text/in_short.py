@@ -260,7 +260,9 @@ def _cut_stacks(view: ReportView) -> Iterator[str]:
     if quality is not None and quality.size_for_99:
         share = quality.cut / (quality.samples - quality.without_copy)
         if share >= _LEAST_CUT:
-            yield f"{_percent(share)} of stacks cut (--call-graph dwarf,{quality.size_for_99})"
+            size = quality.size_to_ask_for
+            remedy = f"dwarf,{size}" if size else "fp"
+            yield f"{_percent(share)} of stacks cut (--call-graph {remedy})"
 
 
 def _next_lines(view: ReportView, first: FunctionRow, recording: str, target: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.profile.stack_copies import MOST_COPY_BYTES
 from prospect.render.escape import escaped
 from prospect.render.text.numbers import percent, percent_digits
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
 
     from prospect.figures.stacks.stack_quality import StackQuality
     from prospect.render.text.style import Style
-
-# What the kernel copies at most (`capture.events.call_graph`).
-_MOST_BYTES = 65520
 
 
 def stack_quality_lines(quality: StackQuality | None, style: Style) -> Iterator[str]:
@@ -53,11 +51,11 @@ def stack_quality_lines(quality: StackQuality | None, style: Style) -> Iterator[
 
 
 def _remedy(quality: StackQuality) -> str:
-    if quality.size_for_99 > _MOST_BYTES:
+    if not quality.size_to_ask_for:
         return (
             "No copy would have held 99%: the kernel copies at most"
-            f" {_MOST_BYTES} bytes; frame pointers (--call-graph fp) have no such limit."
+            f" {MOST_COPY_BYTES} bytes; frame pointers (--call-graph fp) have no such limit."
         )
     least = "at least " if quality.is_size_least else ""
-    size = min(quality.size_for_99, _MOST_BYTES)
+    size = quality.size_to_ask_for
     return f"It takes {least}--call-graph dwarf,{size} to hold 99% of them whole."
