@@ -131,7 +131,9 @@ def test_the_report_shows_calls_and_callers(tmp_path, probed):
     done = subprocess.run(
         [*line, str(probed), "200", "1", "0"], check=True, capture_output=True, timeout=100
     )
-    section = done.stdout.decode().partition("Calls Counted")[2].partition("Symbol quality")[0]
+    section = (
+        done.stdout.decode().partition("Calls Counted")[2].partition("Extrapolated Summary")[0]
+    )
     assert "Every call was counted." in section
     lines = [line.split() for line in section.splitlines() if line]
     assert ["200", "0"] in [line[:2] for line in lines if line[-1] == "with_push"]

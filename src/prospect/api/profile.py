@@ -77,6 +77,7 @@ class Profile(model.Profile):
         lines: bool = False,
         calls: tuple[str, ...] = (),
         classic: bool = False,
+        separate: Sequence[str] = (),
         sort: Sequence[str] = (),
         output: str = "",
     ) -> str:
@@ -94,6 +95,7 @@ class Profile(model.Profile):
             lines: show hits by source line too; in text and JSON, likewise.
             calls: sections of who called whom, of a profile that was made with `stacks`.
             classic: the text in the order of Prospect 0.9, without the summary at its top.
+            separate: "process" shows functions of each process apart, in the text.
             sort: one table instead, of text, JSON or CSV: time by these keys, as of ``--sort``.
             output: a file, "" for none; a format that is no text needs one, and returns "".
 
@@ -113,6 +115,7 @@ class Profile(model.Profile):
             lines=lines,
             calls=tuple(calls),
             classic=classic,
+            separate=tuple(separate),
             sort=known_sort_keys(sort),
         )
         is_binary = format_of(format).is_binary

@@ -79,6 +79,7 @@ def _check_sorted(values: dict[str, Any]) -> None:
         ("lines", "--lines"),
         ("calls", "--calls"),
         ("classic", "--classic"),
+        ("separate", "--separate"),
     ):
         if key in values:
             raise UsageError(f"--sort makes one table in place of the report: leave out {option}")

@@ -85,6 +85,7 @@ def write(
         lines=settings.lines,
         calls=calls,
         classic=settings.classic,
+        separate=settings.separate,
         sort=settings.sort or (("label",) if settings.label else ()),
         recording=name,
         target=settings.target,

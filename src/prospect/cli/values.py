@@ -227,6 +227,12 @@ def separations(text: str) -> tuple[str, ...]:
     return given
 
 
+def report_separations(text: str) -> tuple[str, ...]:
+    """Read what a report shows apart."""
+    _one_of(text, ("process",), "give process; --sort has tables by thread and other keys")
+    return (text,)
+
+
 def keep(text: str) -> str:
     """Read how much a store keeps."""
     from prospect.store.retention import parse_keep

@@ -77,7 +77,7 @@ def text_of(profile, detail="2"):
     out = io.BytesIO()
     TextRenderer(detail=detail).render(profile, out)
     text = out.getvalue().decode().partition("Calls Counted")[2]
-    return [line.split() for line in text.partition("Symbol quality")[0].splitlines()]
+    return [line.split() for line in text.partition("Extrapolated Summary")[0].splitlines()]
 
 
 def json_of(profile, detail="2"):

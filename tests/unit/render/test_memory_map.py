@@ -1,4 +1,4 @@
-"""Section 3 of a process's details: which mappings are listed, and what is said of the others."""
+"""The memory map of a process: which mappings are listed, and what is said of the others."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def mapped(*rows, read_ns=None):
 
 
 def lines(mapping):
-    run = SimpleNamespace(begin_ns=10**9)
-    view = SimpleNamespace(memory_map=lambda _: mapping, profile=SimpleNamespace(run=run))
+    run, processes = SimpleNamespace(begin_ns=10**9), SimpleNamespace(name=["p"], pid=[7])
+    profile = SimpleNamespace(run=run, processes=processes)
+    view = SimpleNamespace(memory_map=lambda _: mapping, profile=profile)
     return list(memory_map_lines(view, 0, Style(colour=False)))[3:]
 
 

@@ -35,12 +35,16 @@ def test_the_answer_stands_before_what_it_rests_on():
         "Program ",
         " Function ",
         "Next:   prospect",
-        "Extrapolated Summary of 6 Processes Analyzed - Sorted by User Time",
+        "Programs of every process",
+        "Functions of every process",
         "Global KERNEL Profile",
+        "Extrapolated Summary of 6 Processes Analyzed - Sorted by User Time",
+        "Details of Processes",
         "Time: qsort",
         "Statistics of Run",
         "Accounting",
         "Symbol quality",
+        "Memory Map of qsort",
     ]
     places = [report.index(title) for title in titles]
     assert places == sorted(places)
@@ -183,10 +187,32 @@ def test_routine_columns_line_up_in_every_table(profile):
 
 
 def test_a_wide_name_is_cut_in_its_column_and_whole_at_the_end_of_the_line():
-    row = next(line for line in _report(hostile_profile()).splitlines() if "find(char" in line)
+    rows = [line for line in _report(hostile_profile()).splitlines() if "find(char" in line]
+    row = next(line for line in rows if "FUNC" in line)
     wide = "std::map<std::string, int>::" * 20 + "find(char const*)"
     assert row.endswith(f"  = {wide}")
     assert f"  {wide[:45]}...  FUNC" in row
+    assert any(line.endswith(f"  {wide}") for line in rows)  # the table of functions
+
+
+def test_functions_are_one_row_each_or_of_each_process_apart():
+    build = ProfileBuilder()
+    image = build.object("/bin/server")
+    serve = build.function("serve", image, 0)
+    for pid, hits in ((10, 60), (11, 30), (12, 1)):
+        is_command = pid == 10
+        process = build.process("server", pid, is_command=is_command, is_descendant=not is_command)
+        build.hit(process, serve, hits)
+    profile = build.build()
+    together, apart = (
+        _between(_report(profile, separate=separate), "Functions of", "Extrapolated Summary")
+        for separate in ((), ("process",))
+    )
+    (row,) = [line.split() for line in together.splitlines() if "serve" in line.split()]
+    assert row[3:] == ["91", "100%", "server", "server", "serve"]
+    rows = [line.split() for line in apart.splitlines() if "serve" in line.split()]
+    assert [(row[3], row[5]) for row in rows] == [("60", "10"), ("30", "11")]
+    assert "Left out by '-m 0.02': 1 row with 0.004 s, 1 hit (1.1%)" in apart
 
 
 def test_no_name_reaches_the_terminal_as_a_command():

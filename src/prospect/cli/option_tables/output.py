@@ -129,6 +129,16 @@ OUTPUT = (
         REPORTS,
     ),
     Option(
+        "separate",
+        "",
+        ("separate",),
+        "process",
+        "show functions of each process apart (default: those of a name, and of all, together)",
+        REPORTS,
+        values.report_separations,
+        words=("process",),
+    ),
+    Option(
         "sort",
         "",
         ("sort",),

@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from prospect.profile.complete import ProfileByRoutine
 
 
+class Bound(NamedTuple):
+    """Which rows are taken.
+
+    Attributes:
+        most: the first ones.
+        least_s: and all with so much time, in seconds; all of an event without time.
+    """
+
+    most: int
+    least_s: float = np.inf
+
+
 class FirstRows(NamedTuple):
     """Rows by descending time, or hits where the event has no time.
 
@@ -41,7 +53,7 @@ def first_rows(
     design: Design,
     at: NDArray[np.int64],
     key: NDArray[np.int64],
-    most: int,
+    bound: Bound,
 ) -> FirstRows:
     """Add hits up by key, and take the rows with most time.
 
@@ -50,12 +62,18 @@ def first_rows(
         design: of the event whose hits are chosen.
         at: i64[n] rows of the profile's hits that are chosen.
         key: i64[n] what each of them is added up by.
-        most: how many rows are taken.
+        bound: which rows are taken.
     """
     hits = profile.hits
     (found,), (count, period) = group_sums((key,), (hits.count.take(at), hits.period.take(at)))
     weight = event_weight(design.event, count, period)
-    first = np.lexsort((found, -count, -weight))[:most]
+    seconds = event_seconds(design.event, count, period)
+    first = np.lexsort((found, -count, -weight))
+    if bound.least_s < np.inf:
+        is_enough = seconds >= bound.least_s if design.has_time else np.ones(len(found), np.bool_)
+        first = first[: max(bound.most, int(np.count_nonzero(is_enough)))]
+    else:
+        first = first[: bound.most]
     rank = np.full(len(found) + 1, -1, np.int32)
     rank[first] = np.arange(len(first))
     row_of_hit = np.full(len(hits), -1, np.int32)
@@ -63,7 +81,7 @@ def first_rows(
     return FirstRows(
         key=found.take(first),
         hits=count.take(first),
-        seconds=event_seconds(design.event, count, period).take(first),
+        seconds=seconds.take(first),
         share=weight.take(first) / max(float(weight.sum()), 1.0),
         row_of_hit=row_of_hit,
         more=len(found) - len(first),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
-from prospect.estimate.errors.first_rows import first_rows
+from prospect.estimate.errors.first_rows import Bound, first_rows
 from prospect.estimate.errors.half_widths import half_widths
 from prospect.figures.portions import event_seconds, hit_portions
 from prospect.figures.processes import chosen_hits, shown_detail
@@ -77,7 +77,7 @@ def hottest_routines(profile: Profile, detail: Detail, most: int) -> HottestRout
     function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
     key = function * (1 << 2) + hit_portions(profile)
     design = sampling_design(profile, event_index)
-    rows = first_rows(profile, design, at, key.take(at), most)
+    rows = first_rows(profile, design, at, key.take(at), Bound(most))
     count, period = hits.count.take(at), hits.period.take(at)
     return HottestRoutines(
         profile=profile,

@@ -14,7 +14,7 @@ from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
 from prospect.errors import UsageError
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.first_rows import first_rows
+from prospect.estimate.errors.first_rows import Bound, first_rows
 from prospect.estimate.statistics.ranks import alike
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_NAMES, hit_portions
@@ -88,7 +88,7 @@ def rows_by_keys(
     at = np.flatnonzero(chosen)
     columns = [_COLUMNS[key](profile) for key in keys]
     row_of, first_at = _combined([numbers.take(at) for numbers, _ in columns])
-    found = first_rows(profile, design, at, row_of, most=len(first_at))
+    found = first_rows(profile, design, at, row_of, Bound(len(first_at)))
     is_shown = found.seconds >= view.user_threshold_s if design.has_time else found.hits > 0
     shown = int(np.count_nonzero(is_shown))  # the rows descend
     # All others are one row behind those shown; each hit is in one of them.

@@ -1,8 +1,7 @@
 """The report in short: which programs and functions took the time, how sure, and what next.
 
-Comes in: a report's view and how its samples were taken. Goes out: `InShort`, of the first event
-with hits and the processes that `-V` asks for. CPUs with nothing to do and Prospect itself are in
-no row.
+Comes in: a report's view and how an event's samples were taken. Goes out: `InShort`, of that event
+and the processes that `-V` asks for. CPUs with nothing to do and Prospect itself are in no row.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import group_sums
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import distinct, run_starts
 from prospect.estimate.errors.error_bars import error_bars
-from prospect.estimate.errors.first_rows import first_rows
+from prospect.estimate.errors.first_rows import Bound, first_rows
 from prospect.estimate.errors.half_widths import half_widths
 from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_USER, hit_portions
+from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
 from prospect.figures.processes import chosen_by_detail, chosen_hits
 from prospect.figures.routine_names import shown_name
 from prospect.profile.control_groups import group_name
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.design import Design
     from prospect.estimate.errors.first_rows import FirstRows
     from prospect.estimate.errors.parts import Parts
-    from prospect.figures.report.view import ReportView
+    from prospect.figures.report.view import EventView, ReportView
     from prospect.profile.complete import ProfileByRoutine
 
 MOST_PROGRAMS = 3
@@ -50,6 +49,7 @@ class ProgramRow(NamedTuple):
         hits: samples.
         seconds, half_s: time, and half of its 95 % interval; NaN where the event has none.
         user_share: part of it in user mode, 0 to 1.
+        by_portion: seconds, or hits where there is no time, by portion.
         service: the service, container or other control group in which most of its hits are, ""
             for none.
         other_services: in how many others it was hit.
@@ -61,12 +61,13 @@ class ProgramRow(NamedTuple):
     seconds: float
     half_s: float
     user_share: float
+    by_portion: tuple[float, ...]
     service: str = ""
     other_services: int = 0
 
 
 class FunctionRow(NamedTuple):
-    """A function, of all programs together.
+    """A function, of all programs together or of one process.
 
     Attributes:
         function: row of the profile's functions.
@@ -78,6 +79,7 @@ class FunctionRow(NamedTuple):
         program: in which most of its time was spent.
         other_programs: in how many others it was hit.
         caller: who called it most often, "" where that is not known.
+        pid: of the process that it is of alone, -1 for all.
     """
 
     function: int
@@ -91,6 +93,7 @@ class FunctionRow(NamedTuple):
     program: str
     other_programs: int
     caller: str
+    pid: int = -1
 
 
 class InShort(Record):
@@ -100,12 +103,12 @@ class InShort(Record):
         has_time: whether hits are worth seconds: samples of a timer.
         hits, seconds, half_s: of all that is asked for.
         busy_s: of all processes of the system but idle CPUs; NaN where not all were sampled.
-        programs: the first ones.
+        programs: the first ones, or all down to the least time that is shown.
         more_programs: how many there are besides.
-        functions: the first ones.
-        more_functions: how many there are besides.
-        needed_s: how long a run would have to be to tell the functions apart; 0 where they are,
-            infinite where no run would do.
+        functions: likewise.
+        more_functions: likewise.
+        needed_s: how long a run would have to be to tell the first functions apart; 0 where they
+            are, infinite where no run would do.
         causes: why the kernel ran, most time first: what, and seconds or hits.
         kernel_s: time in the kernel, interrupts included; hits where there is no time.
         nameless: part of the hits in code without names, 0 to 1.
@@ -127,21 +130,59 @@ class InShort(Record):
     nameless: float
     has_services: bool = False
 
+    @property
+    def first_programs(self) -> tuple[ProgramRow, ...]:
+        """Those of the first screen."""
+        return self.programs[:MOST_PROGRAMS]
 
-def in_short(view: ReportView, design: Design) -> InShort:
+    @property
+    def first_functions(self) -> tuple[FunctionRow, ...]:
+        """Those of the first screen."""
+        return self.functions[:MOST_FUNCTIONS]
+
+    @property
+    def programs_behind(self) -> int:
+        """How many programs there are besides those of the first screen."""
+        return self.more_programs + len(self.programs) - len(self.first_programs)
+
+    @property
+    def functions_behind(self) -> int:
+        """How many functions there are besides those of the first screen."""
+        return self.more_functions + len(self.functions) - len(self.first_functions)
+
+
+def in_short(
+    view: ReportView, design: Design, event: EventView | None = None, least_s: float = np.inf
+) -> InShort:
     """Sum a report up.
 
     Args:
         view: the report.
-        design: how the samples of its first event were taken, of `view.by_routine`.
+        design: how the samples of the event were taken, of `view.by_routine`.
+        event: one of the report's; None for the first with hits.
+        least_s: beyond those of the first screen, rows that have so much time, in seconds.
     """
-    return _Summary(view, design).made()
+    return _Summary(view, design, event or view.events[0]).made(least_s)
+
+
+def functions_by_process(
+    view: ReportView, design: Design, event: EventView, least_s: float
+) -> tuple[tuple[FunctionRow, ...], int]:
+    """Return the functions of each process apart, and how many have less time than `least_s`.
+
+    Args:
+        view: the report.
+        design: as of `in_short`.
+        event: likewise.
+        least_s: seconds.
+    """
+    return _Summary(view, design, event).by_process(least_s)
 
 
 class _Summary:
     """What the parts of a summary share: which hits are asked for, and whose they are."""
 
-    def __init__(self, view: ReportView, design: Design) -> None:
+    def __init__(self, view: ReportView, design: Design, event: EventView) -> None:
         profile = view.by_routine
         hits, processes = profile.hits, profile.processes
         self._view, self._design, self._profile = view, design, profile
@@ -150,7 +191,7 @@ class _Summary:
         is_of_none = np.isin(self._cause_kind, (CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED))
         is_idle = is_of_none & (processes.pid == 0).take(hits.process_index)
         is_idle |= self._cause_kind == CAUSE_IDLE
-        self._is_busy = (hits.event == view.events[0].event_index) & ~is_idle
+        self._is_busy = (hits.event == event.event_index) & ~is_idle
         is_aside = processes.is_recorder.take(hits.process_index)
         self._chosen = self._is_busy & chosen_hits(profile, view.detail) & ~is_aside
         self._function = profile.locations.function_index.take(hits.location_index).astype(np.int64)
@@ -165,15 +206,15 @@ class _Summary:
         self._service_names = list(services)
         self._service = np.array(of_process, np.int64).take(hits.process_index)
 
-    def made(self) -> InShort:
+    def made(self, least_s: float) -> InShort:
         """Return the summary."""
         chosen, hits = self._chosen, self._profile.hits
-        programs = self._table(self._program, MOST_PROGRAMS)
-        functions = self._table(self._function, MOST_FUNCTIONS)
+        programs = self._table(self._program, Bound(MOST_PROGRAMS, least_s))
+        functions = self._table(self._function, Bound(MOST_FUNCTIONS, least_s))
         count = int(hits.count[chosen].sum())
         every = np.where(chosen, 0, -1).astype(np.int32)
         parts = parts_of(self._design, (every, programs.row_of_hit, functions.row_of_hit))
-        rows, needed_s = self._function_rows(functions, parts)
+        rows, needed_s = self._function_rows(functions, functions.key, parts)
         is_kernel = chosen & (self._cause_kind != CAUSE_NONE)
         is_nameless = self._profile.functions.source >= NameSource.NO_STRIPPED
         nameless = int(hits.count[chosen & is_nameless.take(self._function)].sum())
@@ -195,18 +236,26 @@ class _Summary:
             has_services=len(distinct(self._service[chosen])) > 1,
         )
 
-    def _table(self, key_of_hit: NDArray[np.int64], most: int) -> FirstRows:
+    def by_process(self, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
+        """Return the rows of `functions_by_process`, and how many there are besides."""
+        process, functions = self._profile.hits.process_index, len(self._profile.functions)
+        table = self._table(process * np.int64(functions) + self._function, Bound(0, least_s))
+        of_row, function = np.divmod(table.key, functions)
+        pids = self._profile.processes.pid.take(of_row).tolist()
+        rows, _ = self._function_rows(table, function, None)
+        return tuple(row._replace(pid=pid) for row, pid in zip(rows, pids, strict=True)), table.more
+
+    def _table(self, key_of_hit: NDArray[np.int64], bound: Bound) -> FirstRows:
         at = np.flatnonzero(self._chosen)
-        return first_rows(self._profile, self._design, at, key_of_hit.take(at), most)
+        return first_rows(self._profile, self._design, at, key_of_hit.take(at), bound)
 
     def _program_rows(self, table: FirstRows, parts: Parts) -> tuple[ProgramRow, ...]:
         member = table.row_of_hit >= 0
         row, amounts = table.row_of_hit[member], self._amounts(member)
         rows = len(table.key)
-        is_user = hit_portions(self._profile)[member] == PORTION_USER
-        user = np.bincount(row, amounts * is_user, rows) / np.maximum(
-            np.bincount(row, amounts, rows), 1e-12
-        )
+        cell = row * np.int64(PORTION_COUNT) + hit_portions(self._profile)[member]
+        portions = np.bincount(cell, amounts, rows * PORTION_COUNT).reshape(rows, PORTION_COUNT)
+        user = portions[:, PORTION_USER] / np.maximum(portions.sum(axis=1), 1e-12)
         processes = self._profile.processes
         is_asked_for = chosen_by_detail(processes, self._view.detail)
         has_hits = np.zeros(len(processes), np.bool_)
@@ -223,6 +272,7 @@ class _Summary:
                 seconds=float(table.seconds[at]),
                 half_s=float(halves[at]),
                 user_share=float(user[at]),
+                by_portion=tuple(portions[at].tolist()),
                 service=services[at][0],
                 other_services=services[at][1],
             )
@@ -230,9 +280,15 @@ class _Summary:
         )
 
     def _function_rows(
-        self, table: FirstRows, parts: Parts
+        self, table: FirstRows, of_row: NDArray[np.int64], parts: Parts | None
     ) -> tuple[tuple[FunctionRow, ...], float]:
-        """Return the rows, and how long a run would have to be to tell them apart."""
+        """Return the rows, and how long a run would have to be to tell the first ones apart.
+
+        Args:
+            table: the rows.
+            of_row: i64[r] the function of each.
+            parts: as of `error_bars`.
+        """
         profile, rows = self._profile, len(table.key)
         above = np.arange(rows) - 1
         halves, is_alike, needed_s = np.full(rows, np.nan), np.zeros(rows, np.bool_), 0.0
@@ -243,7 +299,9 @@ class _Summary:
             is_alike = alike(bars.seconds, above, difference_half_s)
             wall_s = profile.run.wall_seconds
             needed = needed_seconds(bars.seconds, above, difference_half_s, wall_s)
-            needed_s = float(needed[is_alike].max()) if is_alike.any() else 0.0
+            needed_s = float(
+                needed[:MOST_FUNCTIONS].max(initial=0.0, where=is_alike[:MOST_FUNCTIONS])
+            )
         programs = self._mostly(table, self._program, self._program_names)
         callers = main_callers(profile, table.row_of_hit, rows)
         found = tuple(
@@ -260,7 +318,7 @@ class _Summary:
                 other_programs=programs[row][1],
                 caller=shown_name(profile.functions, callers[row]) if callers[row] >= 0 else "",
             )
-            for row, function in enumerate(table.key.tolist())
+            for row, function in enumerate(of_row.tolist())
         )
         return found, needed_s
 
@@ -271,12 +329,12 @@ class _Summary:
         member = table.row_of_hit >= 0
         of_row = table.row_of_hit[member].astype(np.int64), of_hit[member]
         (row, owner), (count,) = group_sums(of_row, (self._profile.hits.count[member],))
-        found = []
-        for at in range(len(table.key)):
-            here = np.flatnonzero(row == at)
-            main = int(owner[here[count[here].argmax()]])
-            found.append((names[main], len(here) - 1))
-        return found
+        # Of each row the owner with most hits comes first, of equals the first one.
+        order = np.lexsort((-count, row))
+        starts = run_starts(row)  # the groups are in the order of rows already
+        others = np.diff(np.append(starts, len(row))) - 1
+        mains = owner.take(order).take(starts).tolist()
+        return [(names[main], more) for main, more in zip(mains, others.tolist(), strict=True)]
 
     def _causes(self, is_kernel: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
         causes = self._profile.causes

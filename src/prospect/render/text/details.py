@@ -57,7 +57,8 @@ def details_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
             yield from process_source_lines(page, process)
         yield from syscall_lines(page, process)
         yield from process_cause_lines(page, process)
-        yield from memory_map_lines(view, process, style)
+        if style.words.is_classic:
+            yield from memory_map_lines(view, process, style)
     if event.detail_skipped:
         yield style.cut(_cut_line(view, event, style))
         yield ""

@@ -139,7 +139,7 @@ def _asked_for(view: ReportView) -> str:
 
 
 def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
-    rows = short.programs
+    rows = short.first_programs
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
     columns = [Column("Program", right=False), Column("CPU s"), Column("±"), Column("Hits")]
     columns += [Column("User"), Column("Kernel"), Column("Processes")]
@@ -160,12 +160,12 @@ def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[s
         cells.append([_service_of(row) for row in rows])
     shares = [row.hits / max(short.hits, 1) for row in rows]
     yield from style.hot_rows(table_lines(columns, cells), shares)
-    if short.more_programs:
-        yield f"... and {counted(short.more_programs, 'program')} more"
+    if short.programs_behind:
+        yield f"... and {counted(short.programs_behind, 'program')} more"
 
 
 def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:
-    rows = short.functions
+    rows = short.first_functions
     times, bars = figures.timed_columns([row.seconds for row in rows], [row.half_s for row in rows])
     has_callers = any(row.caller for row in rows)
     columns = [Column(""), Column("Function", right=False), Column("Own s"), Column("±")]
@@ -184,7 +184,7 @@ def _function_lines(short: InShort, figures: Figures, style: Style) -> Iterator[
     if not short.has_time:
         columns[2] = Column("Hits")
     yield from style.hot_rows(table_lines(columns, cells), [row.share for row in rows])
-    more = f"... and {short.more_functions} more" if short.more_functions else ""
+    more = f"... and {short.functions_behind} more" if short.functions_behind else ""
     if behind := [part for part in (more, _separation(short)) if part]:
         yield _cut("; ".join(behind))
 

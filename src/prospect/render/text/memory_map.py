@@ -1,4 +1,4 @@
-"""The memory map in a process's details."""
+"""The memory map of a process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def memory_map_lines(view: ReportView, process: int, style: Style) -> Iterator[s
     mapped = view.memory_map(process)
     if not len(mapped):
         return
-    yield from style.section(style.words.memory_map)
+    processes = view.profile.processes
+    name, pid = escaped(processes.name[process]), int(processes.pid[process])
+    yield from style.section(style.words.memory_map(name, pid))
     rows = _listed(mapped)
     start, end, pgoff = (
         [f"0x{value:08x}" for value in column[rows].tolist()]

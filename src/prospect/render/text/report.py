@@ -23,8 +23,10 @@ from prospect.render.text.header import header_lines, note_lines
 from prospect.render.text.in_short import in_short_lines
 from prospect.render.text.kernel import kernel_lines
 from prospect.render.text.ledger import ledger_lines
+from prospect.render.text.memory_map import memory_map_lines
 from prospect.render.text.numbers import Figures
 from prospect.render.text.page import Page
+from prospect.render.text.programs import function_lines, program_lines
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
 from prospect.render.text.side_by_side import side_by_side_lines
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prospect.estimate.ledger.books import RunBooks
+    from prospect.estimate.short.in_short import InShort
     from prospect.figures.report.view import EventView, ReportView
     from prospect.render.event_report import EventReport
 
@@ -50,6 +53,7 @@ class TextRenderer(FiguresRenderer):
         lines: show hits by source line too.
         calls: sections of who called whom, as `prospect calls --show` names them.
         classic: the sections in the order of Prospect 0.9, without a summary.
+        separate: what else functions are shown by: "process".
         recording: what a command line would call the recording, "" if it is not kept.
         target: the machine that the command ran on, as `--target` names it, "" for this one.
         colour: mark titles, warnings and cut lines for a terminal.
@@ -61,6 +65,7 @@ class TextRenderer(FiguresRenderer):
     lines: bool = False
     calls: tuple[str, ...] = ()
     classic: bool = False
+    separate: tuple[str, ...] = ()
     recording: str = ""
     target: str = ""
     colour: bool = False
@@ -74,10 +79,16 @@ class TextRenderer(FiguresRenderer):
         if self.classic:
             lines = itertools.chain(_classic(view, pages, books, style), calls)
         else:
-            short = in_short(view, reports[0].estimates.design)
+            shorts = [
+                in_short(view, page.estimates.design, page.event, view.user_threshold_s)
+                for page in pages
+            ]
+            by_process = "process" in self.separate
             lines = itertools.chain(
-                in_short_lines(view, short, self.recording, style, self.target),
-                _figures_first(view, pages, style),
+                in_short_lines(view, shorts[0], self.recording, style, self.target),
+                _figures_first(
+                    view, list(zip(pages, shorts, strict=True)), style, by_process=by_process
+                ),
                 calls,
                 _evidence(view, pages, books, style),
             )
@@ -99,17 +110,25 @@ def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style)
         yield from _event_title(page, pages)
         yield from summary_lines(page)
         yield from _accounting(page, books)
-        yield from _event_lines(page)
+        routines = _routines(page)
+        yield from _details(page, routines)
+        yield from _of_all_lines(page, routines)
         yield from quality_lines(view, page.event.quality, page.figures, style)
 
 
-def _figures_first(view: ReportView, pages: list[Page], style: Style) -> Iterator[str]:
-    """Yield where the time went."""
+def _figures_first(
+    view: ReportView, pages: list[tuple[Page, InShort]], style: Style, *, by_process: bool
+) -> Iterator[str]:
+    """Yield where the time went: of all that was asked for, and of each process."""
     yield from ["", *note_lines(view, style)]
-    for page in pages:
-        yield from _event_title(page, pages)
+    for page, short in pages:
+        yield from _event_title(page, [one for one, _ in pages])
+        yield from program_lines(page, short)
+        yield from function_lines(page, short, by_process=by_process)
+        routines = _routines(page)
+        yield from _of_all_lines(page, routines)
         yield from summary_lines(page)
-        yield from _event_lines(page)
+        yield from _details(page, routines)
     yield from _sample_data(view, style)
     yield from waiting_lines(view, style)
     yield from side_by_side_lines(view, style)
@@ -128,6 +147,9 @@ def _evidence(view: ReportView, pages: list[Page], books: RunBooks, style: Style
     yield from _stack_quality(view, style)
     for page in pages:
         yield from quality_lines(view, page.event.quality, page.figures, style)
+    detailed = {process: None for page in pages for process in page.event.detailed.tolist()}
+    for process in detailed if view.detail != "k" else ():
+        yield from memory_map_lines(view, process, style)
 
 
 def _stack_quality(view: ReportView, style: Style) -> Iterator[str]:
@@ -185,24 +207,31 @@ def _accounting(page: Page, books: RunBooks) -> Iterator[str]:
     yield from accounting_lines(accounted, page.figures, page.style)
 
 
-def _event_lines(page: Page) -> Iterator[str]:
-    view, event = page.view, page.event
-    routines = RoutineFormatter(view.profile, page.figures, page.style)
+def _routines(page: Page) -> RoutineFormatter:
+    return RoutineFormatter(page.view.profile, page.figures, page.style)
+
+
+def _details(page: Page, routines: RoutineFormatter) -> Iterator[str]:
+    """Yield what is said of each process."""
     if page.code is not None:
         from prospect.render.text.disassembly import disassembly_note  # noqa: PLC0415 - seldom asked for
 
         yield from disassembly_note(page)
-    if view.detail != "k":
+    if page.view.detail != "k":
         yield from details_lines(page, routines)
-    if event.kernel is not None:
-        yield from kernel_lines(page, event.kernel, routines)
+
+
+def _of_all_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
+    """Yield what is of all processes together: the kernel, source lines, counted calls."""
+    if page.event.kernel is not None:
+        yield from kernel_lines(page, page.event.kernel, routines)
         yield from system_cause_lines(page)
         yield from system_call_lines(page)
     if page.lines is not None:
         from prospect.render.text.source_lines import all_source_lines  # noqa: PLC0415 - likewise
 
         yield from all_source_lines(page)
-    if view.profile.call_counts is not None:
+    if page.view.profile.call_counts is not None:
         from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - likewise
 
         yield from call_count_lines(page)

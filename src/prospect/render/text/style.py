@@ -49,10 +49,9 @@ class Words(Record):
         """The title of a process's system calls."""
         return "Section 2: System Calls" if self.is_classic else "System Calls of the Process"
 
-    @property
-    def memory_map(self) -> str:
-        """The title of a process's mappings."""
-        return "Section 3: Memory Map" if self.is_classic else "Memory Map of the Process"
+    def memory_map(self, name: str, pid: int) -> str:
+        """Return the title of a process's mappings."""
+        return "Section 3: Memory Map" if self.is_classic else f"Memory Map of {name} {pid}"
 
     def birth(self, how: str) -> str:
         """Say how a process began: by exec, by fork, preexisting, or unknown."""

@@ -1,0 +1,135 @@
+"""Programs and functions of what `-V` asks for: the first screen's tables, as far as `-m` goes.
+
+Processes of a name are one program, and a function is one row wherever it ran; `--separate process`
+gives each process rows of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.announcing import counted
+from prospect.estimate.short.in_short import functions_by_process
+from prospect.figures.portions import PORTION_COUNT
+from prospect.figures.processes import DETAIL_WORDS
+from prospect.render.escape import escaped, shortened
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.numbers import NO_TIME, percent, percent_column, percent_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
+    from prospect.render.text.page import Page
+
+_PORTIONS = ("User", "System", "Interrupt", "Other")
+# Columns that are always there; the others only where there are any.
+_USUAL = 2
+_NAME_WIDTH = 24
+
+
+def program_lines(page: Page, short: InShort) -> Iterator[str]:
+    """Yield the section of programs, most time first; nothing where there was no hit."""
+    rows, style = short.programs, page.style
+    if not rows:
+        return
+    yield from style.section(f"Programs of {DETAIL_WORDS[page.view.detail]}")
+    columns, cells = _figures(page, short, rows)
+    for portion in range(PORTION_COUNT):
+        amounts = [row.by_portion[portion] for row in rows]
+        if portion < _USUAL or any(amounts):
+            columns.append(Column(_PORTIONS[portion]))
+            cells.append(_amounts(page, amounts))
+    columns += [Column("Processes"), Column("Program", right=False)]
+    cells += [[str(row.processes) for row in rows], [escaped(row.name) for row in rows]]
+    if short.has_services:
+        columns.insert(-1, Column("Service", right=False))
+        cells.insert(-1, [_named(row.service or NO_TIME, row.other_services) for row in rows])
+    yield from style.hot_rows(table_lines(columns, cells), _shares(short, rows))
+    yield from _closing(page, short, rows, short.more_programs, "program")
+
+
+def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[str]:
+    """Yield the section of functions, most time of their own first; nothing without a hit.
+
+    Args:
+        page: the event's.
+        short: made with the same threshold as the page.
+        by_process: a row for each process that ran a function.
+    """
+    rows, more, style = short.functions, short.more_functions, page.style
+    if by_process:
+        design, least_s = page.estimates.design, page.view.user_threshold_s
+        rows, more = functions_by_process(page.view, design, page.event, least_s)
+    if not rows:
+        return
+    yield from style.section(f"Functions of {DETAIL_WORDS[page.view.detail]}")
+    columns, cells = _figures(page, short, rows)
+    ranks = [f"{at}{'=' * row.is_like_above}" for at, row in enumerate(rows, start=1)]
+    columns.insert(0, Column("Rank"))
+    cells.insert(0, ranks)
+    if by_process:
+        columns.append(Column("Pid"))
+        cells.append([str(row.pid) if row.pid >= 0 else "?" for row in rows])
+    columns += [Column("Program", right=False), Column("Object", right=False)]
+    cells.append([_named(row.program, row.other_programs) for row in rows])
+    cells.append([_named(row.object_path.rpartition("/")[2] or row.object_path) for row in rows])
+    if any(row.caller for row in rows):
+        columns.append(Column("Called by", right=False))
+        cells.append([_named(row.caller or NO_TIME) for row in rows])
+    columns.append(Column("Function", right=False))
+    cells.append([escaped(row.name) for row in rows])
+    yield from style.hot_rows(table_lines(columns, cells), [row.share for row in rows])
+    yield from _closing(page, short, rows, more, "function" if not by_process else "row")
+
+
+def _figures(
+    page: Page, short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]
+) -> tuple[list[Column], list[Sequence[str]]]:
+    """Return the columns that both tables begin with."""
+    times, bars = page.figures.timed_columns(
+        [row.seconds for row in rows], [row.half_s for row in rows]
+    )
+    shares = percent_column(_shares(short, rows), percent_digits(short.hits))
+    columns, hits = [Column("Hits"), Column("Share")], [str(row.hits) for row in rows]
+    cells: list[Sequence[str]] = [hits, shares]
+    if short.has_time:
+        columns = [Column("CPU s"), Column("±"), *columns]
+        cells = [times, bars, *cells]
+    return columns, cells
+
+
+def _amounts(page: Page, amounts: list[float]) -> list[str]:
+    if not page.event.has_time:
+        return [f"{amount:.0f}" for amount in amounts]
+    return [page.figures.seconds(amount) for amount in amounts]
+
+
+def _shares(short: InShort, rows: Sequence[ProgramRow] | Sequence[FunctionRow]) -> list[float]:
+    if short.has_time:
+        return [row.seconds / max(short.seconds, 1e-12) for row in rows]
+    return [row.hits / max(short.hits, 1) for row in rows]
+
+
+def _named(name: str, others: int = 0) -> str:
+    """Return a name that fits its column, and how many others there are."""
+    more = f" +{others}" if others else ""
+    return shortened(escaped(name), _NAME_WIDTH - len(more)) + more
+
+
+def _closing(
+    page: Page,
+    short: InShort,
+    rows: Sequence[ProgramRow] | Sequence[FunctionRow],
+    more: int,
+    what: str,
+) -> Iterator[str]:
+    """Yield what is not shown, and an empty line."""
+    if more:
+        hits = short.hits - sum(row.hits for row in rows)
+        time = f"{page.figures.seconds(short.seconds - sum(row.seconds for row in rows))} s, "
+        amount = f"{time if short.has_time else ''}{counted(hits, 'hit')}"
+        share = percent(hits / max(short.hits, 1), 1)
+        option = f"- Left out by '-m {page.view.user_threshold_s:g}'"
+        yield page.style.cut(f"{option}: {counted(more, what)} with {amount} ({share})")
+    yield ""
