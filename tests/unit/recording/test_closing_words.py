@@ -5,16 +5,23 @@ from __future__ import annotations
 from prospect.recording.closing_words import closing_words, count_samples
 
 
+def record(kind, size, content=b""):
+    head = kind.to_bytes(4, "little") + bytes(2) + size.to_bytes(2, "little")
+    return head + content.ljust(size - 8, b"\0")
+
+
+def recording(records):
+    header = b"PERFILE2".ljust(40, b"\0")
+    header += (104).to_bytes(8, "little") + len(records).to_bytes(8, "little")
+    return header.ljust(104, b"\0") + records
+
+
 def test_size_samples_and_the_next_command(tmp_path):
-    header = b"PERFILE2" + bytes(32) + (104).to_bytes(8, "little") + (56).to_bytes(8, "little")
-    records = b"".join(
-        kind.to_bytes(4, "little") + bytes(2) + size.to_bytes(2, "little") + bytes(size - 8)
-        for kind, size in ((9, 24), (10, 16), (9, 16))
-    )
+    records = record(9, 24) + record(10, 16) + record(9, 16)
     path = tmp_path / "a b.data"
-    path.write_bytes(header.ljust(104, b"\0") + records + bytes(4096))
+    path.write_bytes(recording(records) + bytes(4096))
     with path.open("rb") as file:
-        assert count_samples(file.fileno()) == 2
+        assert count_samples(file.fileno()) == (2, True)
         said = closing_words(file.fileno(), "a b.data", "perf.data")
         assert said == "a b.data: 4 KiB, 2 samples; next: prospect report 'a b.data'"
         said = closing_words(file.fileno(), "perf.data", "perf.data")
@@ -25,7 +32,43 @@ def test_a_damaged_one_is_counted_as_far_as_it_goes(tmp_path):
     path = tmp_path / "perf.data"
     path.write_bytes(b"PERFILE2")
     with path.open("rb") as file:
-        assert count_samples(file.fileno()) == 0
+        assert count_samples(file.fileno()) == (0, True)
     path.write_bytes(bytes(40) + (56).to_bytes(8, "little") + (1 << 40).to_bytes(8, "little"))
     with path.open("rb") as file:
-        assert count_samples(file.fileno()) == 0
+        assert count_samples(file.fileno()) == (0, True)
+
+
+def test_samples_of_a_large_one_are_estimated(tmp_path):
+    # What is within a sample may look like one, without whole records behind it.
+    inner = record(9, 16) * 3
+    before = record(10, 4096) * 400
+    samples = (record(9, 48) + record(9, 240, inner) + record(3, 64)) * 8000
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording(before + samples))
+    with path.open("rb") as file:
+        count, is_exact = count_samples(file.fileno())
+        assert not is_exact
+        assert abs(count / 16000 - 1) < 0.1
+        assert ", about 16000 samples; next:" in closing_words(file.fileno(), "a", "a")
+
+
+def test_a_large_one_without_samples(tmp_path):
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording(record(10, 4096) * 400))
+    with path.open("rb") as file:
+        assert count_samples(file.fileno()) == (0, False)
+
+
+def test_packed_records_are_not_counted(tmp_path):
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording(record(81, 64)))
+    with path.open("rb") as file:
+        assert count_samples(file.fileno())[0] == -1
+
+
+def test_where_no_records_follow_each_other_nothing_is_said_of_samples(tmp_path):
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording(bytes(1 << 20)))
+    with path.open("rb") as file:
+        assert count_samples(file.fileno()) == (-1, False)
+        assert closing_words(file.fileno(), "a", "a") == "a: 1024 KiB; next: prospect report"
