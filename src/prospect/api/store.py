@@ -16,13 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def read_store(path: str, specifications: Sequence[str] = (), *, stacks: bool = False) -> Profile:
+def read_store(
+    path: str,
+    specifications: Sequence[str] = (),
+    *,
+    stacks: bool = False,
+    addresses: bool = False,
+) -> Profile:
     """Read a part of a store.
 
     Args:
         path: of the store, or of the stores of many hosts; or its URL.
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
+        addresses: whether hits of a function are told apart by address, where the store has these.
 
     Raises:
         UsageError: a specification has no meaning.
@@ -30,7 +37,10 @@ def read_store(path: str, specifications: Sequence[str] = (), *, stacks: bool = 
     """
     chosen = parse_specifications(specifications)
     with opened(path) as store:
-        part = asked(store, lambda store: read_part(store, chosen, stacks=stacks))
+        part = asked(
+            store,
+            lambda store: read_part(store, chosen, stacks=stacks, addresses=addresses),
+        )
         return Profile(**contents(part))
 
 

@@ -150,6 +150,6 @@ def _write(
         boxes=has_boxes,
     )
     with Progress("reading the recording") as progress:
-        read = recording.read(stacks=False) if isinstance(recording, StorePart) else recording
+        read = recording.read(addresses=True) if isinstance(recording, StorePart) else recording
         view, renderer = annotate(read, options, settings, sinks(progress, unread))
         put(target, lambda out: renderer.render(view, out), progress, settings)

@@ -21,15 +21,15 @@ class StorePart(NamedTuple):
     path: str
     words: list[str]
 
-    def read(self, *, stacks: bool) -> Profile:
-        """Read the part.
+    def read(self, *, stacks: bool = False, addresses: bool = False) -> Profile:
+        """Read the part; arguments as those of `read_store`.
 
         Raises:
             ProspectError: nothing fits, or the store cannot be read.
         """
         from prospect.api.store import read_store
 
-        return read_store(self.path, self.words, stacks=stacks)
+        return read_store(self.path, self.words, stacks=stacks, addresses=addresses)
 
 
 class RecordingPart(NamedTuple):

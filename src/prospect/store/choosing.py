@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError
-from prospect.store.reading import files, name_files
+from prospect.store.reading import hit_files, name_files
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
-from prospect.store.segments import FUNCTIONS, SAMPLES
+from prospect.store.segments import FUNCTIONS
 from prospect.store.specification import NUMBER_WORDS, OF_SEGMENTS, TEXT_WORDS
 from prospect.store.windows import CPU, PROCESS, THREAD
 
@@ -34,7 +34,6 @@ def chosen_rows(
     store: StoreDirectory,
     engine: Engine,
     part: Part,
-    chosen: Specification,
     *,
     stacks: bool,
 ) -> dict[str, NDArray[Any]]:
@@ -43,19 +42,19 @@ def chosen_rows(
     Args:
         store: that is read.
         engine: to query it with.
-        part: its segments.
-        chosen: what the hits have to fit.
+        part: its segments, and what the hits have to fit.
         stacks: whether hits of different stacks are to be told apart.
 
     Raises:
         StoreError: nothing fits; says what there is.
         EngineError: a segment cannot be read.
     """
+    chosen = part.chosen
     _refuse_what_was_not_kept_apart(store, part, chosen)
     conditions, parameters = _conditions(store, engine, part, chosen)
     keys = (*_KEYS, "stack") if stacks else _KEYS
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in SAMPLE_SUMS)
-    paths = files(store, part.segments, SAMPLES)
+    paths = hit_files(store, part.segments, stacks=stacks)
     rows = engine.columns(
         f"SELECT {', '.join(keys)}, {sums} FROM read_parquet(?, hive_partitioning=false)"
         f" WHERE {' AND '.join(conditions)} GROUP BY {', '.join(keys)}",
@@ -67,21 +66,19 @@ def chosen_rows(
     return rows
 
 
-def hits_by_step(
-    store: StoreDirectory, engine: Engine, part: Part, chosen: Specification, step_us: int
-) -> dict[int, int]:
+def hits_by_step(store: StoreDirectory, engine: Engine, part: Part, step_us: int) -> dict[int, int]:
     """Return how many hits fit in each step of time, but not those of idle CPUs.
 
     Raises:
         StoreError: a word chooses by what the store does not keep separate.
         EngineError: a segment cannot be read.
     """
-    _refuse_what_was_not_kept_apart(store, part, chosen)
-    conditions, parameters = _conditions(store, engine, part, chosen)
+    _refuse_what_was_not_kept_apart(store, part, part.chosen)
+    conditions, parameters = _conditions(store, engine, part, part.chosen)
     rows = engine.rows(
         "SELECT t // ? AS step, sum(n)::BIGINT FROM read_parquet(?, hive_partitioning=false)"
         f" WHERE {' AND '.join(conditions)} AND pid <> 0 GROUP BY step",
-        [step_us, files(store, part.segments, SAMPLES), *parameters],
+        [step_us, hit_files(store, part.segments), *parameters],
     )
     return dict(rows)
 
@@ -164,7 +161,7 @@ def _commonest(
         return [one.name for one in part.heads[-1].events][:_MOST_SHOWN]
     column = (TEXT_WORDS | NUMBER_WORDS)[word]
     source = "read_parquet(?, hive_partitioning=false)"
-    parameters = [files(store, part.segments, SAMPLES)]
+    parameters = [hit_files(store, part.segments)]
     if word in _OF_FUNCTIONS:
         names = name_files(store, engine, part.segments, FUNCTIONS)
         if not names:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prospect.records import Record
 from prospect.store.engine import Engine
 from prospect.store.names import SOURCES_WITH_NAMES
-from prospect.store.reading import choose, files, name_files
+from prospect.store.reading import choose, files, hit_files, name_files
 from prospect.store.retention import dropped
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
@@ -112,11 +112,12 @@ def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
         EngineError: a segment cannot be read.
     """
     with closing(Engine(store)) as engine:
-        part = choose(store, engine, chosen)
+        part = choose(store, engine, chosen, fine=False)
+        chosen = part.chosen
         services = engine.rows(
             f"SELECT service, sum(n)::BIGINT AS hits FROM {_READ} WHERE t >= ? AND t < ?"
             f" GROUP BY service ORDER BY hits DESC, service LIMIT {_MOST_ROWS}",
-            [files(store, part.segments, SAMPLES), chosen.since_us, chosen.until_us],
+            [hit_files(store, part.segments), chosen.since_us, chosen.until_us],
         )
         return Contents(
             days=_days(store, engine, part, chosen),
@@ -163,6 +164,8 @@ def health_of(store: StoreDirectory) -> Health:
     """
     with closing(Engine(store)) as engine:
         part = choose(store, engine, Specification())
+        # Days stand beside the hours that they sum up.
+        summaries = choose(store, engine, Specification(), fine=False)
         samples = files(store, part.segments, SAMPLES)
         names = name_files(store, engine, part.segments, FUNCTIONS)
         ((hits,),) = engine.rows(f"SELECT sum(n)::BIGINT FROM {_READ}", [samples])
@@ -177,7 +180,7 @@ def health_of(store: StoreDirectory) -> Health:
             )
         return Health(
             segments=len(store.segments()),
-            damaged=part.remarks,
+            damaged=list(dict.fromkeys((*part.remarks, *summaries.remarks))),
             nameless=[Nameless(str(path), int(n), str(why)) for path, n, why in rows[:_MOST_ROWS]],
             hits=int(hits or 0),
             nameless_hits=sum(int(n) for _, n, _ in rows),

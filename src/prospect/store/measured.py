@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
     from prospect.store.reading import Part
-    from prospect.store.specification import Specification
 
 _MOST_NAMED = 3
 # A window may begin that much after the one before it ended.
@@ -65,7 +64,7 @@ class Measured(NamedTuple):
         return f"{windows}, from {_clock(self.begin_us)} to {_clock(self.end_us)}."
 
 
-def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specification) -> Measured:
+def measured(store: StoreDirectory, engine: Engine, part: Part) -> Measured:
     """Read the books of the windows that begin in the span that was asked for.
 
     Raises:
@@ -73,7 +72,7 @@ def measured(store: StoreDirectory, engine: Engine, part: Part, chosen: Specific
     """
     paths = files(store, part.segments, COVERAGE)
     where = "FROM read_parquet(?, hive_partitioning=false, filename=true) WHERE t >= ? AND t < ?"
-    parameters = [paths, chosen.since_us, chosen.until_us]
+    parameters = [paths, part.chosen.since_us, part.chosen.until_us]
     times = _Times(engine, part, where, parameters)
     by_cpu = engine.rows(
         "SELECT cpu, sum(lost), sum(throttled), sum(expected), sum(recorded), sum(idle),"

@@ -45,24 +45,31 @@ _US = 1e-6
 _THREADS = 2
 
 
-def read_part(store: StoreDirectory, chosen: Specification, *, stacks: bool = False) -> Profile:
+def read_part(
+    store: StoreDirectory,
+    chosen: Specification,
+    *,
+    stacks: bool = False,
+    addresses: bool = False,
+) -> Profile:
     """Read a part of a store.
 
     Args:
         store: to read.
         chosen: which part.
         stacks: whether call stacks are wanted, where there are any.
+        addresses: whether hits of a function are told apart by address, as far as the store does.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
     engine = Engine(store, threads=_THREADS)
     try:
-        part = choose(store, engine, chosen)
-        rows = chosen_rows(store, engine, part, chosen, stacks=stacks)
+        part = choose(store, engine, chosen, fine=addresses or bool(chosen.numbers))
+        rows = chosen_rows(store, engine, part, stacks=stacks)
         names = read_names(store, engine, part, rows, stacks=stacks)
-        books = measured(store, engine, part, chosen)
-        return _profile(_run(store, part, chosen, books), rows, names, books)
+        books = measured(store, engine, part)
+        return _profile(_run(store, part, books), rows, names, books)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
     finally:
@@ -127,8 +134,8 @@ def _profile(run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, books: M
     )
 
 
-def _run(store: StoreDirectory, part: Part, chosen: Specification, books: Measured) -> RunInfo:
-    head = part.heads[-1]
+def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
+    head, words = part.heads[-1], part.chosen.words
     limits = dict.fromkeys(limit for one in part.heads for limit in one.run["limits"])
     own = [
         books.span,
@@ -141,8 +148,8 @@ def _run(store: StoreDirectory, part: Part, chosen: Specification, books: Measur
         known |= {"hostname": f"{books.hosts} hosts", "cpus": books.cpus}
     return RunInfo(
         **known,
-        origin=shlex.join((store.path, *chosen.words)),
-        store_part=("--store", store.path, *chosen.words),
+        origin=shlex.join((store.path, *words)),
+        store_part=("--store", store.path, *words),
         command=(),
         started_at=books.begin_us * _US,
         wall_seconds=books.measured_us * _US,

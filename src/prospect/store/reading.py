@@ -11,7 +11,16 @@ from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.engine import EngineError
 from prospect.store.schema import COLUMNS, HEAD_KEY, read_head
-from prospect.store.segments import COVERAGE, HOST_PREFIX, SAMPLES, coarsest
+from prospect.store.segments import (
+    COVERAGE,
+    DAY,
+    HOST_PREFIX,
+    HOUR_US,
+    MINUTE,
+    SAMPLES,
+    TOTALS,
+    coarsest,
+)
 
 if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
@@ -36,16 +45,23 @@ class Part(NamedTuple):
         segments: by their windows' numbers.
         heads: of each.
         remarks: a sentence for each thing that is left out, or cannot be told apart.
+        chosen: what was asked for; whole hours where only these are told apart.
     """
 
     segments: list[Segment]
     heads: list[Head]
     remarks: list[str]
+    chosen: Specification
 
     @property
     def hosts(self) -> list[str]:
         """The host of each segment."""
         return list(map(host_of, self.segments, self.heads))
+
+    def only(self, rows: list[int]) -> Part:
+        """Return some of its segments, by their places."""
+        segments, heads = [self.segments[row] for row in rows], [self.heads[row] for row in rows]
+        return self._replace(segments=segments, heads=heads)
 
 
 def host_of(segment: Segment, head: Head | None = None) -> str:
@@ -60,10 +76,18 @@ def is_chosen_host(host: str, chosen: Specification) -> bool:
     return any(fnmatchcase(host, each) for each in chosen.texts.get("host", ("*",)))
 
 
-def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part:
+def choose(
+    store: StoreDirectory, engine: Engine, chosen: Specification, *, fine: bool = True
+) -> Part:
     """Find the segments that a specification means, and check them.
 
     A damaged one is left out, and what it is made of is read in its place as far as it is there.
+
+    Args:
+        store: that is read.
+        engine: to query it with.
+        chosen: which part of it.
+        fine: whether hits are told apart by more than function and hour, as far as the store does.
 
     Raises:
         StoreError: there are none, or none that can be read.
@@ -72,25 +96,26 @@ def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part
     if not every:
         raise StoreError(f"{store.path}: nothing is in this store yet")
     sessions = chosen.texts.get("session", ())
+    span = chosen.since_us, chosen.until_us
     found = [
         one
         for one in every
-        if one.overlaps(chosen.since_us, chosen.until_us)
-        and (not sessions or any(fnmatchcase(one.session, each) for each in sessions))
+        if (not sessions or any(fnmatchcase(one.session, each) for each in sessions))
         and (not one.place or is_chosen_host(host_of(one), chosen))
     ]
-    if not found:
+    if not any(one.overlaps(*span) for one in found):
         there_is = _there_is(every)
         raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}; {there_is}")
     refused: dict[Segment, str] = {}
     heads: dict[Segment, Head] = {}
     while True:
-        segments, _ = coarsest(one for one in found if one not in refused)
+        sound = [one for one in found if one not in refused]
+        segments = [one for one in coarsest(sound, *span, fine=fine)[0] if one.overlaps(*span)]
         new = [one for one in segments if one not in heads]
         if not new:
             break
-        checked, reasons = _checked(store, engine, new)
-        heads |= checked
+        whole, reasons = checked(store, engine, new)
+        heads |= whole
         refused |= reasons
     remarks = [
         f"{one.path(SAMPLES)} is left out: {why}"
@@ -100,28 +125,40 @@ def choose(store: StoreDirectory, engine: Engine, chosen: Specification) -> Part
         remarks.append(f"{len(refused) - _MOST_NAMED} more segments are left out likewise.")
     if not segments:
         raise StoreError(f"{store.path}: no segment can be read: {'; '.join(remarks)}")
-    part = Part(segments, [heads[one] for one in segments], remarks)
-    return _of_like_events(_of_hosts(store, part, chosen))
+    chosen, rounded = _whole_hours(segments, chosen)
+    part = Part(segments, [heads[one] for one in segments], [*remarks, *rounded], chosen)
+    return _of_like_events(_of_hosts(store, part))
 
 
-def _of_hosts(store: StoreDirectory, part: Part, chosen: Specification) -> Part:
+def _whole_hours(segments: list[Segment], chosen: Specification) -> tuple[Specification, list[str]]:
+    """Extend a span to whole hours where it ends within a summary of a day; say so."""
+    since_us, until_us = chosen.since_us, chosen.until_us
+    if all(one.tier != DAY or one.answers(since_us, until_us) for one in segments):
+        return chosen, []
+    since_us, until_us = since_us // HOUR_US * HOUR_US, -(-until_us // HOUR_US) * HOUR_US
+    sentence = "Minutes are not kept any more: this part is of whole hours."
+    return chosen._replace(since_us=since_us, until_us=until_us), [sentence]
+
+
+def _of_hosts(store: StoreDirectory, part: Part) -> Part:
     """Keep the segments of the hosts that were asked for."""
-    hosts = part.hosts
+    hosts, chosen = part.hosts, part.chosen
     kept = [row for row, host in enumerate(hosts) if is_chosen_host(host, chosen)]
     if not kept:
         there = ", ".join(sorted(set(hosts))[:_MOST_NAMED])
         raise StoreError(
             f"{store.path}: nothing fits {' '.join(chosen.words)}; host: there is {there}"
         )
-    return Part(
-        [part.segments[row] for row in kept], [part.heads[row] for row in kept], part.remarks
-    )
+    return part.only(kept)
 
 
-def _checked(
+def checked(
     store: StoreDirectory, engine: Engine, segments: list[Segment]
 ) -> tuple[dict[Segment, Head], dict[Segment, str]]:
-    """Return the heads of segments that can be read, and why others cannot."""
+    """Return the heads of segments that can be read, and why others cannot.
+
+    What is damaged within a file shows if the store `reads_all`.
+    """
     try:
         return _heads(store, engine, segments), {}
     except (EngineError, StoreError, OSError) as error:
@@ -129,8 +166,8 @@ def _checked(
             return {}, {segments[0]: str(error).replace(engine.root, "")}
     # One of many is at fault: bisect.
     middle = len(segments) // 2
-    first_heads, first_refused = _checked(store, engine, segments[:middle])
-    heads, refused = _checked(store, engine, segments[middle:])
+    first_heads, first_refused = checked(store, engine, segments[:middle])
+    heads, refused = checked(store, engine, segments[middle:])
     return first_heads | heads, first_refused | refused
 
 
@@ -139,11 +176,12 @@ def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> di
 
     Of many hosts' segments only the ends of the files are read.
     """
-    for kind in (COVERAGE, SAMPLES):
-        paths = files(store, segments, kind)
-        if len(paths) < len(segments):
+    for kind in (COVERAGE, TOTALS, SAMPLES):
+        having = [one for one in segments if kind != TOTALS or one.tier == DAY]
+        paths = files(store, having, kind)
+        if len(paths) < len(having):
             raise StoreError(f"its {kind} are missing")
-        if store.reads_all:
+        if store.reads_all and paths:
             _read_all(engine, paths, kind)
     written = {
         path: value
@@ -171,16 +209,30 @@ def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str
     return [store.root + name for name in names if store.has_ours(name)]
 
 
+def hit_files(store: StoreDirectory, segments: list[Segment], *, stacks: bool = False) -> list[str]:
+    """Return the paths of the files that hold the hits of segments, each hit once.
+
+    Args:
+        store: that they are of.
+        segments: whose windows are different ones.
+        stacks: whether hits of different stacks are told apart.
+    """
+    days = [] if stacks else [one for one in segments if one.tier == DAY]
+    others = [one for one in segments if stacks or one.tier != DAY]
+    return files(store, others, SAMPLES) + files(store, days, TOTALS)
+
+
 def name_files(
     store: StoreDirectory, engine: Engine, segments: list[Segment], kind: str
 ) -> list[str]:
     """Return the paths of the files that hold these segments' functions or stacks.
 
-    A segment's own names stand in its directory: in its own file or that of an earlier one.
-    Damaged files are none: what they named stays without a name.
+    Those of a minute stand in its directory: in its own file or that of an earlier one. Damaged
+    files are none: what they named stays without a name.
     """
-    directories = {one.directory for one in segments}
-    beside = [one for one in store.segments() if one.directory in directories]
+    directories = {one.directory for one in segments if one.tier == MINUTE}
+    own = set(segments)
+    beside = [one for one in store.segments() if one in own or one.directory in directories]
     return _sound(engine, files(store, beside, kind), kind)
 
 
@@ -226,11 +278,7 @@ def _of_like_events(part: Part) -> Part:
         f"{left} of {len(part.segments)} segments are left out: other events or another rate were"
         " sampled then; give since: and until: to see them."
     )
-    return Part(
-        [part.segments[place] for place in alike],
-        [part.heads[place] for place in alike],
-        [*part.remarks, sentence],
-    )
+    return part.only(alike)._replace(remarks=[*part.remarks, sentence])
 
 
 def _there_is(segments: list[Segment]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.errors import StoreError
 from prospect.profile.run_info import EventInfo, RunInfo
 from prospect.records import Record, contents, field_names
-from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS, TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +48,8 @@ SAMPLE_KEYS = {
 SAMPLE_SUMS = {"n": "BIGINT", "q": "BIGINT", "w": "BIGINT"}
 COLUMNS: dict[str, dict[str, str]] = {
     SAMPLES: SAMPLE_KEYS | SAMPLE_SUMS,
+    # Of a day, added up over stacks: `stack` is 0.
+    TOTALS: SAMPLE_KEYS | SAMPLE_SUMS,
     # A frame and, by `caller`, those outside of it; 0 for none.
     STACKS: {
         "stack": "UBIGINT",
@@ -93,6 +95,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 # What a file is sorted by: equal values next to each other take next to no room.
 ORDER = {
     SAMPLES: "service, process, comm, event, mode, cause_kind, cause, function, address, stack, t",
+    TOTALS: "service, process, comm, event, mode, cause_kind, cause, function, t",
     STACKS: "depth, caller, stack",
     FUNCTIONS: "path, address, function",
     COVERAGE: "cpu, event, t",

@@ -2,9 +2,15 @@
 
 Every window that a store takes has a number, one more than the one before, whatever clocks do
 meanwhile. A segment is the files of a run of windows: its name says their span of time, their
-session and their numbers. A coarser segment is made of finer ones, which are removed later, so that
-after a crash both may be there: windows of a finer one that a coarser one has too are not read
-again.
+session and their numbers.
+
+    minute/date=2026-11-22/hour=14/20261122T140500-20261122T140600.current.845-845.samples.parquet
+    hour/date=2026-11-22/20261122T140000-20261122T150000.current.840-899.samples.parquet
+    day/date=2026-11-22/20261122T000000-20261123T000000.current.0-1439.samples.parquet
+
+A coarser segment is made of finer ones. An hour has all that its minutes have, which are removed
+then, so that after a crash both may be there. A day is a summary, by function and hour, beside its
+hours: whichever answers is read, and no window twice.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from calendar import timegm
 from typing import TYPE_CHECKING
 
 from prospect.records import NamedTuple
+from prospect.store.specification import ALWAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +29,10 @@ if TYPE_CHECKING:
 MINUTE, HOUR, DAY = "minute", "hour", "day"
 TIERS = (MINUTE, HOUR, DAY)  # the finest first
 # The files of a segment, in the order in which they get their names: the last one makes it whole.
+# Totals are of days: samples, added up over stacks.
 COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "samples"
-KINDS = (COVERAGE, FUNCTIONS, STACKS, SAMPLES)
+TOTALS = "totals"
+KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SAMPLES)
 SUFFIX = ".parquet"
 CURRENT = "current"
 # The directory of a host's store among those of many; its name is quoted as in a URL.
@@ -33,6 +42,7 @@ _SECOND = "%Y%m%dT%H%M%S"
 _SESSION = r"[A-Za-z0-9_-]{1,32}"
 _STEM = re.compile(rf"(\d{{8}}T\d{{6}})-(\d{{8}}T\d{{6}})\.({_SESSION})\.(\d{{1,15}})-(\d{{1,15}})")
 _US = 10**6
+HOUR_US = 3600 * _US
 
 
 class Segment(NamedTuple):
@@ -80,6 +90,13 @@ class Segment(NamedTuple):
         """Whether some of its time may lie in a span, in microseconds since 1970."""
         return self.begin_s * _US < until_us and self.end_s * _US > since_us
 
+    def answers(self, since_us: int, until_us: int) -> bool:
+        """Whether a summary by hours says of each of its hits if it lies in a span."""
+        return all(
+            end_us % HOUR_US == 0 or not self.begin_s * _US < end_us < self.end_s * _US
+            for end_us in (since_us, until_us)
+        )
+
 
 def segment_of(tier: str, name: str) -> Segment | None:
     """Return the segment that a file of a tier belongs to, None where its name is no such name."""
@@ -102,12 +119,24 @@ def is_session_name(text: str) -> bool:
     return re.fullmatch(_SESSION, text) is not None
 
 
-def coarsest(segments: Iterable[Segment]) -> tuple[list[Segment], list[Segment]]:
+def coarsest(
+    segments: Iterable[Segment],
+    since_us: int = -ALWAYS,
+    until_us: int = ALWAYS,
+    *,
+    fine: bool = False,
+) -> tuple[list[Segment], list[Segment]]:
     """Choose segments so that each window is read once.
+
+    Args:
+        segments: that are there.
+        since_us: from when on windows are asked for, in microseconds since 1970.
+        until_us: until when.
+        fine: whether days, which are summaries, are read only where nothing else is left.
 
     Returns:
         those to read, by their windows' numbers, those of several stores by time; and those that
-        have windows in common with a coarser one, or one of their own tier.
+        have windows in common with them.
     """
     places: dict[str, list[Segment]] = {}
     for one in segments:
@@ -116,11 +145,24 @@ def coarsest(segments: Iterable[Segment]) -> tuple[list[Segment], list[Segment]]
     left: list[Segment] = []
     for group in places.values():
         taken, others = _coarsest_of_store(group)
-        chosen += taken
-        left += others
+        for one in taken:
+            is_enough = one.tier != DAY or (not fine and one.answers(since_us, until_us))
+            chosen += [one] if is_enough else _all_of(one, others) or [one]
+        read = set(chosen)
+        left += [one for one in group if one not in read]
     if len(places) > 1:
         chosen.sort(key=lambda one: (one.begin_s, one.place))
+    else:
+        chosen.sort(key=lambda one: one.first)
     return chosen, left
+
+
+def _all_of(day: Segment, segments: list[Segment]) -> list[Segment]:
+    """Return what a day was made of, as far as all of it is there."""
+    inner = [one for one in segments if day.first <= one.first and one.last <= day.last]
+    finer, _ = _coarsest_of_store(inner)
+    is_whole = bool(finer) and (finer[0].first, finer[-1].last) == (day.first, day.last)
+    return finer if is_whole else []
 
 
 def _coarsest_of_store(segments: Iterable[Segment]) -> tuple[list[Segment], list[Segment]]:

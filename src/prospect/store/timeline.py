@@ -10,12 +10,11 @@ from prospect.records import NamedTuple
 from prospect.store.choosing import hits_by_step
 from prospect.store.engine import Engine, EngineError
 from prospect.store.reading import choose, files
-from prospect.store.segments import COVERAGE
+from prospect.store.segments import COVERAGE, DAY
 
 if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine as _Engine
-    from prospect.store.reading import Part
     from prospect.store.specification import Specification
 
 _US = 10**6
@@ -73,14 +72,14 @@ def timeline(store: StoreDirectory, chosen: Specification, most: int) -> Timelin
     """
     with closing(Engine(store)) as engine:
         try:
-            return _timeline(store, engine, choose(store, engine, chosen), chosen, most)
+            return _timeline(store, engine, chosen, most)
         except EngineError as error:
             raise StoreError(f"{store.path}: cannot be read: {error}") from None
 
 
-def _timeline(
-    store: StoreDirectory, engine: _Engine, part: Part, chosen: Specification, most: int
-) -> Timeline:
+def _timeline(store: StoreDirectory, engine: _Engine, chosen: Specification, most: int) -> Timeline:
+    part = choose(store, engine, chosen, fine=False)
+    chosen = part.chosen
     parameters = [files(store, part.segments, COVERAGE), chosen.since_us, chosen.until_us]
     source = "FROM read_parquet(?, hive_partitioning=false) WHERE t >= ? AND t < ?"
     ((first, last),) = engine.rows(f'SELECT min(t), max("until") {source}', parameters)
@@ -96,7 +95,9 @@ def _timeline(
         " GROUP BY step ORDER BY step",
         [step_s * _US, *parameters],
     )
-    hits = hits_by_step(store, engine, part, chosen, step_s * _US)
+    if step_s < _HOUR and any(one.tier == DAY for one in part.segments):
+        part = choose(store, engine, chosen)
+    hits = hits_by_step(store, engine, part, step_s * _US)
     steps = [
         Step(step * step_s, expected, lost, hits.get(step, 0)) for step, expected, lost in books
     ]

@@ -34,6 +34,7 @@ KIND_ORDINARY, KIND_KERNEL_THREAD, KIND_RECORDER = 0, 1, 2
 PROCESS, THREAD, CPU = "process", "thread", "cpu"
 SEPARATIONS = (PROCESS, THREAD, CPU)
 _US = 1000  # nanoseconds
+_FIRST = (1).to_bytes(8, "little")
 
 
 class Span(NamedTuple):
@@ -134,10 +135,21 @@ def _stack_numbers(profile: CompleteProfile, functions: Numbers) -> Numbers:
         strict=True,
     ):
         outside = found[caller] if caller >= 0 else none
-        frame = outside + places[at] + bytes((mode,))
-        found.append(blake2b(frame, digest_size=8).digest())
+        found.append(stack_number(outside, places[at], mode))
     numbers: Numbers = np.frombuffer(b"".join(found), "<u8").astype(np.uint64)
-    return np.maximum(numbers, 1)
+    return numbers
+
+
+def stack_number(caller: bytes, place: bytes, mode: int) -> bytes:
+    """Return the number of a frame, which follows from what it is; never that of none.
+
+    Args:
+        caller: the number of the frame outside of it, eight zeros for none.
+        place: its function's number and its address, eight bytes each, the lowest first.
+        mode: the CPU's.
+    """
+    number = blake2b(caller + place + bytes((mode,)), digest_size=8).digest()
+    return number if any(number) else _FIRST
 
 
 def _sample_columns(

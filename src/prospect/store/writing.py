@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.records import NamedTuple
+from prospect.store.engine import EngineError
 from prospect.store.schema import COLUMNS, HEAD_KEY, ORDER, written_head
 from prospect.store.segments import FUNCTIONS, KINDS, MINUTE, SAMPLES, STACKS, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns, Engine
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from prospect.store.windows import Span, Window
 
 _TABLE = "written"
+# Each group of rows has a dictionary of each column.
+_ONE_GROUP = "ROW_GROUP_SIZE 1000000"
 _US = 10**6
 # Of functions and stacks; an hour of very many different ones begins to write them twice.
 _MOST_KNOWN = 500_000
@@ -45,6 +49,8 @@ def write_segment(
         OSError: one cannot be synced or named.
     """
     for kind in KINDS:
+        if kind not in tables:
+            continue
         columns = tables[kind]
         rows = len(next(iter(columns.values())))
         if not rows and kind in (FUNCTIONS, STACKS):
@@ -53,21 +59,56 @@ def write_segment(
         chosen = ", ".join(f"{name}::{type_} AS {name}" for name, type_ in COLUMNS[kind].items())
         query = f"SELECT {chosen} FROM {_TABLE} ORDER BY {ORDER[kind]}"
         try:
-            copy_to_file(
-                store, engine, query, segment.path(kind), head if kind == SAMPLES else None
-            )
+            own_head = head if kind == SAMPLES else None
+            copy_to_file(store, engine, Content(query), segment.path(kind), own_head)
         finally:
             engine.unregister(_TABLE)
 
 
+class Content(NamedTuple):
+    """What a file is to have.
+
+    Attributes:
+        query: whose result it is.
+        parameters: of the query.
+        hits: how many hits it has then; None for a file of something else.
+        level: of compression, as that of `zstd`.
+    """
+
+    query: str
+    parameters: Sequence[Any] = ()
+    hits: int | None = None
+    level: int = 3
+
+
 def copy_to_file(
-    store: StoreDirectory, engine: Engine, query: str, path: str, head: Head | None
+    store: StoreDirectory, engine: Engine, content: Content, path: str, head: Head | None
 ) -> None:
-    """Write the result of a query as a Parquet file of the store; raises as `write_segment`."""
-    options = "FORMAT parquet, COMPRESSION zstd"
+    """Write a Parquet file of the store.
+
+    Args:
+        store: that it is of.
+        engine: to query with.
+        content: of the file.
+        path: of the file, below the store.
+        head: what the file says of its segment; None where another file does.
+
+    Raises:
+        EngineError: it cannot be written, or has other hits.
+        OSError: it cannot be synced or named.
+    """
+    options = f"FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {content.level}, {_ONE_GROUP}"
     if head is not None:
         options += f", KV_METADATA {{{HEAD_KEY}: '{written_head(head)}'}}"
-    store.write(path, lambda part: engine.run(f"COPY ({query}) TO '{part}' ({options})"))
+
+    def put(part: str) -> None:
+        engine.run(f"COPY ({content.query}) TO '{part}' ({options})", content.parameters)
+        if content.hits is not None:
+            ((written,),) = engine.rows("SELECT sum(n)::BIGINT FROM read_parquet(?)", [part])
+            if (written or 0) != content.hits:
+                raise EngineError(f"{written} hits were written in place of {content.hits}")
+
+    store.write(path, put)
 
 
 class Known(NamedTuple):

@@ -125,8 +125,8 @@ def test_a_host_that_began_a_new_store_has_both(hosts):
 
 def test_names_that_say_what_files_hold_are_of_one_segment():
     one = Segment(HOUR, BEGIN_S, BEGIN_S + 3600, "current", 0, 59, "host=a/store=1")
-    digests = tuple(f"{number:032x}" for number in (1, 2, 0, 4))
-    sent = one._replace(digests=(*digests[:2], "", digests[3]))
+    digests = tuple(f"{number:032x}" for number in (1, 2, 0, 0, 4))
+    sent = one._replace(digests=(*digests[:2], "", "", digests[4]))
     names = [sent.path(kind) for kind in KINDS if sent.digests[KINDS.index(kind)]]
     assert names[0].endswith(f".coverage.{digests[0]}.parquet")
     assert segments_of_names(one.place, HOUR, names) == [sent]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import time
 
 import pytest
 
+from builders.killed import is_killed_at
 from builders.stacks import stacks_profile
 from builders.stored import Writer, by_routine, window_at
 from prospect.store.directory import StoreDirectory
@@ -17,7 +17,7 @@ from prospect.store.part import read_part
 from prospect.store.specification import parse_specifications
 
 pytest.importorskip("duckdb")
-STEPS = ("mkdir", "open", "fsync", "fchmod", "rename")
+STEPS = ("mkdir", "open", "fsync", "fchmod", "rename", "run")
 MOST_STEPS = 300
 
 
@@ -34,40 +34,15 @@ def add(path, minute):
         engine.close()
 
 
-def add_and_die(path, minute, step):
-    """Add a window in a process that ends by SIGKILL before its step of that number."""
-    pid = os.fork()
-    if pid:
-        _, status = os.waitpid(pid, 0)
-        return os.WIFSIGNALED(status)
-    left = [step]
-
-    def dying(real):
-        def call(*arguments, **named):
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return real(*arguments, **named)
-
-        return call
-
-    try:
-        for name in STEPS:
-            setattr(os, name, dying(getattr(os, name)))
-        Engine.run = dying(Engine.run)
-        add(path, minute)
-    finally:
-        os._exit(0)
-
-
 @pytest.mark.parametrize("minute", [1, 60])  # of the same directory, and of a new one
-def test_it_loses_one_window_at_most_and_counts_none_twice(tmp_path, minute):
+def test_it_loses_one_window_at_most_and_counts_none_twice(tmp_path, minute, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # the machine goes on
     add(tmp_path / "one", 0)
     seen = set()
     for step in range(MOST_STEPS):
         path = tmp_path / f"at-{step}"
         shutil.copytree(tmp_path / "one", path, symlinks=True)
-        was_killed = add_and_die(path, minute, step)
+        was_killed = is_killed_at(step, STEPS, lambda path=path: add(path, minute))
         with StoreDirectory(str(path)) as store:
             there = len(store.segments())
             assert hits_of(store) == by_routine(stacks_profile(), times=there)

@@ -1,0 +1,161 @@
+"""Hours and days: what they keep of minutes, when they are made, which are read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+
+from builders.killed import is_killed_at
+from builders.stacks import stacks_profile
+from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
+from prospect.errors import StoreError
+from prospect.store.compaction import Made, compact, due
+from prospect.store.contents import contents_of, health_of
+from prospect.store.directory import StoreDirectory
+from prospect.store.engine import Engine
+from prospect.store.part import read_part
+from prospect.store.segments import DAY, HOUR, MINUTE, Segment
+from prospect.store.specification import parse_specifications
+
+pytest.importorskip("duckdb")
+# Windows at 14:05, 14:06, 14:59, 15:00 and 15:30 of one day, 00:05 of the next.
+MINUTES = (0, 1, 54, 55, 85, 600)
+TOMORROW_S = BEGIN_S + 60 * 625  # 00:30
+MOST_STEPS = 200
+
+
+def merge(path, now_s=TOMORROW_S):
+    with StoreDirectory(str(path)) as store:
+        store.lock()
+        store.clean()
+        engine = Engine(store)
+        try:
+            return compact(store, engine, now_s)
+        finally:
+            engine.close()
+
+
+def read(path, *words, **wanted):
+    with StoreDirectory(str(path)) as store:
+        return read_part(store, parse_specifications(words), **wanted)
+
+
+def iso(minute):
+    return datetime.fromtimestamp(BEGIN_S + 60 * minute, UTC).isoformat()
+
+
+def tiers(path):
+    with StoreDirectory(str(path)) as store:
+        return [one.tier for one in sorted(store.segments(), key=lambda one: (one.first, one.tier))]
+
+
+@pytest.fixture(name="filled", scope="module")
+def _filled(tmp_path_factory):
+    path = tmp_path_factory.mktemp("filled") / "s"
+    fill(path, [window_at(minute, separate=("cpu",)) for minute in MINUTES])
+    return path
+
+
+@pytest.fixture
+def store(filled, tmp_path):
+    shutil.copytree(filled, tmp_path / "s")
+    return tmp_path / "s"
+
+
+def test_hours_and_days_that_are_over_are_made(store):
+    assert merge(store) == Made(hours=2, days=1)
+    assert tiers(store) == [DAY, HOUR, HOUR, MINUTE]
+    assert merge(store) == Made(0, 0)
+    assert by_routine(read(store)) == by_routine(stacks_profile(), 6)
+
+
+@pytest.mark.parametrize("stacks", [False, True])
+def test_a_day_has_the_hits_and_stacks_of_its_minutes(filled, store, stacks):
+    merge(store)
+    spans = [(), (f"until:{iso(55)}",), (f"since:{iso(1)}", f"until:{iso(85)}"), ("comm:*",)]
+    for words in spans:
+        before, after = (read(path, *words, stacks=stacks) for path in (filled, store))
+        assert by_routine(after) == by_routine(before)
+        assert after.run.wall_seconds == before.run.wall_seconds
+        if stacks:
+            assert after.hits.stack_index is not None
+            assert len(after.stacks) > 0
+
+
+def test_what_a_summary_does_not_say_is_read_from_its_hours(store):
+    merge(store)
+    assert 0 < read(store, "cpu:0").hits.count.sum() <= read(store).hits.count.sum()
+    shutil.rmtree(store / "hour")
+    found = read(store, f"since:{iso(1)}", f"until:{iso(2)}")
+    assert by_routine(found) == by_routine(stacks_profile(), 3)  # all of 14:00 to 15:00
+    assert any("whole hours" in each for each in found.run.limits)
+    assert found.run.wall_seconds == 180
+    with pytest.raises(StoreError, match="keep this separate"):
+        read(store, "cpu:0", f"until:{iso(500)}")
+
+
+def test_what_is_in_it_is_listed_alike(filled, store):
+    merge(store)
+    lists = []
+    for path in (filled, store):
+        with StoreDirectory(str(path)) as opened:
+            found = contents_of(opened, parse_specifications([]))
+            lists.append([(day.windows, day.measured_s, day.samples) for day in found.days])
+            assert health_of(opened).damaged == []
+    assert lists[0] == lists[1]
+
+
+def test_what_is_damaged_stays_and_no_window_of_others_goes(store):
+    with StoreDirectory(str(store)) as opened:
+        damaged = sorted(opened.segments(), key=lambda one: one.first)[1]
+    samples_file(store, damaged).write_bytes(b"PAR1")
+    assert merge(store) == Made(hours=3, days=2)
+    assert tiers(store) == [DAY, HOUR, MINUTE, DAY, HOUR, HOUR, MINUTE]
+    assert by_routine(read(store)) == by_routine(stacks_profile(), 5)
+    with StoreDirectory(str(store)) as opened:
+        assert len(health_of(opened).damaged) == 1
+
+
+def test_a_writer_that_is_killed_while_it_merges_counts_nothing_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # the machine goes on
+    fill(tmp_path / "two", [window_at(minute) for minute in (0, 55)])
+    for step in range(MOST_STEPS):
+        path = tmp_path / f"at-{step}"
+        shutil.copytree(tmp_path / "two", path)
+        was_killed = is_killed_at(step, ("rename", "unlink"), lambda path=path: merge(path))
+        assert by_routine(read(path)) == by_routine(stacks_profile(), 2)
+        merge(path)
+        assert tiers(path) == [DAY, HOUR, HOUR]
+        assert by_routine(read(path, addresses=True)) == by_routine(stacks_profile(), 2)
+        assert not list(path.rglob("*.part"))
+        shutil.rmtree(path)
+        if not was_killed:
+            break
+    assert step > 15
+
+
+def segment(tier, first, last, at_s=BEGIN_S, session="current"):
+    begin_s = at_s + 60 * first
+    return Segment(tier, begin_s, at_s + 60 * (last + 1), session, first, last)
+
+
+def test_sessions_other_hours_and_what_is_merged_are_apart():
+    minutes = [segment(MINUTE, each, each) for each in range(4)]
+    minutes[1] = minutes[1]._replace(session="other")
+    assert due(minutes, HOUR, BEGIN_S + 600) == []
+    assert due(minutes, HOUR, TOMORROW_S) == [[minutes[0]], [minutes[1]], minutes[2:]]
+    minutes = [segment(MINUTE, each, each) for each in range(6)]
+    done = segment(HOUR, 2, 3)
+    assert due([*minutes, done], HOUR, TOMORROW_S) == [minutes[:2], minutes[4:]]
+    # A clock that is set back: the same hour twice.
+    back = [segment(MINUTE, 60, 60), segment(MINUTE, 61, 61, BEGIN_S - 3600)]
+    assert due([*minutes, *back], HOUR, TOMORROW_S) == [minutes, back[:1], back[1:]]
+
+
+def test_a_day_reaches_across_no_minutes_that_are_left():
+    hours = [segment(HOUR, first, first + 59, BEGIN_S // 86400 * 86400) for first in (0, 60, 180)]
+    left = segment(MINUTE, 130, 130)
+    assert due([*hours, left], DAY, TOMORROW_S) == [hours[:2], hours[2:]]
