@@ -15,11 +15,15 @@ import pytest
 from builders.recordings import PROSPECT
 
 SSHD = "/usr/sbin/sshd"
-_PLAIN = 'exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"'
+PLAIN = 'exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"'
 
 
 class SshTarget:
-    """`prospect --target there` reaches it in the environment that `environment` is."""
+    """`prospect --target there` reaches it in the environment that `environment` is.
+
+    Attributes:
+        cache: where that lets Prospect keep what it learns.
+    """
 
     name = "there"
 
@@ -27,10 +31,11 @@ class SshTarget:
         if not Path(SSHD).exists() or not shutil.which("ssh"):
             pytest.skip("openssh-server is not installed")
         self._directory = directory
+        self.cache = directory / "cache"
         for key in ("host_key", "user_key"):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / key]
             subprocess.run(words, check=True, timeout=30)
-        self.begin_sessions_by(_PLAIN)
+        self.begin_sessions_by(PLAIN)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -47,7 +52,7 @@ class SshTarget:
         )
         self.environment = os.environ | {
             "PROSPECT_SSH": f"ssh -F {directory}/ssh_config",
-            "XDG_CACHE_HOME": str(directory / "cache"),
+            "XDG_CACHE_HOME": str(self.cache),
         }
         self._server = subprocess.Popen(
             [SSHD, "-D", "-e", "-f", directory / "sshd_config"], stderr=subprocess.DEVNULL

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders.command_line import names
+from builders.ssh_target import PLAIN, SshTarget
 
 _MAX_SAMPLE_RATE = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 _CPU_TIME_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
@@ -27,6 +28,21 @@ def high_rates():
     if int(percent) not in (0, 100):
         _CPU_TIME_PERCENT.write_text(percent)
         _MAX_SAMPLE_RATE.write_text(rate)
+
+
+@pytest.fixture(scope="module")
+def ssh_server(tmp_path_factory):
+    """Start a server that is this machine."""
+    target = SshTarget(tmp_path_factory.mktemp("ssh"))
+    yield target
+    target.close()
+
+
+@pytest.fixture
+def target(ssh_server):
+    """Give a target on loopback with plain sessions."""
+    ssh_server.begin_sessions_by(PLAIN)
+    return ssh_server
 
 
 @pytest.fixture

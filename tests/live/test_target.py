@@ -12,22 +12,11 @@ import pytest
 
 import prospect
 from builders.recordings import build_program, hits_by
-from builders.ssh_target import SshTarget
 from prospect.elf.image import ElfImage
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
-
-
-@pytest.fixture
-def target(tmp_path):
-    """Start a server that is this machine."""
-    directory = tmp_path / "ssh"
-    directory.mkdir()
-    target = SshTarget(directory)
-    yield target
-    target.close()
 
 
 @pytest.fixture
@@ -82,7 +71,7 @@ def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_ro
         *("/opt/chain", 3, 2000),
     )
     assert ran.returncode == 0, ran.stderr
-    (kept,) = tmp_path.glob("ssh/cache/prospect/*.executable")
+    (kept,) = target.cache.glob("prospect/*.executable")
     assert kept.stat().st_size == program.stat().st_size
     calls = target.prospect("calls", "--show", "callees", file).stdout
     chain = ["main", "outer", "middle", "inner", "descend", "leaf"]
@@ -122,14 +111,14 @@ def test_a_signal_reaches_the_command(target, tmp_path):
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("exit 127", "there has no python3: recording there needs Python 3.9"),
+        ("exit 127", "there has no python3: --target needs Python 3.9"),
         ("echo Welcome; exit 0", "there did not start python3"),
         (
-            """echo '{"pid": 1, "files": [3, 4, 5, 6], "python": [3, 7, 1], "magic": "00"}'""",
-            "there has Python 3.7.1: recording there needs Python 3.9",
+            """echo '{"pid": 1, "files": [3, 4, 5, 6, 7], "python": [3, 7, 1], "magic": "00"}'""",
+            "there has Python 3.7.1: --target needs Python 3.9",
         ),
         (
-            """echo '{"pid": 1, "files": [3, 4, 5, 6], "python": [3, 11, 1], "magic": "00"}'
+            """echo '{"pid": 1, "files": [3, 4, 5, 6, 7], "python": [3, 11, 1], "magic": "00"}'
             head -c 100000 /dev/urandom""",
             "the target's answer is damaged",
         ),

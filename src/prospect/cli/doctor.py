@@ -17,11 +17,21 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Print the diagnosis and return its status: 0 all, 1 limited, 2 nothing."""
-    diagnosis = _with_plugins(examine())
+    """Print the diagnosis and return its status: 0 all, 1 limited, 2 nothing.
+
+    Raises:
+        ProspectError: the target cannot be asked.
+    """
+    diagnosis = _with_plugins(_of_target(settings.target) if settings.target else examine())
     as_json = settings.format == "json"
     show(json_text(diagnosis) if as_json else table_text(diagnosis))
     return diagnosis.status
+
+
+def _of_target(target: str) -> Diagnosis:
+    from prospect.target.asking import examine_on
+
+    return examine_on(target)
 
 
 def _with_plugins(diagnosis: Diagnosis) -> Diagnosis:
@@ -39,8 +49,7 @@ def _with_plugins(diagnosis: Diagnosis) -> Diagnosis:
 
 def table_text(diagnosis: Diagnosis) -> str:
     """Return the table, what it amounts to, and what would change it."""
-    facts = diagnosis.facts
-    head = f"Prospect {__version__} on {facts.uname}, {facts.cpus} CPUs, user {facts.user_id}\n\n"
+    head = f"Prospect {__version__} on {diagnosis.machine}\n\n"
     width = max(len(check.name) for check in diagnosis.checks)
     rows = "".join(
         f"  {check.state:7}  {check.name:{width}}  {check.finding}\n" for check in diagnosis.checks

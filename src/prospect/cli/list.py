@@ -24,14 +24,22 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
 
     Raises:
         UsageError: there is none.
+        CaptureError: the target cannot be asked.
     """
     pattern = words[0] if words else ""
-    events, limits = list_events(pattern, with_fields=settings.fields)
+    if settings.target:
+        from prospect.target.asking import list_on
+
+        events, limits, checks = list_on(
+            settings.target, pattern, with_fields=settings.fields, check=settings.check
+        )
+    else:
+        events, limits = list_events(pattern, with_fields=settings.fields)
+        checks = _checks(events) if settings.check else [None] * len(events)
     if not events:
         reason = f"; {limits[0]}" if limits else ""
-        raise UsageError(f"list: no event here is called '{pattern}'{reason}")
-    nothing: list[CheckedEvent | None] = [None] * len(events)
-    checks = _checks(events) if settings.check else nothing
+        where = settings.target or "here"
+        raise UsageError(f"list: no event {where} is called '{pattern}'{reason}")
     if settings.format == "json":
         show(json_text(events, checks, limits))
     else:

@@ -40,8 +40,10 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
         is_live = bool(options.interval_s) and target.is_stdout and settings.format != "json"
         live = _Live(settings.format) if is_live else None
         try:
-            found = count_events(options, live.show if live else None)
+            found = _counted(settings.target, options, live)
         except CommandError as error:
+            if settings.target:
+                raise
             from prospect.cli.not_found import explained
 
             raise explained(error, command) from None
@@ -51,6 +53,16 @@ def run(settings: Settings, command: list[str], _command_line: tuple[str, ...]) 
     finally:
         target.close()
     return found.exit_status
+
+
+def _counted(target: str, options: CountOptions, live: _Live | None) -> EventCounts:
+    """Count here or on a target."""
+    on_interval = live.show if live else None
+    if target:
+        from prospect.target.asking import count_on
+
+        return count_on(target, options, on_interval)
+    return count_events(options, on_interval)
 
 
 class _Live:

@@ -31,6 +31,7 @@ OK = "ok"
 NOTE = "note"  # worth knowing, and nothing to be done about
 LIMITED = "limited"
 FAILS = "fails"
+STATES = (OK, NOTE, LIMITED, FAILS)
 
 STATUS_FINE = 0
 STATUS_LIMITED = 1
@@ -97,9 +98,12 @@ class Check(Record):
 
 
 class Diagnosis(Record):
-    """The table, what it amounts to (`status`, STATUS_*), and what would change it ("" nothing)."""
+    """The table, what it amounts to (`status`, STATUS_*), and what would change it ("" nothing).
 
-    facts: Facts
+    `machine` says in words whose it is, and which user's.
+    """
+
+    machine: str
     checks: tuple[Check, ...]
     status: int
     summary: str
@@ -164,7 +168,8 @@ def diagnose(facts: Facts) -> Diagnosis:
         status, summary = STATUS_LIMITED, f"Profiling works, with limits: {what}."
     else:
         status, summary = STATUS_FINE, "Everything can be profiled here by this user."
-    return Diagnosis(facts, checks, status, summary, _remedy(facts, checks) if status else "")
+    machine = f"{facts.uname}, {facts.cpus} CPUs, user {facts.user_id}"
+    return Diagnosis(machine, checks, status, summary, _remedy(facts, checks) if status else "")
 
 
 def _view_checks(facts: Facts, plan: EventPlan) -> tuple[Check, ...]:

@@ -4,8 +4,8 @@ Comes in: this installation. Goes out: a zip archive (zipapp) of the modules tha
 that Python 3.9 reads, or as byte code where the target's Python has the same as this one: compiling
 would take a third of a second before COMMAND's start.
 
-What is packed is what `agent` imports, from rooms that know the standard library alone; a contract
-in pyproject.toml keeps numpy and other packages out of it.
+What is packed is what an agent imports, from rooms that know the standard library alone; a test
+keeps numpy and other packages out of it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import zlib
 from contextlib import suppress
 from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING
 
 from prospect import target
@@ -28,17 +29,15 @@ from prospect.symbols.cache_directory import CacheDirectory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-AGENT = "prospect.target.agent"
 OLDEST_PYTHON = (3, 9)
-_MAIN = f"import sys\nfrom {AGENT} import main\nsys.exit(main(sys.argv[1:]))\n"
-# Need numpy, for symbol tables, or zstandard: what they serve, `session` refuses before anything
-# is sent.
+# Need numpy, for symbol tables, or zstandard: what they serve, is refused before anything is sent,
+# or is none of a command line's.
 LEFT_OUT = frozenset(
     {
         "prospect.capture.compressed_sink",
         "prospect.capture.events.probe_places",
         "prospect.recording.counted_functions",
-        "prospect.capture.events.event_listing",
+        "prospect.render.notebook",
     }
 )
 _ROOT = Path(target.__path__[0]).parent
@@ -46,22 +45,22 @@ _MOST_KEPT_BYTES = 4 << 20
 _PYC_HEADER_BYTES = 16  # PEP 552
 
 
-def package(magic: bytes = b"") -> bytes:
+def package(agent: str, magic: bytes = b"") -> bytes:
     """Return the archive, compressed by zlib; from the cache where it was made before.
 
     Args:
+        agent: the module that runs there.
         magic: of the target's byte code, `importlib.util.MAGIC_NUMBER` there.
     """
     is_same = magic == importlib.util.MAGIC_NUMBER
     kept = CacheDirectory.of_user()
-    name = f"{_identity(is_same=is_same)}.recorder" if kept else ""
+    name = f"{_identity(agent, is_same=is_same)}.recorder" if kept else ""
     if kept and (found := kept.map(name, 1)):
         return bytes(found)
     packed = io.BytesIO()
     # Not compressed within: as a whole, which the pump unpacks, it is a third smaller.
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("__main__.py", _MAIN)
-        for module, source in sorted(modules().items()):
+        for module, source in sorted(modules(agent).items()):
             path = _inside(module, BYTECODE_SUFFIXES[0] if is_same else SOURCE_SUFFIXES[0])
             archive.writestr(path, _byte_code(module, source) if is_same else lowered(source))
     made = zlib.compress(packed.getvalue(), 6)
@@ -71,19 +70,20 @@ def package(magic: bytes = b"") -> bytes:
     return made
 
 
-def _identity(*, is_same: bool) -> str:
+def _identity(agent: str, *, is_same: bool) -> str:
     """Return what changes with this installation, as a name."""
     digest = hashlib.blake2b(importlib.util.MAGIC_NUMBER, digest_size=16)
     for path in sorted(_ROOT.rglob("*.py")):
         status = path.stat()
         digest.update(f"{path} {status.st_mtime_ns} {status.st_size}".encode())
+    digest.update(agent.encode())
     return f"{digest.hexdigest()}-{'code' if is_same else 'source'}"
 
 
-def modules() -> dict[str, str]:
+def modules(agent: str) -> dict[str, str]:
     """Return the source of each module that is packed, by its name."""
     found: dict[str, str] = {}
-    wanted = [AGENT]
+    wanted = [agent]
     while wanted:
         name = wanted.pop()
         parts = name.split(".")
@@ -185,4 +185,12 @@ def _byte_code(module: str, source: str) -> bytes:
     """Return a module's byte code as a .pyc file that no source is compared with."""
     code = compile(_lowered_tree(source), f"<{module}>", "exec", dont_inherit=True, optimize=2)
     header = importlib.util.MAGIC_NUMBER + bytes(_PYC_HEADER_BYTES - 4)
-    return header + marshal.dumps(code)
+    return header + marshal.dumps(_without_lines(code))
+
+
+def _without_lines(code: CodeType) -> CodeType:
+    """Return byte code without its table of source lines, 40 % of it, which nobody has there."""
+    constants = (
+        _without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts
+    )
+    return code.replace(co_linetable=b"", co_consts=tuple(constants))

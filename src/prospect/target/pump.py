@@ -4,7 +4,7 @@ Comes in: on standard input the packed recorder, what is to be recorded, then or
 JSON. Goes out: on standard output a line of JSON about this Python, then frames in one zlib stream:
 a letter, a length (u32), as many bytes. Nothing is written to the target's disk: the recorder, the
 recording and the answer are files without a name in memory, which the recorder opens by this
-process's /proc entry.
+process's /proc entry; a pipe, whose end it waits for, ends when all of it is there.
 
 This source is sent as it stands and must run on any Python from 3.8 on; it imports nothing of ours.
 
@@ -76,7 +76,7 @@ class Recording:
         self.descriptor = descriptor
         self.out = out
         self.sent = 0
-        self.head = 0
+        self.head = b""
         self.punch = ctypes.CDLL(None).fallocate
         self.punch.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
@@ -86,19 +86,28 @@ class Recording:
         if size < self.sent:
             self.out.frame(b"T", OFFSET.pack(size))
             self.sent = size
-        head = os.pread(self.descriptor, min(size, HEAD_BYTES), 0)
-        if zlib.crc32(head) != self.head:
-            self.head = zlib.crc32(head)
-            self.out.frame(b"D", OFFSET.pack(0), head)
-            self.sent = max(self.sent, len(head))
+            self.head = self.head[:size]
+        self.send_changes(os.pread(self.descriptor, min(self.sent, HEAD_BYTES), 0))
         while self.sent < size:
             data = os.pread(self.descriptor, PIECE_BYTES, self.sent)
             if not data:
                 break
             self.out.frame(b"D", OFFSET.pack(self.sent), data)
+            if self.sent < HEAD_BYTES:
+                self.head = (self.head + data)[:HEAD_BYTES]
             self.sent += len(data)
             self.forget()
         self.out.flush()
+
+    def send_changes(self, head: bytes) -> None:
+        """Send the pages of the beginning that are others now than when they were sent."""
+        if head == self.head[: len(head)]:
+            return
+        for at in range(0, len(head), PAGE):
+            page = head[at : at + PAGE]
+            if page != self.head[at : at + PAGE][: len(page)]:
+                self.out.frame(b"D", OFFSET.pack(at), page)
+        self.head = head
 
     def forget(self) -> None:
         """Give the memory back of what was sent, but for the beginning."""
@@ -112,9 +121,10 @@ def main() -> None:
     recorder, recording, request, answer = (
         os.memfd_create(name) for name in ("recorder", "recording", "request", "answer")
     )
+    is_whole, is_arriving = os.pipe()
     hello = {
         "pid": os.getpid(),
-        "files": [recorder, recording, request, answer],
+        "files": [recorder, is_whole, recording, request, answer],
         "python": list(sys.version_info[:3]),
         "magic": importlib.util.MAGIC_NUMBER.hex(),
     }
@@ -124,6 +134,7 @@ def main() -> None:
         data = memoryview(zlib.decompress(sys.stdin.buffer.read(size)))
         while data:
             data = data[os.write(descriptor, data) :]
+    os.close(is_arriving)
     out = Out()
     grown = Recording(recording, out)
     orders = b""

@@ -12,33 +12,34 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from prospect.errors import CaptureError, UsageError
+from prospect.errors import UsageError
 from prospect.light import Closing
 
 if TYPE_CHECKING:
     from typing import IO
 
 VARIABLE = "PROSPECT_SSH"
-_CLOSE_S = 5
+NO_CONNECTION = 255
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 class Connection(Closing):
-    """A connection, which ends with `close`.
+    """A connection, which `begin` makes and `close` ends.
 
     Attributes:
         target: where to.
     """
 
     def __init__(self, target: str) -> None:
-        """Begin to connect; `established` waits for it.
+        """Get ready to connect.
 
         Raises:
-            UsageError: this is no name of a target, or there is no ssh.
+            UsageError: this is no name of a target.
         """
         if not target or target.startswith("-") or any(c.isspace() or c == "\0" for c in target):
             raise UsageError(f"--target: '{target}' is not USER@HOST, as ssh takes it")
@@ -46,30 +47,37 @@ class Connection(Closing):
         self._ssh = _ssh_words()
         self._directory = tempfile.mkdtemp(prefix="prospect-")
         self._control = ["-o", f"ControlPath={self._directory}/s"]
-        options = ["-fN", "-o", "ControlMaster=yes", "-o", "ControlPersist=no"]
+
+    def begin(self, words: list[str]) -> subprocess.Popen[bytes]:
+        """Connect, and run the first command, which all others go beside, with pipes.
+
+        It ends with NO_CONNECTION where there is none, and ssh has said why.
+
+        Args:
+            words: of the command; the target's shell gets them quoted.
+
+        Raises:
+            UsageError: there is no ssh.
+        """
+        options = ["-T", "-o", "ControlMaster=yes", "-o", "ControlPersist=no"]
+        # Keys' passwords and hosts' fingerprints are asked for on the terminal, by ssh: it stays in
+        # the terminal's session, whose Ctrl-C is not meant for it.
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in _OF_TERMINALS}
         try:
-            # Keys' passwords and hosts' fingerprints are asked for on the terminal, by ssh.
-            self._master = subprocess.Popen(
-                [*self._ssh, *options, *self._control, "--", target],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+            return subprocess.Popen(
+                [*self._ssh, *options, *self._control, "--", self.target, shlex.join(words)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
             )
         except OSError as error:
-            shutil.rmtree(self._directory, ignore_errors=True)
             raise UsageError(
                 f"--target needs ssh (Debian: apt install openssh-client): {self._ssh[0]}:"
                 f" {error.strerror}"
             ) from error
-
-    def established(self) -> Connection:
-        """Wait until the connection stands.
-
-        Raises:
-            CaptureError: it cannot be made; ssh has said why.
-        """
-        if self._master.wait():
-            raise CaptureError(f"no connection to {self.target}: ssh says why above")
-        return self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def start(
         self,
@@ -79,7 +87,7 @@ class Connection(Closing):
         stdin: int | IO[bytes] | None = None,
         stdout: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Run a command on the target.
+        """Run another command on the target, once the first one has answered.
 
         Args:
             words: of the command; the target's shell gets them quoted.
@@ -87,10 +95,12 @@ class Connection(Closing):
             stdin: as of `subprocess.Popen`.
             stdout: likewise.
         """
-        line = " ".join(map(shlex.quote, words))
         # Ctrl-C is the terminal's there; without one, `session` passes signals on.
         return subprocess.Popen(
-            [*self._ssh, *self._control, "-tt" if has_terminal else "-T", "--", self.target, line],
+            [
+                *(*self._ssh, *self._control, "-tt" if has_terminal else "-T", "--"),
+                *(self.target, shlex.join(words)),
+            ],
             stdin=stdin,
             stdout=stdout,
             bufsize=0,
@@ -98,14 +108,7 @@ class Connection(Closing):
         )
 
     def close(self) -> None:
-        """End the connection, and what still runs over it."""
-        if self._master.poll() is None:
-            self._master.terminate()
-            self._master.wait()
-        else:
-            words = [*self._ssh, *self._control, "-O", "exit", "--", self.target]
-            with suppress(OSError, subprocess.TimeoutExpired):  # then the server ends it
-                subprocess.run(words, check=False, timeout=_CLOSE_S, capture_output=True)
+        """Remove what the connection was found by; it ends with its commands."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from prospect.errors import CaptureError
 from prospect.target.frames import Frames, ReceivedFile
-from prospect.target.session import _checked_result
+from prospect.target.session import checked_result
 
 AT = struct.Struct("<Q")
 
@@ -84,9 +84,9 @@ def test_a_full_disk_cuts_the_file_and_the_rest_is_let_go():
 )
 def test_a_result_that_is_none_is_refused(said):
     with pytest.raises(CaptureError, match="damaged"):
-        _checked_result(said)
+        checked_result(said)
 
 
 def test_a_status_is_that_of_a_command():
     said = {"exit_status": 1 << 40, "interrupted_by": 2, "limits": ["a"], "counters": {}}
-    assert _checked_result(said)[:3] == (0, 2, ("a",))
+    assert checked_result(said)[:3] == (0, 2, ("a",))

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from prospect.target import pump
-from prospect.target.package import AGENT, LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
+from prospect.target import asking, pump, session
+from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
 
-MOST_BYTES = 350_000
+MOST_BYTES = 300_000
+AGENTS = (session.AGENT, asking.AGENT)
+SAME = importlib.util.MAGIC_NUMBER
 
 
 @pytest.fixture(autouse=True)
@@ -24,16 +26,18 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-@pytest.mark.parametrize("magic", [b"", importlib.util.MAGIC_NUMBER])
-def test_it_is_small_and_made_once(magic):
-    made = package(magic)
+@pytest.mark.parametrize("magic", [b"", SAME])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_it_is_small_and_made_once(agent, magic):
+    made = package(agent, magic)
     assert len(made) < MOST_BYTES
-    assert package(magic) == made
+    assert package(agent, magic) == made
 
 
-def test_it_imports_nothing_but_itself_and_the_standard_library():
-    packed = modules()
-    assert AGENT in packed
+@pytest.mark.parametrize("agent", AGENTS)
+def test_it_imports_nothing_but_itself_and_the_standard_library(agent):
+    packed = modules(agent)
+    assert agent in packed
     assert not LEFT_OUT & packed.keys()
     for name, source in packed.items():
         for node in ast.walk(ast.parse(lowered(source))):
@@ -47,8 +51,9 @@ def test_it_imports_nothing_but_itself_and_the_standard_library():
                 assert top == "prospect" or top in sys.stdlib_module_names, (name, module)
 
 
-def test_the_oldest_python_reads_its_source():
-    for name, source in modules().items():
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_oldest_python_reads_its_source(agent):
+    for name, source in modules(agent).items():
         ast.parse(lowered(source), name, feature_version=OLDEST_PYTHON)
     assert "strict" not in lowered("list(zip(a, b, strict=True))")
     assert lowered('def f(a: int) -> str:\n    """Say."""') == "def f(a):\n    pass"
@@ -60,16 +65,17 @@ def test_what_runs_beside_it_is_read_by_older_pythons():
     assert imported == ["__future__"]
 
 
-@pytest.mark.parametrize("magic", [b"", importlib.util.MAGIC_NUMBER])
-def test_a_bare_python_runs_it(tmp_path, magic):
-    archive = tmp_path / "recorder"
-    archive.write_bytes(zlib.decompress(package(magic)))
+@pytest.mark.parametrize("magic", [b"", SAME])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_bare_python_runs_it(tmp_path, agent, magic):
+    archive = tmp_path / "agent"
+    archive.write_bytes(zlib.decompress(package(agent, magic)))
     names = zipfile.ZipFile(archive).namelist()
-    assert "__main__.py" in names
     assert any(name.endswith(".pyc") for name in names) == bool(magic)
     # Without what it is to do it ends as soon as it looks for that.
+    script = f"import sys; sys.path.insert(0, {str(archive)!r}); from {agent} import main; main(%s)"
     ran = subprocess.run(
-        [sys.executable, "-I", "-S", archive, "0", "1", "2", "3"],
+        [sys.executable, "-I", "-S", "-c", script % ["0", "1", "2", "3"]],
         capture_output=True,
         text=True,
         timeout=60,
@@ -80,5 +86,6 @@ def test_a_bare_python_runs_it(tmp_path, magic):
 
 
 def test_sources_are_those_of_this_installation():
-    with zipfile.ZipFile(io.BytesIO(zlib.decompress(package()))) as archive:
-        assert archive.read("prospect/errors.py").decode() == lowered(modules()["prospect.errors"])
+    with zipfile.ZipFile(io.BytesIO(zlib.decompress(package(session.AGENT)))) as archive:
+        source = modules(session.AGENT)["prospect.errors"]
+        assert archive.read("prospect/errors.py").decode() == lowered(source)

@@ -89,6 +89,15 @@ SAMPLING = (
         values.name,
     ),
     Option(
+        "target",
+        "",
+        ("target",),
+        "USER@HOST",
+        "ask another machine, over ssh: nothing needs to be installed there but Python 3.9",
+        ("stat", "list", "doctor"),
+        values.name,
+    ),
+    Option(
         "count_syscalls",
         "",
         ("count-syscalls",),

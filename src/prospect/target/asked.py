@@ -1,0 +1,56 @@
+"""What is asked of a target without a recording: counts, the doctor's diagnosis, its events.
+
+Comes in: what `serving` says, and a question. Goes out: the answer, and of counts each interval as
+it ends, a line of JSON in the file that is sent as it grows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from prospect.records import contents
+from prospect.target.serving import Served, serve, with_tuples
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from prospect.profile.event_counts import CountedEvent, CountInterval
+
+COUNTS, DIAGNOSIS, EVENTS = "counts", "diagnosis", "events"
+
+
+def main(arguments: list[str]) -> int:
+    """Answer what the pump was asked; return the status of COMMAND, or 0."""
+    return serve(arguments, _answer)
+
+
+def _answer(served: Served) -> tuple[Any, int]:
+    question = served.wanted.pop("question")
+    if question == COUNTS:
+        return _counts(served)
+    if question == DIAGNOSIS:
+        from prospect.recording.doctor import examine  # noqa: PLC0415 - of its question alone
+
+        diagnosis = examine()
+        return contents(diagnosis) | {"checks": [contents(one) for one in diagnosis.checks]}, 0
+    from prospect.capture.events.event_listing import check_event, list_events  # noqa: PLC0415 - likewise
+
+    events, limits = list_events(served.wanted["pattern"], with_fields=served.wanted["fields"])
+    checks = [
+        check_event(one) if served.wanted["check"] and one.can_be_opened else None for one in events
+    ]
+    return [events, limits, checks], 0
+
+
+def _counts(served: Served) -> tuple[Any, int]:
+    from prospect.recording.stat import CountOptions, count_events  # noqa: PLC0415 - of its question alone
+
+    def write(events: tuple[CountedEvent, ...], interval: CountInterval) -> None:
+        os.write(served.output, json.dumps([events, interval]).encode("ascii") + b"\n")
+
+    is_live = served.wanted.pop("is_live")
+    options = CountOptions(**with_tuples(served.wanted))
+    found = count_events(options, write if is_live else None)
+    return found, found.exit_status

@@ -1,0 +1,216 @@
+"""Questions to a target that need no recording ↔ its answers, as this machine would give them.
+
+Comes in: a target and a question. Goes out: counts, a diagnosis, events. What a target says is
+input like any file: each field is looked at, and text has no character that moves a cursor.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from prospect.capture.events.event_listing import CheckedEvent, ListedEvent
+from prospect.capture.events.tracepoints import TracepointField
+from prospect.errors import CaptureError
+from prospect.profile.event_counts import (
+    Count,
+    CountedEvent,
+    CountedRun,
+    CountInterval,
+    EventCounts,
+)
+from prospect.recording.doctor import STATES, STATUS_NOTHING, Check, Diagnosis
+from prospect.render.escape import escaped
+from prospect.target.asked import COUNTS, DIAGNOSIS, EVENTS
+from prospect.target.frames import FrameError
+from prospect.target.pump import OFFSET
+from prospect.target.remote import Remote
+from prospect.target.session import refuse_probes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from prospect.recording.stat import CountOptions
+
+    _Kind = TypeVar("_Kind")
+    OnInterval = Callable[[tuple[CountedEvent, ...], CountInterval], None]
+
+AGENT = "prospect.target.asked"
+_MOST_LINE_BYTES = 1 << 20
+
+
+def count_on(
+    target: str, options: CountOptions, on_interval: OnInterval | None = None
+) -> EventCounts:
+    """Count events on a target; see `count_events`.
+
+    Args:
+        target: ``USER@HOST``, as ssh takes it.
+        options: what to count there.
+        on_interval: is given each interval as it ends.
+
+    Raises:
+        UsageError: options that cannot be followed there.
+        CommandError: the command cannot be started there.
+        CaptureError: an event cannot be counted there, or the connection was lost.
+    """
+    refuse_probes(options.events)
+    question = options._asdict() | {"question": COUNTS, "is_live": on_interval is not None}
+    lines = _Lines(on_interval)
+    with Remote(target, AGENT, question) as remote:
+        return _read(_counts_in, _result(remote, lines))
+
+
+def examine_on(target: str) -> Diagnosis:
+    """Return what can be profiled on a target; raises as `count_on`."""
+    with Remote(target, AGENT, {"question": DIAGNOSIS}) as remote:
+        return _read(_diagnosis_in, _result(remote, _Lines(None)))
+
+
+def list_on(
+    target: str, pattern: str, *, with_fields: bool, check: bool
+) -> tuple[list[ListedEvent], tuple[str, ...], list[CheckedEvent | None]]:
+    """Return a target's events, sentences about what cannot be listed, and checks.
+
+    Args:
+        target: ``USER@HOST``, as ssh takes it.
+        pattern: of names; "" for all.
+        with_fields: whether parameters and fields are wanted.
+        check: whether each event is to be tried; without, each check is None.
+
+    Raises:
+        CaptureError: as `count_on`.
+    """
+    question = {"question": EVENTS, "pattern": pattern, "fields": with_fields, "check": check}
+    with Remote(target, AGENT, question) as remote:
+        return _read(_events_in, _result(remote, _Lines(None)))
+
+
+class _Lines:
+    """Takes intervals, a line each."""
+
+    def __init__(self, on_interval: OnInterval | None) -> None:
+        self._on_interval = on_interval
+        self._at = 0
+        self._rest = b""
+
+    def write(self, content: bytes) -> None:
+        """Take what follows what was taken before.
+
+        Raises:
+            FrameError: it does not, or is no interval.
+        """
+        (offset,) = OFFSET.unpack_from(content)
+        data = content[OFFSET.size :]
+        if offset != self._at or len(self._rest) > _MOST_LINE_BYTES or not self._on_interval:
+            raise FrameError("the target sends what it was not asked for")
+        self._at += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._on_interval(*_read(_interval_line_in, line))
+
+    def truncate(self, _content: bytes) -> None:
+        """Refuse that it is taken back."""
+        raise FrameError("the target takes back what it has sent")
+
+
+def _result(remote: Remote, lines: _Lines) -> object:
+    answer = remote.run(lines)
+    if "result" not in answer:
+        raise CaptureError(f"the connection to {remote.target} was lost")
+    return answer["result"]
+
+
+def _read(read: Callable[[Any], _Kind], said: object) -> _Kind:
+    """Return what `read` makes of an answer.
+
+    Raises:
+        CaptureError: it is no such answer.
+    """
+    try:
+        return read(said)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
+        raise CaptureError("the target's answer is damaged") from None
+
+
+def _interval_line_in(line: bytes) -> tuple[tuple[CountedEvent, ...], CountInterval]:
+    events, interval = json.loads(line)
+    return tuple(map(_event_in, events)), _interval_in(interval, len(events))
+
+
+def _counts_in(said: Any) -> EventCounts:
+    target, events, runs, limits, status = said
+    found = tuple(map(_event_in, events))
+    counted = tuple(_run_in(run, len(found)) for run in runs)
+    counted[0].counts  # noqa: B018 - there is one
+    return EventCounts(escaped(target), found, counted, _sentences_in(limits), int(status) & 0xFF)
+
+
+def _event_in(said: Any) -> CountedEvent:
+    name, unit, scale, group = said
+    return CountedEvent(escaped(name), escaped(unit), float(scale), int(group))
+
+
+def _run_in(said: Any, events: int) -> CountedRun:
+    elapsed_s, counts, intervals, user_s, system_s, status = said
+    return CountedRun(
+        elapsed_s=float(elapsed_s),
+        counts=_row_in(counts, events),
+        intervals=tuple(_interval_in(one, events) for one in intervals),
+        user_s=None if user_s is None else float(user_s),
+        system_s=None if system_s is None else float(system_s),
+        exit_status=int(status) & 0xFF,
+    )
+
+
+def _interval_in(said: Any, events: int) -> CountInterval:
+    begin_s, end_s, counts = said
+    return CountInterval(float(begin_s), float(end_s), _row_in(counts, events))
+
+
+def _row_in(said: Any, events: int) -> tuple[Count, ...]:
+    row = tuple(Count(*map(int, one)) for one in said)
+    if len(row) != events:
+        raise ValueError(events)
+    return row
+
+
+def _diagnosis_in(said: Any) -> Diagnosis:
+    checks = tuple(
+        Check(escaped(one["name"]), STATES[STATES.index(one["state"])], escaped(one["finding"]))
+        for one in said["checks"]
+    )
+    status = int(said["status"])
+    if not checks or not 0 <= status <= STATUS_NOTHING:
+        raise ValueError(status)
+    words = {name: escaped(said[name]) for name in ("machine", "summary", "remedy")}
+    return Diagnosis(checks=checks, status=status, **words)
+
+
+def _events_in(
+    said: Any,
+) -> tuple[list[ListedEvent], tuple[str, ...], list[CheckedEvent | None]]:
+    events, limits, checks = said
+    found = [_listed_in(one) for one in events]
+    tried = [
+        None if one is None else CheckedEvent(escaped(one[0]), escaped(one[1]), bool(one[2]))
+        for one in checks
+    ]
+    if len(tried) != len(found):
+        raise ValueError(len(tried))
+    return found, _sentences_in(limits), tried
+
+
+def _listed_in(said: Any) -> ListedEvent:
+    kind, name, other_names, description, unit, parameters, fields = said
+    return ListedEvent(
+        *(escaped(kind), escaped(name), _sentences_in(other_names)),
+        *(escaped(description), escaped(unit)),
+        tuple((escaped(one), escaped(bits)) for one, bits in parameters),
+        tuple(TracepointField(escaped(declaration), int(size)) for declaration, size in fields),
+    )
+
+
+def _sentences_in(said: Any) -> tuple[str, ...]:
+    return tuple(map(escaped, said))

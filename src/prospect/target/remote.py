@@ -1,0 +1,336 @@
+"""What runs on a target for one command of Prospect's, from its start to its answer.
+
+Comes in: a target, which agent is wanted there, and what it is asked. Goes out: what it writes as
+it writes it, and its answer.
+
+Two commands run over the one connection: the pump, which begins it, holds the agent in memory and
+sends what that writes; and the agent itself, whose standard files, terminal and exit status are
+COMMAND's. docs/target.md says what that is for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import select
+import signal
+import subprocess
+import zlib
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from prospect import errors
+from prospect.errors import CaptureError, CommandError, UsageError
+from prospect.light import Closing
+from prospect.target import pump
+from prospect.target.frames import FrameError, Frames, ReceivedFile
+from prospect.target.package import OLDEST_PYTHON, package
+from prospect.target.ssh import NO_CONNECTION, Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import IO, Any, NoReturn, Protocol
+
+    class Receiver(Protocol):
+        """What takes what the agent writes."""
+
+        def write(self, content: bytes) -> None:
+            """Take a place (u64), and the bytes there."""
+            ...
+
+        def truncate(self, content: bytes) -> None:
+            """Take the size (u64) that is left."""
+            ...
+
+
+# Nothing is wanted of what a distribution or a user adds to the standard library.
+_PYTHON = ("python3", "-IS", "-X", "utf8")
+# Reads this much Python and runs it; without a character that any shell looks at.
+_BOOTSTRAP = "import sys; i=sys.stdin.buffer; exec(i.read(int(i.readline())))"
+# Waits until the pump has all of the agent, and runs it.
+_AGENT = (
+    'import sys; p,a,r,*n=sys.argv[1:]; open(f"/proc/{p}/fd/{r}").read();'
+    ' sys.path.insert(0,f"/proc/{p}/fd/{a}"); from %s import main; sys.exit(main([p,*n]))'
+)
+_NOT_FOUND = 127
+_MOST_GREETING_BYTES = 1 << 16
+_MOST_FILE_BYTES = 1 << 30
+_ANSWER_S = 60.0
+_STREAM_BYTES = 1 << 16
+_END_S = 5.0
+_FILES = 5
+_MOST_GREETING_LINES = 1000
+_NEEDS = "--target needs Python 3.9 or later there"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class NoPythonError(CaptureError):
+    """There is no Python on the target, or none that is recent enough."""
+
+
+class Remote(Closing):
+    """The pump and the agent, until `close`.
+
+    Attributes:
+        target: where they are.
+    """
+
+    def __init__(self, target: str, agent: str, wanted: dict[str, Any]) -> None:
+        """Connect, and start them.
+
+        Args:
+            target: ``USER@HOST``, as ssh takes it.
+            agent: the module whose `main` runs there.
+            wanted: what it is asked.
+
+        Raises:
+            UsageError: this is no name of a target, or there is no ssh.
+            NoPythonError: there is no Python there that could run it.
+            CaptureError: there is no connection, or another program answers.
+        """
+        self.target = target
+        self._connection = Connection(target)
+        self._recorder: subprocess.Popen[bytes] | None = None
+        self._pump: subprocess.Popen[bytes] | None = None
+        self._frames = Frames()
+        try:
+            self._start(agent, zlib.compress(json.dumps(wanted, default=_as_text).encode("ascii")))
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, agent: str, request: bytes) -> None:
+        self._pump = self._connection.begin(["exec", *_PYTHON, "-c", _BOOTSTRAP])
+        source = f"{inspect.getsource(pump)}\nmain()\n".encode()
+        with suppress(OSError):  # it is gone: that there is no greeting says so
+            self._send(b"%d\n" % len(source) + source)
+        # Made while ssh connects, for the most likely Python there.
+        packed = package(agent, importlib.util.MAGIC_NUMBER)
+        hello = self._greeting()
+        if bytes.fromhex(hello["magic"]) != importlib.util.MAGIC_NUMBER:
+            packed = package(agent)
+        # Begun before it is sent: where the way is long, both take it at once.
+        self._recorder = self._connection.start(
+            ["exec", *_PYTHON, "-c", _AGENT % agent, *map(str, (hello["pid"], *hello["files"]))],
+            has_terminal=os.isatty(0) and os.isatty(1),
+        )
+        self._hand_over(b"".join(b"%d\n" % len(part) + part for part in (packed, request)))
+
+    def close(self) -> None:
+        """End the pump, and with it whatever else is left of this on the target."""
+        if self._pump:
+            with suppress(OSError):
+                _pipe(self._pump.stdin).close()
+        for process in (self._recorder, self._pump):
+            if process:
+                try:
+                    process.wait(_END_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        if self._pump:
+            _pipe(self._pump.stdout).close()
+        self._connection.close()
+
+    @property
+    def exit_status(self) -> int | None:
+        """That of the agent, which is COMMAND's; None while it runs."""
+        return self._recorder.poll() if self._recorder else None
+
+    def run(self, receiver: Receiver) -> dict[str, Any]:
+        """Take in what the agent writes until it has ended or the connection is lost.
+
+        Returns: its answer; without "result" where the connection was lost.
+
+        Raises:
+            ProspectError: what the agent said on the target.
+        """
+        stream = _pipe(self._started.stdout).fileno()
+        ended = os.pidfd_open(self._agent.pid)
+        answer: dict[str, Any] = {}
+        try:
+            with _signals_to(self.order):
+                watched, timeout_s = [stream, ended], None
+                while not answer:
+                    ready = select.select(watched, [], [], timeout_s)[0]
+                    if not ready:
+                        break
+                    if ended in ready:
+                        watched, timeout_s = [stream], _ANSWER_S
+                        self.order({"end": True})
+                    if stream in ready:
+                        data = os.read(stream, _STREAM_BYTES)
+                        if not data:
+                            break
+                        answer = self._take_in(data, receiver)
+        finally:
+            os.close(ended)
+        if "error" in answer:
+            _raise(self.target, answer)
+        return answer
+
+    def fetch(self, path: str, descriptor: int) -> bool:
+        """Write a file of the target to a descriptor; return whether there is one.
+
+        Of an ELF file only what names are made of arrives; the rest is holes.
+        """
+        self.order({"file": path})
+        file = ReceivedFile(descriptor, _MOST_FILE_BYTES)
+        stream = _pipe(self._started.stdout).fileno()
+        while select.select([stream], [], [], _ANSWER_S)[0]:
+            data = os.read(stream, _STREAM_BYTES)
+            if not data:
+                break
+            for letter, content in self._frames.feed(data):
+                if letter == b"S":
+                    file.write(content)
+                elif letter == b"T":
+                    file.grow(content)
+                elif letter in (b"E", b"N"):
+                    return letter == b"E" and not file.cut
+        return False
+
+    def order(self, order: dict[str, Any]) -> None:
+        """Tell the pump something."""
+        with suppress(OSError):  # the connection is gone: the stream ends as well
+            self._send(json.dumps(order).encode("ascii") + b"\n")
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._pump is not None  # noqa: S101 - started by `_start`
+        return self._pump
+
+    @property
+    def _agent(self) -> subprocess.Popen[bytes]:
+        assert self._recorder is not None  # noqa: S101 - likewise
+        return self._recorder
+
+    def _take_in(self, data: bytes, receiver: Receiver) -> dict[str, Any]:
+        """Hand on what arrived; return the agent's last answer, which comes behind all else."""
+        for letter, content in self._frames.feed(data):
+            if letter == b"D":
+                receiver.write(content)
+            elif letter == b"T":
+                receiver.truncate(content)
+            elif letter == b"A":
+                return _answer_in(content)
+        return {}
+
+    def _send(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[_pipe(self._started.stdin).write(rest) :]
+
+    def _hand_over(self, data: bytes) -> None:
+        """Send what the pump waits for, without a word, until all of it is there.
+
+        Raises:
+            CaptureError: it is no pump: it talks, or takes nothing.
+        """
+        stream, pipe = (_pipe(one).fileno() for one in (self._started.stdout, self._started.stdin))
+        os.set_blocking(pipe, False)
+        rest = memoryview(data)
+        while rest:
+            talking, taking, _ = select.select([stream], [pipe], [], _ANSWER_S)
+            if talking or not taking:
+                self._started.kill()
+                raise FrameError("the target's answer is damaged: it is not what was sent there")
+            rest = rest[os.write(pipe, rest[:_STREAM_BYTES]) :]
+        os.set_blocking(pipe, True)
+
+    def _greeting(self) -> dict[str, Any]:
+        """Return what the pump says of itself; what the target's shell prints first is skipped.
+
+        Raises:
+            CaptureError: there is no connection, or no Python.
+        """
+        pipe = _pipe(self._started.stdout)
+        for _ in range(_MOST_GREETING_LINES):
+            line = pipe.readline(_MOST_GREETING_BYTES)
+            if not line:
+                break
+            hello = _hello_in(line)
+            if hello is None:
+                continue
+            if tuple(hello["python"]) < OLDEST_PYTHON:
+                version = ".".join(map(str, hello["python"]))
+                raise NoPythonError(f"{self.target} has Python {version}: {_NEEDS}")
+            return hello
+        pipe.close()
+        try:
+            status = self._started.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._started.kill()
+            status = self._started.wait()
+        if status == NO_CONNECTION:
+            raise CaptureError(f"no connection to {self.target}: ssh says why above")
+        if status == _NOT_FOUND:
+            raise NoPythonError(f"{self.target} has no python3: {_NEEDS}")
+        raise CaptureError(f"{self.target} did not start python3: {_NEEDS}")
+
+
+def _hello_in(line: bytes) -> dict[str, Any] | None:
+    try:
+        hello = json.loads(line)
+        is_whole = (
+            isinstance(hello["pid"], int)
+            and len(hello["files"]) == _FILES
+            and all(isinstance(number, int) for number in (*hello["files"], *hello["python"]))
+        )
+        bytes.fromhex(hello["magic"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    return hello if is_whole else None
+
+
+def _answer_in(content: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        return {"pid": 0}
+    return answer if isinstance(answer, dict) and answer else {"pid": 0}
+
+
+def _raise(target: str, answer: dict[str, Any]) -> NoReturn:
+    """Raise what the agent raised there, as what it was.
+
+    Raises:
+        ProspectError: always.
+    """
+    message = f"{target}: {answer['error']}"
+    kind = getattr(errors, str(answer.get("kind")), None)
+    if kind is CommandError:
+        raise CommandError(message, int(answer.get("status") or 1) & 0xFF)
+    raise UsageError(message) if kind is UsageError else CaptureError(message)
+
+
+@contextmanager
+def _signals_to(order: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """Pass signals that would end this process on to the agent, whose end ends it."""
+    old = {}
+
+    def pass_on(number: int, _frame: object) -> None:
+        order({"signal": signal.Signals(number).name})
+
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            old[number] = signal.signal(number, pass_on)
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None  # noqa: S101 - asked for when it was started
+    return pipe
+
+
+def _as_text(value: object) -> str:
+    """Return a word of the command that is bytes as the text that stands for them."""
+    if isinstance(value, bytes):
+        return os.fsdecode(value)
+    raise TypeError(value)

@@ -1,0 +1,82 @@
+"""What all agents on a target do: read what is wanted, work, answer.
+
+Comes in: the pid of the pump that ``ssh`` started before, and the numbers of three files without a
+name that the pump holds: what is written as it comes, what is wanted, the answer. Goes out: that
+file, an exit status, and the answer, one JSON document.
+
+All agents run by the target's own Python, 3.9 or later, with the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from prospect.errors import ProspectError
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_MOST_REQUEST_BYTES = 1 << 24
+_INTERRUPTED = 128 + 2
+
+
+class Served(NamedTuple):
+    """What an agent works with.
+
+    Attributes:
+        wanted: what it was asked.
+        output: the file that is sent as it grows.
+        pump: the pid of what sends it.
+    """
+
+    wanted: dict[str, Any]
+    output: int
+    pump: int
+
+
+def serve(arguments: list[str], work: Callable[[Served], tuple[Any, int]]) -> int:
+    """Do an agent's work; return its exit status.
+
+    Args:
+        arguments: of the agent.
+        work: returns what is to be answered as "result", and the exit status.
+    """
+    pump, *numbers = map(int, arguments)
+    places = [f"/proc/{pump}/fd/{number}" for number in numbers]
+    output, request, answer = (os.open(place, os.O_RDWR | os.O_CLOEXEC) for place in places)
+    _answer(answer, {"pid": os.getpid()})
+    wanted = json.loads(os.pread(request, _MOST_REQUEST_BYTES, 0))
+    try:
+        result, status = work(Served(wanted, output, pump))
+    except ProspectError as error:
+        said = {"error": str(error), "kind": type(error).__name__, "status": error.exit_status}
+        _answer(answer, said)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    _answer(answer, {"result": result})
+    return status
+
+
+def with_tuples(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return options as they were before JSON, which has lists alone."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()
+    }
+
+
+def say(message: str) -> None:
+    """Say something to the person at the other end."""
+    sys.stderr.write(f"prospect: {message}\n")
+
+
+def _answer(descriptor: int, answer: dict[str, Any]) -> None:
+    """Write an answer over the last one."""
+    text = json.dumps(answer).encode("ascii")
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text, 0)
