@@ -190,3 +190,10 @@ sys.exit(main())
     )
     assert ran.stdout.startswith("prospect ")
     assert ("taken apart" in ran.stdout) == is_taken_apart
+
+
+@pytest.mark.live
+def test_a_plain_recording_loads_nothing_heavy_to_its_end(tmp_path):
+    modules = loaded("record", "-o", str(tmp_path / "perf.data"), "true")
+    assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
+    assert len(modules) <= 98, modules

@@ -8,7 +8,6 @@ is not known to be local is not taken for it. Source: proc_pid_mountinfo(5).
 from __future__ import annotations
 
 import os
-import re
 import select
 
 from prospect.records import NamedTuple
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TABLE = "/proc/self/mountinfo"
-_OCTAL = re.compile(rb"\\([0-7]{3})")
-_MOUNT_ID = re.compile(rb"^mnt_id:\s*([0-9]+)$", re.MULTILINE)
+_MOUNT_ID = b"mnt_id:"
 _LONGEST_FDINFO = 1 << 12
 # Their files are made by the kernel as they are read.
 _OF_THE_KERNEL = frozenset(
@@ -126,6 +124,10 @@ def mounts(mountinfo: bytes) -> Iterator[Mount]:
 
 def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
     """Return whether a layer of an overlay is seen to lie where one may have to wait."""
+    if True not in points.values():
+        return False
+    import re  # noqa: PLC0415 - takes longer to import than all else here, and is seldom wanted
+
     for layers in re.findall(_LAYERS, options):
         for layer in re.split(rb"(?<!\\):", _plain(layers)):
             above = layer.rstrip(b"/")
@@ -137,7 +139,11 @@ def _is_laid_over_waiting(options: bytes, points: dict[bytes, bool]) -> bool:
 
 
 def _plain(escaped: bytes) -> bytes:
-    return _OCTAL.sub(lambda octal: bytes([int(octal[1], 8) & 255]), escaped)
+    if b"\\" not in escaped:
+        return escaped
+    import re  # noqa: PLC0415 - as above
+
+    return re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 255]), escaped)
 
 
 def _is_local_kind(kind: bytes, device: int) -> bool:
@@ -150,7 +156,8 @@ def _mount_of(descriptor: int) -> bytes:
     """Return the number of the mount that a descriptor is on."""
     info_fd = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        found = _MOUNT_ID.search(os.read(info_fd, _LONGEST_FDINFO))
+        lines = os.read(info_fd, _LONGEST_FDINFO).splitlines()
     finally:
         os.close(info_fd)
-    return found[1] if found else b""
+    found = [line.removeprefix(_MOUNT_ID) for line in lines if line.startswith(_MOUNT_ID)]
+    return found[0].strip() if found else b""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from prospect.perfdata import format as fmt
+from prospect.perfdata.json_text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,10 +115,7 @@ def _event_desc(events: Sequence[EventDescription]) -> bytes:
 
 
 def _prospect(extras: dict[str, Any]) -> bytes:
-    # On the way to the command's start nobody needs json.
-    import json  # noqa: PLC0415 - see above
-
-    text = json.dumps(extras, separators=(",", ":")).encode("ascii")
+    text = json_text(extras).encode("ascii")
     head = struct.pack(
         "<" + fmt.PROSPECT_LAYOUT, fmt.PROSPECT_MAGIC, fmt.PROSPECT_VERSION, len(text)
     )

@@ -37,11 +37,7 @@ def closing_words(descriptor: int, path: str, default_path: str) -> str:
     """
     count, is_exact = count_samples(descriptor)
     parts = [_size(os.fstat(descriptor).st_size), *_samples(count, is_exact=is_exact)]
-    operand = ""
-    if path != default_path:
-        from shlex import quote  # noqa: PLC0415 - seldom, and slow to import
-
-        operand = f" {quote(path)}"
+    operand = "" if path == default_path else f" {_quoted(path)}"
     return f"{path}: {', '.join(parts)}; next: prospect report{operand}"
 
 
@@ -110,6 +106,15 @@ def _samples(count: int, *, is_exact: bool) -> list[str]:
         unit = 10 ** max(0, len(str(count)) - 2)
         return [f"about {round(count / unit) * unit} samples"]
     return ["1 sample" if count == 1 else f"{count} samples"]
+
+
+def _quoted(path: str) -> str:
+    """Return a path as a shell takes it."""
+    if path.isascii() and path.replace("/", "").replace(".", "").replace("-", "_").isidentifier():
+        return path  # most are: the module below is slow to import
+    from shlex import quote  # noqa: PLC0415 - see above
+
+    return quote(path)
 
 
 def _size(count: int) -> str:

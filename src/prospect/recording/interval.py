@@ -8,7 +8,6 @@ Prospect adds to the format is the JSON document of `document`, described in doc
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from prospect.abi import constants as abi
 from prospect.capture.loop.command import Command
@@ -189,11 +188,18 @@ def _written(
         from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
 
         clear_build_id_bits(started.output_fd, started.writer.data_offset)
-    from prospect.perfdata.program_records import mend_program_records  # noqa: PLC0415 - as above
-
-    with suppress(OSError):  # without it the file is as the kernel wrote it
-        mend_program_records(started.output_fd, info.events)
+    _mend(started.output_fd, info)
     return _finish(started.writer, info, result)
+
+
+def _mend(output_fd: int, info: RecordingInfo) -> None:
+    """Put right what the kernel wrote wrong; where that cannot be, it stays as it is."""
+    from prospect.perfdata.program_records import mend_program_records  # noqa: PLC0415 - at the end
+
+    try:
+        mend_program_records(output_fd, info.events)
+    except OSError:
+        return
 
 
 def _finish(

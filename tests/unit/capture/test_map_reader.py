@@ -9,7 +9,8 @@ import pytest
 
 from prospect.assembly.tables.whole_maps import WholeMaps
 from prospect.capture.machine import map_reader
-from prospect.capture.machine.map_reader import MapReader, document_in
+from prospect.capture.machine.map_reader import MapReader
+from prospect.capture.machine.mapped_files import document_in
 
 NOW, NEVER = 0, (1 << 64) - 1
 LINE = b"%x-%x rw-p 00000000 00:00 0  [heap]\n"

@@ -124,7 +124,7 @@ class MapReader:
             self._spent_ns = spent_ns + time.thread_time_ns() - began_ns
 
     def finish(self, fd: int) -> None:
-        """Look at all that still run a last time; write what `texts_in` reads into a file."""
+        """Look at all that still run a last time; write what `document_in` reads."""
         until_ns = time.monotonic_ns() + _LAST_WORD_NS
         for pid in (*self._watched, *self._ticks_before):
             if time.monotonic_ns() > until_ns:
@@ -200,23 +200,3 @@ class MapReader:
             self._bytes = size
             self._texts[pid] = MapText(pid, time.monotonic_ns(), text)
         return True
-
-
-def document_in(fd: int) -> dict[str, object]:
-    """Return what a reader wrote as the recording keeps it, see docs/recording.md; {} without."""
-    import binascii  # noqa: PLC0415 - at the end
-
-    size = os.fstat(fd).st_size
-    if not size:
-        return {}
-    # The reader's own words, in memory that nobody else has.
-    rows, packed = marshal.loads(os.pread(fd, size, 0))  # noqa: S302 - as said
-    if not rows:
-        return {}
-    pids, read_ns, sizes = (list(column) for column in zip(*rows, strict=True))
-    return {
-        "pid": pids,
-        "read_ns": read_ns,
-        "size_bytes": sizes,
-        "zlib": binascii.b2a_base64(packed, newline=False).decode(),
-    }

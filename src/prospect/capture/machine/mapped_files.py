@@ -130,8 +130,6 @@ class MappedFiles(Closing):
         elif self.reader.status:
             self._not_read(f"their reader failed with status {self.reader.status}", "some")
         else:
-            from prospect.capture.machine.map_reader import document_in  # noqa: PLC0415 - at the end
-
             self.maps = document_in(self._before)
         self._let_go()
         counts = self._found.counts()
@@ -210,3 +208,23 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
         return rings
     finally:
         os.write(told_fd, code.to_bytes(NUMBER_BYTES, "little"))
+
+
+def document_in(fd: int) -> dict[str, object]:
+    """Return what a reader wrote as the recording keeps it, see docs/recording.md; {} without."""
+    size = os.fstat(fd).st_size
+    if not size:
+        return {}
+    # The reader's own words, in memory that nobody else has.
+    rows, packed = marshal.loads(os.pread(fd, size, 0))  # noqa: S302 - as said
+    if not rows:
+        return {}
+    import binascii  # noqa: PLC0415 - at the end
+
+    pids, read_ns, sizes = (list(column) for column in zip(*rows, strict=True))
+    return {
+        "pid": pids,
+        "read_ns": read_ns,
+        "size_bytes": sizes,
+        "zlib": binascii.b2a_base64(packed, newline=False).decode(),
+    }

@@ -9,7 +9,6 @@ Defined by: proc(5); ``fs/proc/array.c`` (do_task_stat), ``fs/proc/task_mmu.c`` 
 from __future__ import annotations
 
 import os
-import re
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_file
@@ -20,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    # pgoff major minor inode prot flags name, as in `Map`
+    _Place = tuple[int, int, int, int, int, int, bytes]
+
 _PORTION_PROCESSES = 32
 
 # include/linux/sched.h
@@ -29,6 +31,7 @@ _PF_WQ_WORKER = 0x00000020
 _MAP_SHARED, _MAP_PRIVATE = 1, 2
 # What the kernel's own records call memory without a file, named by prctl() or not.
 _ANONYMOUS = b"//anon"
+_MOST_INODE_DIGITS = 19
 
 
 class Stat(NamedTuple):
@@ -78,12 +81,9 @@ class Snapshot:
         self.unreadable: dict[int, bytes] = {}
         self.files: dict[tuple[int, int, int], tuple[int, Map]] = {}
         self.ticks: dict[int, int] = {}
-        self._execute = (b"x", b"-") if with_data else (b"x",)
-        # Compiled here, after the command has started, rather than at import.
-        self._mapping = re.compile(
-            rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-])([w-])([x-])([ps]) ([0-9a-f]{1,16})"
-            rb" ([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,19}) *(.*)"
-        )
+        # What stands behind the addresses of a mapping → what it says, None where it is not wanted:
+        # most processes map the same few libraries.
+        self._known: dict[bytes, _Place | None] = {}
 
     def portions(self) -> Iterator[bytes]:
         """Yield the records of all processes, some at a time, possibly none.
@@ -139,44 +139,69 @@ class Snapshot:
     def wanted_maps(self, text: bytes) -> list[Map]:
         """Return the wanted mappings of a /proc/PID/maps text, named as in MMAP2 records."""
         maps = []
-        for line in text.split(b"\n"):
-            # Most lines are of data: they are passed over by one letter.
-            at = line.find(b" ") + 3
-            if line[at : at + 1] not in self._execute:
-                continue
-            found = self._mapping.fullmatch(line)
-            if not found:
-                continue
-            begin, end, read, write, execute, sharing, *place, name = found.groups()
-            pgoff, major, minor, inode = place
-            if execute != b"x" and (read != b"r" or not name.startswith(b"/")):
-                continue
-            start = int(begin, 16)
-            length = int(end, 16) - start
-            if length <= 0:
-                continue  # no kernel writes that
-            prot = (
-                (abi.PROT_EXEC if execute == b"x" else 0)
-                | (abi.PROT_READ if read == b"r" else 0)
-                | (abi.PROT_WRITE if write == b"w" else 0)
-            )
-            if not name or name.startswith(b"[anon"):
-                name = _ANONYMOUS
-            maps.append(
-                Map(
-                    start,
-                    length,
-                    int(pgoff, 16),
-                    int(major, 16),
-                    int(minor, 16),
-                    int(inode),
-                    prot,
-                    _MAP_SHARED if sharing == b"s" else _MAP_PRIVATE,
-                    # Only the newline is escaped there (seq_path with "\n").
-                    name.replace(b"\\012", b"\n"),
-                )
-            )
+        for line in text.split(b"\n") if self._with_data else _lines_with_code(text):
+            addresses, _, rest = line.partition(b" ")
+            if rest not in self._known:
+                self._known[rest] = self._place(rest)
+            place = self._known[rest]
+            if place:
+                begin, _, end = addresses.partition(b"-")
+                start = _hexadecimal(begin, 16)
+                length = _hexadecimal(end, 16) - start
+                # No kernel writes another one.
+                if start >= 0 and length > 0:
+                    maps.append(Map(start, length, *place))
         return maps
+
+    def _place(self, rest: bytes) -> _Place | None:
+        """Return what stands behind a mapping's addresses, None where it is not wanted."""
+        fields = rest.split(b" ", 4)
+        if len(fields) < 4 or len(fields[0]) != 4:
+            return None
+        letters, pgoff, device, inode = fields[:4]
+        name = fields[4].lstrip(b" ") if len(fields) > 4 else b""
+        prot = abi.PROT_EXEC if letters[2:3] == b"x" else 0
+        prot |= abi.PROT_READ if letters[:1] == b"r" else 0
+        prot |= abi.PROT_WRITE if letters[1:2] == b"w" else 0
+        is_data = self._with_data and prot & abi.PROT_READ and name.startswith(b"/")
+        if not (prot & abi.PROT_EXEC or is_data):
+            return None
+        major, _, minor = device.partition(b":")
+        numbers = _hexadecimal(pgoff, 16), _hexadecimal(major, 8), _hexadecimal(minor, 8)
+        if min(numbers) < 0 or not inode.isdigit() or len(inode) > _MOST_INODE_DIGITS:
+            return None
+        if not name or name.startswith(b"[anon"):
+            name = _ANONYMOUS
+        sharing = _MAP_SHARED if letters[3:] == b"s" else _MAP_PRIVATE
+        # Only the newline is escaped there (seq_path with "\n").
+        return (*numbers, int(inode), prot, sharing, name.replace(b"\\012", b"\n"))
+
+
+def _lines_with_code(text: bytes) -> Iterator[bytes]:
+    """Give the lines of mappings with code: of ten, one."""
+    if b"xs " in text:
+        # Shared with others, or so it looks.
+        for line in text.split(b"\n"):
+            at = line.find(b" ") + 3
+            if line[at : at + 1] == b"x":
+                yield line
+        return
+    end = 0
+    while (at := text.find(b"xp ", end)) >= 0:
+        begin = text.rfind(b"\n", 0, at) + 1
+        end = text.find(b"\n", at)
+        end = end if end >= 0 else len(text)
+        # The same letters may be in a name.
+        if text.find(b" ", begin, at) + 3 == at:
+            yield text[begin:end]
+
+
+def _hexadecimal(digits: bytes, most: int) -> int:
+    """Return a number without a sign of at most so many digits, -1 where it is none."""
+    try:
+        return int(digits, 16) if len(digits) <= most and digits.isalnum() else -1
+    except ValueError:
+        return -1
 
 
 def parse_stat(text: bytes) -> Stat:
