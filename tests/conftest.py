@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from builders.examples import CI, examples
+from builders.s3_server import S3Server
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -51,6 +52,27 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
+
+
+@pytest.fixture(scope="session", name="s3_server_of_all")
+def _s3_server_of_all():
+    server = S3Server()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def s3_server(s3_server_of_all, monkeypatch, tmp_path):
+    """Have an empty bucket, with credentials in the environment and a cache of one's own."""
+    s3_server_of_all.reset()
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in s3_server_of_all.environment.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return s3_server_of_all
 
 
 @pytest.fixture

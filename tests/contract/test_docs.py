@@ -132,6 +132,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "window_s",
         "keep",
         "metrics",
+        "ship",
         "unit",
     ):
         del defaults[shown_only]

@@ -36,7 +36,7 @@ def read_store(
         StoreError: nothing fits, or the store cannot be read.
     """
     chosen = parse_specifications(specifications)
-    with opened(path) as store:
+    with opened(path, chosen.texts.get("host", ())) as store:
         part = asked(
             store,
             lambda store: read_part(store, chosen, stacks=stacks, addresses=addresses),

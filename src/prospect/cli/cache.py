@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from prospect.cli.terminal import show
 from prospect.errors import SymbolError
 from prospect.files.user_cache import OFF_VARIABLE
+from prospect.fleet import remote_cache
 from prospect.recording.sampling_cost import COST_SUFFIX
 from prospect.records import NamedTuple
 from prospect.symbols import cache as tables
@@ -55,8 +56,9 @@ def run(settings: Settings, _words: list[str], _command_line: tuple[str, ...]) -
         raise SymbolError(f"nothing is kept on disk: {why}")
     _refuse_what_is_not_ours(cache)
     files = cache.files()
-    rows = kind_rows(files)
+    rows = [*kind_rows(files), *_bucket_rows()]
     if settings.clear:
+        remote_cache.clear()
         removed = cache.remove(file.name for file in files)
         if removed < len(files):
             left = len(files) - removed
@@ -82,6 +84,14 @@ def kind_rows(files: list[KeptFile]) -> list[KindRow]:
         for kind, members in of_kind.items()
         if members
     ]
+
+
+def _bucket_rows() -> list[KindRow]:
+    files = list(remote_cache.kept(remote_cache.base()))
+    if not files:
+        return []
+    size_bytes, oldest_s = sum(one.size_bytes for one in files), min(one.used_s for one in files)
+    return [KindRow("files of buckets", len(files), size_bytes, oldest_s)]
 
 
 def table_text(path: str, rows: list[KindRow], settings: Settings) -> str:

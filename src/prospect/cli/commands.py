@@ -117,8 +117,9 @@ CONTROL = Command(
 )
 STORE = Command(
     "store",
-    "list [SPEC...]|check",
-    "show which days, hosts and services a store has, or whether it is whole",
+    "list [SPEC...]|check|ship",
+    "show which days, hosts and services a store has, or whether it is whole; send what is "
+    "finished somewhere else",
     None,
 )
 SQL = Command(

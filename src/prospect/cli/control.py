@@ -73,11 +73,24 @@ def status_text(status: dict[str, Any]) -> str:
             f" {status['child_memory_bytes'] / 1e6:.0f} MB while a window is written"
         ),
     }
+    if status.get("ship"):
+        rows["sends to"] = status["ship"]
+        rows["unsent"] = _unsent(status)
     if status["complaint"]:
         rows["complaint"] = status["complaint"]
     if "removed" in status:
         rows["removed"] = f"{status['removed']} segments"
     return "".join(f"  {name:10} {_shown(str(text))}\n" for name, text in rows.items())
+
+
+def _unsent(status: dict[str, Any]) -> str:
+    """Say what a daemon has not sent yet, and why."""
+    text = f"{status['ship_waiting_bytes'] / 1e6:.1f} MB"
+    if status["ship_waiting_s"]:
+        text += f", the oldest {status['ship_waiting_s'] / 3600:.1f} h old"
+    if status["ship_lost_windows"]:
+        text += f"; {status['ship_lost_windows']} windows were removed before they could be sent"
+    return text + (f"; {status['ship_complaint']}" if status["ship_complaint"] else "")
 
 
 def _shown(text: str) -> str:

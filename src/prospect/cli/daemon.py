@@ -36,7 +36,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     from prospect.store.engine import require_engine
 
     require_engine()
-    path = settings.store or usual_store()
+    path = _own_directory(settings)
     if not settings.store:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with StoreDirectory(path, create=True) as store:
@@ -51,6 +51,20 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     return 0
 
 
+def _own_directory(settings: Settings) -> str:
+    """Return where the store lies.
+
+    Raises:
+        ProspectError: it is on no machine, or in no place that there is.
+    """
+    from prospect.fleet.places import S3, place_of
+
+    place = place_of(settings.store or usual_store())
+    if place.scheme == S3:
+        raise UsageError(f"--store: a daemon writes to a directory; --ship {place.url} sends there")
+    return place.path
+
+
 def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
     """Show the unit that runs this daemon with these options.
 
@@ -60,14 +74,24 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
     import sys
 
     from prospect.daemon.unit import unit_text
+    from prospect.fleet.places import FILE, place_of
 
-    for path in (settings.store, settings.metrics):
+    sent_to = place_of(settings.ship) if settings.ship else None
+    directory = sent_to.path if sent_to and sent_to.scheme == FILE else ""
+    for path in (settings.store, settings.metrics, directory):
         if path and not os.path.isabs(path):
             raise UsageError(f"a service has no current directory: give '{path}' from / on")
     program = os.path.realpath(sys.argv[0])
     command = [program] if os.access(program, os.X_OK) else [sys.executable, "-m", "prospect"]
     words = [word for word in command_line[2:] if word != "--unit"]
-    show(unit_text([*command, "daemon", *words], settings.store, settings.metrics))
+    text = unit_text(
+        [*command, "daemon", *words],
+        settings.store,
+        settings.metrics,
+        sent_to=directory,
+        has_network=bool(settings.ship and not directory),
+    )
+    show(text)
     return 0
 
 
@@ -82,6 +106,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
     from prospect.cli.commands import DAEMON
     from prospect.cli.options import parse
     from prospect.daemon.options import DaemonOptions
+    from prospect.fleet.targets import check_target
     from prospect.store.retention import parse_keep
 
     given = list(command_line[2:])
@@ -98,6 +123,8 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         settings, operands = parse(DAEMON, [*given, *words])
     except UsageError as error:
         raise UsageError(f"{store.path}/{_FILE}: {error}") from None
+    if settings.ship:
+        check_target(settings.ship)
     if operands:
         raise UsageError(f"{store.path}/{_FILE}: unexpected '{operands[0]}'")
     return DaemonOptions(
@@ -108,5 +135,6 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         keep=parse_keep(settings.keep),
         use_cache=settings.use_cache,
         metrics=os.path.abspath(settings.metrics) if settings.metrics else "",
+        ship=settings.ship,
         command_line=command_line,
     )

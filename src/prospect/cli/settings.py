@@ -76,6 +76,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     separate: tuple[str, ...] = ()
     keep: str = "7d,2G"
     metrics: str = ""
+    ship: str = ""
     unit: bool = False
     side_a: tuple[str, ...] = ()
     side_b: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""``prospect store``: what is in a store, and whether it is whole."""
+"""``prospect store``: what is in a store, whether it is whole; send it somewhere else."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from prospect.cli.settings import Settings
     from prospect.store.contents import Contents, Health
 
-_WORDS = ("list", "check")
+_WORDS = ("list", "check", "ship")
 _MOST_DROPPED = 10
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Show what is in a store, or check it: 1 where something of it cannot be read.
+    """Show what is in a store, check it, or send it: 1 where something cannot be read or sent.
 
     Raises:
         ProspectError: the words mean nothing, nothing fits, or the store cannot be read.
@@ -36,6 +36,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         from prospect.spelling import suggestion
 
         raise UsageError(f"store: give one of {', '.join(_WORDS)}{suggestion(word, _WORDS)}")
+    if word == "ship":
+        return _ship(settings, words[1:])
     from prospect.fleet.opening import opened
     from prospect.store.contents import contents_of, health_of
     from prospect.store.engine import EngineError
@@ -66,6 +68,29 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     else:
         show("".join(f"{line}\n" for line in lines))
     return 0 if is_whole else 1
+
+
+def _ship(settings: Settings, words: list[str]) -> int:
+    """Send what was not sent yet.
+
+    Raises:
+        ProspectError: it is not said where to, or the store cannot be read.
+    """
+    if words or not settings.ship:
+        raise UsageError("store ship: where to? prospect store ship --ship s3://BUCKET/PREFIX")
+    from prospect.fleet.sending import Shipment
+    from prospect.fleet.shipping import ship
+    from prospect.store.directory import StoreDirectory
+
+    with StoreDirectory(settings.store or usual_store()) as store:
+        shipped = ship(store, Shipment(settings.ship), time.time())
+    if shipped.complaint:
+        raise StoreError(shipped.complaint)
+    if settings.format == "json":
+        show(json.dumps(shipped._asdict(), indent=1) + "\n")
+    else:
+        show(f"{shipped.sent_bytes / 1e6:.2f} MB sent to {settings.ship}\n")
+    return 0
 
 
 def contents_fields(contents: Contents) -> dict[str, Any]:

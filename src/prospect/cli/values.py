@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from prospect.errors import UsageError
+from prospect.errors import StoreError, UsageError
 from prospect.options import DISASSEMBLERS, SYNTAXES, known_sort_keys
 from prospect.render.registry import FORMATS
 
@@ -283,6 +283,17 @@ def file_name(text: str) -> str:
     """Read the name of a file."""
     if not text or "\0" in text:
         raise UsageError("give the name of a file")
+    return text
+
+
+def place(text: str) -> str:
+    """Read the name of a directory, or the URL of one or of a bucket."""
+    from prospect.fleet.places import refuse_credentials
+
+    try:
+        refuse_credentials(file_name(text))
+    except StoreError as error:
+        raise UsageError(str(error)) from None
     return text
 
 

@@ -25,19 +25,20 @@ class Outcome(NamedTuple):
     is_full: bool
 
 
-class Encoder:
-    """A child at work.
+class StoreChild:
+    """A child at work on a store.
 
     Attributes:
         pid_fd: becomes readable as it ends.
     """
 
-    def __init__(self, store: StoreDirectory, data: bytes) -> None:
+    def __init__(self, module: str, store: StoreDirectory, data: bytes) -> None:
         """Start it.
 
         Args:
+            module: what it runs; given the descriptors of the store and of a pipe of ours.
             store: whose descriptor it inherits.
-            data: the packed window; goes through a file in memory, so that nobody waits for a pipe.
+            data: its standard input; by a file in memory, so that nobody waits for a pipe.
 
         Raises:
             StoreError: it cannot be started.
@@ -50,7 +51,7 @@ class Encoder:
                 file.flush()
                 file.seek(0)
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-m", _CHILD, str(store.descriptor), str(end_fd)],
+                    [sys.executable, "-I", "-m", module, str(store.descriptor), str(end_fd)],
                     stdin=file,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -64,13 +65,29 @@ class Encoder:
         finally:
             os.close(end_fd)
 
-    def end(self) -> Outcome:
-        """Return how it ended; waits for that."""
+    def ended(self) -> tuple[int, str]:
+        """Return its exit status and the first line that it says; waits for its end."""
         out, _ = self._process.communicate()
         os.close(self.pid_fd)
         os.close(self._lifeline)
-        status = self._process.returncode
         said = out[:_MOST_SAID].decode(errors="backslashreplace").strip().partition("\n")[0]
+        return self._process.returncode, said
+
+    def kill(self) -> None:
+        """End it; one that a file system does not let go is left to that."""
+        self._process.kill()
+
+
+class Encoder(StoreChild):
+    """A child that writes a window."""
+
+    def __init__(self, store: StoreDirectory, data: bytes) -> None:
+        """Start it on a packed window; raises as `StoreChild`."""
+        super().__init__(_CHILD, store, data)
+
+    def end(self) -> Outcome:
+        """Return how it ended; waits for that."""
+        status, said = self.ended()
         if status and not said:
             said = f"the process that writes ended with status {status}"
         return Outcome(said if status else "", status == _NO_SPACE)

@@ -17,6 +17,7 @@ from prospect.daemon.control import ControlSocket
 from prospect.daemon.metrics import metrics_text, write_metrics
 from prospect.daemon.sampling import Sampling
 from prospect.daemon.service_manager import ALIVE, READY, RELOADING, STOPPING, ServiceManager
+from prospect.daemon.shipping import Shipping
 from prospect.daemon.status import Totals, figures_of
 from prospect.daemon.writing import StoreWriting
 from prospect.errors import ProspectError, StoreError
@@ -66,7 +67,8 @@ class Daemon:
         self._next_options: DaemonOptions | None = None
         self._metrics_complaint = ""
         self._totals = Totals()
-        self._writing = StoreWriting(store, self._options.keep, say)
+        self._shipping = Shipping(store, self._options, say)
+        self._writing = StoreWriting(store, self._options.keep, say, self._shipping.set_aside)
         self._sampling: Sampling | None = Sampling(self._options)
 
     def run(self) -> None:
@@ -85,13 +87,20 @@ class Daemon:
             while True:
                 self._wait(control, wake_fd)
                 self._follow_signals()
+                self._shipping.go_on()
                 if self._writing.pid_fd < 0 and not self._go_on():
                     break
             self._manager.notify(STOPPING)
+            self._shipping.end()
 
     def _wait(self, control: ControlSocket, wake_fd: int) -> None:
         poll = select.poll()
-        for descriptor in (control.fileno(), wake_fd, self._writing.pid_fd):
+        for descriptor in (
+            control.fileno(),
+            wake_fd,
+            self._writing.pid_fd,
+            self._shipping.pid_fd,
+        ):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         ready = {descriptor for descriptor, _ in poll.poll(1000 * self._timeout_s())}
@@ -102,12 +111,16 @@ class Daemon:
         if self._writing.pid_fd in ready:
             self._writing.finish()
             self._tell_metrics()
+        if self._shipping.pid_fd in ready:
+            self._shipping.finish()
+            self._tell_metrics()
         if control.fileno() in ready and (request := control.accept()):
             self._follow(request)
 
     def _timeout_s(self) -> float:
         """Return how long nothing is to be done."""
         waits = [_LONGEST_WAIT_S, self._manager.alive_every_s or _LONGEST_WAIT_S]
+        waits.append(self._shipping.due_s())
         if self._writing.pid_fd < 0:
             if self._is_ending or self._wants_window or self._signals:
                 return 0.0
@@ -165,6 +178,7 @@ class Daemon:
                 self._stop_sampling()
                 self._sampling = Sampling(options)
             self._options, self._writing.keep = options, options.keep
+            self._shipping.follow(options)
             self._say("the settings were read again")
         except ProspectError as error:
             self._say(f"the settings are as they were: {error}")
@@ -210,7 +224,8 @@ class Daemon:
 
     def _figures(self) -> dict[str, Any]:
         pids = self._sampling.child_pids if self._sampling else None
-        return figures_of(self._store, self._options, self._writing, self._totals, pids)
+        figures = figures_of(self._store, self._options, self._writing, self._totals, pids)
+        return {**figures, **self._shipping.figures()}
 
     def _tell_metrics(self) -> None:
         """Write the file of metrics, where one is wanted; say once why it cannot be written."""

@@ -60,6 +60,23 @@ _METRICS = (
         "When the daemon started, since 1970.",
     ),
 )
+# Of a daemon that sends what is finished.
+_SHIPPING = (
+    ("ship_sent_bytes_total", _COUNTER, "ship_sent_bytes", "Bytes sent to the target."),
+    ("ship_waiting_bytes", _GAUGE, "ship_waiting_bytes", "Bytes of finished hours that wait."),
+    (
+        "ship_waiting_seconds",
+        _GAUGE,
+        "ship_waiting_s",
+        "Age of the oldest finished window that waits; 0 for none.",
+    ),
+    (
+        "ship_lost_windows_total",
+        _COUNTER,
+        "ship_lost_windows",
+        "Windows removed before they could be sent.",
+    ),
+)
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -73,7 +90,7 @@ def metrics_text(figures: Mapping[str, Any]) -> str:
         f"# TYPE prospect_info {_GAUGE}",
         f"prospect_info{{{info}}} 1",
     ]
-    for name, kind, key, help_ in _METRICS:
+    for name, kind, key, help_ in (*_METRICS, *(_SHIPPING if figures.get("ship") else ())):
         lines += [
             f"# HELP prospect_{name} {help_}",
             f"# TYPE prospect_{name} {kind}",

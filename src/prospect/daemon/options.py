@@ -18,6 +18,8 @@ class DaemonOptions(Record):
         keep: how much it keeps.
         use_cache: whether symbol tables are kept on disk, for the next start.
         metrics: the path of a file of metrics, "" for none.
+        ship: the URL that finished hours are sent to, "" for none.
+        host_share: of hosts that send an hour.
         command_line: of the daemon.
     """
 
@@ -29,9 +31,11 @@ class DaemonOptions(Record):
     keep: Keep = Keep()
     use_cache: bool = True
     metrics: str = ""
+    ship: str = ""
+    host_share: float = 1.0
     command_line: tuple[str, ...] = ()
 
     @property
     def sampling(self) -> DaemonOptions:
         """Those that a window depends on; the others are as if not given."""
-        return replace(self, keep=Keep(), metrics="")
+        return replace(self, keep=Keep(), metrics="", ship="", host_share=1.0)

@@ -48,7 +48,7 @@ PrivateTmp=yes
 DevicePolicy=closed
 ProtectHostname=yes
 LockPersonality=yes
-RestrictAddressFamilies=AF_UNIX
+RestrictAddressFamilies={families}
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
@@ -59,16 +59,26 @@ WantedBy=multi-user.target
 """
 
 
-def unit_text(command: Sequence[str], store: str, metrics: str) -> str:
+def unit_text(
+    command: Sequence[str],
+    store: str,
+    metrics: str,
+    *,
+    sent_to: str = "",
+    has_network: bool = False,
+) -> str:
     """Return a unit.
 
     Args:
         command: the daemon's words, the first the path of a program.
         store: the directory of its store, "" for the usual one.
         metrics: the path of its file of metrics, "" for none.
+        sent_to: a directory that finished hours are sent to, "" for none.
+        has_network: whether it sends anything to other machines.
     """
     places = ""
     written = [os.path.dirname(metrics)] if metrics else []
+    written += [sent_to] if sent_to else []
     if store and os.path.normpath(store) != USUAL_STORE:
         written.append(store)
     else:
@@ -81,6 +91,7 @@ def unit_text(command: Sequence[str], store: str, metrics: str) -> str:
         command=" ".join([program, *(word.replace("$", "$$") for word in words)]),
         places=places,
         memory=_MEMORY,
+        families="AF_UNIX AF_INET AF_INET6" if has_network else "AF_UNIX",
         capabilities=" ".join(kept_names()),
     )
 

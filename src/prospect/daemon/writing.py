@@ -46,8 +46,22 @@ class StoreWriting:
         complaint: why the last window was not written, "" if it was.
     """
 
-    def __init__(self, store: StoreDirectory, keep: Keep, say: Callable[[str], None]) -> None:
-        """Go on behind what the store has; the caller holds its lock."""
+    def __init__(
+        self,
+        store: StoreDirectory,
+        keep: Keep,
+        say: Callable[[str], None],
+        set_aside: Callable[[Segment], None] | None = None,
+    ) -> None:
+        """Go on behind what the store has; the caller holds its lock.
+
+        Args:
+            store: to write to.
+            keep: how much of it is kept.
+            say: called with each line that a person should see.
+            set_aside: called with each segment that goes for its age, or for want of room.
+        """
+        self._set_aside = set_aside
         self._store = store
         self._say = say
         self.keep = keep
@@ -121,7 +135,7 @@ class StoreWriting:
 
     def _drop_oldest(self) -> bool:
         oldest = sorted(self._store.segments(), key=lambda one: one.first)[:1]
-        count = drop(self._store, [(one, FULL_DISK) for one in oldest])
+        count = drop(self._store, [(one, FULL_DISK) for one in oldest], self._set_aside)
         if count and not self.dropped:
             self._say(f"{self._store.path}: the disk is full; the oldest windows make room")
         self.dropped += count
@@ -133,7 +147,8 @@ class StoreWriting:
         if now_s - self._tidied_s < _TIDY_S:
             return
         self._tidied_s = now_s
-        drop(self._store, expired(self._store, self._store.segments(), self.keep, time.time()))
+        gone = expired(self._store, self._store.segments(), self.keep, time.time())
+        drop(self._store, gone, self._set_aside)
 
     def _check_place(self) -> None:
         if not self._store.is_in_place():

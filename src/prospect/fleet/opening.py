@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
-from prospect.errors import StoreError
+from prospect.fleet.places import FILE, place_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.hosts import HostsDirectory, has_hosts
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def opened(name: str) -> StoreDirectory:
+
+def opened(name: str, hosts: Sequence[str] = ()) -> StoreDirectory:
     """Open a store to read it.
 
     Args:
-        name: a directory, or its URL.
+        name: a directory, its URL, or that of a prefix of a bucket.
+        hosts: patterns of those that are wanted, of which a bucket is asked first.
 
     Raises:
         StoreError: there is none, or it cannot be used.
     """
-    path = directory_of(name)
-    return HostsDirectory(path) if has_hosts(path) else StoreDirectory(path)
+    place = place_of(name)
+    if place.scheme == FILE:
+        path = place.path
+        return HostsDirectory(path) if has_hosts(path) else StoreDirectory(path)
+    from prospect.fleet.remote import RemoteDirectory  # noqa: PLC0415 - obstore, only for S3
 
-
-def directory_of(name: str) -> str:
-    """Return the directory that a name means.
-
-    Raises:
-        StoreError: it is a URL of something else.
-    """
-    scheme, colon, rest = name.partition("://")
-    if not colon or "/" in scheme:
-        return name
-    if scheme != "file" or not rest.startswith("/"):
-        raise StoreError(f"{name}: give a directory, or its URL as file:///srv/profiles")
-    return unquote(rest)
+    return RemoteDirectory(place, hosts)

@@ -23,7 +23,7 @@ from prospect.light import Closing
 from prospect.store.segments import DAY, HOUR, KINDS, MINUTE, Segment, segment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 VERSION = 1
 FORMAT = "format.json"
@@ -46,6 +46,7 @@ class StoreDirectory(Closing):
         descriptor: of the directory.
         made_at: when it was made, in seconds since 1970.
         reads_all: whether all of a segment is read before it counts, so that what is damaged shows.
+        refused: by path, why a file of a store that is somewhere else does not count.
     """
 
     reads_all = True
@@ -61,6 +62,7 @@ class StoreDirectory(Closing):
             StoreError: there is none, it is no store, of a newer version, or not ours alone.
         """
         self.path = path
+        self.refused: dict[str, str] = {}
         self.descriptor = self._lock = -1
         try:
             if create:
@@ -144,12 +146,20 @@ class StoreDirectory(Closing):
                 ).st_size
         return total
 
-    def write(self, path: str, put: Callable[[str], None]) -> None:
+    def bring(self, paths: Sequence[str]) -> None:
+        """See to it that files are here, of a store that is somewhere else.
+
+        Raises:
+            StoreError: they cannot be had.
+        """
+
+    def write(self, path: str, put: Callable[[str], None], *, sync: bool = True) -> None:
         """Write a file: beside its name, synced, then renamed.
 
         Args:
             path: below the store.
             put: makes the file of the path that it is given.
+            sync: whether it has to survive a power cut.
 
         Raises:
             OSError: it cannot be written; nothing has changed then.
@@ -161,10 +171,11 @@ class StoreDirectory(Closing):
             descriptor = os.open(part, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
             try:
                 os.fchmod(descriptor, _PRIVATE_FILE)
-                os.fsync(descriptor)
+                if sync:
+                    os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            self._rename(part, path)
+            self._rename(part, path, sync=sync)
         except BaseException:
             with suppress(OSError):
                 os.unlink(part, dir_fd=self.descriptor)
@@ -180,6 +191,15 @@ class StoreDirectory(Closing):
 
         self.write(path, put)
 
+    def move(self, path: str, to: str) -> None:
+        """Give a file another path.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+        self._make_directories(os.path.dirname(to))
+        self._rename(path, to)
+
     def read_bytes(self, path: str, most_bytes: int) -> bytes:
         """Return the beginning of a file that is ours.
 
@@ -188,9 +208,10 @@ class StoreDirectory(Closing):
         """
         descriptor = os.open(path, os.O_RDONLY | _FILE, dir_fd=self.descriptor)
         try:
-            if not is_own(os.fstat(descriptor), stat.S_IFREG):
+            status = os.fstat(descriptor)
+            if not is_own(status, stat.S_IFREG):
                 raise PermissionError(errno.EPERM, "it belongs to someone else")
-            return os.read(descriptor, most_bytes)
+            return os.read(descriptor, min(most_bytes, status.st_size))
         finally:
             os.close(descriptor)
 
@@ -285,9 +306,10 @@ class StoreDirectory(Closing):
                 os.mkdir(made, _PRIVATE_DIRECTORY, dir_fd=self.descriptor)
                 self._sync(os.path.dirname(made))
 
-    def _rename(self, part: str, path: str) -> None:
+    def _rename(self, part: str, path: str, *, sync: bool = True) -> None:
         os.rename(part, path, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
-        self._sync(os.path.dirname(path))
+        if sync:
+            self._sync(os.path.dirname(path))
 
     def _sync(self, directory: str) -> None:
         descriptor = os.open(directory or ".", _DIRECTORY, dir_fd=self.descriptor)

@@ -180,7 +180,8 @@ def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> di
         having = [one for one in segments if kind != TOTALS or one.tier == DAY]
         paths = files(store, having, kind)
         if len(paths) < len(having):
-            raise StoreError(f"its {kind} are missing")
+            why = store.refused.get(having[0].path(kind), "they are missing")
+            raise StoreError(f"its {kind}: {why}")
         if store.reads_all and paths:
             _read_all(engine, paths, kind)
     written = {
@@ -206,6 +207,7 @@ def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> di
 def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
     """Return the paths of the segments' files of a kind, as far as they are there and ours."""
     names = [one.path(kind) for one in segments]
+    store.bring(names)
     return [store.root + name for name in names if store.has_ours(name)]
 
 

@@ -17,7 +17,7 @@ from prospect.records import NamedTuple
 from prospect.store.segments import DAY, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from prospect.store.directory import StoreDirectory
 
@@ -108,10 +108,22 @@ def expired(
     return found
 
 
-def drop(store: StoreDirectory, segments: Iterable[tuple[Segment, str]]) -> int:
-    """Remove segments and write down what they were; return how many could be removed."""
+def drop(
+    store: StoreDirectory,
+    segments: Iterable[tuple[Segment, str]],
+    set_aside: Callable[[Segment], None] | None = None,
+) -> int:
+    """Remove segments and write down what they were; return how many could be removed.
+
+    Args:
+        store: that they are of.
+        segments: with why each goes.
+        set_aside: called with each before.
+    """
     gone: list[Dropped] = []
     for one, why in segments:
+        if set_aside:
+            set_aside(one)
         try:
             store.remove(one)
         except OSError:

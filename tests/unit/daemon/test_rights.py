@@ -66,6 +66,11 @@ def test_the_unit_names_what_the_daemon_writes_to(monkeypatch, capfd):
     assert "StateDirectory=prospect\n" in text
     assert "ReadWritePaths" not in text
     assert f"CapabilityBoundingSet={' '.join(rights.kept_names())}\n" in text
+    sends = unit_text(["/bin/p"], "", "", sent_to="/mnt/profiles")
+    assert "ReadWritePaths=/mnt/profiles" in sends
+    assert "RestrictAddressFamilies=AF_UNIX\n" in sends
+    sends = unit_text(["/bin/p"], "", "", has_network=True)
+    assert "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n" in sends
     text = unit_text(["/bin/p", "a b%$c"], "/srv/st", "/var/lib/node exporter/p.prom")
     assert 'ExecStart=/bin/p "a b%%$$c"\n' in text
     assert 'ReadWritePaths="/var/lib/node exporter" /srv/st\n' in text

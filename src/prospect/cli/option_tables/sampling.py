@@ -208,9 +208,9 @@ STORING = (
         "DIR",
         "the directory of the store; daemon and control: /var/lib/prospect unless said, of an "
         "ordinary user ~/.local/state/prospect; others: or the directory of many hosts' stores, "
-        "host=NAME in it, or its URL",
+        "host=NAME in it, or its URL, file:///DIR or s3://BUCKET/PREFIX",
         STORES,
-        values.file_name,
+        values.place,
     ),
     Option(
         "daemon_hz",
@@ -270,6 +270,16 @@ STORING = (
         "collector (*.prom)",
         _DAEMON,
         values.file_name,
+    ),
+    Option(
+        "ship",
+        "",
+        ("ship",),
+        "URL",
+        "send finished hours to a directory or a bucket that stores of many hosts are read from: "
+        "file:///DIR or s3://BUCKET/PREFIX; credentials come from the environment or files",
+        (*_DAEMON, "store"),
+        values.place,
     ),
     Option(
         "unit",

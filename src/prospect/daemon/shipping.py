@@ -1,0 +1,179 @@
+"""Finished hours of a daemon's store → their target, by a child at a time; what waits, and why."""
+
+from __future__ import annotations
+
+import json
+import select
+import time
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from prospect.daemon.encoding import StoreChild
+from prospect.errors import StoreError
+from prospect.fleet.lost import books_aside, set_aside
+from prospect.fleet.sending import Shipment, host_name, next_window, waiting
+from prospect.fleet.share import is_chosen
+from prospect.fleet.shipping import Shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prospect.daemon.options import DaemonOptions
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.segments import Segment
+
+_CHILD = "prospect.daemon.ship_child"
+_HOUR_S = 3600
+# Behind the hour, so that what merges it has time, and not all hosts in the same second.
+_FIRST_S, _SPREAD_S = 60, 240
+_RETRY_S, _LONGEST_RETRY_S = 60.0, 900.0
+# A child that is not through by then goes on where it was, in the next one.
+_LONGEST_S = 900.0
+_LAST_S, _KILLED_S = 15.0, 1.0
+
+
+class Shipping:
+    """Sends what is finished.
+
+    Attributes:
+        sent_bytes: that targets have taken since the daemon began.
+        lost_windows: that were removed before they could be sent, and said so in the target.
+        complaint: why what waits was not sent the last time, "" if it was.
+    """
+
+    def __init__(
+        self, store: StoreDirectory, options: DaemonOptions, say: Callable[[str], None]
+    ) -> None:
+        """Begin; what waits from before is sent at once."""
+        self._store = store
+        self._say = say
+        self._child: StoreChild | None = None
+        self.sent_bytes = self.lost_windows = 0
+        self.complaint = ""
+        self._failures = 0
+        self._waiting_bytes = self._oldest_s = 0
+        self._due_s = self._killed_s = time.monotonic()
+        self._shipment = Shipment("")
+        self.follow(options)
+
+    @property
+    def pid_fd(self) -> int:
+        """Becomes readable when `finish` is to be called; -1 where nothing is under way."""
+        return self._child.pid_fd if self._child else -1
+
+    def follow(self, options: DaemonOptions) -> None:
+        """Go on with other settings."""
+        if (options.ship, options.host_share) != self._shipment[:2]:
+            self._shipment = Shipment(options.ship, options.host_share)
+            self._due_s, self._failures = time.monotonic(), 0
+
+    def due_s(self) -> float:
+        """Return in how many seconds `go_on` has something to do."""
+        if not self._shipment.url:
+            return float("inf")
+        return (self._killed_s if self._child else self._due_s) - time.monotonic()
+
+    def go_on(self) -> None:
+        """Do what is due."""
+        if self.due_s() > 0:
+            return
+        if self._child:
+            self._child.kill()
+            self._killed_s = float("inf")
+        else:
+            self._begin(self._shipment)
+
+    def finish(self) -> None:
+        """See what a child that ended has sent."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        status, said = child.ended()
+        try:
+            shipped = Shipped(*json.loads(said))
+        except (ValueError, TypeError):
+            why = "it took too long" if status < 0 else said or f"status {status}"
+            shipped = Shipped(0, 0, f"{self._shipment.url}: {why}")
+        self.sent_bytes += shipped.sent_bytes
+        self.lost_windows += shipped.lost_windows
+        if shipped.complaint and shipped.complaint != self.complaint:
+            self._say(f"what is finished waits: {shipped.complaint}")
+        elif self.complaint and not shipped.complaint:
+            self._say("what is finished is sent again")
+        self.complaint = shipped.complaint
+        self._failures = self._failures + 1 if shipped.complaint else 0
+        self._plan()
+
+    def end(self) -> None:
+        """Send what there is, also of the hour that is not over; this takes 15 s at most."""
+        if not self._shipment.url:
+            return
+        until = time.monotonic() + _LAST_S
+        for is_last in (False, True):
+            if is_last:
+                self._begin(self._shipment._replace(everything=True))
+            if self._child:
+                if not _has_ended(self._child, until - time.monotonic()):
+                    self._child.kill()
+                    if not _has_ended(self._child, _KILLED_S):
+                        return  # a file system does not let it go
+                self.finish()
+
+    def set_aside(self, segment: Segment) -> None:
+        """Keep the books of a segment that is removed, if it was to be sent and was not."""
+        url, share, _ = self._shipment
+        if (
+            url
+            and segment.last >= next_window(self._store, url)
+            and is_chosen(segment, host_name(), share)
+        ):
+            set_aside(self._store, segment)
+
+    def figures(self) -> dict[str, Any]:
+        """Return what is said of it: where to, what was sent, and what waits since when."""
+        oldest_s = self._oldest_s
+        return {
+            "ship": self._shipment.url,
+            "ship_sent_bytes": self.sent_bytes,
+            "ship_waiting_bytes": self._waiting_bytes,
+            "ship_waiting_s": max(time.time() - oldest_s, 0.0) if oldest_s else 0.0,
+            "ship_lost_windows": self.lost_windows,
+            "ship_complaint": self.complaint,
+        }
+
+    def _begin(self, shipment: Shipment) -> None:
+        self._look(shipment)
+        try:
+            if self._waiting_bytes or books_aside(self._store):
+                self._child = StoreChild(_CHILD, self._store, json.dumps(shipment).encode())
+                self._killed_s = time.monotonic() + _LONGEST_S
+                return
+            self.complaint, self._failures = "", 0
+        except StoreError as error:
+            self.complaint = str(error)
+            self._failures += 1
+        self._plan()
+
+    def _look(self, shipment: Shipment) -> None:
+        with suppress(StoreError):  # which whoever writes to the store says
+            found = waiting(self._store, shipment, time.time())
+            self._waiting_bytes, self._oldest_s = found.size_bytes, found.oldest_s
+
+    def _plan(self) -> None:
+        """Choose when to look again."""
+        now_s = time.time()
+        self._look(self._shipment)
+        if self._failures:
+            wait_s = min(_RETRY_S * 2.0 ** min(self._failures - 1, 10), _LONGEST_RETRY_S)
+        else:
+            spread = blake2b(host_name().encode("utf-8", "surrogateescape"), digest_size=4).digest()
+            wait_s = _HOUR_S - now_s % _HOUR_S
+            wait_s += _FIRST_S + int.from_bytes(spread, "little") % _SPREAD_S
+        self._due_s = time.monotonic() + wait_s
+
+
+def _has_ended(child: StoreChild, within_s: float) -> bool:
+    poll = select.poll()
+    poll.register(child.pid_fd, select.POLLIN)
+    return bool(poll.poll(max(1000 * within_s, 0.0)))

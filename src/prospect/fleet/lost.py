@@ -1,0 +1,143 @@
+"""What was measured and removed before it could be sent: its books go in its place.
+
+Retention goes by age and bytes, whatever was sent: so a target that is away costs the disk no more
+than the store may have. The books of what goes unsent stay, a few KB a window, until they are sent
+with every sample counted as lost: to who reads the target, a host that lost an hour is none that
+was idle.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from prospect.fleet.sending import place_in_target, send_segment
+from prospect.store.segments import COVERAGE, MINUTE, SAMPLES, SUFFIX, segment_of
+
+if TYPE_CHECKING:
+    from prospect.fleet.targets import Target
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine
+    from prospect.store.schema import Head
+    from prospect.store.segments import Segment
+
+FOLDER = "unsent"
+_MOST_ASIDE = 20_000
+_MOST_BYTES = 1 << 26
+_MEMORY = "128MB"
+_US = 10**6
+
+
+def set_aside(store: StoreDirectory, segment: Segment) -> None:
+    """Keep the books of a segment that is removed unsent; takes no room on a full disk."""
+    aside = books_aside(store)
+    with suppress(OSError):
+        for one in aside[: max(len(aside) + 1 - _MOST_ASIDE, 0)]:
+            os.unlink(_path(one), dir_fd=store.descriptor)
+        store.move(segment.path(COVERAGE), _path(segment))
+
+
+def books_aside(store: StoreDirectory) -> list[Segment]:
+    """Return the segments whose books wait to be sent, by their windows' numbers."""
+    with suppress(OSError), os.scandir(store.root + FOLDER) as entries:
+        stems = [entry.name.removesuffix(f".{COVERAGE}{SUFFIX}") for entry in entries]
+        found = (segment_of(MINUTE, f"{stem}.{SAMPLES}{SUFFIX}") for stem in stems)
+        return sorted((one for one in found if one), key=lambda one: one.first)
+    return []
+
+
+def send_lost(store: StoreDirectory, target: Target) -> int:
+    """Send what is aside, as segments without samples; return how many windows that is.
+
+    Raises:
+        StoreError: the target does not take one, or DuckDB is not installed.
+        OSError: the disk has no room for them.
+    """
+    aside = books_aside(store)
+    if not aside:
+        return 0
+    from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
+
+    with closing(Engine(store, memory=_MEMORY)) as engine:
+        head = _latest_head(store, engine)
+        if head is None:
+            return 0
+        windows = 0
+        for run in _runs(aside):
+            with suppress(EngineError):  # one that is damaged says nothing
+                windows += _send_run(store, target, engine, head, run)
+            for one in run:
+                os.unlink(_path(one), dir_fd=store.descriptor)
+    return windows
+
+
+def _runs(segments: list[Segment]) -> list[list[Segment]]:
+    """Return segments that follow each other in one session and hour together."""
+    runs: list[list[Segment]] = []
+    for one in segments:
+        last = runs[-1][-1] if runs else None
+        if last and (last.last + 1, last.session, last.directory) == (
+            one.first,
+            one.session,
+            one.directory,
+        ):
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return runs
+
+
+def _send_run(
+    store: StoreDirectory, target: Target, engine: Engine, head: Head, run: list[Segment]
+) -> int:
+    """Make one segment of several, without samples, and send it; return how many windows."""
+    from prospect.store.schema import COLUMNS, ORDER  # noqa: PLC0415 - behind the engine
+    from prospect.store.writing import copy_to_file  # noqa: PLC0415 - likewise
+
+    sums = {name: f'"{name}"' for name in COLUMNS[COVERAGE]}
+    sums |= {"lost": "lost + recorded", "recorded": "0"}
+    books = ", ".join(
+        f'({sums[name]})::{type_} AS "{name}"' for name, type_ in COLUMNS[COVERAGE].items()
+    )
+    listed = ", ".join(f"'{store.root}{_path(one)}'" for one in run)
+    nothing = ", ".join(f'NULL::{type_} AS "{name}"' for name, type_ in COLUMNS[SAMPLES].items())
+    source = f"read_parquet([{listed}], hive_partitioning=false)"
+    queries = {
+        COVERAGE: f"SELECT {books} FROM {source} ORDER BY {ORDER[COVERAGE]}",
+        SAMPLES: f"SELECT {nothing} WHERE false",
+    }
+    whole = run[0]._replace(
+        end_s=max(one.end_s for one in run), last=run[-1].last, place=place_in_target(store)
+    )
+    made = {kind: f"{FOLDER}/{kind}.made" for kind in queries}
+
+    def content(_: Segment, kind: str) -> bytes:
+        if kind not in made:
+            raise FileNotFoundError
+        return store.read_bytes(made[kind], _MOST_BYTES)
+
+    try:
+        for kind, query in queries.items():
+            copy_to_file(store, engine, query, made[kind], head if kind == SAMPLES else None)
+        send_segment(target, whole, content)
+    finally:
+        for path in made.values():
+            with suppress(OSError):
+                os.unlink(path, dir_fd=store.descriptor)
+    return sum(one.last - one.first + 1 for one in run)
+
+
+def _latest_head(store: StoreDirectory, engine: Engine) -> Head | None:
+    """Return the head of the latest segment that is there, None for none."""
+    from prospect.store.reading import choose  # noqa: PLC0415 - behind the engine
+    from prospect.store.specification import Specification  # noqa: PLC0415 - likewise
+
+    begins = [one.begin_s for one in store.segments()]
+    if not begins:
+        return None
+    return choose(store, engine, Specification(since_us=max(begins) * _US)).heads[-1]
+
+
+def _path(segment: Segment) -> str:
+    return f"{FOLDER}/{segment.stem}.{COVERAGE}{SUFFIX}"

@@ -1,0 +1,186 @@
+"""The stores of many hosts in a bucket, read through a directory on this machine.
+
+What lies in a bucket is content of others: of its names only those count that a store gives, and a
+file only where it has the bytes that its name says. A file is fetched when it is to be read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from prospect.errors import StoreError
+from prospect.fleet.object_store import ObjectStore
+from prospect.fleet.remote_cache import base, directory_for, make_room
+from prospect.store.hosts import DIGEST_DIGITS, HostsDirectory, segments_of_names
+from prospect.store.segments import HOST_PREFIX, KINDS, TIERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.fleet.places import Place
+    from prospect.store.segments import Segment
+
+_THREADS = 16
+_MOST_OBJECTS = 4_000_000
+_MOST_FILE_BYTES = 1 << 30
+_HOST = re.compile(rf"{HOST_PREFIX}[A-Za-z0-9_.~%-]{{1,255}}")
+_PATH = re.compile(
+    rf"({_HOST.pattern}(?:/store=[A-Za-z0-9]{{1,64}})?)/({'|'.join(TIERS)})"
+    r"/date=[0-9-]{10}(?:/hour=[0-9]{2})?/[A-Za-z0-9_.-]{1,200}"
+)
+_DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})\.[a-z]+$")
+
+
+class _OtherContentError(Exception):
+    """What came is not what was listed, or what its name says."""
+
+
+class RemoteDirectory(HostsDirectory):
+    """Open stores of many hosts in a bucket."""
+
+    def __init__(self, place: Place, hosts: Sequence[str] = ()) -> None:
+        """Open a prefix of a bucket; nothing is asked yet.
+
+        Args:
+            place: of the stores.
+            hosts: patterns of the hosts that are wanted, for all where none fits.
+
+        Raises:
+            StoreError: obstore is not installed, or nothing can be kept on this machine.
+        """
+        self._objects = ObjectStore(place)
+        self._hosts = tuple(hosts)
+        self._sizes: dict[str, int] = {}
+        directory = directory_for(place.url)
+        self._temporary = "" if directory else tempfile.mkdtemp(prefix="prospect-")
+        self._directory = directory or self._temporary
+        super().__init__(self._directory)
+        self.path = place.url
+
+    def segments(self) -> list[Segment]:
+        """Return the segments of all hosts, as they were listed when this was first asked.
+
+        Raises:
+            StoreError: the bucket cannot be listed.
+        """
+        if self._listed is None:
+            self._sizes = self._all_sizes()
+            groups: dict[tuple[str, str], list[str]] = {}
+            for path in self._sizes:
+                if found := _PATH.fullmatch(path):
+                    groups.setdefault((found[1], found[2]), []).append(path)
+            self._listed = [
+                one
+                for (place, tier), names in groups.items()
+                for one in segments_of_names(place, tier, sorted(names))
+            ]
+        return self._listed
+
+    def size_bytes(self, segment: Segment) -> int:
+        """Return the bytes of a segment's files, as they were listed."""
+        return sum(self._sizes.get(segment.path(kind), 0) for kind in KINDS)
+
+    def bring(self, paths: Sequence[str]) -> None:
+        """Fetch files that are not here yet.
+
+        Raises:
+            StoreError: the bucket cannot be read, or there is no room for them.
+        """
+        missing = []
+        for path in dict.fromkeys(paths):
+            if path in self._sizes and path not in self.refused:
+                if self._is_here(path):
+                    with suppress(OSError):
+                        os.utime(path, dir_fd=self.descriptor, follow_symlinks=False)
+                else:
+                    missing.append(path)
+        if not missing:
+            return
+        wanted = {os.path.join(self._directory, path) for path in paths}
+        size = sum(self._sizes[path] for path in missing)
+        make_room(self._temporary or base(), wanted, size)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for _ in pool.map(self._fetch, missing):
+                pass
+
+    def close(self) -> None:
+        """Let go of it, and of what is kept nowhere."""
+        super().close()
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _open_format(self, *, create: bool) -> float:
+        del create
+        return 0.0
+
+    def _all_sizes(self) -> dict[str, int]:
+        hosts = [one for one in self._objects.directories("") if _HOST.fullmatch(one)]
+        if not hosts:
+            raise StoreError(f"{self.path}: no stores of hosts, {HOST_PREFIX}NAME")
+        wanted = [
+            one
+            for one in hosts
+            if any(fnmatchcase(unquote(one.removeprefix(HOST_PREFIX)), p) for p in self._hosts)
+        ]
+        sizes: dict[str, int] = {}
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for found in pool.map(self._sizes_below, wanted or hosts):
+                sizes |= found
+                if len(sizes) > _MOST_OBJECTS:
+                    raise StoreError(f"{self.path}: too many objects; choose by host:")
+        return sizes
+
+    def _sizes_below(self, host: str) -> dict[str, int]:
+        found = {}
+        for path, size in self._objects.listed(host):
+            found[path] = size
+            if len(found) > _MOST_OBJECTS:
+                break
+        return found
+
+    def _is_here(self, path: str) -> bool:
+        if not self.has_ours(path):
+            return False
+        status = os.stat(path, dir_fd=self.descriptor, follow_symlinks=False)
+        return status.st_size == self._sizes[path]
+
+    def _fetch(self, path: str) -> None:
+        try:
+            self.write(path, lambda part: self._receive(path, part), sync=False)
+        except _OtherContentError as error:
+            self.refused[path] = str(error)
+        except OSError as error:
+            raise StoreError(
+                f"{self._directory}: what is fetched cannot be kept: {error.strerror}"
+            ) from None
+
+    def _receive(self, path: str, part: str) -> None:
+        size, digest = self._sizes[path], blake2b(digest_size=DIGEST_DIGITS // 2)
+        if size > _MOST_FILE_BYTES:
+            raise _OtherContentError("it is too large")
+        count = 0
+        with open(part, "xb") as file:
+
+            def take(piece: bytes) -> None:
+                nonlocal count
+                count += len(piece)
+                if count > size:
+                    raise _OtherContentError("it is larger than was listed")
+                digest.update(piece)
+                file.write(piece)
+
+            self._objects.fetch(path, take)
+        if count < size:
+            raise _OtherContentError("it is smaller than was listed")
+        named = _DIGEST.search(path)
+        if named and named[1] != digest.hexdigest():
+            raise _OtherContentError("its content is not what its name says")

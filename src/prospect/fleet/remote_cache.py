@@ -1,0 +1,119 @@
+"""Where files of buckets are kept on this machine, and how many: those used longest ago go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from prospect.errors import StoreError
+from prospect.files.budget import size_in_bytes
+from prospect.files.user_cache import cache_path, is_own
+from prospect.records import NamedTuple
+from prospect.symbols.cache_directory import CacheDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+VARIABLE = "PROSPECT_FLEET_CACHE"
+DEFAULT_BYTES = 4 << 30
+_NAME = "buckets"
+# What was used so short ago is in use, maybe by another command.
+_IN_USE_S = 300.0
+
+
+class KeptObject(NamedTuple):
+    """A file: its path, bytes, and when it was last used, in seconds since 1970."""
+
+    path: str
+    size_bytes: int
+    used_s: float
+
+
+def directory_for(url: str) -> str:
+    """Return the directory for files of a bucket, "" where this user keeps none.
+
+    Its name says nothing of the bucket's.
+    """
+    cache = CacheDirectory.of_user()
+    if cache is None:
+        return ""
+    path = os.path.join(base(), blake2b(url.encode(), digest_size=8).hexdigest())
+    try:
+        cache.make()
+        for each in (base(), path):
+            with suppress(FileExistsError):
+                os.mkdir(each, 0o700)
+            if not is_own(os.lstat(each), stat.S_IFDIR):
+                return ""
+    except OSError:
+        return ""
+    return path
+
+
+def base(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the directory of all buckets' files, "" where this user keeps none."""
+    cache = cache_path(environment)
+    return os.path.join(cache, _NAME) if cache else ""
+
+
+def most_bytes(environment: Mapping[str, str] = os.environ) -> int:
+    """Return how much may be kept.
+
+    Raises:
+        StoreError: the variable means nothing.
+    """
+    text = environment.get(VARIABLE, "")
+    try:
+        return size_in_bytes(text) if text else DEFAULT_BYTES
+    except ValueError:
+        raise StoreError(f"{VARIABLE}={text}: give a size, as 20G") from None
+
+
+def kept(directory: str) -> Iterator[KeptObject]:
+    """Yield all files below a directory; follows no links."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(folder, name)
+            with suppress(OSError):
+                status = os.lstat(path)
+                if stat.S_ISREG(status.st_mode):
+                    yield KeptObject(path, status.st_size, status.st_mtime)
+
+
+def make_room(directory: str, wanted: Collection[str], new_bytes: int) -> None:
+    """Remove what was used longest ago until something more fits.
+
+    Args:
+        directory: of all that counts.
+        wanted: paths that stay.
+        new_bytes: how much comes.
+
+    Raises:
+        StoreError: it does not fit.
+    """
+    most = most_bytes()
+    files = sorted(kept(directory), key=lambda one: one.used_s)
+    excess = sum(one.size_bytes for one in files) + new_bytes - most
+    in_use = time.time() - _IN_USE_S
+    for one in files:
+        if excess <= 0:
+            return
+        if one.used_s < in_use and one.path not in wanted:
+            with suppress(OSError):
+                os.unlink(one.path)
+                excess -= one.size_bytes
+    if excess > 0:
+        raise StoreError(
+            f"{new_bytes / 1e6:.0f} MB are to be fetched, and of {most / 1e6:.0f} MB that may be"
+            f" kept here too many are in use: choose less, by host: and since:, or set {VARIABLE}"
+        )
+
+
+def clear() -> None:
+    """Remove all of it."""
+    shutil.rmtree(base(), ignore_errors=True)

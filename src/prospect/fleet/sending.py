@@ -1,0 +1,208 @@
+"""Finished segments of a store → a place of many hosts' stores.
+
+    TARGET/host=NAME/store=ID/TIER/date=…/STEM.KIND.DIGEST.parquet
+
+A name follows from the host, the store, the windows and the content: what is sent twice is stored
+once. Windows go in the order of their numbers, and a segment's samples last, so that one number
+says what was sent: that of the first window that was not. It stands in a file of the store, and is
+written as each directory is through, so that a sender that is killed sends little again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from prospect.errors import StoreError
+from prospect.fleet.share import is_chosen
+from prospect.records import NamedTuple
+from prospect.store.hosts import DIGEST_DIGITS, STORE_PREFIX
+from prospect.store.segments import HOST_PREFIX, KINDS, SAMPLES, coarsest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prospect.fleet.targets import Target
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.segments import Segment
+
+    # Returns what a file of a segment is sent as.
+    Content = Callable[[Segment, str], bytes]
+
+STATE = "shipped.json"
+_HOUR_S = 3600
+_MOST_STATE_BYTES = 1 << 16
+# A day of a very busy host in one file; more is none of ours.
+_MOST_FILE_BYTES = 1 << 30
+_MACHINE_ID = "/etc/machine-id"
+
+
+class Shipment(NamedTuple):
+    """What is to be sent where.
+
+    Attributes:
+        url: of the target.
+        share: of hosts that send an hour.
+        everything: whether the hour that is not over is sent too.
+    """
+
+    url: str
+    share: float = 1.0
+    everything: bool = False
+
+
+class Waiting(NamedTuple):
+    """What was not sent yet.
+
+    Attributes:
+        segments: in the order of their windows.
+        size_bytes: of their files.
+        oldest_s: when the first of them began, in seconds since 1970; 0 for none.
+    """
+
+    segments: list[Segment]
+    size_bytes: int
+    oldest_s: int
+
+
+class GoneError(Exception):
+    """A segment was removed while it was to be sent."""
+
+
+def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
+    """Find what is to be sent.
+
+    Args:
+        store: to send.
+        shipment: where to, and how much of it.
+        now_s: seconds since 1970.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    first = next_window(store, shipment.url)
+    this_hour = now_s // _HOUR_S
+    segments, _ = coarsest(store.segments())
+    found = [
+        one
+        for one in segments
+        if one.last >= first
+        and (shipment.everything or one.begin_s // _HOUR_S != this_hour)
+        and is_chosen(one, host_name(), shipment.share)
+    ]
+    size = sum(map(store.size_bytes, found))
+    return Waiting(found, size, min((one.begin_s for one in found), default=0))
+
+
+def send(
+    store: StoreDirectory,
+    target: Target,
+    url: str,
+    segments: list[Segment],
+    content: Content,
+) -> int:
+    """Send segments in the order of their windows; return the bytes of their files.
+
+    Args:
+        store: that they are of.
+        target: to send to.
+        url: of it, as it was named.
+        segments: as `waiting` finds them.
+        content: returns what a file is sent as.
+
+    Raises:
+        StoreError: the target does not take one; those before it are sent.
+        GoneError: one was removed meanwhile; likewise.
+    """
+    place = place_in_target(store)
+    size = 0
+    through: Segment | None = None
+    try:
+        for one in segments:
+            if through is not None and through.directory != one.directory:
+                _remember(store, url, through.last + 1)
+            size += send_segment(target, one._replace(place=place), content)
+            through = one
+    finally:
+        if through is not None:
+            _remember(store, url, through.last + 1)
+    return size
+
+
+def send_segment(target: Target, segment: Segment, content: Content) -> int:
+    """Send the files of a segment, that which makes it whole last; return their bytes.
+
+    Args:
+        target: to send to.
+        segment: with its place in the target.
+        content: as `send` has it.
+
+    Raises:
+        StoreError: the target does not take one.
+        GoneError: it is not there.
+    """
+    total = 0
+    here = segment._replace(place="")
+    for kind in KINDS:
+        try:
+            data = content(here, kind)
+        except FileNotFoundError:
+            if kind == SAMPLES:
+                raise GoneError from None
+            continue  # its names are in the file of an earlier one
+        except OSError as error:
+            raise StoreError(f"{here.path(kind)}: {error.strerror}") from None
+        digest = blake2b(data, digest_size=DIGEST_DIGITS // 2).hexdigest()
+        path = segment._replace(digests=(digest,) * len(KINDS)).path(kind)
+        target.put(path, data)
+        if (there := target.size(path)) not in (len(data), -2):
+            raise StoreError(
+                f"{target.url}: of {len(data)} bytes it says that it took, it has {max(there, 0)}"
+            )
+        total += len(data)
+    return total
+
+
+def whole_file(store: StoreDirectory) -> Content:
+    """Return what reads the files of a store's segments as they are."""
+
+    def content(segment: Segment, kind: str) -> bytes:
+        data = store.read_bytes(segment.path(kind), _MOST_FILE_BYTES + 1)
+        if len(data) > _MOST_FILE_BYTES:
+            raise StoreError(f"{segment.path(kind)} is too large")
+        return data
+
+    return content
+
+
+def place_in_target(store: StoreDirectory) -> str:
+    """Return the directory that this machine's store has among those of many hosts."""
+    machine = b""
+    with suppress(OSError), open(_MACHINE_ID, "rb") as file:
+        machine = file.read(64)
+    # A machine of the same name, or a store that was begun anew, numbers other windows alike.
+    number = blake2b(f"{store.made_at!r}\0".encode() + machine, digest_size=8).hexdigest()
+    return f"{HOST_PREFIX}{quote(host_name(), safe='')}/{STORE_PREFIX}{number}"
+
+
+def host_name() -> str:
+    """Return what this machine calls itself."""
+    return os.uname().nodename
+
+
+def next_window(store: StoreDirectory, url: str) -> int:
+    """Return the number of the first window that was not sent to a target."""
+    try:
+        state = json.loads(store.read_bytes(STATE, _MOST_STATE_BYTES))
+        return max(int(state["next"]), 0) if state["url"] == url else 0
+    except (OSError, ValueError, TypeError, KeyError):
+        return 0
+
+
+def _remember(store: StoreDirectory, url: str, window: int) -> None:
+    with suppress(OSError):  # on a full disk some of it is sent again
+        store.write_bytes(STATE, json.dumps({"url": url, "next": window}).encode())

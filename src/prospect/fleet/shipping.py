@@ -1,0 +1,60 @@
+"""All that waits in a store → a place of many hosts' stores, once."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from prospect.errors import StoreError
+from prospect.fleet.lost import send_lost
+from prospect.fleet.sending import GoneError, Shipment, send, waiting, whole_file
+from prospect.fleet.targets import target_of
+from prospect.records import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prospect.store.directory import StoreDirectory
+
+# Segments that are merged or removed meanwhile: how often what waits is looked for anew.
+_MOST_LOOKS = 8
+
+
+class Shipped(NamedTuple):
+    """What became of it.
+
+    Attributes:
+        sent_bytes: that the target has taken.
+        lost_windows: of which only the books were left to send.
+        complaint: why the rest waits, "" if nothing does.
+    """
+
+    sent_bytes: int
+    lost_windows: int
+    complaint: str
+
+
+def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
+    """Send what waits, as far as the target takes it.
+
+    Args:
+        store: to send.
+        shipment: where to, and how much of it.
+        now_s: seconds since 1970.
+    """
+    size = lost = 0
+    try:
+        with closing(target_of(shipment.url)) as target:
+            lost = send_lost(store, target)
+            for _ in range(_MOST_LOOKS):
+                due = waiting(store, shipment, now_s)
+                if not due.segments:
+                    break
+                try:
+                    content = whole_file(store)
+                    size += send(store, target, shipment.url, due.segments, content)
+                except GoneError:
+                    continue
+    except StoreError as error:
+        return Shipped(size, lost, str(error))
+    except OSError as error:
+        return Shipped(size, lost, f"the store: {error.strerror}")
+    return Shipped(size, lost, "")

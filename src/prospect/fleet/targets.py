@@ -1,0 +1,100 @@
+"""Where finished segments go: a directory, or a prefix of an S3 bucket."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Protocol
+
+from prospect.errors import StoreError
+from prospect.fleet.places import FILE, place_of
+from prospect.store.directory import StoreDirectory
+
+
+class Target(Protocol):
+    """A place that takes files by path.
+
+    Attributes:
+        url: what it is called in messages.
+    """
+
+    url: str
+
+    def put(self, path: str, content: bytes) -> None:
+        """Store a file, whole or not at all, in place of one of its name.
+
+        Raises:
+            StoreError: it is not taken.
+        """
+
+    def size(self, path: str) -> int:
+        """Return the bytes of a file, -1 for none, -2 where that may not be asked.
+
+        Raises:
+            StoreError: there is no answer.
+        """
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class TargetDirectory(StoreDirectory):
+    """A directory that many hosts send to; it belongs to whoever sends, and follows no links.
+
+    It is never made: where a file system is not mounted, its mount point is not what was meant.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open it.
+
+        Raises:
+            StoreError: it is not there, or not ours alone.
+        """
+        self.url = path
+        if not os.path.isdir(path):
+            raise StoreError(f"{path}: there is no such directory to send to; make it, or mount it")
+        super().__init__(path)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Store a file, as `Target` has it."""
+        try:
+            self.write_bytes(path, content)
+        except OSError as error:
+            raise StoreError(f"{self.url}: {error.strerror}") from None
+
+    def size(self, path: str) -> int:
+        """Return the bytes of a file, -1 for none."""
+        with suppress(OSError):
+            return os.stat(path, dir_fd=self.descriptor, follow_symlinks=False).st_size
+        return -1
+
+    def _open_format(self, *, create: bool) -> float:
+        del create  # of many hosts' stores nothing says a version
+        return 0.0
+
+
+def check_target(url: str) -> None:
+    """See that something could be sent to what somebody names, without asking it.
+
+    Raises:
+        StoreError: it is no such place, or what it needs is not installed.
+    """
+    place = place_of(url)
+    if place.scheme != FILE:
+        from prospect.fleet.object_store import require_obstore  # noqa: PLC0415 - as below
+
+        require_obstore(place)
+
+
+def target_of(url: str) -> Target:
+    """Open what somebody names to send to.
+
+    Raises:
+        StoreError: it is no such place, or cannot be used.
+    """
+    place = place_of(url)
+    if place.scheme == FILE:
+        return TargetDirectory(place.path)
+    from prospect.fleet.object_store import ObjectStore  # noqa: PLC0415 - obstore, only for S3
+
+    return ObjectStore(place)

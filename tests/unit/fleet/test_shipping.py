@@ -1,0 +1,195 @@
+"""What is finished reaches a target once, whatever the target and the sender do meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from builders.s3_server import BUCKET
+from builders.stacks import stacks_profile
+from builders.stored import BEGIN_S, by_routine, fill, window_at
+from prospect.api.store import read_store
+from prospect.cli.main import main
+from prospect.fleet import object_store
+from prospect.fleet.sending import Shipment, next_window, waiting
+from prospect.fleet.share import is_chosen
+from prospect.fleet.shipping import ship
+from prospect.store.directory import StoreDirectory
+from prospect.store.segments import DAY, MINUTE, SAMPLES, Segment
+
+pytest.importorskip("duckdb")
+pytest.importorskip("obstore")
+
+URL = f"s3://{BUCKET}/fleet"
+NOW_S = BEGIN_S + 7200
+# 14:05 to 14:09, and the hour behind it.
+WINDOWS = [*range(4), 60, 61]
+
+
+@pytest.fixture(name="store")
+def _store(tmp_path):
+    fill(tmp_path / "s", [window_at(minute) for minute in WINDOWS])
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        yield store
+
+
+def sent(store, url=URL, **options):
+    return ship(store, Shipment(url, **options), NOW_S)
+
+
+def hits_of(url):
+    return by_routine(read_store(str(url), stacks=True))
+
+
+ALL = by_routine(stacks_profile(), times=len(WINDOWS))
+
+
+@pytest.fixture(name="target")
+def _target(tmp_path):
+    (tmp_path / "t").mkdir(mode=0o700)
+    return tmp_path / "t"
+
+
+def test_a_directory_of_hosts_is_what_the_store_is(store, target):
+    shipped = sent(store, f"file://{target}")
+    assert shipped.complaint == ""
+    files = sorted(path for path in target.rglob("*") if path.is_file())
+    assert shipped.sent_bytes == sum(path.stat().st_size for path in files)
+    assert hits_of(f"file://{target}") == ALL
+    assert all(not path.stat().st_mode & 0o077 for path in files)
+    host = os.uname().nodename
+    assert {path.relative_to(target).parts[0] for path in files} == {f"host={host}"}
+    again = sent(store, f"file://{target}")
+    assert again == (0, 0, "")
+    assert sorted(path for path in target.rglob("*") if path.is_file()) == files
+
+
+def test_a_bucket_of_hosts_is_what_the_store_is(s3_server, store):
+    assert sent(store).complaint == ""
+    assert all(key.startswith("fleet/host=") for key in s3_server.objects)
+    assert all("Credential=AKIA" in authorization for _, _, authorization in s3_server.seen)
+    s3_server.page = 3
+    assert hits_of(URL) == ALL
+    # What is here already is not fetched again, and a damaged bucket harms it no more.
+    fetched = [key for word, key, _ in s3_server.seen if word == "GET" and key]
+    assert hits_of(URL) == ALL
+    assert [key for word, key, _ in s3_server.seen if word == "GET" and key] == fetched
+
+
+def test_sent_twice_is_stored_once(s3_server, store, tmp_path):
+    sent(store)
+    keys = dict(s3_server.objects)
+    (tmp_path / "s" / "shipped.json").unlink()
+    assert sent(store).sent_bytes > 0
+    assert s3_server.objects == keys
+    assert hits_of(URL) == ALL
+
+
+def test_only_hours_that_are_over_are_sent(s3_server, store):
+    def windows(now_s, **options):
+        return [one.first for one in waiting(store, Shipment(URL, **options), now_s).segments]
+
+    assert windows(BEGIN_S + 3660) == [0, 1, 2, 3]
+    assert windows(BEGIN_S + 3660, everything=True) == windows(NOW_S) == [0, 1, 2, 3, 4, 5]
+    # A clock that was set back an hour.
+    assert windows(BEGIN_S) == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("full", "it is full"),
+        ("refused", "it refuses access"),
+        ("forgets", "bytes it says that it took, it has 0"),
+        ("nonsense", "it says that it took"),
+        ("slow", "does not answer in time"),
+    ],
+)
+def test_what_a_target_does_not_take_waits_and_comes_later(
+    s3_server, store, monkeypatch, fault, said
+):
+    monkeypatch.setattr(object_store, "_RETRIES", 0)
+    monkeypatch.setattr(object_store, "SILENT_S", 0.3)
+    s3_server.fault, s3_server.faults_from, s3_server.slow_s = fault, 12, 1.0
+    shipped = sent(store)
+    assert said in shipped.complaint
+    assert shipped.complaint.startswith(URL)
+    assert "AKIA" not in shipped.complaint
+    assert "\n" not in shipped.complaint
+    assert waiting(store, Shipment(URL), NOW_S).segments
+    s3_server.fault = ""
+    assert sent(store).complaint == ""
+    assert hits_of(URL) == ALL
+    assert next_window(store, URL) == len(WINDOWS)
+
+
+def test_a_target_that_is_away_is_said(s3_server, store, monkeypatch):
+    monkeypatch.setattr(object_store, "_RETRIES", 0)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert sent(store).complaint == f"{URL}: it cannot be reached"
+    assert "make it, or mount it" in sent(store, "file:///no/such/place").complaint
+
+
+def test_a_sender_that_is_killed_goes_on_where_it_was(s3_server, store):
+    s3_server.fault, s3_server.faults_from = "slow", 14
+    words = ["-m", "prospect", "store", "ship", "--store", store.path, "--ship", URL]
+    with subprocess.Popen([sys.executable, *words]) as sender:
+        while len(s3_server.seen) < 15 and sender.poll() is None:
+            time.sleep(0.01)
+        sender.send_signal(signal.SIGKILL)
+    assert 0 < len(s3_server.objects) < 6 * 4
+    s3_server.fault = ""
+    assert sent(store).complaint == ""
+    assert hits_of(URL) == ALL
+    assert len(s3_server.puts) > len(s3_server.objects)
+
+
+def test_another_target_gets_all_of_it(s3_server, store, target):
+    sent(store)
+    assert sent(store, f"file://{target}").sent_bytes > 0
+    assert hits_of(target) == ALL
+
+
+def test_what_is_merged_or_removed_meanwhile_is_looked_for_again(s3_server, store, monkeypatch):
+    real = store.read_bytes
+    gone = []
+
+    def read_bytes(path, most):
+        if SAMPLES in path and not gone:
+            gone.append(path)
+            store.remove(min(store.segments(), key=lambda one: one.first))
+        return real(path, most)
+
+    monkeypatch.setattr(store, "read_bytes", read_bytes)
+    assert sent(store).complaint == ""
+    assert next_window(store, URL) == len(WINDOWS)
+    assert hits_of(URL) == by_routine(stacks_profile(), times=len(WINDOWS) - 1)
+
+
+def test_a_share_of_hosts_is_the_same_for_everybody():
+    segment = Segment(MINUTE, BEGIN_S, BEGIN_S + 60, "current", 0, 0)
+    hosts = [f"host-{number}" for number in range(4000)]
+    chosen = [host for host in hosts if is_chosen(segment, host, 0.1)]
+    assert 320 < len(chosen) < 480
+    later = segment._replace(begin_s=segment.begin_s + 3600)
+    assert len({*chosen} & {host for host in hosts if is_chosen(later, host, 0.1)}) < 90
+    assert all(is_chosen(segment, host, 1.0) for host in hosts)
+    assert not any(is_chosen(segment._replace(tier=DAY), host, 0.5) for host in hosts)
+
+
+def test_it_is_sent_by_hand(s3_server, store, capfd):
+    assert main(["store", "ship", "--store", store.path]) == 2
+    assert "where to?" in capfd.readouterr().err
+    words = ["store", "ship", "--store", store.path, "--ship", URL, "--format", "json"]
+    assert main(words) == 0
+    assert json.loads(capfd.readouterr().out)["sent_bytes"] > 0
+    s3_server.fault = "full"
+    fill(store.path, [window_at(62)])
+    assert main(words) == 1
+    assert capfd.readouterr().err == f"prospect: {URL}: it is full\n"
