@@ -59,6 +59,7 @@ class S3Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # an answer is two writes
     _STATUS: ClassVar = {"full": (507, "InsufficientStorage"), "refused": (403, "AccessDenied")}
 
     def do_PUT(self):
