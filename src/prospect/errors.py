@@ -9,6 +9,7 @@
     ├── StoreError              the store of a daemon cannot be used
     ├── SymbolError             a symbol source (System.map, map file, cache) is unusable
     └── RenderError             a report cannot be written
+        └── PushError           a collector does not take a profile
 
 Beside them stands UnreadRecordsWarning, a warning of Python's: of a profile that lacks something
 which its recording has.
@@ -62,6 +63,10 @@ class StoreError(ProspectError):
 
 class RenderError(ProspectError):
     """A report cannot be written."""
+
+
+class PushError(RenderError):
+    """A collector does not take a profile; report and recording are not concerned."""
 
 
 class PluginError(RenderError):

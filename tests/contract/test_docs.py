@@ -125,6 +125,8 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "target",
         # Of `top`, which Python has no part of.
         "tids",
+        # A collector gets what a Python program writes.
+        "otlp",
         # Of the daemon and its store.
         "store",
         "daemon_hz",

@@ -76,6 +76,13 @@ def status_text(status: dict[str, Any]) -> str:
     if status.get("ship"):
         rows["sends to"] = status["ship"]
         rows["unsent"] = _unsent(status)
+    if status.get("otlp"):
+        rows["collector"] = status["otlp"]
+        rows["pushed"] = (
+            f"{status['otlp_windows']} windows, {status['otlp_waiting']} wait,"
+            f" {status['otlp_lost']} given up"
+            + (f"; {status['otlp_complaint']}" if status["otlp_complaint"] else "")
+        )
     if status["complaint"]:
         rows["complaint"] = status["complaint"]
     if "removed" in status:

@@ -89,7 +89,7 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
         settings.store,
         settings.metrics,
         sent_to=directory,
-        has_network=bool(settings.ship and not directory),
+        has_network=bool(settings.otlp or (settings.ship and not directory)),
     )
     show(text)
     return 0
@@ -136,5 +136,6 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         use_cache=settings.use_cache,
         metrics=os.path.abspath(settings.metrics) if settings.metrics else "",
         ship=settings.ship,
+        otlp=settings.otlp,
         command_line=command_line,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from prospect.cli.record import record_into
 from prospect.cli.terminal import refuse_binary, say
-from prospect.errors import UsageError
+from prospect.errors import PushError, UsageError
 from prospect.files.outputs import RecordingFile, ReportFile, are_same_file
 
 TYPE_CHECKING = False
@@ -38,6 +38,10 @@ def run(settings: Settings, command: list[str], command_line: tuple[str, ...]) -
                 limits = tuple(limit for limit in result.limits if limit != result.cut)
                 path = f"/proc/self/fd/{file.descriptor}"
                 status = report.write(path, settings.save, settings, target, limits)
+            except PushError as error:
+                _keep(file)
+                say(str(error))
+                status = error.exit_status
             except Exception as error:
                 if not isinstance(error.__cause__, BrokenPipeError):
                     _keep(file)

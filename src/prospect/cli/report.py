@@ -96,7 +96,7 @@ def write(
     with Progress("reading the recording") as progress:
         wanted = Wanted(
             lines=settings.lines or (settings.inline and shows_stacks),
-            stacks=bool(calls) or shows_stacks,
+            stacks=bool(calls) or shows_stacks or bool(settings.otlp),
             waits=not isinstance(recording, RecordingPart),
             code=_code_choice(settings),
         )
@@ -115,6 +115,8 @@ def write(
     for limit in limits:
         if limit not in profile.run.limits:
             say(limit)
+    if settings.otlp:
+        _push(profile, settings)
     return unread.exit_status()
 
 
@@ -129,6 +131,17 @@ def _render(
     except PluginError as error:
         unread.add(f"{error}; the report is text instead")
         make_renderer("text", detail=settings.detail).render(profile, out)
+
+
+def _push(profile: Profile, settings: Settings) -> None:
+    """Send a profile to the collector that is named.
+
+    Raises:
+        PushError: it does not take it; the report is written.
+    """
+    from prospect.fleet.otlp import otlp_document, push
+
+    push(settings.otlp, otlp_document(profile, settings.detail, inline=settings.inline))
 
 
 def _of_store(settings: Settings, words: list[str]) -> int:

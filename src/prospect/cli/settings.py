@@ -20,6 +20,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
 
     detail: Detail = "3"
     output: str = ""
+    otlp: str = ""
     input: str = ""
     user_threshold_s: float = 0.02
     kernel_threshold_s: float = 0.02

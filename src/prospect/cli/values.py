@@ -286,6 +286,18 @@ def file_name(text: str) -> str:
     return text
 
 
+def collector(text: str) -> str:
+    """Read the URL of a collector."""
+    from prospect.errors import PushError
+    from prospect.fleet.endpoint import endpoint_of
+
+    try:
+        endpoint_of(text)
+    except PushError as error:
+        raise UsageError(str(error)) from None
+    return text
+
+
 def place(text: str) -> str:
     """Read the name of a directory, or the URL of one or of a bucket."""
     from prospect.fleet.places import refuse_credentials

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from prospect.daemon.control import ControlSocket
 from prospect.daemon.metrics import metrics_text, write_metrics
+from prospect.daemon.pushing import Pushing
 from prospect.daemon.sampling import Sampling
 from prospect.daemon.service_manager import ALIVE, READY, RELOADING, STOPPING, ServiceManager
 from prospect.daemon.shipping import Shipping
@@ -68,6 +69,7 @@ class Daemon:
         self._metrics_complaint = ""
         self._totals = Totals()
         self._shipping = Shipping(store, self._options, say)
+        self._pushing = Pushing(store, self._options, say)
         self._writing = StoreWriting(store, self._options.keep, say, self._shipping.set_aside)
         self._sampling: Sampling | None = Sampling(self._options)
 
@@ -91,6 +93,7 @@ class Daemon:
                 if self._writing.pid_fd < 0 and not self._go_on():
                     break
             self._manager.notify(STOPPING)
+            self._pushing.end()
             self._shipping.end()
 
     def _wait(self, control: ControlSocket, wake_fd: int) -> None:
@@ -100,6 +103,7 @@ class Daemon:
             wake_fd,
             self._writing.pid_fd,
             self._shipping.pid_fd,
+            self._pushing.pid_fd,
         ):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
@@ -110,7 +114,11 @@ class Daemon:
                 os.read(wake_fd, 512)
         if self._writing.pid_fd in ready:
             self._writing.finish()
+            if self._writing.newest:
+                self._pushing.add(self._writing.newest)
             self._tell_metrics()
+        if self._pushing.pid_fd in ready:
+            self._pushing.finish()
         if self._shipping.pid_fd in ready:
             self._shipping.finish()
             self._tell_metrics()
@@ -179,6 +187,7 @@ class Daemon:
                 self._sampling = Sampling(options)
             self._options, self._writing.keep = options, options.keep
             self._shipping.follow(options)
+            self._pushing.follow(options)
             self._say("the settings were read again")
         except ProspectError as error:
             self._say(f"the settings are as they were: {error}")
@@ -225,7 +234,7 @@ class Daemon:
     def _figures(self) -> dict[str, Any]:
         pids = self._sampling.child_pids if self._sampling else None
         figures = figures_of(self._store, self._options, self._writing, self._totals, pids)
-        return {**figures, **self._shipping.figures()}
+        return {**figures, **self._shipping.figures(), **self._pushing.figures()}
 
     def _tell_metrics(self) -> None:
         """Write the file of metrics, where one is wanted; say once why it cannot be written."""

@@ -77,6 +77,16 @@ _SHIPPING = (
         "Windows removed before they could be sent.",
     ),
 )
+_PUSHING = (
+    ("pushed_windows_total", _COUNTER, "otlp_windows", "Windows that the collector has taken."),
+    ("push_waiting_windows", _GAUGE, "otlp_waiting", "Windows that wait for the collector."),
+    (
+        "push_lost_windows_total",
+        _COUNTER,
+        "otlp_lost",
+        "Windows that the collector did not take in time.",
+    ),
+)
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -90,7 +100,9 @@ def metrics_text(figures: Mapping[str, Any]) -> str:
         f"# TYPE prospect_info {_GAUGE}",
         f"prospect_info{{{info}}} 1",
     ]
-    for name, kind, key, help_ in (*_METRICS, *(_SHIPPING if figures.get("ship") else ())):
+    shipping = _SHIPPING if figures.get("ship") else ()
+    pushing = _PUSHING if figures.get("otlp") else ()
+    for name, kind, key, help_ in (*_METRICS, *shipping, *pushing):
         lines += [
             f"# HELP prospect_{name} {help_}",
             f"# TYPE prospect_{name} {kind}",

@@ -20,6 +20,7 @@ class DaemonOptions(Record):
         metrics: the path of a file of metrics, "" for none.
         ship: the URL that finished hours are sent to, "" for none.
         host_share: of hosts that send an hour.
+        otlp: the URL of a collector that gets each window, "" for none.
         command_line: of the daemon.
     """
 
@@ -33,9 +34,10 @@ class DaemonOptions(Record):
     metrics: str = ""
     ship: str = ""
     host_share: float = 1.0
+    otlp: str = ""
     command_line: tuple[str, ...] = ()
 
     @property
     def sampling(self) -> DaemonOptions:
         """Those that a window depends on; the others are as if not given."""
-        return replace(self, keep=Keep(), metrics="", ship="", host_share=1.0)
+        return replace(self, keep=Keep(), metrics="", ship="", host_share=1.0, otlp="")

@@ -42,6 +42,7 @@ class StoreWriting:
         windows: how many were written.
         failed: how many could not be.
         dropped: segments that made room on a full disk.
+        newest: the segment of the last window that was written, None for none yet.
         newest_s: when the newest window that was written ended, in seconds since 1970; 0 for none.
         complaint: why the last window was not written, "" if it was.
     """
@@ -68,6 +69,7 @@ class StoreWriting:
         self.session = CURRENT
         self.windows = self.failed = self.dropped = self.newest_s = 0
         self.complaint = ""
+        self.newest: Segment | None = None
         self._number = next_number(store)
         self._known: Known | None = None
         self._encoder: Encoder | None = None
@@ -129,7 +131,7 @@ class StoreWriting:
             if self.complaint:
                 self._say("windows are written again")
             self.windows += 1
-            self.newest_s = written.segment.end_s
+            self.newest, self.newest_s = written.segment, written.segment.end_s
             self._known = written.known
         self.complaint = outcome.complaint
 

@@ -6,17 +6,16 @@ nothing of an answer, in which a server may quote keys and what was signed.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import shlex
 import sys
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from prospect.errors import StoreError
 from prospect.fleet.credentials import endpoint_of, settings_of_files
+from prospect.fleet.places import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -182,15 +181,6 @@ def require_obstore(place: Place) -> None:
             f"{place.url}: S3 needs obstore:"
             f" {shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}'"
         )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL leads to this machine, by its address or the name localhost."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _reason(error: Exception) -> str:

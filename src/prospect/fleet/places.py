@@ -6,8 +6,9 @@ neither it nor what could be a part of it is repeated.
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
@@ -73,6 +74,15 @@ def refuse_credentials(url: str) -> None:
             " credentials come from the environment, from files or from the instance:"
             " docs/fleet.md says which"
         )
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL leads to this machine, by its address or the name localhost."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def without_credentials(text: str) -> str:

@@ -161,6 +161,16 @@ OUTPUT = (
         values.name,
     ),
     Option(
+        "otlp",
+        "",
+        ("otlp",),
+        "URL",
+        "send the profile to an OpenTelemetry collector too, as https://collector:4318; "
+        "credentials come from OTEL_EXPORTER_OTLP_HEADERS",
+        (*REPORTS, "daemon"),
+        values.collector,
+    ),
+    Option(
         "pager",
         "",
         ("no-pager",),

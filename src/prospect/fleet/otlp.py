@@ -1,0 +1,162 @@
+"""A profile → an OpenTelemetry collector: OTLP/HTTP with Protocol Buffers.
+
+A request is what `render.otlp` makes: ``ExportProfilesServiceRequest`` has the layout of
+``ProfilesData``. It is tried twice at most, within a bound; nothing is sent on to where an answer
+leads, and nothing of an answer is shown but how many profiles it refuses.
+
+Source: OpenTelemetry Protocol Specification 1.5, "OTLP/HTTP"; "OpenTelemetry Protocol Exporter",
+the variables OTEL_EXPORTER_OTLP_HEADERS and _INSECURE, and their forms for profiles; the path of
+profiles is of their state of development.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import os
+import re
+import threading
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from io import BytesIO
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from prospect.errors import PushError, RecordingError
+from prospect.fleet.endpoint import PATH, VARIABLES, endpoint_of
+from prospect.fleet.places import is_loopback
+from prospect.foreign.protobuf import fields
+from prospect.render.otlp import OtlpRenderer
+from prospect.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+
+SILENT_S, WHOLE_S, PAUSE_S = 5.0, 15.0, 1.0
+"""How long one step may take, both tries together, and how long passes between them."""
+
+# What may be otherwise the next time.
+_PASSING = (429, 502, 503, 504)
+_REASONS = {
+    401: "it does not know the credentials of OTEL_EXPORTER_OTLP_HEADERS",
+    403: "it refuses access",
+    404: f"it takes no profiles at {PATH}",
+}
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
+_MOST_ANSWER_BYTES = 1 << 16
+_WELL_PACKED = 6
+
+
+class _RefusedError(Exception):
+    """Why a try failed, and whether another one may do."""
+
+    def __init__(self, reason: str, *, may_pass: bool) -> None:
+        super().__init__(reason)
+        self.may_pass = may_pass
+
+
+def otlp_document(profile: Profile, detail: Detail, *, inline: bool = False) -> bytes:
+    """Return a profile as a request has it; raises as `render.otlp`."""
+    out = BytesIO()
+    OtlpRenderer(detail=detail, inline=inline).render(profile, out)
+    return out.getvalue()
+
+
+def push(url: str, document: bytes) -> None:
+    """Send a profile; this takes `WHOLE_S` at most.
+
+    Args:
+        url: as `endpoint_of` takes it.
+        document: of `render.otlp`.
+
+    Raises:
+        PushError: the collector does not take it.
+    """
+    endpoint = endpoint_of(url)
+    failure: list[str] = ["it does not answer in time"]
+
+    def work() -> None:
+        failure[:] = _tried(endpoint, gzip.compress(document, _WELL_PACKED))
+
+    # A collector may answer a byte at a time: such a thread is left to itself.
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(WHOLE_S)
+    if failure:
+        raise PushError(f"{url}: the profile is not at the collector: {failure[0]}")
+
+
+def _tried(endpoint: str, body: bytes) -> list[str]:
+    """Try twice; return why that failed, nothing if it did not."""
+    for is_last in (False, True):
+        try:
+            _post(endpoint, body)
+        except _RefusedError as error:
+            if is_last or not error.may_pass:
+                return [str(error)]
+            threading.Event().wait(PAUSE_S)
+        else:
+            break
+    return []
+
+
+def _post(endpoint: str, body: bytes) -> None:
+    headers = {
+        **_own_headers(),
+        "Content-Type": "application/x-protobuf",
+        "Content-Encoding": "gzip",
+        "User-Agent": f"prospect/{__version__}",
+    }
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler({} if is_loopback(endpoint) else None),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+    ):
+        opener.add_handler(handler)
+    request = urllib.request.Request(endpoint, body, headers)  # noqa: S310 - http handlers only
+    try:
+        with opener.open(request, timeout=SILENT_S) as response:
+            answer = response.read(_MOST_ANSWER_BYTES)
+    except urllib.error.HTTPError as error:
+        reason = _REASONS.get(error.code, f"it answers with status {error.code}")
+        error.close()
+        raise _RefusedError(reason, may_pass=error.code in _PASSING) from None
+    except TimeoutError:
+        raise _RefusedError("it does not answer in time", may_pass=True) from None
+    except (OSError, http.client.HTTPException) as error:
+        cause = getattr(error, "reason", None) or error
+        if isinstance(cause, TimeoutError):
+            raise _RefusedError("it does not answer in time", may_pass=True) from None
+        said = getattr(cause, "strerror", None) or type(cause).__name__
+        raise _RefusedError(f"it cannot be reached: {said}", may_pass=True) from None
+    if rejected := _rejected(answer):
+        raise _RefusedError(f"it refuses {rejected} of its profiles", may_pass=False)
+
+
+def _own_headers(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the headers that the environment adds, credentials among them."""
+    found: dict[str, str] = {}
+    for name in VARIABLES:
+        for pair in environment.get(name.format("HEADERS"), "").split(","):
+            key, _, value = pair.partition("=")
+            key, value = key.strip(), unquote(value.strip())
+            if _TOKEN.fullmatch(key) and value.isascii() and value.isprintable():
+                found[key] = value
+    return found
+
+
+def _rejected(answer: bytes) -> int:
+    """Return how many profiles an ``ExportProfilesServiceResponse`` says that it refuses."""
+    with suppress(RecordingError):
+        for number, _, _, part in fields(answer):
+            if number == 1:  # partial_success
+                return sum(value for inner, _, value, _ in fields(part) if inner == 1)
+    return 0

@@ -1,0 +1,161 @@
+"""Profiles reach a collector, or one line says why not and nothing is lost."""
+
+from __future__ import annotations
+
+import select
+
+import pytest
+
+from builders.collector import Collector
+from builders.stacks import stacks_profile
+from builders.stored import fill, window_at
+from prospect.cli.main import main
+from prospect.daemon.options import DaemonOptions
+from prospect.daemon.pushing import Pushing
+from prospect.errors import PushError
+from prospect.fleet import otlp
+from prospect.fleet.endpoint import endpoint_of
+from prospect.fleet.otlp import otlp_document, push
+from prospect.store.directory import StoreDirectory
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture(name="collector")
+def _collector(monkeypatch):
+    monkeypatch.setattr(otlp, "PAUSE_S", 0.0)
+    monkeypatch.setattr(otlp, "SILENT_S", 0.5)
+    monkeypatch.setattr(otlp, "WHOLE_S", 1.5)
+    with Collector() as collector:
+        yield collector
+
+
+@pytest.fixture(name="document", scope="module")
+def _document():
+    return otlp_document(stacks_profile(), "4")
+
+
+def test_a_collector_gets_what_the_format_has(collector, document, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20abc, x-tenant=1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROFILES_HEADERS", "x-tenant=2,bad=a%0Ab,=x,nothing")
+    push(collector.url, document)
+    (request,), (headers,) = collector.requests, collector.headers
+    assert request.SerializeToString(deterministic=True)
+    assert "vfs_read" in request.dictionary.string_table
+    assert request.resource_profiles[0].scope_profiles[0].scope.name == "prospect"
+    assert headers[":path"] == "/v1development/profiles"
+    assert headers["content-type"] == "application/x-protobuf"
+    assert headers["authorization"] == "Bearer abc"
+    assert headers["x-tenant"] == "2"
+    assert "bad" not in headers
+
+
+@pytest.mark.parametrize(
+    ("answers", "said", "tries"),
+    [
+        ([503, 503, 200], "status 503", 2),
+        ([429, 401], "OTEL_EXPORTER_OTLP_HEADERS", 2),
+        ([404], "takes no profiles", 1),
+        ([500], "status 500", 1),
+        ([307], "status 307", 1),
+        (["reject"], "refuses 3 of its profiles", 1),
+        (["slow", "slow"], "does not answer in time", 2),
+        (["drip"], "does not answer in time", 1),
+    ],
+)
+def test_a_collector_is_asked_twice_at_most(collector, document, answers, said, tries):
+    collector.answers = answers
+    with pytest.raises(PushError, match=said) as caught:
+        push(collector.url, document)
+    assert str(caught.value).startswith(f"{collector.url}: the profile is not at the collector")
+    assert len(collector.headers) == tries
+
+
+def test_a_collector_that_is_busy_for_a_moment_has_it_once(collector, document):
+    collector.answers = [503, 200]
+    push(collector.url, document)
+    assert len(collector.requests) == 1
+
+
+def test_urls_of_collectors(monkeypatch):
+    assert endpoint_of("http://localhost:4318/") == "http://localhost:4318/v1development/profiles"
+    assert endpoint_of("https://c/otlp") == "https://c/otlp/v1development/profiles"
+    assert endpoint_of("https://c/v1development/profiles") == "https://c/v1development/profiles"
+    secret = "https://me:sesame@c"
+    for url, said in (
+        (secret, "is refused"),
+        ("https://c?token=sesame", "is refused"),
+        ("http://c:4318", "OTEL_EXPORTER_OTLP_INSECURE"),
+        ("grpc://c:4317", "give the URL"),
+        ("https://", "give the URL"),
+        ("https://c:port", "give the URL"),
+        ("https://c/a b", "give the URL"),
+    ):
+        with pytest.raises(PushError, match=said) as caught:
+            endpoint_of(url)
+        assert "sesame" not in str(caught.value)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_INSECURE", "True")
+    assert endpoint_of("http://c:4318").startswith("http://c:4318/")
+
+
+def test_a_report_is_written_whether_the_profile_is_taken_or_not(collector, tmp_path, capfd):
+    fill(tmp_path / "s", [window_at(0)])
+    words = ["report", "--store", str(tmp_path / "s"), "--otlp"]
+    assert main([*words, collector.url]) == 0
+    plain = capfd.readouterr()
+    assert plain.err == ""
+    assert len(collector.requests) == 1
+    collector.answers = [500]
+    assert main([*words, collector.url]) == 1
+    failed = capfd.readouterr()
+    assert failed.out == plain.out
+    assert failed.err.count("\n") == 1
+    assert main([*words, "https://me:sesame@c"]) == 2
+    assert "sesame" not in capfd.readouterr().err
+
+
+def test_a_daemon_sends_each_window_once(collector, tmp_path):
+    segments = fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
+    said = []
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        pushing = Pushing(store, DaemonOptions(otlp=collector.url), said.append)
+
+        def wait():
+            while pushing.pid_fd >= 0:
+                select.select([pushing.pid_fd], [], [], 60)
+                pushing.finish()
+            return pushing.figures()
+
+        for _ in range(2):  # the last one was not written anew
+            pushing.add(segments[0])
+            assert wait()["otlp_windows"] == 1
+        collector.answers = [500]
+        pushing.add(segments[1])
+        figures = wait()
+        assert (figures["otlp_windows"], figures["otlp_waiting"]) == (1, 1)
+        assert "status 500" in figures["otlp_complaint"]
+        assert len(said) == 1
+        pushing.add(segments[2])
+        pushing.end()
+        assert wait() == {
+            "otlp": collector.url,
+            "otlp_windows": 3,
+            "otlp_waiting": 0,
+            "otlp_lost": 0,
+            "otlp_complaint": "",
+        }
+        assert said[1:] == ["the collector takes windows again"]
+    assert len({request.SerializeToString() for request in collector.requests}) == 3
+    assert collector.samples == [collector.samples[0]] * 3
+
+
+def test_a_collector_that_is_away_costs_a_bounded_list(tmp_path, monkeypatch):
+    (segment,) = fill(tmp_path / "s", [window_at(0)])
+    monkeypatch.setattr("prospect.daemon.pushing._CHILD", "prospect.no_such_module")
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        pushing = Pushing(store, DaemonOptions(otlp="http://127.0.0.1:1"), lambda _: None)
+        for number in range(70):
+            pushing.add(segment._replace(first=number, last=number))
+        figures = pushing.figures()
+        assert (figures["otlp_waiting"], figures["otlp_lost"]) == (60, 10)
+        pushing.end()
