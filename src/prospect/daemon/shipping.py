@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from prospect.daemon.encoding import StoreChild
 from prospect.errors import StoreError
 from prospect.fleet.lost import books_aside, set_aside
-from prospect.fleet.sending import Shipment, host_name, next_window, waiting
+from prospect.fleet.sending import Shipment, host_name, sent_before, waiting
 from prospect.fleet.share import is_chosen
 from prospect.fleet.shipping import Shipped
+from prospect.store.segments import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +126,8 @@ class Shipping:
         url, share, _ = self._shipment
         if (
             url
-            and segment.last >= next_window(self._store, url)
+            and segment.tier != DAY  # whose hours were sent, or are said
+            and segment.last >= sent_before(self._store, url).next
             and is_chosen(segment, host_name(), share)
         ):
             set_aside(self._store, segment)

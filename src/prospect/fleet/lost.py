@@ -93,7 +93,7 @@ def _send_run(
 ) -> int:
     """Make one segment of several, without samples, and send it; return how many windows."""
     from prospect.store.schema import COLUMNS, ORDER  # noqa: PLC0415 - behind the engine
-    from prospect.store.writing import copy_to_file  # noqa: PLC0415 - likewise
+    from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - likewise
 
     sums = {name: f'"{name}"' for name in COLUMNS[COVERAGE]}
     sums |= {"lost": "lost + recorded", "recorded": "0"}
@@ -119,7 +119,9 @@ def _send_run(
 
     try:
         for kind, query in queries.items():
-            copy_to_file(store, engine, query, made[kind], head if kind == SAMPLES else None)
+            copy_to_file(
+                store, engine, Content(query), made[kind], head if kind == SAMPLES else None
+            )
         send_segment(target, whole, content)
     finally:
         for path in made.values():

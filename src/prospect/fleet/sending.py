@@ -4,8 +4,9 @@
 
 A name follows from the host, the store, the windows and the content: what is sent twice is stored
 once. Windows go in the order of their numbers, and a segment's samples last, so that one number
-says what was sent: that of the first window that was not. It stands in a file of the store, and is
-written as each directory is through, so that a sender that is killed sends little again.
+says what was sent: that of the first window that was not. Another one is for days, which are
+summaries beside their hours. Both stand in a file of the store, and are written as each directory
+is through, so that a sender that is killed sends little again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from prospect.errors import StoreError
 from prospect.fleet.share import is_chosen
 from prospect.records import NamedTuple
 from prospect.store.hosts import DIGEST_DIGITS, STORE_PREFIX
-from prospect.store.segments import HOST_PREFIX, KINDS, SAMPLES, coarsest
+from prospect.store.segments import DAY, HOST_PREFIX, KINDS, SAMPLES, coarsest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.store.segments import Segment
 
     # Returns what a file of a segment is sent as.
-    Content = Callable[[Segment, str], bytes]
+    Contents = Callable[[Segment, str], bytes]
 
 STATE = "shipped.json"
 _HOUR_S = 3600
@@ -69,6 +70,22 @@ class Waiting(NamedTuple):
     oldest_s: int
 
 
+class SentBefore(NamedTuple):
+    """The numbers of the first windows that were not sent, in segments finer than days, in days."""
+
+    next: int = 0
+    day: int = 0
+
+    def of(self, segment: Segment) -> int:
+        """Return the number that holds for a segment's tier."""
+        return self.day if segment.tier == DAY else self.next
+
+    def behind(self, segment: Segment) -> SentBefore:
+        """Return what holds once a segment is sent."""
+        number = segment.last + 1
+        return self._replace(day=number) if segment.tier == DAY else self._replace(next=number)
+
+
 class GoneError(Exception):
     """A segment was removed while it was to be sent."""
 
@@ -84,13 +101,15 @@ def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
     Raises:
         StoreError: the store cannot be read.
     """
-    first = next_window(store, shipment.url)
+    state = sent_before(store, shipment.url)
     this_hour = now_s // _HOUR_S
-    segments, _ = coarsest(store.segments())
+    every = store.segments()
+    segments = [one for one in coarsest(every, fine=True)[0] if one.tier != DAY]
+    segments += sorted((one for one in every if one.tier == DAY), key=lambda one: one.first)
     found = [
         one
         for one in segments
-        if one.last >= first
+        if one.last >= state.of(one)
         and (shipment.everything or one.begin_s // _HOUR_S != this_hour)
         and is_chosen(one, host_name(), shipment.share)
     ]
@@ -103,7 +122,7 @@ def send(
     target: Target,
     url: str,
     segments: list[Segment],
-    content: Content,
+    content: Contents,
 ) -> int:
     """Send segments in the order of their windows; return the bytes of their files.
 
@@ -120,20 +139,21 @@ def send(
     """
     place = place_in_target(store)
     size = 0
+    state = sent_before(store, url)
     through: Segment | None = None
     try:
         for one in segments:
             if through is not None and through.directory != one.directory:
-                _remember(store, url, through.last + 1)
+                _remember(store, url, state)
             size += send_segment(target, one._replace(place=place), content)
-            through = one
+            state, through = state.behind(one), one
     finally:
         if through is not None:
-            _remember(store, url, through.last + 1)
+            _remember(store, url, state)
     return size
 
 
-def send_segment(target: Target, segment: Segment, content: Content) -> int:
+def send_segment(target: Target, segment: Segment, content: Contents) -> int:
     """Send the files of a segment, that which makes it whole last; return their bytes.
 
     Args:
@@ -167,7 +187,7 @@ def send_segment(target: Target, segment: Segment, content: Content) -> int:
     return total
 
 
-def whole_file(store: StoreDirectory) -> Content:
+def whole_file(store: StoreDirectory) -> Contents:
     """Return what reads the files of a store's segments as they are."""
 
     def content(segment: Segment, kind: str) -> bytes:
@@ -194,15 +214,17 @@ def host_name() -> str:
     return os.uname().nodename
 
 
-def next_window(store: StoreDirectory, url: str) -> int:
-    """Return the number of the first window that was not sent to a target."""
+def sent_before(store: StoreDirectory, url: str) -> SentBefore:
+    """Return what was sent to a target."""
     try:
         state = json.loads(store.read_bytes(STATE, _MOST_STATE_BYTES))
-        return max(int(state["next"]), 0) if state["url"] == url else 0
+        if state["url"] == url:
+            return SentBefore(max(int(state["next"]), 0), max(int(state["day"]), 0))
     except (OSError, ValueError, TypeError, KeyError):
-        return 0
+        pass
+    return SentBefore()
 
 
-def _remember(store: StoreDirectory, url: str, window: int) -> None:
+def _remember(store: StoreDirectory, url: str, state: SentBefore) -> None:
     with suppress(OSError):  # on a full disk some of it is sent again
-        store.write_bytes(STATE, json.dumps({"url": url, "next": window}).encode())
+        store.write_bytes(STATE, json.dumps({"url": url, **state._asdict()}).encode())

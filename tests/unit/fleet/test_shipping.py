@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -17,11 +18,13 @@ from builders.stored import BEGIN_S, by_routine, fill, window_at
 from prospect.api.store import read_store
 from prospect.cli.main import main
 from prospect.fleet import object_store
-from prospect.fleet.sending import Shipment, next_window, waiting
+from prospect.fleet.sending import Shipment, sent_before, waiting
 from prospect.fleet.share import is_chosen
 from prospect.fleet.shipping import ship
+from prospect.store.compaction import compact
 from prospect.store.directory import StoreDirectory
-from prospect.store.segments import DAY, MINUTE, SAMPLES, Segment
+from prospect.store.engine import Engine
+from prospect.store.segments import DAY, HOUR, MINUTE, SAMPLES, Segment
 
 pytest.importorskip("duckdb")
 pytest.importorskip("obstore")
@@ -126,7 +129,7 @@ def test_what_a_target_does_not_take_waits_and_comes_later(
     s3_server.fault = ""
     assert sent(store).complaint == ""
     assert hits_of(URL) == ALL
-    assert next_window(store, URL) == len(WINDOWS)
+    assert sent_before(store, URL).next == len(WINDOWS)
 
 
 def test_a_target_that_is_away_is_said(s3_server, store, monkeypatch):
@@ -156,6 +159,29 @@ def test_another_target_gets_all_of_it(s3_server, store, target):
     assert hits_of(target) == ALL
 
 
+def test_hours_go_once_and_days_beside_them(s3_server, store):
+    with closing(Engine(store)) as engine:
+        compact(store, engine, NOW_S)
+        assert sent(store).complaint == ""
+        tiers = [key.split("/")[3] for key in s3_server.objects]
+        assert {*tiers} == {HOUR}
+        # One day later the day is made of hours that were sent.
+        compact(store, engine, NOW_S + 86400)
+    assert ship(store, Shipment(URL), NOW_S + 86400).sent_bytes > 0
+    assert sorted({*(key.split("/")[3] for key in s3_server.objects)}) == [DAY, HOUR]
+    assert ship(store, Shipment(URL), NOW_S + 86400) == (0, 0, "")
+    assert hits_of(URL) == ALL
+    assert by_routine(read_store(URL)) == ALL
+
+
+def test_minutes_that_were_sent_are_not_sent_as_an_hour(s3_server, store):
+    sent(store)
+    with closing(Engine(store)) as engine:
+        compact(store, engine, NOW_S)
+    assert {one.tier for one in store.segments()} == {HOUR}
+    assert sent(store) == (0, 0, "")
+
+
 def test_what_is_merged_or_removed_meanwhile_is_looked_for_again(s3_server, store, monkeypatch):
     real = store.read_bytes
     gone = []
@@ -168,7 +194,7 @@ def test_what_is_merged_or_removed_meanwhile_is_looked_for_again(s3_server, stor
 
     monkeypatch.setattr(store, "read_bytes", read_bytes)
     assert sent(store).complaint == ""
-    assert next_window(store, URL) == len(WINDOWS)
+    assert sent_before(store, URL).next == len(WINDOWS)
     assert hits_of(URL) == by_routine(stacks_profile(), times=len(WINDOWS) - 1)
 
 
