@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prospect.figures.ranked_rows import RankedRows
     from prospect.profile.complete import ProfileByRoutine
     from prospect.profile.model import ProcessTable
+    from prospect.profile.run_info import RunInfo
 
 Detail = Literal["2", "3", "4", "k"]
 DETAILS: tuple[Detail, ...] = ("2", "3", "4", "k")
@@ -123,6 +124,12 @@ def process_totals(
         order=order,
         row_of_hit=rows_of_rows(hits.row_of_hit, row),
     )
+
+
+def asked_for(run: RunInfo, detail: Detail) -> str:
+    """Return in words what `-V` asks for; processes that were attached to are no command."""
+    words = DETAIL_WORDS[detail]
+    return words if run.command else words.replace("the command", "the process")
 
 
 def shown_detail(processes: ProcessTable, detail: Detail) -> Detail:

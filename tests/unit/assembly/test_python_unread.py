@@ -45,6 +45,6 @@ def test_threads_that_are_not_pythons_are_told_apart():
 
 
 def test_what_was_cut_is_said():
-    (note,) = notes(read(100), read(3, wire.TRUNCATED), read(2, wire.FAULT))
-    assert "of 2 the frames could not be read to the end" in note[1]
-    assert f"of 3 only the innermost {wire.MOST_FRAMES} frames" in note[1]
+    (note,) = notes(read(100), read(3, wire.TRUNCATED), read(12, wire.FAULT))
+    assert "the frames of 12 samples could not be read to the end" in note[1]
+    assert f"of 3 samples only the innermost {wire.MOST_FRAMES} frames" in note[1]

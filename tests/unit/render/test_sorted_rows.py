@@ -116,7 +116,7 @@ def test_a_spreadsheet_has_the_same_rows_and_one_of_the_rest():
 
 def test_the_text_says_whose_time_it_is_and_adds_up():
     lines = written(family(), "text", ("object", "routine"), user_threshold_s=0.04).splitlines()
-    assert lines[1] == "Time by object, routine of the command and its descendants"
+    assert lines[1] == "Time by object, routine of the process and its descendants"
     assert lines[3].split() == ["Rank", "CPU", "s", "±", "Hits", "Share", "Object", "Routine"]
     assert lines[4].split()[-2:] == ["server", "parse"]
     left_out, total = lines[6:8]

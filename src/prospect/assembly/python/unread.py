@@ -56,12 +56,15 @@ def unread_notes(
         broken = int(np.count_nonzero(status == wire.FAULT))
         cut = int(np.count_nonzero(status == wire.TRUNCATED))
         missing = total - shown - threads
-        is_much = missing > max(_SHARE * total, _LEAST)
+        much = max(_SHARE * total, _LEAST)
+        is_much = missing > much
         parts = [f"{missing} of {total} samples show no Python function"] if is_much else []
         parts += [f"{threads} are of threads that are not Python's"] if threads and is_much else []
         lost = int(np.count_nonzero((status == wire.FAULT) & (frames == 0)))
-        parts += [f"of {broken} the frames could not be read to the end"] if broken > lost else []
-        parts += [f"of {cut} only the innermost {wire.MOST_FRAMES} frames were read"] if cut else []
+        if broken - lost > much:
+            parts.append(f"the frames of {broken - lost} samples could not be read to the end")
+        if cut:
+            parts.append(f"of {cut} samples only the innermost {wire.MOST_FRAMES} frames were read")
         if parts:
             notes.append((pid, f"Process {pid}: {'; '.join(parts)}."))
     return tuple(notes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
-from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.processes import asked_for
 from prospect.figures.routine_names import shown_name
 from prospect.records import Record
 from prospect.render.escape import escaped
@@ -54,7 +54,7 @@ class TextAnnotation(Record):
         for warning in view.warnings:
             yield style.warning(f"Warning: {escaped(warning)}")
         for event in view.events:
-            scope = DETAIL_WORDS[view.detail]
+            scope = asked_for(view.profile.run, view.detail)
             yield f"Event: {escaped(event.event.name)}, {_amount(event)} of {scope}"
             if event.skid:
                 yield f"Note: {event.skid}"

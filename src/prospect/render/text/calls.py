@@ -14,7 +14,7 @@ import numpy as np
 from prospect.announcing import counted
 from prospect.estimate.counts.call_counts import CallNumbers, call_numbers
 from prospect.figures.calls.calls_view import TOTALS
-from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.processes import asked_for
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import Record
 from prospect.render.escape import escaped
@@ -80,7 +80,7 @@ def _event_lines(
     unit = "microsecond" if event.event.is_waiting else "hit"
     yield (
         f"Event: {escaped(event.event.name)}, {counted(graph.hits, unit)}{seconds}"
-        f" of {DETAIL_WORDS[view.detail]}"
+        f" of {asked_for(view.profile.run, view.detail)}"
     )
     if event.without_callers:
         share = percent(event.without_callers / graph.hits, percent_digits(graph.hits))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prospect.announcing import counted
 from prospect.estimate.short.in_short import in_short
 from prospect.figures.nothing_chosen import nothing_chosen
-from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.processes import asked_for
 from prospect.figures.routine_names import routine_names
 from prospect.profile.model import KIND_PYTHON
 from prospect.profile.naming import NameSource
@@ -115,27 +115,21 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
         parts.append(f"{_percent(short.busy_s / machine_s)} busy")
     if not short.has_time:
         yield _cut(
-            f"{', '.join([*parts, counted(short.hits, 'hit')])} of {DETAIL_WORDS[view.detail]}"
+            f"{', '.join([*parts, counted(short.hits, 'hit')])} of {asked_for(run, view.detail)}"
         )
         return
     share = ""
     if machine_s > 0:
         share = f", {_percent(short.seconds / machine_s)} of the machine"
-    asked_for = _asked_for(view)
+    whose = asked_for(run, view.detail).capitalize()
     time = figures.with_bar(short.seconds, short.half_s)
-    whole = f"{asked_for}: {time} CPU s{share}"
+    whole = f"{whose}: {time} CPU s{share}"
     one_line = "; ".join([", ".join(parts), whole]) if parts else whole
     if display_width(one_line) <= _WIDTH:
         yield one_line
     else:
         yield ", ".join(parts)
         yield _cut(whole)
-
-
-def _asked_for(view: ReportView) -> str:
-    """Say whose time it is; processes that the recorder was attached to are no command."""
-    words = DETAIL_WORDS[view.detail].capitalize()
-    return words if view.profile.run.command else words.replace("The command", "The process")
 
 
 def _program_lines(short: InShort, figures: Figures, style: Style) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prospect.announcing import counted
 from prospect.estimate.short.in_short import functions_by_process
 from prospect.figures.portions import PORTION_COUNT
-from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.processes import asked_for
 from prospect.render.escape import escaped, shortened
 from prospect.render.text.columns import Column, table_lines
 from prospect.render.text.numbers import NO_TIME, percent, percent_column, percent_digits
@@ -33,7 +33,7 @@ def program_lines(page: Page, short: InShort) -> Iterator[str]:
     rows, style = short.programs, page.style
     if not rows:
         return
-    yield from style.section(f"Programs of {DETAIL_WORDS[page.view.detail]}")
+    yield from style.section(f"Programs of {asked_for(page.view.profile.run, page.view.detail)}")
     columns, cells = _figures(page, short, rows)
     for portion in range(PORTION_COUNT):
         amounts = [row.by_portion[portion] for row in rows]
@@ -63,7 +63,7 @@ def function_lines(page: Page, short: InShort, *, by_process: bool) -> Iterator[
         rows, more = functions_by_process(page.view, design, page.event, least_s)
     if not rows:
         return
-    yield from style.section(f"Functions of {DETAIL_WORDS[page.view.detail]}")
+    yield from style.section(f"Functions of {asked_for(page.view.profile.run, page.view.detail)}")
     columns, cells = _figures(page, short, rows)
     ranks = [f"{at}{'=' * row.is_like_above}" for at, row in enumerate(rows, start=1)]
     columns.insert(0, Column("Rank"))

@@ -8,7 +8,7 @@ from prospect.announcing import counted
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.figures.nothing_chosen import nothing_chosen
-from prospect.figures.processes import DETAIL_WORDS
+from prospect.figures.processes import asked_for
 from prospect.render.escape import escaped, shortened
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.renderer import encoded
@@ -50,7 +50,7 @@ class SortedTextRenderer(FiguresRenderer):
             rows = rows_by_keys(view, event, self.sort, grid)
             what = "Time" if rows.has_time else "Hits"
             of_event = f", {escaped(event.event.name)}" if len(view.events) > 1 else ""
-            whose = DETAIL_WORDS[view.detail]
+            whose = asked_for(view.profile.run, view.detail)
             yield from style.section(f"{what} by {', '.join(self.sort)} of {whose}{of_event}")
             if rows.total_hits:
                 yield from _table(rows, self.sort, style)
