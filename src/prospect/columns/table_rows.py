@@ -5,6 +5,7 @@ A table is a record whose fields are columns, numpy arrays or lists, or None.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
     """Return these rows of a table, in this order."""
 
     def column(values: Any) -> Any:
-        if isinstance(values, list):
+        if isinstance(values, Sequence):
             return [values[row] for row in rows.tolist()]
         return None if values is None else values.take(rows)
 
@@ -36,7 +37,7 @@ def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
     more = contents(taken(other, rows))
 
     def column(values: Any, behind: Any) -> Any:
-        if isinstance(values, list):
+        if isinstance(values, Sequence):
             return [*values, *behind]
         return None if values is None or behind is None else np.concatenate((values, behind))
 

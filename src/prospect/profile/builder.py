@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from prospect.columns.sorting import distinct
+from prospect.profile.late import joined
 from prospect.profile.model import KIND_MODULE, FunctionTable, LocationTable, ObjectTable
 from prospect.profile.naming import NameSource
 from prospect.records import Record
@@ -57,9 +58,9 @@ class TableBuilder:
         self._build_ids: list[str] = []
         self._notes: list[str] = []
         self._shared_objects: dict[tuple[str, int], int] = {}
-        self._names: list[str] = []
+        self._names: list[Sequence[str]] = []
         self._raw_names: list[str] = []
-        self._aliases: list[tuple[str, ...]] = []
+        self._aliases: list[Sequence[tuple[str, ...]]] = []
         self._function_objects: list[NDArray[np.int32]] = []
         self._function_addresses: list[NDArray[np.uint64]] = []
         self._function_sizes: list[NDArray[np.uint64]] = []
@@ -99,10 +100,10 @@ class TableBuilder:
             if other not in row_of:
                 row_of[other] = self._part_row(other, (part_kinds or {}).get(other, kind))
         function_object = np.array([row_of[p] for p in named.object_path], np.int32)
-        first_function = len(self._names)
-        self._names += named.name
+        first_function = len(self._raw_names)
+        self._names.append(named.name)
         self._raw_names += named.raw_name
-        self._aliases += named.aliases
+        self._aliases.append(named.aliases)
         self._function_objects.append(function_object)
         self._function_addresses.append(named.function_address)
         self._function_sizes.append(named.function_size)
@@ -132,22 +133,22 @@ class TableBuilder:
         return row
 
     def _nameless_row(self, own_object: int, reason: int, address: NDArray[np.uint64]) -> int:
-        self._names.append("")
+        self._names.append([""])
         self._raw_names.append("")
-        self._aliases.append(())
+        self._aliases.append([()])
         self._function_objects.append(np.array([own_object], np.int32))
         self._function_addresses.append(address.min(keepdims=True))
         self._function_sizes.append(np.zeros(1, np.uint64))
         self._function_globals.append(np.zeros(1, np.bool_))
         self._function_sources.append(np.array([reason], np.uint8))
-        return len(self._names) - 1
+        return len(self._raw_names) - 1
 
     def tables(self) -> tuple[ObjectTable, FunctionTable, LocationTable]:
         """Return the tables of all objects added so far."""
         functions = FunctionTable(
-            name=self._names,
+            name=joined(self._names),
             raw_name=self._raw_names,
-            aliases=self._aliases,
+            aliases=joined(self._aliases),
             object_index=_joined(self._function_objects, np.int32),
             address=_joined(self._function_addresses, np.uint64),
             size_bytes=_joined(self._function_sizes, np.uint64),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.profile.late import joined
 from prospect.profile.model import (
     BIRTH_PREEXISTING,
     KIND_UNKNOWN,
@@ -152,9 +153,9 @@ def _with_no_process(processes: ProcessTable) -> ProcessTable:
 
 def _with_no_function(functions: FunctionTable) -> FunctionTable:
     return FunctionTable(
-        name=[*functions.name, ""],
+        name=joined([functions.name, [""]]),
         raw_name=[*functions.raw_name, ""],
-        aliases=[*functions.aliases, ()],
+        aliases=joined([functions.aliases, [()]]),
         object_index=_with(functions.object_index, -1),
         address=_with(functions.address, 0),
         size_bytes=_with(functions.size_bytes, 0),

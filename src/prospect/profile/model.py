@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -115,9 +115,10 @@ class FunctionTable(Record):
     """Functions with a hit. An object's hits without a name share rows with an empty `name`.
 
     Attributes:
-        name: list[str] demangled; ``a->b`` for a bracket; "" where there is none.
-        raw_name: list[str] as in the symbol table.
-        aliases: list[tuple[str, ...]] other symbols at the same address.
+        name: demangled, maybe only when it is asked for; ``a->b`` for a bracket; "" where there is
+            none.
+        raw_name: as in the symbol table.
+        aliases: other symbols at the same address, maybe likewise.
         object_index: i32[f].
         address: u64[f] of its first instruction: SVMA for images, the kernel's own for the kernel.
         size_bytes: u64[f], 0 where unknown.
@@ -125,9 +126,9 @@ class FunctionTable(Record):
         source: u8[f] NameSource.
     """
 
-    name: list[str]
-    raw_name: list[str]
-    aliases: list[tuple[str, ...]]
+    name: Sequence[str]
+    raw_name: Sequence[str]
+    aliases: Sequence[tuple[str, ...]]
     object_index: NDArray[np.int32]
     address: NDArray[np.uint64]
     size_bytes: NDArray[np.uint64]

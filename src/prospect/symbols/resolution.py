@@ -6,13 +6,16 @@ what was hit, each function once.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.profile.builder import NamedAddresses
+from prospect.profile.late import LateList
+from prospect.profile.late import joined as joined_lists
 from prospect.records import Record, field
-from prospect.symbols.demangling.demangle import demangle
+from prospect.symbols.demangling.demangle import LateNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,8 +93,7 @@ def named(
     aliases = [
         table.alias_names(one) if has else [] for one, has in zip(rows, has_aliases, strict=True)
     ]
-    flat = demangle([*raw, *(alias for several in aliases for alias in several)])
-    rest = iter(flat[len(raw) :])
+    late = LateNames([*raw, *itertools.chain.from_iterable(aliases)])
     start = table.start.take(hit_rows)
     return NamedAddresses(
         address=address,
@@ -99,9 +101,9 @@ def named(
         reason=np.where(
             function < 0, np.uint8(uncovered), np.append(source, np.uint8(0))[function]
         ),
-        name=flat[: len(raw)],
+        name=LateList(len(raw), lambda rows: late.texts([raw[row] for row in rows])),
         raw_name=[name.decode(errors="surrogateescape") for name in raw],
-        aliases=[tuple(next(rest) for _ in several) for several in aliases],
+        aliases=LateList(len(raw), lambda rows: _each(late, [aliases[row] for row in rows])),
         function_address=start,
         function_size=table.end.take(hit_rows) - start,
         is_global=table.is_global.take(hit_rows),
@@ -110,6 +112,11 @@ def named(
             object_path if isinstance(object_path, str) else object_path(one) for one in rows
         ],
     )
+
+
+def _each(late: LateNames, names: list[list[bytes]]) -> list[tuple[str, ...]]:
+    flat = iter(late.texts([name for several in names for name in several]))
+    return [tuple(itertools.islice(flat, len(several))) for several in names]
 
 
 def joined(
@@ -130,9 +137,9 @@ def joined(
         address=np.concatenate((first.address, second.address)).take(order),
         function=np.concatenate((first.function, later)).take(order),
         reason=np.concatenate((first.reason, second.reason)).take(order),
-        name=[*first.name, *second.name],
+        name=joined_lists([first.name, second.name]),
         raw_name=[*first.raw_name, *second.raw_name],
-        aliases=[*first.aliases, *second.aliases],
+        aliases=joined_lists([first.aliases, second.aliases]),
         function_address=np.concatenate((first.function_address, second.function_address)),
         function_size=np.concatenate((first.function_size, second.function_size)),
         is_global=np.concatenate((first.is_global, second.is_global)),

@@ -99,7 +99,7 @@ def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable
     function_index = np.where(distinct < len(functions), distinct, -1)
     inner_rows, function_rows = inner.take(first).tolist(), function_index.tolist()
 
-    def named(of_function: list[str], of_inlined: list[str]) -> list[str]:
+    def named(of_function: Sequence[str], of_inlined: list[str]) -> list[str]:
         return [
             of_function[row] if row >= 0 else of_inlined[inlined_row]
             for row, inlined_row in zip(function_rows, inner_rows, strict=True)

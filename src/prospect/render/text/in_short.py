@@ -23,7 +23,7 @@ from prospect.render.text.numbers import NO_TIME, Figures
 from prospect.render.text.style import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from prospect.estimate.errors.design import Design
     from prospect.estimate.short.in_short import FunctionRow, InShort, ProgramRow
@@ -317,7 +317,12 @@ def _typed_name(view: ReportView, function: int) -> str:
     # What stands before parameters and templates, behind its namespaces.
     plain = names[0].partition("(")[0].partition("<")[0].split()[-1:]
     part = plain[0].rpartition("::")[2] if plain else ""
-    meant = [name for name in view.profile.functions.name if part in name.partition("(")[0]]
+    functions = view.profile.functions
+    rows: Iterable[int] = range(len(functions))
+    if part in functions.raw_name[function]:
+        # What a program calls something stands in the names that linkers see too.
+        rows = (row for row, symbol in enumerate(functions.raw_name) if part in symbol)
+    meant = [name for row in rows if part in (name := functions.name[row]).partition("(")[0]]
     is_enough = len(part) >= _LEAST_LETTERS and len(set(meant)) == 1
     return escaped(shlex.quote(part if is_enough else min(names, key=len)))
 

@@ -1,0 +1,27 @@
+"""Lists whose items are made late: what is asked for is made once, in whatever order."""
+
+from __future__ import annotations
+
+from prospect.profile.late import LateList, joined
+
+
+def test_an_item_is_made_when_it_is_asked_for_and_once():
+    asked = []
+    late = LateList(3, lambda rows: [asked.append(row) or 10 * row for row in rows])
+    assert (late[1], late[-2], late[1]) == (10, 10, 10)
+    assert asked == [1]
+    assert list(late) == [0, 10, 20]
+    assert asked == [1, 0, 2]
+    assert late[1:] == [10, 20]
+    assert late == [0, 10, 20]
+    assert asked == [1, 0, 2]
+
+
+def test_joined_lists_make_no_more_than_their_parts_are_asked_for():
+    asked = []
+    late = LateList(2, lambda rows: [asked.append(row) or f"late {row}" for row in rows])
+    whole = joined([["first"], late, [], ["last"]])
+    assert (len(whole), whole[0], whole[3], asked) == (4, "first", "last", [])
+    assert (whole[2], asked) == ("late 1", [1])
+    assert list(whole) == ["first", "late 0", "late 1", "last"]
+    assert joined([["a"], ["b"]]) == ["a", "b"]
