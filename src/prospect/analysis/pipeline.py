@@ -41,7 +41,7 @@ from prospect.assembly.tables.memory_maps import UnhitMappings
 from prospect.assembly.tables.processes import describe_processes, with_control_groups
 from prospect.assembly.tables.run import describe_run
 from prospect.assembly.tables.syscalls import describe_syscalls
-from prospect.assembly.threads.waits import describe_threads, find_waits, with_wait_events
+from prospect.assembly.threads import waits as off_cpu
 from prospect.errors import RecordingError
 from prospect.events.decode import decode
 from prospect.files.budget import ReadBudget
@@ -139,7 +139,7 @@ def build_profile(
     Raises:
         RecordingError: it describes impossible events, or is so damaged that no sample is read.
     """
-    sinks = sinks or Sinks()
+    sinks, wanted = sinks or Sinks(), wanted or Wanted()
     announce = sinks.announce or silent
     events = decode(
         source.blocks(),
@@ -147,6 +147,9 @@ def build_profile(
         source.damage,
         clock_of_id(source.info),
         lambda done: announce(f"decoding {bytes_of(done, source.size_bytes)}"),
+        innermost_python=not (
+            wanted.stacks or (wanted.waits and off_cpu.records_switches(source.info))
+        ),
     )
     if events.damage and not len(events.samples):
         raise RecordingError(
@@ -155,9 +158,7 @@ def build_profile(
     if unread_bytes := events.unread_bytes + source.unread_bytes:
         events = replace(events, unread_bytes=unread_bytes)
         sinks.tell_unread(source.info.origin, events)
-    return profile_of_events(
-        events, source.info, naming or NamingOptions(), wanted or Wanted(), sinks
-    )
+    return profile_of_events(events, source.info, naming or NamingOptions(), wanted, sinks)
 
 
 def profile_of_events(
@@ -236,7 +237,7 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
     events = with_clock_periods(events, info)
-    waits = find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
+    waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
     if waits is not None:
         events, info = waits.events, waits.info
     budget = ReadBudget.of_environment()
@@ -315,7 +316,7 @@ def _assemble(
     of_processes = (*placed.jit.notes, *placed.symbolizer.process_notes)
     run = replace(run, process_notes=of_processes)
     if placed.waits is not None:
-        run = with_wait_events(run, placed.waits)
+        run = off_cpu.with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)
     processes = with_control_groups(describe_processes(world, info), events, hits)
     calls = describe_call_counts(placed.counted, location_index, objects, functions, locations)
@@ -339,7 +340,7 @@ def _assemble(
         stacks=stacks,
         stack_copies=placed.calls.copies if placed.calls else None,
         call_counts=calls,
-        threads=describe_threads(placed.waits, world) if placed.waits else None,
+        threads=off_cpu.describe_threads(placed.waits, world) if placed.waits else None,
         unhit_mappings=UnhitMappings(
             world, hits.process_row, placed.of_hits.mapping_index, info.extras
         ),

@@ -36,12 +36,14 @@ _HEADER_BYTES = 8
 _LEAST_PYTHON_WORDS = 5
 
 
-def decode(
+def decode(  # noqa: PLR0913 - those behind the first two have defaults
     blocks: Iterable[RecordBlock],
     events: Sequence[EventDescription],
     damage: list[str] | None = None,
     clock_of_id: Mapping[int, int] | None = None,
     progress: Callable[[int], None] | None = None,
+    *,
+    innermost_python: bool = False,
 ) -> Events:
     """Decode every record of a recording in one pass.
 
@@ -53,11 +55,12 @@ def decode(
             its own while it is read. `Events.damage` is what it holds in the end.
         clock_of_id: id → position of its clock, for recordings by a clock bank.
         progress: called every few megabytes with how many bytes of records were read.
+        innermost_python: whether of Python stacks only the function that each sample is in matters.
 
     Raises:
         RecordingError: `events` is empty or its members' samples cannot be told apart.
     """
-    python = _python_columns(events)
+    python = _python_columns(events, innermost=innermost_python)
     events = without_frames_event(events)
     schema = schema_of(events, clock_of_id)
     looks = _looks(schema, python)
@@ -138,14 +141,14 @@ def _in_bytes(
     return words_read
 
 
-def _python_columns(events: Sequence[EventDescription]) -> PythonColumns | None:
+def _python_columns(events: Sequence[EventDescription], *, innermost: bool) -> PythonColumns | None:
     """Return what takes records of Python frames; None where no event has them."""
     frames = [one for one in events if is_frames_event(one.attr, one.name)]
     if not frames or len(frames) == len(events):
         return None
     from prospect.events.python_records import PythonColumns  # noqa: PLC0415 - seldom recorded
 
-    return PythonColumns(frames)
+    return PythonColumns(frames, innermost=innermost)
 
 
 def _looks(schema: Schema, python: PythonColumns | None) -> Looks:

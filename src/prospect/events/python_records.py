@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.abi import cpython
 from prospect.abi import python_frames as wire
 from prospect.abi.layout import layout_of
 from prospect.columns.buffers import segments
+from prospect.events.schema import IdTable
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
@@ -131,21 +133,49 @@ def of_chosen_samples(records: PythonRecords, rows: NDArray[np.int64]) -> Python
 
 
 class _Part(NamedTuple):
-    words: Words
-    length: NDArray[np.int64]
+    """What some records hold: columns as in `PythonRecords`, and the words of all but stacks.
+
+    `length` i64[s] is how many frames each stack has here; `blobs` i64[b] where in `words` the
+    header of each name or image stands, in halves, and `bytes` i64[b] how many follow it.
+    """
+
     sample: NDArray[np.int64]
+    task: NDArray[np.uint64]
+    status: NDArray[np.uint16]
+    walk_ns: NDArray[np.uint32]
+    image: NDArray[np.uint64]
+    length: NDArray[np.int64]
+    code: NDArray[np.uint64]
+    last: NDArray[np.uint32]
+    owner: NDArray[np.uint8]
+    signature: NDArray[np.uint32]
+    words: Words
+    blobs: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    damaged: int
 
 
 class PythonColumns:
-    """Takes the records in, provisionally as `SampleColumns` does."""
+    """Takes the records in, provisionally as `SampleColumns` does.
 
-    def __init__(self, events: Sequence[EventDescription]) -> None:
-        ids = [number for event in events for number in event.ids]
-        self.ids = np.array(sorted(ids), np.uint64)
+    Each is read where it stands, while it is in the cache, and nothing else of its block is kept.
+    """
+
+    def __init__(self, events: Sequence[EventDescription], *, innermost: bool = False) -> None:
+        """Take the events that have such records.
+
+        Args:
+            events: of the recording.
+            innermost: whether no more is kept of a stack than the frames up to the first one that
+                surely is a function's, and not one that stands for a call from C.
+        """
+        self._table = IdTable.build(events, None)
+        self.ids = np.empty(0, np.uint64) if self._table is None else self._table.ids
         # header, fixed part, then 32 bits with the size of the raw data
         layouts = [layout_of(event.attr) for event in events]
         self._raw = 2 * layouts[0].fixed_words if layouts else 0
         self._tid = layouts[0].sample.get("tid", 0) if layouts else 0
+        self._innermost = innermost
         self._parts: list[_Part] = []
 
     @property
@@ -157,6 +187,10 @@ class PythonColumns:
         """Forget what was appended since."""
         del self._parts[mark:]
 
+    def are_mine(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which ids of samples are of such records, bool[n]."""
+        return np.zeros(len(ids), np.bool_) if self._table is None else self._table.knows(ids)
+
     def append(self, words: Words, positions: NDArray[np.int64], sample: NDArray[np.int64]) -> None:
         """Take records whose headers stand at `positions`, ascending.
 
@@ -165,30 +199,14 @@ class PythonColumns:
             positions: i64[p].
             sample: i64[p] row of the next sample of another event.
         """
-        length = (words.take(positions) >> np.uint64(51)).view(np.int64)
-        self._parts.append(_Part(words.take(segments(positions, length)), length, sample))
-
-    def finish(self) -> PythonRecords | None:
-        """Return all of them, None without any."""
-        if not self._parts:
-            return None
-        words = np.concatenate([part.words for part in self._parts])
-        length = np.concatenate([part.length for part in self._parts])
-        sample = np.concatenate([part.sample for part in self._parts])
-        self._parts.clear()
-        return self._decoded(words, length, sample)
-
-    def _decoded(
-        self, words: Words, length: NDArray[np.int64], sample: NDArray[np.int64]
-    ) -> PythonRecords:
         halves = words.view("<u4")
-        begin = np.cumsum(length) - length
-        at = 2 * begin + self._raw
-        end = 2 * (begin + length)
+        length = (words.take(positions) >> np.uint64(51)).view(np.int64)
+        at = 2 * positions + self._raw
+        end = 2 * (positions + length)
         is_whole = at + 1 + _HEADER_HALVES <= end
         raw_end = at + 1 + halves.take(at, mode="clip").astype(np.int64) // 4
         end = np.minimum(end, raw_end)
-        at = at + 1
+        at += 1
 
         def field(number: int) -> NDArray[np.uint32]:
             return halves.take(at + number, mode="clip")
@@ -201,37 +219,75 @@ class PythonColumns:
         is_blob = is_whole & ~is_stack & (at + _BLOB_HALVES <= end)
         is_blob &= count <= 4 * (end - at - _BLOB_HALVES)
         blobs = np.flatnonzero(is_blob)
-        images, texts = _read_blobs(words.view(np.uint8), at.take(blobs), count.take(blobs))
+        first = at.take(stacks) + _HEADER_HALVES
         frames = count.take(stacks)
-        task = words.take(begin + self._tid) if self._tid else np.zeros(len(begin), np.uint64)
-        image = field(4).astype(np.uint64) | field(5).astype(np.uint64) << np.uint64(32)
-        start = np.zeros(len(stacks) + 1, np.int64)
-        np.cumsum(frames, out=start[1:])
-        # Where each frame stands, by its number among all.
-        place = np.repeat(at.take(stacks) + _HEADER_HALVES - _FRAME_HALVES * start[:-1], frames)
+        if self._innermost:
+            frames = _innermost(halves, first, frames)
+        place = np.repeat(first - _FRAME_HALVES * (np.cumsum(frames) - frames), frames)
         place += np.arange(0, _FRAME_HALVES * len(place), _FRAME_HALVES)
         low, high, last, marks = (halves.take(place + half) for half in range(_FRAME_HALVES))
+        task = words.take(positions + self._tid) if self._tid else np.zeros(len(at), np.uint64)
+        image = field(4).astype(np.uint64) | field(5).astype(np.uint64) << np.uint64(32)
+        blob_words, before = length.take(blobs), positions.take(blobs)
+        moved = before - (np.cumsum(blob_words) - blob_words)
+        self._parts.append(
+            _Part(
+                sample=sample.take(stacks),
+                task=task.take(stacks),
+                status=(field(1) >> np.uint32(16)).astype(np.uint16).take(stacks),
+                walk_ns=field(3).take(stacks),
+                image=image.take(stacks),
+                length=frames,
+                code=low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32),
+                last=last,
+                owner=marks.astype(np.uint8),
+                signature=marks >> np.uint32(wire.SIGNATURE_SHIFT),
+                words=words.take(segments(before, blob_words)),
+                blobs=at.take(blobs) - 2 * moved,
+                bytes=count.take(blobs),
+                damaged=len(at) - len(stacks) - len(blobs),
+            )
+        )
+
+    def finish(self) -> PythonRecords | None:
+        """Return all of them, None without any."""
+        parts = self._parts
+        if not parts:
+            return None
+        self._parts = []
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("sample", *_OF_STACKS, *_OF_FRAMES)
+        }
+        images, texts = _read_blobs(parts)
         return PythonRecords(
-            sample=sample.take(stacks),
-            task=task.take(stacks),
-            status=(field(1) >> np.uint32(16)).astype(np.uint16).take(stacks),
-            walk_ns=field(3).take(stacks),
-            image=image.take(stacks),
-            start=start,
-            code=low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32),
-            last=last,
-            owner=marks.astype(np.uint8),
-            signature=marks >> np.uint32(wire.SIGNATURE_SHIFT),
+            **columns,
+            start=np.cumsum(np.concatenate([[0], *(part.length for part in parts)])),
             images=images,
             texts=texts,
-            damaged=len(length) - len(stacks) - len(blobs),
+            damaged=sum(part.damaged for part in parts),
         )
 
 
+def _innermost(
+    halves: NDArray[np.uint32], first: NDArray[np.int64], count: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how many frames there are up to the first one that is not called from C, i64[s].
+
+    Of CPython before 3.12 no frame stands for a call from C, and one more may be kept than needed.
+    """
+    found = np.minimum(count, 1)
+    left = np.flatnonzero(count)
+    while len(left):
+        place = first.take(left) + _FRAME_HALVES * found.take(left) - 1
+        is_call = (halves.take(place) & 0xFF) >= cpython.OWNED_BY_C
+        left = left[is_call & (found.take(left) < count.take(left))]
+        found[left] += 1
+    return found
+
+
 def _read_blobs(
-    data: NDArray[np.uint8],
-    at: NDArray[np.int64],
-    count: NDArray[np.int64],
+    parts: Sequence[_Part],
 ) -> tuple[dict[int, PythonImage], dict[CodeKey, CodeText]]:
     """Read records of names and images; the last one of a kind counts."""
     images: dict[int, PythonImage] = {}
@@ -241,8 +297,12 @@ def _read_blobs(
     named: dict[int, dict[tuple[int, int, int], Any]] = {
         kind: {} for kind in (wire.KIND_NAME, wire.KIND_FILE, wire.KIND_LINES)
     }
-    content = data.data
-    for place, size in zip(at.tolist(), count.tolist(), strict=True):
+    blobs = (
+        (part.words.view(np.uint8).data, *blob)
+        for part in parts
+        for blob in zip(part.blobs.tolist(), part.bytes.tolist(), strict=True)
+    )
+    for content, place, size in blobs:
         fields = wire.HEADER.unpack_from(content, 4 * place)
         _, kind, status, _, signature, image, code, beginning = fields
         begin = 4 * (place + _BLOB_HALVES)

@@ -228,7 +228,7 @@ class SampleColumns:
     ) -> NDArray[np.int64]:
         """Hand records of Python frames on; return where the samples stand."""
         ids = _gather(words, positions, self._schema.id_word)
-        is_python = np.isin(ids, python.ids)
+        is_python = python.are_mine(ids)
         if not is_python.any():
             return positions
         mine, rest = positions[is_python], positions[~is_python]

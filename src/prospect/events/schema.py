@@ -79,6 +79,10 @@ class IdTable(Record):
             event[missing & (ids == 0)] = 0
         return event, clock
 
+    def knows(self, ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return whether each of `ids` is in the table, bool[n]."""
+        return self._find(ids) >= 0
+
     def _find(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
         if self._dense is not None:
             # An id below the lowest wraps around to a large number and is clipped with the rest.

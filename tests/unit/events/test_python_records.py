@@ -44,6 +44,19 @@ def test_stacks_are_found_among_many_samples():
     assert found.python.sample.tolist() == list(range(3, 8000, 4))
 
 
+def test_of_stacks_no_more_is_kept_than_up_to_the_innermost_function():
+    called = (0x100, 4, 4, 77), (0x200, 8, 3, 78)  # from C, since 3.12
+    function, caller = (0x300, 2, 1, 79), (0x400, 2, 0, 80)
+    stacks = (*called, function, caller), (function, caller), called, ()
+    blocks = [
+        RecordBlock(memoryview(b"".join((make.raw(make.stack(*one)), SAMPLE)))) for one in stacks
+    ]
+    python = decode(blocks, [make.CLOCK, make.FRAMES], innermost_python=True).python
+    assert python.start.tolist() == [0, 3, 4, 6, 6]
+    assert python.code.tolist() == [0x100, 0x200, 0x300, 0x300, 0x100, 0x200]
+    assert python.sample.tolist() == [0, 1, 2, 3]
+
+
 def test_names_and_images_are_kept_by_what_they_are_of():
     parts = make.names(0x100, "f", "/a.py", b"\x80\x00", 3, signature=77)
     found = decoded(make.raw(make.image(11)), *map(make.raw, parts), SAMPLE).python

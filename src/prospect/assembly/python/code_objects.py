@@ -56,14 +56,17 @@ def place_frames(records: PythonRecords) -> tuple[PythonCode, NDArray[np.uint64]
         key = CodeKey(*place)
         minor = minors.get(key.image, 0)
         if key not in known:
-            known[key] = _described(records.texts.get(key), minor)
+            function, lines = known[key] = _described(records.texts.get(key), minor)
+            number = functions.setdefault(function, len(functions))
+            if number == len(last_line):
+                last_line.append(function.first)
+            # How far it reaches is the same whichever of its lines were met.
+            reach = min(lines.last, function.first + MOST_LINES - 1) if lines else 0
+            last_line[number] = max(last_line[number], reach)
         function, lines = known[key]
         line = lines.at(_offset(last, minor)) if lines else 0
         line = line if function.first <= line < function.first + MOST_LINES else 0
-        number = functions.setdefault(function, len(functions))
-        if number == len(last_line):
-            last_line.append(function.first)
-        last_line[number] = max(last_line[number], line)
+        number = functions[function]
         places.append((number, line))
     order, start = standing(functions)
     rank = np.empty(len(order), np.int64)

@@ -63,6 +63,12 @@ class Waits(Record):
     waker: NDArray[np.int32] | None = None
 
 
+def records_switches(info: RecordingInfo) -> bool:
+    """Return whether a recording's events make records or samples of context switches."""
+    makes_records = any(event.attr.flags & abi.FLAG_CONTEXT_SWITCH for event in info.events)
+    return makes_records or switch_event(info) >= 0
+
+
 def find_waits(events: Events, info: RecordingInfo, *, as_samples: bool) -> Waits | None:
     """Follow every thread through the recording; None where no switches were recorded.
 
