@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.abi import cpython
 from prospect.abi import python_frames as wire
 from prospect.abi.layout import layout_of
 from prospect.columns.buffers import segments
@@ -276,6 +275,8 @@ def _innermost(
 
     Of CPython before 3.12 no frame stands for a call from C, and one more may be kept than needed.
     """
+    from prospect.abi import cpython  # noqa: PLC0415 - few recordings have such frames
+
     found = np.minimum(count, 1)
     left = np.flatnonzero(count)
     while len(left):
