@@ -6,6 +6,7 @@ so a question about (task, time) need be asked once a run instead of once a samp
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 # A block's columns and their temporaries (8 bytes an element) stay in the second-level cache.
 BLOCK_SAMPLES = 1 << 16
-_LOW_WORD = np.uint64(0xFFFFFFFF)
-_HIGH_WORD = np.uint64(32)
+# Where the low half of a word stands in memory.
+_LOW_HALF = int(sys.byteorder == "big")
 
 
 class TaskRuns(Record):
@@ -66,9 +67,14 @@ def task_runs(samples: Samples) -> Iterator[TaskRuns]:
 
 def task_pid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
     """Return the pid of each task word, i32; -1 where the kernel could not say."""
-    return (task & _LOW_WORD).astype(np.uint32).view(np.int32)
+    return _halves(task, _LOW_HALF)
 
 
 def task_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
     """Return the tid of each task word, i32; -1 where the kernel could not say."""
-    return (task >> _HIGH_WORD).astype(np.uint32).view(np.int32)
+    return _halves(task, 1 - _LOW_HALF)
+
+
+def _halves(task: NDArray[np.uint64], half: int) -> NDArray[np.int32]:
+    halves = np.ascontiguousarray(task).view(np.int32)
+    return np.ascontiguousarray(halves[half::2])

@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import run_starts
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +24,8 @@ MISSING = -1
 OUTSIDE = -2
 # A block's columns and temporaries stay in a processor's cache.
 _TICKS_AT_ONCE = 1 << 16
+# Shorter runs, on average, are put in order as columns of rows.
+_LEAST_RUN = 64
 
 
 def tick_sequence(ticks: Ticks, reach: int) -> NDArray[np.int32]:
@@ -62,27 +65,46 @@ def plain_sequence(
     reach: int,
 ) -> NDArray[np.int32]:
     """Return what samples without a grid hit, CPU by CPU in time order; OUTSIDE between CPUs."""
-    order = _by_cpu_and_time(cpu, time_ns)
-    ends = np.append(np.flatnonzero(np.diff(cpu.take(order))) + 1, len(order))
-    sequence = np.full(len(order) + reach * (len(ends) - 1), OUTSIDE, np.int32)
-    begin = place = 0
-    for end in ends.tolist():
-        hit_index.take(order[begin:end], out=sequence[place : place + end - begin])
-        begin, place = end, place + end - begin + reach
+    runs = _runs_in_order(cpu, time_ns)
+    if runs is None or _LEAST_RUN * len(runs.cpu) > len(cpu):
+        order = np.lexsort((time_ns, cpu)) if runs is None else segments(runs.begin, runs.length)
+        hit_index, cpu = hit_index.take(order), cpu.take(order)
+        begin = run_starts(cpu)
+        runs = _Runs(cpu.take(begin), begin, np.diff(begin, append=len(cpu)))
+    gaps = np.count_nonzero(runs.cpu[1:] != runs.cpu[:-1])
+    sequence = np.full(len(hit_index) + reach * gaps, OUTSIDE, np.int32)
+    place, before = 0, None
+    for own, begin, length in zip(*(column.tolist() for column in runs), strict=True):
+        if before not in (None, own):
+            place += reach
+        sequence[place : place + length] = hit_index[begin : begin + length]
+        place, before = place + length, own
     return sequence
 
 
-def _by_cpu_and_time(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the order by CPU, then time: of what was recorded in that order, without sorting.
+class _Runs(NamedTuple):
+    """Samples of one CPU behind each other: [r] the CPU, where they begin, and how many."""
+
+    cpu: NDArray[np.uint16]
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+
+def _runs_in_order(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> _Runs | None:
+    """Return runs of a CPU's samples by CPU, then time; None where that is not in such runs.
 
     A recorder empties the CPUs' buffers one after the other, each in order of time, so that only
-    the runs of one CPU's samples are to be put in order.
+    the runs are to be put in order.
     """
-    start = run_starts(cpu)
-    turn = np.argsort(cpu.take(start), kind="stable")
-    length = np.diff(start, append=len(cpu))
-    order = segments(start.take(turn), length.take(turn))
-    ordered_ns, ordered_cpu = time_ns.take(order), cpu.take(order)
-    if ((ordered_ns[1:] < ordered_ns[:-1]) & (ordered_cpu[1:] == ordered_cpu[:-1])).any():
-        return np.lexsort((time_ns, cpu))
-    return order
+    begin = run_starts(cpu)
+    for first in range(0, len(cpu), _TICKS_AT_ONCE):
+        block = slice(first, first + _TICKS_AT_ONCE + 1)
+        falls = time_ns[block][1:] < time_ns[block][:-1]
+        if falls.any() and (falls & (cpu[block][1:] == cpu[block][:-1])).any():
+            return None
+    turn = np.argsort(cpu.take(begin), kind="stable")
+    length = np.diff(begin, append=len(cpu)).take(turn)
+    runs = _Runs(cpu.take(begin.take(turn)), begin.take(turn), length)
+    last = runs.begin[:-1] + runs.length[:-1] - 1
+    falls = time_ns.take(runs.begin[1:]) < time_ns.take(last)
+    return None if (falls & (runs.cpu[1:] == runs.cpu[:-1])).any() else runs
