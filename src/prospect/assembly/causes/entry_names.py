@@ -210,6 +210,8 @@ SOFTIRQS = {
 
 # Functions of system calls. Source: SYSCALL_DEFINEx() and arch/*/include/asm/syscall_wrapper.h.
 CALL = r"(?:__(?:x64|ia32|arm64|s390x?|riscv|se|do)_(?:compat_)?sys_|(?:compat_)?SyS_|C_SYSC_)(\w+)"
+# All that fits CALL, EXCEPTION, VECTOR or one of arm64's has one of these in it.
+IN_EVERY_PATTERN = r"sys_|SyS_|SYSC_|exc_|sysvec_|el[01]"
 # What a call's function jumps to where it does no more than call another.
 IMPLEMENTATION = r"(?:ksys_|__sys_|do_sys_|sys_|kernel_|__do_|do_)(\w+)"
 # Functions and stems whose call has another name in user space.

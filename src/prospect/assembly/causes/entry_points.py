@@ -97,6 +97,8 @@ def entry_point(function: str) -> EntryPoint | None:
     known = _BY_NAME.get(function)
     if known is not None:
         return known
+    if not re.search(names.IN_EVERY_PATTERN, function):
+        return None  # as of most of the thousands of functions that a kernel spends time in
     cause = _call(function) or _exception(function) or _interrupt(function)
     return EntryPoint(cause) if cause else None
 
