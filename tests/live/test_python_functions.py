@@ -130,6 +130,15 @@ def test_each_function_has_its_share(python, tmp_path):
     check(chains(tmp_path / "perf.data"), told)
 
 
+def test_python_that_another_program_starts_is_met(tmp_path):
+    file = tmp_path / "perf.data"
+    line = ["sh", "-c", 'sleep 0.3; exec "$@"', "sh", sys.executable, str(PROGRAM), str(SECONDS)]
+    recorder = [*PROSPECT, "record", "-H", "2000", "-o", str(file)]
+    subprocess.run([*recorder, *line], capture_output=True, timeout=120, check=True)
+    functions = {name for chain in chains(file) for name, is_python, _ in chain if is_python}
+    assert functions >= set(FUNCTIONS)
+
+
 def test_python_stands_between_native_frames(tmp_path):
     file = tmp_path / "perf.data"
     told = record(file, sys.executable, "--call-graph", "dwarf,16384")

@@ -27,7 +27,7 @@ from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from prospect.abi.recording import BuildId, RecordingInfo
@@ -93,7 +93,7 @@ class Started(NamedTuple):
         started_at: in seconds since 1970.
         command, events, mapped_files, counters, loop, sink, writer: closed by the caller.
         output_fd: the file.
-        python: what reads Python frames, None without.
+        python: gives what reads Python frames, None as long as there were none to read.
     """
 
     options: RecordOptions
@@ -106,7 +106,7 @@ class Started(NamedTuple):
     sink: RecordSink
     writer: RecordingWriter
     output_fd: int
-    python: PythonFrames | None = None
+    python: Callable[[], PythonFrames | None]
 
 
 def follow(started: Started) -> RecordingResult:
@@ -122,10 +122,10 @@ def follow(started: Started) -> RecordingResult:
         jit_files.start()
         tasks = events.tasks if options.pids else ()
         background = describe_surroundings(loop, events.plan, command.pid, tasks)
-        mapped_files.look_at(background.snapshot.files, background.snapshot.ticks)
-        python_pid = started.python.child.pid if started.python else 0
+        snapshot = background.snapshot
+        mapped_files.look_at(snapshot.files, snapshot.ticks, snapshot.pythons)
         recorder_pids = [os.getpid(), *jit_files.pids]
-        recorder_pids += filter(None, [mapped_files.reader.pid, python_pid])
+        recorder_pids += filter(None, [mapped_files.reader.pid])
         early = early_document(options, events, background, loop.begin_ns)
         early |= {"command_pid": command.pid, "started_at": started.started_at}
         early["recorder_pids"] = recorder_pids
@@ -134,8 +134,10 @@ def follow(started: Started) -> RecordingResult:
         while not loop.done:
             loop.step(wait=True)
             jit_files.look()
-        if started.python:
-            started.python.finish()
+        python = started.python()
+        if python:
+            recorder_pids += filter(None, [python.child.pid])
+            python.finish()
         read_files = mapped_files.finish()
         jit_copies = jit_files.collect()
         jit_files.close()
@@ -144,18 +146,18 @@ def follow(started: Started) -> RecordingResult:
         result = result._replace(limits=(*result.limits, *jit_files.limits, *mapped_files.limits))
         for found in counted.values():
             result = result._replace(limits=(*result.limits, *found.limits))
-        if started.python:
-            result = result._replace(limits=(*result.limits, *started.python.limits))
+        if python:
+            result = result._replace(limits=(*result.limits, *python.limits))
         extras = _describe_run(options, result, events, loop, background)
         extras |= {key: found.document for key, found in counted.items()}
         extras |= _describe_command(options, command)
         extras["started_at"] = started.started_at
-        if started.python:
-            extras["dropped_share"] = started.python.dropped_share
+        if python:
+            extras["dropped_share"] = python.dropped_share
         extras["recorder_pids"] = recorder_pids + jit_files.pids[1:]
         extras["mapped_files"] = describe_files(read_files)
         used = [mapped_files.reader.used_s, jit_files.used_s]
-        used += [started.python.child.used_s] if started.python else []
+        used += [python.child.used_s] if python else []
         for of_child in used:
             for name, used_s in zip(("user_s", "system_s"), of_child, strict=True):
                 extras["recorder_rusage"][name] += used_s

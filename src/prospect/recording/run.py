@@ -7,6 +7,7 @@ of which is paid by whoever waits; `interval` goes on from there.
 
 from __future__ import annotations
 
+import os
 import time
 
 from prospect.capture.kernel.cpus import CpuWatch
@@ -85,7 +86,7 @@ def _record(
         SignalWatch() as signals,
         _awaited(options, signals) as command,
         open_events(options, command.pid, watch.online) as events,
-        MappedFiles(events.tasks, watch.online, command.pid) as mapped_files,
+        _mapped_files(events, watch, command.pid) as mapped_files,
         _exact_counters(options, command.pid, warn) as counters,
         _PythonFrames(options, events) as python,
     ):
@@ -104,7 +105,7 @@ def _record(
         mapped_files.wait()
         loop.start(options.flush_centiseconds)
         command.let_start()
-        python.start()
+        python.start(loop, mapped_files.python_fd, command.pid)
         from prospect.recording.interval import Started, follow  # noqa: PLC0415 - see above
 
         return follow(
@@ -115,7 +116,7 @@ def _record(
                 events=events,
                 mapped_files=mapped_files,
                 counters=counters,
-                python=python.frames,
+                python=lambda: python.frames,
                 loop=loop,
                 sink=sink,
                 writer=writer,
@@ -150,8 +151,13 @@ def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached
     return Command(options.command, signals)
 
 
+def _mapped_files(events: EventSet, watch: CpuWatch, command_pid: int) -> MappedFiles:
+    finds_python = bool(events.python_ids())  # there is room for what is read of it
+    return MappedFiles(events.tasks, watch.online, command_pid, finds_python=finds_python)
+
+
 class _PythonFrames:
-    """What reads Python frames, started once COMMAND runs: until then nothing of it is loaded."""
+    """What reads Python frames, started once Python runs: until then nothing of it is loaded."""
 
     def __init__(self, options: RecordOptions, events: EventSet) -> None:
         self._events = events
@@ -165,13 +171,23 @@ class _PythonFrames:
         if self.frames:
             self.frames.close()
 
-    def start(self) -> None:
-        """Start it, if there is room for what it reads."""
-        if self._events.python_ids():
-            from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - see above
+    def start(self, loop: DrainLoop, python_fd: int, command_pid: int) -> None:
+        """Start it if COMMAND is Python, or have the loop do it: `MappedFiles.python_fd`."""
+        if python_fd < 0:
+            return
+        from prospect.capture.machine.python_processes import executes_python  # noqa: PLC0415 - see above
 
-            self.frames = PythonFrames()
-            self.frames.start(self._events, beside_others=self._choice == "always")
+        if executes_python(command_pid):
+            self._begin(is_there=True)
+        else:
+            loop.watch(python_fd, lambda: self._begin(is_there=bool(os.read(python_fd, 1))))
+
+    def _begin(self, *, is_there: bool) -> None:
+        from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - see above
+
+        self.frames = PythonFrames()
+        beside_others = self._choice == "always"
+        self.frames.start(self._events, beside_others=beside_others, is_there=is_there)
 
 
 class _NoCounters:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prospect.abi import cpython
-from prospect.capture.python.image_entry import ENTRY_BYTES, KEY, encode, image_key
+from prospect.capture.machine.python_processes import KEY, image_key, may_be_python
+from prospect.capture.python.image_entry import ENTRY_BYTES, encode
 from prospect.capture.python.interpreters import (
     _is_free_threaded,
     _loaded_offsets,
-    may_be_python,
     read_image,
 )
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
+from prospect.capture.machine import python_processes
 from prospect.capture.machine.mapping_records import MappingRecord
-from prospect.capture.python import first_python
+from prospect.capture.machine.python_processes import FirstPython, IdlePythons, may_be_python
 
 RECORDER = os.getppid()
 
@@ -18,13 +23,20 @@ class Processes:
     def __init__(self, monkeypatch, **processes):
         self.rows = {int(pid.removeprefix("p")): row for pid, row in processes.items()}
         self.rows[RECORDER] = (1, 5, 1000)
-        monkeypatch.setattr(first_python, "read_if_there", self.stat)
-        monkeypatch.setattr(first_python, "_pids", lambda: set(self.rows))
+        monkeypatch.setattr(python_processes, "read_if_there", self.read)
+        monkeypatch.setattr(python_processes, "_listed", lambda path: [path.split("/")[2]])
+        # Each question is answered by a new look.
+        monkeypatch.setattr(python_processes, "_SOON_S", 0.0)
+        monkeypatch.setattr(python_processes, "_LATER_S", 0.0)
 
-    def stat(self, path):
-        _, _, pid, name = path.split("/")
-        if int(pid) not in self.rows or name != "stat":
+    def read(self, path):
+        _, _, pid, *_, name = path.split("/")
+        if int(pid) not in self.rows:
             return b""
+        if name == "children":
+            return " ".join(
+                str(one) for one, row in self.rows.items() if row[0] == int(pid)
+            ).encode()
         parent, ticks, image = self.rows[int(pid)]
         fields = ["0"] * 50
         fields[1], fields[11] = str(parent), str(ticks)
@@ -32,20 +44,17 @@ class Processes:
             fields[number] = str(image)
         return f"{pid} (python3 (x)) {' '.join(fields)}".encode()
 
-    def before(self, *pids):
-        records = [MappingRecord((8, 1, 2), pid, 0, 1, b"/usr/bin/python3", 0, 0) for pid in pids]
-        return first_python.Before(iter(records))
-
 
 def test_nobody_who_runs_python_is_waited_for_without_an_end(monkeypatch):
-    before = Processes(monkeypatch).before()
+    Processes(monkeypatch)
+    before = IdlePythons(())
     assert not before.has_run()
     assert before.wait_ms() is None
 
 
 def test_an_idle_python_is_watched_until_it_uses_the_cpu(monkeypatch):
     there = Processes(monkeypatch, p70=(1, 10, 7000))
-    before = there.before(70)
+    before = IdlePythons([70])
     assert not before.has_run()
     assert before.wait_ms() > 0
     there.rows[70] = (1, 11, 7000)
@@ -54,7 +63,7 @@ def test_an_idle_python_is_watched_until_it_uses_the_cpu(monkeypatch):
 
 def test_a_fork_of_an_idle_python_is_python_that_runs(monkeypatch):
     there = Processes(monkeypatch, p70=(1, 10, 7000), p80=(1, 10, 8000))
-    before = there.before(70)
+    before = IdlePythons([70])
     there.rows[81] = (80, 0, 8000)
     assert not before.has_run()
     there.rows[71] = (70, 0, 7000)
@@ -64,7 +73,62 @@ def test_a_fork_of_an_idle_python_is_python_that_runs(monkeypatch):
 @pytest.mark.parametrize(("image", "runs"), [(1000, False), (2000, True)])
 def test_the_recorder_and_its_forks_are_not_waited_for_but_command_is(monkeypatch, image, runs):
     there = Processes(monkeypatch, p90=(RECORDER, 0, image))
-    before = there.before(RECORDER, 90)
+    before = IdlePythons([RECORDER, 90])
     assert before.has_run() is runs
     there.rows[RECORDER] = (1, 50, 1000)
     assert before.has_run() is runs
+
+
+def mapping(path):
+    return MappingRecord((8, 1, 2), 70, 0, 1, path, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_python"),
+    [
+        (b"/usr/bin/python3.11", True),
+        (b"/usr/lib/libpython3.13.so.1.0 (deleted)", True),
+        (b"/usr/bin/python3.13t", False),
+        (b"/usr/lib/python3/dist-packages/_x.so", False),
+        (b"/usr/lib/python3.so", False),
+        (b"/usr/bin/python2.7", False),
+    ],
+)
+def test_the_first_mapping_of_python_is_told_once(path, is_python):
+    assert may_be_python(path) == is_python
+    read_fd, write_fd = os.pipe2(os.O_NONBLOCK)
+    try:
+        first = FirstPython(write_fd)
+        assert first.wait_ms() is None
+        for _ in range(2):
+            first.look([mapping(b"/bin/sh"), mapping(path)], is_all=True)
+        os.close(write_fd)
+        assert os.read(read_fd, 8) == b"!" * is_python
+    finally:
+        os.close(read_fd)
+
+
+def test_where_mappings_were_lost_one_may_have_been_of_python():
+    read_fd, write_fd = os.pipe2(os.O_NONBLOCK)
+    try:
+        FirstPython(write_fd).look([], is_all=False)
+        assert os.read(read_fd, 8) == b"!"
+    finally:
+        os.close(write_fd)
+        os.close(read_fd)
+
+
+def test_a_fork_that_has_executed_nothing_is_no_python_of_its_own():
+    pid = os.fork()
+    if not pid:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        assert not python_processes.executes_python(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        while not python_processes.executes_python(child.pid):
+            assert child.poll() is None
+        child.communicate(b"\n")

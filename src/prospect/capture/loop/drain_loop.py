@@ -20,6 +20,8 @@ from prospect.capture.loop.ring_drain import RingDrain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prospect.capture.events.cpu_events import EventSet
     from prospect.capture.kernel.cpus import CpuWatch
     from prospect.capture.loop.attached import Attached
@@ -61,6 +63,7 @@ class DrainLoop:
         self.drain = RingDrain(events, watch, sink, self._poll)
         self._end_request = EndRequest(signals, self._started)
         self._round_end = b""
+        self._watched: dict[int, Callable[[], None]] = {}
         self.cut = ""
         self.done = False
         self.begin_ns = self.end_ns = self._drained_ns = 0
@@ -86,6 +89,11 @@ class DrainLoop:
                 self._poll.register(fd, select.POLLIN)
         for fd in self._events.poll_fds():
             self._poll.register(fd, select.POLLIN)
+
+    def watch(self, fd: int, call: Callable[[], None]) -> None:
+        """Call something once, when a descriptor has something to read or is at its end."""
+        self._watched[fd] = call
+        self._poll.register(fd, select.POLLIN)
 
     def write(self, records: bytes) -> None:
         """Add records that do not come from a ring."""
@@ -129,6 +137,9 @@ class DrainLoop:
                 self._command.check_exec()
             elif fd == self._signals.fd:
                 self._end_request.obey()
+            elif fd in self._watched:
+                self._poll.unregister(fd)
+                self._watched.pop(fd)()
             elif fd != self._command.pidfd:
                 rings_ready = True
                 if what & ~select.POLLIN:

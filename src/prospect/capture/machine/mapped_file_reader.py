@@ -25,6 +25,7 @@ from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.kernel_maps import gnu_build_id
 from prospect.capture.machine.map_reader import MapReader
 from prospect.capture.machine.mapping_records import MappingRecord, drained
+from prospect.capture.machine.python_processes import FirstPython
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.synthesis import Map
 from prospect.records import NamedTuple
@@ -67,10 +68,17 @@ class _Version(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Whose maps are read: COMMAND's pid, -1 for none; whether only some tasks are followed."""
+    """Whose maps are read, and who wants to know that Python runs.
+
+    Attributes:
+        command_pid: COMMAND, -1 for none.
+        is_chosen: whether only some tasks are followed.
+        python_fd: a pipe's end that takes a byte once Python runs, -1 for none.
+    """
 
     command_pid: int
     is_chosen: bool
+    python_fd: int = -1
 
 
 def serve(
@@ -92,25 +100,27 @@ def serve(
     """
     reader = FileReader(found)
     maps = MapReader(watched.command_pid)
+    python = FirstPython(watched.python_fd)
     before_fd, before = before_fds
     poll = select.poll()
     for fd in (stop_fd, before_fd, *rings):
         poll.register(fd, select.POLLIN)
     is_over = False
     while not is_over:
-        for fd, what in poll.poll(maps.wait_ms()):
-            if fd == stop_fd:
-                is_over = True
-            elif fd == before_fd:
-                files, ticks = _sent_before(before_fd, before)
-                reader.look(_mapped_before(files))
-                maps.see_before(ticks)
-                if watched.is_chosen:
-                    maps.see(ticks)
-                poll.unregister(fd)
-            elif what & ~select.POLLIN:
-                poll.unregister(fd)  # its CPU or its process is gone
+        ready = _ready(poll, _sooner(maps.wait_ms(), python.wait_ms()), before_fd)
+        is_over = stop_fd in ready
+        sent = _sent_before(before_fd, before) if before_fd in ready else None
         mappings = list(drained(rings.values(), found))
+        # First: until what reads its frames is loaded, Python has none.
+        if sent:
+            python.see_before(sent[2])
+        python.look(mappings, is_all=not found.counts().lost)
+        if sent:
+            files, ticks, _ = sent
+            reader.look(_mapped_before(files))
+            maps.see_before(ticks)
+            if watched.is_chosen:
+                maps.see(ticks)
         reader.look(iter(mappings))
         maps.see({mapping.pid for mapping in mappings})
         maps.look()
@@ -120,13 +130,36 @@ def serve(
     maps.finish(before)
 
 
-def _sent_before(before_fd: int, before: int) -> tuple[list[tuple[Any, ...]], dict[int, int]]:
+def _ready(poll: select.poll, wait_ms: int | None, once_fd: int) -> set[int]:
+    """Wait; return which descriptors are ready. Those whose CPU or process is gone are forgotten.
+
+    Args:
+        poll: knows the descriptors.
+        wait_ms: how long at most, None for ever.
+        once_fd: one that is ready once.
+    """
+    ready = poll.poll(wait_ms)
+    for fd, what in ready:
+        if what & ~select.POLLIN or fd == once_fd:
+            poll.unregister(fd)
+    return {fd for fd, _ in ready}
+
+
+def _sooner(one_ms: int | None, other_ms: int | None) -> int | None:
+    """Return the shorter wait, of which None is the longest."""
+    waits = [wait_ms for wait_ms in (one_ms, other_ms) if wait_ms is not None]
+    return min(waits) if waits else None
+
+
+def _sent_before(
+    before_fd: int, before: int
+) -> tuple[list[tuple[Any, ...]], dict[int, int], list[int]]:
     """Return what the recorder found; nothing if it ended before it sent that."""
     size = int.from_bytes(os.read(before_fd, NUMBER_BYTES), "little")
     sent = os.pread(before, size, 0)
     os.ftruncate(before, 0)
     # The recorder's own words, in memory that nobody else has.
-    return marshal.loads(sent) if size else ([], {})  # noqa: S302 - as said
+    return marshal.loads(sent) if size else ([], {}, [])  # noqa: S302 - as said
 
 
 def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:

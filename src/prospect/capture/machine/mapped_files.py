@@ -49,23 +49,34 @@ class MappedFiles(Closing):
 
     Attributes:
         reader: the reader's process.
+        python_fd: has a byte to read once Python runs, and is at its end where nobody looks for
+            that; -1 where that is not wanted.
         limits: sentences about what could not be read.
         maps: whole maps of processes, once finished; see docs/recording.md.
     """
 
-    def __init__(self, tasks: tuple[int, ...], cpus: Iterable[int], command_pid: int = -1) -> None:
+    def __init__(
+        self,
+        tasks: tuple[int, ...],
+        cpus: Iterable[int],
+        command_pid: int = -1,
+        *,
+        finds_python: bool = False,
+    ) -> None:
         """Open the events and start the reader; where that cannot be, nothing is read.
 
         Args:
             tasks: threads to follow, EVERY_TASK alone for all.
             cpus: where.
             command_pid: COMMAND, -1 for none.
+            finds_python: whether `python_fd` is wanted.
         """
         self.reader = Child()
         self.limits: list[str] = []
         self._found = ReadFiles()
         self.maps: dict[str, object] = {}
         self._mapped_fd, mapped_fd = os.pipe2(os.O_CLOEXEC)
+        self.python_fd, python_fd = os.pipe2(os.O_CLOEXEC) if finds_python else (-1, -1)
         before_fd, self._before_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before = os.memfd_create("mapped-before", os.MFD_CLOEXEC)
         fds: dict[int, list[int]] = {cpu: [] for cpu in cpus}
@@ -77,15 +88,16 @@ class MappedFiles(Closing):
                 # Here, not in the recorder: it costs the command nothing.
                 from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - see above
 
-                watched = Watched(command_pid, tasks != (EVERY_TASK,))
+                watched = Watched(command_pid, tasks != (EVERY_TASK,), python_fd)
                 serve(rings, stop_fd, self._found, (before_fd, self._before), watched)
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
-            self.reader.start(serve, (*opened, mapped_fd, before_fd, self._before))
+            kept = [*opened, mapped_fd, before_fd, self._before]
+            self.reader.start(serve, kept + [python_fd] * finds_python)
         except OSError as error:
             self._not_read(os.strerror(error.errno or 0))
         finally:
-            for of_cpu in (*fds.values(), (mapped_fd, before_fd)):
+            for of_cpu in (*fds.values(), [mapped_fd, before_fd] + [python_fd] * finds_python):
                 for fd in of_cpu:
                     os.close(fd)
 
@@ -103,18 +115,20 @@ class MappedFiles(Closing):
         self,
         mapped_before: Mapping[tuple[int, int, int], tuple[int, Map]],
         ticks: dict[int, int],
+        pythons: Iterable[int] = (),
     ) -> None:
         """Let the reader look at files that were mapped before.
 
         Args:
             mapped_before: (major, minor, inode) → a process that has it mapped, and where.
             ticks: pid → CPU time of processes that ran before.
+            pythons: those of them that have CPython mapped.
         """
         rows = [(*file, pid, *one) for file, (pid, one) in mapped_before.items()]
         if not self.reader.pid or not rows:
             return
         try:
-            size = os.pwrite(self._before, marshal.dumps((rows, ticks)), 0)
+            size = os.pwrite(self._before, marshal.dumps((rows, ticks, list(pythons))), 0)
             os.write(self._before_fd, size.to_bytes(NUMBER_BYTES, "little"))
         except OSError as error:  # no memory, or the reader has ended
             self._not_read(os.strerror(error.errno or 0), "some")
@@ -158,10 +172,10 @@ class MappedFiles(Closing):
         )
 
     def _let_go(self) -> None:
-        for fd in (self._mapped_fd, self._before_fd, self._before):
+        for fd in (self._mapped_fd, self._before_fd, self._before, self.python_fd):
             if fd >= 0:
                 os.close(fd)
-        self._mapped_fd = self._before_fd = self._before = -1
+        self._mapped_fd = self._before_fd = self._before = self.python_fd = -1
 
 
 def open_mapping_events(fds: dict[int, list[int]], tasks: tuple[int, ...]) -> None:

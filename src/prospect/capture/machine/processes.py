@@ -12,6 +12,7 @@ import os
 
 from prospect.abi import constants as abi
 from prospect.capture.kernel.procfs import read_file
+from prospect.capture.machine.python_processes import may_be_python
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
 
@@ -54,6 +55,7 @@ class Snapshot:
         unreadable: pid → name of processes whose mappings this user may not read.
         files: (major, minor, inode) of files with mapped code → a process that has it, and where.
         ticks: pid → CPU time that processes of programs had used.
+        pythons: processes that have CPython mapped.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Snapshot:
         self.unreadable: dict[int, bytes] = {}
         self.files: dict[tuple[int, int, int], tuple[int, Map]] = {}
         self.ticks: dict[int, int] = {}
+        self.pythons: set[int] = set()
         # What stands behind the addresses of a mapping → what it says, None where it is not wanted:
         # most processes map the same few libraries.
         self._known: dict[bytes, _Place | None] = {}
@@ -131,6 +134,8 @@ class Snapshot:
         for one in maps:
             if one.inode and one.prot & abi.PROT_EXEC:
                 self.files.setdefault((one.major, one.minor, one.inode), (pid, one))
+                if may_be_python(one.name):
+                    self.pythons.add(pid)
         records = [user_map_record(pid, one) for one in maps]
         if stat.threads > 1:
             records.extend(_thread_names(directory, pid))

@@ -15,6 +15,7 @@ from prospect.abi import bpf as abi
 from prospect.abi import constants
 from prospect.capture.kernel import bpf
 from prospect.capture.kernel.bpf_assembler import assemble
+from prospect.capture.machine import python_processes
 from prospect.capture.python import image_entry, walk_parts
 from prospect.capture.python.kernel_types import BTF_FILE, task_offsets
 from prospect.capture.python.walker import walker
@@ -33,7 +34,7 @@ class Walker(NamedTuple):
     """The walker, attached: descriptors of its maps.
 
     Attributes:
-        images: `image_entry.KEY` → entry.
+        images: `python_processes.KEY` → entry.
         seen: which names it has sent.
         links: to events; none where it stays attached as long as these are open (before 5.15).
         others: what it needs beside.
@@ -81,7 +82,7 @@ def attach_walker(outputs: Mapping[int, int], sampling: Sequence[int]) -> Walker
         layout(
             "py_images",
             abi.BPF_MAP_TYPE_LRU_HASH,
-            image_entry.KEY.size,
+            python_processes.KEY.size,
             image_entry.ENTRY_BYTES,
             _MOST_IMAGES,
         )

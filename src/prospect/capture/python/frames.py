@@ -55,12 +55,13 @@ class PythonFrames(Closing):
         self._failure = ""
         self._state = WalkState()
 
-    def start(self, events: EventSet, *, beside_others: bool) -> None:
+    def start(self, events: EventSet, *, beside_others: bool, is_there: bool = False) -> None:
         """Start the watcher.
 
         Args:
             events: with room for what it makes the kernel write.
             beside_others: whether it works even where programs of other tracers run.
+            is_there: whether Python runs by now; otherwise the watcher waits for that.
         """
         outputs, sampling = events.python_fds()
         fds: dict[int, list[int]] = {cpu: [] for cpu in outputs}
@@ -72,10 +73,11 @@ class PythonFrames(Closing):
                 _hurry()
                 rings = mapped_rings(fds.values(), null_fd)
                 # Here, not in the recorder: it costs the command nothing. And what loads the walker
-                # once there is Python: most recordings have none.
-                from prospect.capture.python.first_python import first_python  # noqa: PLC0415 - see above
+                # once there is Python: most of the time there is none.
+                from prospect.capture.python.first_python import first_python, python_mappings  # noqa: PLC0415 - see above
 
-                if not (found := first_python(stop_fd, rings)):
+                found = list(python_mappings()) if is_there else first_python(stop_fd, rings)
+                if not (is_there or found):
                     return
                 from prospect.capture.python.attaching import attach_walker  # noqa: PLC0415 - see above
                 from prospect.capture.python.watcher import serve  # noqa: PLC0415 - see above

@@ -1,7 +1,7 @@
 """An entry of the walker's map of images: the Python in a process.
 
-Comes in: what `interpreters` found. Goes out: the key in the kernel's own structures,
-and the bytes of the entry, which begin with its own IMAGE record.
+Comes in: what `interpreters` found. Goes out: the bytes of the entry, which begin with its own
+IMAGE record; its key is that of `python_processes`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,6 @@ from prospect.abi import python_frames as wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prospect.capture.python.interpreters import Interpreter
-
-# start_code, start_stack and start_brk of its memory: no other program has all three, and forked
-# processes do.
-KEY = struct.Struct("=QQQ")
-_KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 
 ID = 16
 KEY_ADDRESS = wire.HEADER.size + wire.IMAGE.size
@@ -33,16 +28,6 @@ CODE, BACK, LAST, OWNER = (_AT[name] for name in _NAMES[4:8])
 LAST_IS_ADDRESS, SIGNATURE, NAME, FILE = (_AT[name] for name in _NAMES[8:12])
 LINES, ASCII, COMPACT = (_AT[name] for name in _NAMES[12:])
 ENTRY_BYTES = -(-(_OFFSETS + 4 * len(_NAMES)) // 8) * 8
-
-
-def image_key(stat: bytes) -> bytes:
-    """Return the key of a process from its /proc/pid/stat; empty where that is not readable."""
-    fields = stat.rpartition(b") ")[2].split()
-    try:
-        # The first field behind the name is the third.
-        return KEY.pack(*(int(fields[number - 3]) for number in _KEY_FIELDS))
-    except (IndexError, ValueError, struct.error):
-        return b""
 
 
 def encode(number: int, found: Interpreter) -> bytes:

@@ -88,20 +88,6 @@ class Image(NamedTuple):
         return Interpreter(self.minor, key, (rest[0], rest[1]), (rest[2], rest[3]))
 
 
-def may_be_python(path: bytes) -> bool:
-    """Whether the name of a mapped file is one that CPython or its library has.
-
-    Builds with an ABI flag (python3.13t without the lock, python3.11d) have other structures.
-    """
-    name = path.rpartition(b"/")[2].removesuffix(b" (deleted)")
-    stem, shared, _ = name.removeprefix(b"lib").partition(b".so")
-    if shared and not name.startswith(b"lib"):
-        return False
-    return (
-        stem.startswith(b"python3") and stem.removeprefix(b"python3").strip(b".0123456789") == b""
-    )
-
-
 def read_image(fd: int, path: bytes) -> Image | None:
     """Return the CPython in an ELF file, None if there is none that is known here.
 

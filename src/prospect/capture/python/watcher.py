@@ -23,9 +23,10 @@ from prospect.capture.kernel import bpf
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import Mounts
 from prospect.capture.machine.mapping_records import MappingRecord, drained
+from prospect.capture.machine.python_processes import image_key, may_be_python
 from prospect.capture.python import image_entry
 from prospect.capture.python.first_python import goes_on, polled
-from prospect.capture.python.interpreters import may_be_python, read_image
+from prospect.capture.python.interpreters import read_image
 from prospect.capture.python.tracers import MOST_SHARE, WATCHED_S, Tracers
 
 TYPE_CHECKING = False
@@ -160,7 +161,7 @@ class _Watcher:
                 self._walker.forget_names()
         while self._again and self._again[0][0] <= now:
             _, mapping, key = self._again.pop(0)
-            if image_entry.image_key(read_if_there(f"/proc/{mapping.pid}/stat")) != key:
+            if image_key(read_if_there(f"/proc/{mapping.pid}/stat")) != key:
                 self._tell(mapping)
 
     def wait_ms(self) -> int:
@@ -170,7 +171,7 @@ class _Watcher:
 
     def _tell(self, mapping: MappingRecord) -> bytes:
         """Write the entry; return the key that the process had."""
-        key = image_entry.image_key(read_if_there(f"/proc/{mapping.pid}/stat"))
+        key = image_key(read_if_there(f"/proc/{mapping.pid}/stat"))
         image = self._image(mapping) if key else None
         found = image and image.placed(mapping.start, mapping.offset)
         if not found:

@@ -1,0 +1,157 @@
+"""Whether Python runs: by the names of mapped files, and by who uses the CPU.
+
+Comes in: mappings as they are made, processes that had CPython mapped before, /proc. Goes out: that
+one of them runs, so that what reads its frames is worth its start. Most recordings end with this,
+so nothing is imported that is slow.
+
+Defined by: proc(5), /proc/pid/stat and /proc/pid/task/tid/children.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+from prospect.capture.kernel.procfs import read_if_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prospect.capture.machine.mapping_records import MappingRecord
+
+# start_code, start_stack and start_brk of its memory: no other program has all three, and forked
+# processes do.
+KEY = struct.Struct("=QQQ")
+_KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
+
+# How long between two looks at those that idle: as long as they have been watched, within bounds.
+_SOON_S, _LATER_S = 0.03, 0.25
+_LONG_S, _IDLE_S = 60.0, 2.0
+
+
+def may_be_python(path: bytes) -> bool:
+    """Whether the name of a mapped file is one that CPython or its library has.
+
+    Builds with an ABI flag (python3.13t without the lock, python3.11d) have other structures.
+    """
+    if b"python3" not in path:
+        return False
+    name = path.rpartition(b"/")[2].removesuffix(b" (deleted)")
+    stem, shared, _ = name.removeprefix(b"lib").partition(b".so")
+    if shared and not name.startswith(b"lib"):
+        return False
+    return (
+        stem.startswith(b"python3") and stem.removeprefix(b"python3").strip(b".0123456789") == b""
+    )
+
+
+def image_key(stat: bytes) -> bytes:
+    """Return the key of a process from its /proc/pid/stat; empty where that is not readable."""
+    fields = stat.rpartition(b") ")[2].split()
+    try:
+        # The first field behind the name is the third.
+        return KEY.pack(*(int(fields[number - 3]) for number in _KEY_FIELDS))
+    except (IndexError, ValueError, struct.error):
+        return b""
+
+
+def executes_python(pid: int) -> bool:
+    """Return whether a child of ours has executed Python; until then it is Python as we are."""
+    try:
+        path = os.readlink(b"/proc/%d/exe" % pid)
+    except OSError:
+        return False
+    return may_be_python(path) and _key(pid) != _key(os.getpid())
+
+
+class IdlePythons:
+    """Processes that had mapped CPython before, as long as none of them has run."""
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        """Watch them, in a child of the recorder."""
+        recorder = os.getppid()
+        # Forks of it are the recorder too, COMMAND among them as long as it has executed nothing.
+        own = _key(recorder)
+        self._seen = {pid: _activity(pid) for pid in pids if _key(pid) != own}
+        self._has_begun = any(_fields(pid)[1:2] == [b"%d" % recorder] for pid in self._seen)
+        self._begun = self._due = time.monotonic()
+
+    def has_run(self) -> bool:
+        """Return whether one of them has used the CPU since, or forked; or is COMMAND."""
+        now = time.monotonic()
+        if self._has_begun or now < self._due:
+            return self._has_begun
+        age_s = now - self._begun
+        self._due = now + (max(_SOON_S, min(age_s, _LATER_S)) if age_s < _LONG_S else _IDLE_S)
+        self._has_begun = any(_has_advanced(pid, seen) for pid, seen in self._seen.items())
+        return self._has_begun
+
+    def wait_ms(self) -> int | None:
+        """Return when to look again: soon at first; None where there is none to look at."""
+        if not self._seen:
+            return None
+        return max(0, int(1000 * (self._due - time.monotonic()))) + 1
+
+
+class FirstPython:
+    """Says once that Python runs."""
+
+    def __init__(self, told_fd: int) -> None:
+        """Prepare; `told_fd` is a pipe's end, -1 where nobody wants to know."""
+        self._told_fd = told_fd
+        self._idle: IdlePythons | None = None
+
+    def see_before(self, pids: Iterable[int]) -> None:
+        """Watch processes that had mapped CPython before."""
+        if self._told_fd >= 0:
+            self._idle = IdlePythons(pids)
+
+    def look(self, mappings: Iterable[MappingRecord], *, is_all: bool) -> None:
+        """Look at new mappings, of which some may have been lost, and at processes from before."""
+        if self._told_fd < 0:
+            return
+        runs = not is_all or (self._idle is not None and self._idle.has_run())
+        if runs or any(may_be_python(mapping.path) for mapping in mappings):
+            os.write(self._told_fd, b"!")
+            self._told_fd = -1
+
+    def wait_ms(self) -> int | None:
+        """Return when there is something to look at, None without."""
+        return self._idle.wait_ms() if self._idle and self._told_fd >= 0 else None
+
+
+def _has_advanced(pid: int, seen: tuple[int, frozenset[bytes]]) -> bool:
+    """Return whether a process has used a clock tick of the CPU, or has children, that it had not.
+
+    A kernel without CONFIG_PROC_CHILDREN does not say which children there are.
+    """
+    ticks, children = _activity(pid)
+    return ticks > seen[0] or not children <= seen[1]
+
+
+def _activity(pid: int) -> tuple[int, frozenset[bytes]]:
+    """Return the clock ticks that a process has used, fields 14 and 15, and its children."""
+    ticks = sum(map(int, _fields(pid)[11:13]))
+    directory = f"/proc/{pid}/task"
+    children: set[bytes] = set()
+    for tid in _listed(directory):
+        children.update(read_if_there(f"{directory}/{tid}/children").split())
+    return ticks, frozenset(children)
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _fields(pid: int) -> list[bytes]:
+    """Return the fields of /proc/pid/stat from the third one on."""
+    return read_if_there(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _key(pid: int) -> bytes:
+    return image_key(read_if_there(f"/proc/{pid}/stat"))
