@@ -1,11 +1,12 @@
 """The recorder beside `perf record -a`, on the same load, in turn, in one run.
 
-    python benchmarks/recorder.py [--quick] [--timers]
+    python benchmarks/recorder.py [--quick] [--timers] [--no-python]
 
 Prints, for each rate, the medians of both and the ratio of each pair (median, least to most):
 processor seconds of the recorder alone, slow-down of the load, samples lost, from the recorder's
 start to the command's first instruction, from the command's end to the recorder's. With --timers
-both sample by timers, also where there is a hardware counter.
+both sample by timers, also where there is a hardware counter; with --no-python nothing is read of
+Python functions, as where no Python runs.
 Needs root, `perf` and a C compiler.
 """
 
@@ -101,6 +102,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--rates", type=int, nargs="+", default=RATES_HZ, metavar="HZ")
     parser.add_argument("--timers", action="store_true", help="no hardware counter")
+    parser.add_argument("--no-python", action="store_true", help="without Python functions")
     options = parser.parse_args()
     pairs = QUICK_PAIRS if options.quick else PAIRS
     seconds = QUICK_LOAD_SECONDS if options.quick else LOAD_SECONDS
@@ -112,7 +114,8 @@ def main() -> None:
         print(f"{statistics.median(alone):.3f} s ({min(alone):.3f} to {max(alone):.3f})")
         for rate in options.rates:
             print(f"\n{rate} Hz")
-            compare(lines(directory, rate, timers=options.timers), load, pairs, alone)
+            recorders = lines(directory, rate, timers=options.timers, python=not options.no_python)
+            compare(recorders, load, pairs, alone)
 
 
 def build_load(directory: Path, seconds: float) -> Load:
@@ -126,11 +129,13 @@ def build_load(directory: Path, seconds: float) -> Load:
     return trial._replace(steps=steps)
 
 
-def lines(directory: Path, rate: int, *, timers: bool) -> tuple[list[str], list[str]]:
+def lines(directory: Path, rate: int, *, timers: bool, python: bool) -> tuple[list[str], list[str]]:
     """Return the command lines of both recorders, each ending with its file."""
     prospect = shutil.which("prospect", path=str(Path(sys.executable).parent)) or "prospect"
     ours_file, perf_file = str(directory / "ours.data"), str(directory / "perf.data")
     ours, perf = [prospect, "record", "-H", str(rate)], ["perf", "record", "-q", "-a"]
+    if not python:
+        ours = [*ours, "--no-python"]
     if timers:
         ours, perf = [*ours, "--clocks", "4"], [*perf, "-e", "cpu-clock"]
     return [*ours, "-o", ours_file], [*perf, "-F", str(rate), "-o", perf_file]

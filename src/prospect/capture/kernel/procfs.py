@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 _CHUNK_BYTES = 1 << 16
+_SHORT_BYTES = 1 << 12
 
 
 def read_file(path: str, most_bytes: int = 1 << 30) -> bytes:
@@ -24,6 +25,19 @@ def read_file(path: str, most_bytes: int = 1 << 30) -> bytes:
             parts.append(part)
             size += len(part)
         return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def read_short(path: str) -> bytes:
+    """Return a file's content of less than a page, which the kernel gives at once.
+
+    Raises:
+        OSError: as open() and read() say.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _SHORT_BYTES)
     finally:
         os.close(fd)
 

@@ -232,7 +232,13 @@ class JitFileHolder:
         """
         waiting: dict[int, frozenset[bytes]] = {}
         found: dict[tuple[int, str], list[int]] = {}
+        # Those of the kernel have no files of a JIT, and are often more than all others.
+        kernel_threads = set(read_if_there(f"{self._proc}/2/task/2/children").split())
+        if read_if_there(f"{self._proc}/2/comm") != b"kthreadd\n":
+            kernel_threads.clear()
         for pid in map(int, filter(str.isdecimal, os.listdir(self._proc))):
+            if b"%d" % pid in kernel_threads:
+                continue
             directory = f"{self._proc}/{pid}"
             try:
                 place = int(os.readlink(f"{directory}/ns/mnt").strip("mnt:[]"))

@@ -22,7 +22,7 @@ import os
 import time
 import zlib
 
-from prospect.capture.kernel.procfs import read_file, read_if_there
+from prospect.capture.kernel.procfs import read_file, read_if_there, read_short
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -179,7 +179,7 @@ class MapReader:
     def _stat(self, pid: int) -> _Stat:
         """Return what is known of a process; CPU time -1 of one that has ended."""
         try:
-            text = read_file(f"{self._proc}/{pid}/stat")
+            text = read_short(f"{self._proc}/{pid}/stat")
             # What follows the name, which may be anything: state is the first, utime the 12th.
             fields = text[text.rfind(b")") + 2 :].split(None, 13)
             return _Stat(int(fields[1]), int(fields[11]) + int(fields[12]))

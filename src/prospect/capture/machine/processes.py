@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
-from prospect.capture.kernel.procfs import read_file
+from prospect.capture.kernel.procfs import read_file, read_short
 from prospect.capture.machine.python_processes import may_be_python
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
@@ -101,7 +101,7 @@ class Snapshot:
         for first in range(0, len(pids), _PORTION_PROCESSES):
             for pid in pids[first : first + _PORTION_PROCESSES]:
                 try:
-                    found.append((pid, parse_stat(read_file(f"{self._proc}/{pid}/stat"))))
+                    found.append((pid, parse_stat(read_short(f"{self._proc}/{pid}/stat"))))
                 except (OSError, ValueError):
                     continue  # it ended between the listing and now
             yield b""
@@ -245,7 +245,7 @@ def _thread_names(directory: str, pid: int) -> Iterator[bytes]:
             continue
         try:
             # One newline is the file's own, more may be the name's.
-            comm = read_file(f"{directory}/task/{tid}/comm")[:-1]
+            comm = read_short(f"{directory}/task/{tid}/comm")[:-1]
         except OSError:
             continue
         yield comm_record(pid, tid, comm)
