@@ -65,8 +65,9 @@ class PythonFrames(Closing):
         """
         outputs, sampling = events.python_fds()
         fds: dict[int, list[int]] = {cpu: [] for cpu in outputs}
-        null_fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        null_fd = -1
         try:
+            null_fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             open_mapping_events(fds, (EVERY_TASK,))
 
             def serve(stop_fd: int) -> None:
@@ -93,7 +94,8 @@ class PythonFrames(Closing):
             self._failure = os.strerror(error.errno or 0)
         finally:
             for fd in (*(fd for of_cpu in fds.values() for fd in of_cpu), null_fd):
-                os.close(fd)
+                if fd >= 0:
+                    os.close(fd)
 
     @property
     def limits(self) -> list[str]:
