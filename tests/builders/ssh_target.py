@@ -22,6 +22,7 @@ class SshTarget:
     """`prospect --target there` reaches it in the environment that `environment` is.
 
     Attributes:
+        directory: has the script ``begin`` that sessions begin with, and keys.
         cache: where that lets Prospect keep what it learns.
     """
 
@@ -30,7 +31,7 @@ class SshTarget:
     def __init__(self, directory: Path) -> None:
         if not Path(SSHD).exists() or not shutil.which("ssh"):
             pytest.skip("openssh-server is not installed")
-        self._directory = directory
+        self.directory = directory
         self.cache = directory / "cache"
         for key in ("host_key", "user_key"):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / key]
@@ -69,7 +70,7 @@ class SshTarget:
 
     def begin_sessions_by(self, script: str) -> None:
         """Run a shell script as each session, for which $SSH_ORIGINAL_COMMAND was asked."""
-        begin = self._directory / "begin"
+        begin = self.directory / "begin"
         begin.write_text(f"#!/bin/sh\n{script}\n")
         begin.chmod(0o755)
 

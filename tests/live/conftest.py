@@ -40,7 +40,9 @@ def ssh_server(tmp_path_factory):
 
 @pytest.fixture
 def target(ssh_server):
-    """Give a target on loopback with plain sessions."""
+    """Give a target on loopback with plain sessions, of which no file is known yet."""
+    for kept in ssh_server.cache.glob("*/*.executable"):
+        kept.unlink()
     ssh_server.begin_sessions_by(PLAIN)
     return ssh_server
 

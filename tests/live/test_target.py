@@ -12,10 +12,12 @@ import pytest
 
 import prospect
 from builders.recordings import build_program, hits_by
+from builders.ssh_target import PLAIN
 from prospect.elf.image import ElfImage
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [pytest.mark.live, pytest.mark.parallel]
+NO_PYTHON = 'case "$SSH_ORIGINAL_COMMAND" in *python3*) exit 127;; esac'
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 
 
@@ -61,6 +63,37 @@ def test_its_exit_status_is_that_of_the_command(target, tmp_path):
     ran = target.prospect("--target", "there", "no-such-command")
     assert ran.returncode == 127
     assert ran.stderr.startswith("prospect: there: no-such-command: ")
+
+
+def test_where_python_is_missing_perf_records(target, bare_root, tmp_path):
+    program = build_program(bare_root / "opt", "chain", "-Wl,--build-id")
+    target.begin_sessions_by(f"{NO_PYTHON}\n{(target.directory / 'begin').read_text()}")
+    file = tmp_path / "r"
+    ran = target.prospect(
+        *("record", "--target", "there", "-H", 1000, "-o", file),
+        *("sh", "-c", "echo said; /opt/chain 3 500; exit 3"),
+    )
+    assert ran.returncode == 3, ran.stderr
+    first, *rest = ran.stderr.splitlines()
+    assert first.startswith("prospect: there has no python3: Prospect's recorder needs Python 3.9")
+    assert "said" in rest
+    assert hits_by(prospect.open(file), "process")["chain"] > 100
+    # Whole, as `cat` there gives it.
+    assert program.read_bytes() in {one.read_bytes() for one in target.cache.glob("*/*.executable")}
+
+
+def test_perf_there_is_ended_by_a_signal_and_refuses_what_it_has_not(target, tmp_path):
+    target.begin_sessions_by(f"{NO_PYTHON}\n{PLAIN}")
+    ran = target.prospect("record", "--target", "there", "--off-cpu", "-o", tmp_path / "r", "true")
+    assert ran.returncode == 2
+    assert "--off-cpu is not among what perf there records" in ran.stderr
+    child = target.start("record", "--target", "there", "-o", tmp_path / "r")
+    _wait_for(lambda: (tmp_path / "r").exists() and (tmp_path / "r").stat().st_size > 1 << 12)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert f"{tmp_path / 'r'}: " in said
+    assert "Traceback" not in said
+    assert sum(hits_by(prospect.open(tmp_path / "r"), "process").values()) > 10
 
 
 def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_root, tmp_path):
@@ -111,11 +144,11 @@ def test_a_signal_reaches_the_command(target, tmp_path):
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("exit 127", "there has no python3: --target needs Python 3.9"),
+        ("exit 127", "there has neither python3 nor perf"),
         ("echo Welcome; exit 0", "there did not start python3"),
         (
             """echo '{"pid": 1, "files": [3, 4, 5, 6, 7], "python": [3, 7, 1], "magic": "00"}'""",
-            "there has Python 3.7.1: --target needs Python 3.9",
+            "there has neither python3 nor perf",
         ),
         (
             """echo '{"pid": 1, "files": [3, 4, 5, 6, 7], "python": [3, 11, 1], "magic": "00"}'

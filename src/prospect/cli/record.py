@@ -58,7 +58,7 @@ def record_into(
         if settings.target:
             from prospect.target.session import record_on
 
-            return record_on(settings.target, options, file.descriptor)
+            return record_on(settings.target, options, file.descriptor, say)
         return record(options, file.descriptor, say)
     except ProspectError as error:
         file.withdraw()

@@ -14,6 +14,7 @@ from prospect.abi.constants import PERF_RECORD_SAMPLE
 from prospect.perfdata.format import PERF_RECORD_COMPRESSED
 
 _DATA_SECTION = struct.Struct("<QQ")
+_PIPE_HEADER = struct.Struct("<QQ")  # struct perf_pipe_file_header
 _DATA_SECTION_AT = 40  # of struct perf_file_header
 _WORD_BYTES = 8
 _SIZE_AT_BIT = 48  # of the first word of a record, struct perf_event_header
@@ -46,11 +47,14 @@ def count_samples(descriptor: int) -> tuple[int, bool]:
 
     Returns:
         how many, and whether each was counted: of a large one they are estimated from records at
-        places that are evenly spread. Those of packed records are not counted: -1.
+        places that are evenly spread. Those of packed records, and of perf's pipe mode, are not
+        counted: -1.
     """
     if os.fstat(descriptor).st_size < _DATA_SECTION_AT + _DATA_SECTION.size:
         return 0, True
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
+        if _PIPE_HEADER.unpack_from(data)[1] == _PIPE_HEADER.size:
+            return -1, True
         begin, size = _DATA_SECTION.unpack_from(data, _DATA_SECTION_AT)
         size = max(0, min(size, len(data) - begin)) // _WORD_BYTES * _WORD_BYTES
         with memoryview(data)[begin : begin + size] as part, part.cast("Q") as words:

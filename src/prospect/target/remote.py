@@ -27,11 +27,11 @@ from prospect.light import Closing
 from prospect.target import pump
 from prospect.target.frames import FrameError, Frames, ReceivedFile
 from prospect.target.package import OLDEST_PYTHON, package
-from prospect.target.ssh import NO_CONNECTION, Connection
+from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import IO, Any, NoReturn, Protocol
+    from typing import Any, NoReturn, Protocol
 
     class Receiver(Protocol):
         """What takes what the agent writes."""
@@ -62,7 +62,7 @@ _STREAM_BYTES = 1 << 16
 _END_S = 5.0
 _FILES = 5
 _MOST_GREETING_LINES = 1000
-_NEEDS = "--target needs Python 3.9 or later there"
+_NEEDS = "Prospect's recorder needs Python 3.9 or later there"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -122,7 +122,7 @@ class Remote(Closing):
         """End the pump, and with it whatever else is left of this on the target."""
         if self._pump:
             with suppress(OSError):
-                _pipe(self._pump.stdin).close()
+                pipe_of(self._pump.stdin).close()
         for process in (self._recorder, self._pump):
             if process:
                 try:
@@ -131,7 +131,7 @@ class Remote(Closing):
                     process.kill()
                     process.wait()
         if self._pump:
-            _pipe(self._pump.stdout).close()
+            pipe_of(self._pump.stdout).close()
         self._connection.close()
 
     @property
@@ -147,11 +147,11 @@ class Remote(Closing):
         Raises:
             ProspectError: what the agent said on the target.
         """
-        stream = _pipe(self._started.stdout).fileno()
+        stream = pipe_of(self._started.stdout).fileno()
         ended = os.pidfd_open(self._agent.pid)
         answer: dict[str, Any] = {}
         try:
-            with _signals_to(self.order):
+            with signals_to(self.order):
                 watched, timeout_s = [stream, ended], None
                 while not answer:
                     ready = select.select(watched, [], [], timeout_s)[0]
@@ -178,7 +178,7 @@ class Remote(Closing):
         """
         self.order({"file": path})
         file = ReceivedFile(descriptor, _MOST_FILE_BYTES)
-        stream = _pipe(self._started.stdout).fileno()
+        stream = pipe_of(self._started.stdout).fileno()
         while select.select([stream], [], [], _ANSWER_S)[0]:
             data = os.read(stream, _STREAM_BYTES)
             if not data:
@@ -221,7 +221,7 @@ class Remote(Closing):
     def _send(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            rest = rest[_pipe(self._started.stdin).write(rest) :]
+            rest = rest[pipe_of(self._started.stdin).write(rest) :]
 
     def _hand_over(self, data: bytes) -> None:
         """Send what the pump waits for, without a word, until all of it is there.
@@ -229,7 +229,9 @@ class Remote(Closing):
         Raises:
             CaptureError: it is no pump: it talks, or takes nothing.
         """
-        stream, pipe = (_pipe(one).fileno() for one in (self._started.stdout, self._started.stdin))
+        stream, pipe = (
+            pipe_of(one).fileno() for one in (self._started.stdout, self._started.stdin)
+        )
         os.set_blocking(pipe, False)
         rest = memoryview(data)
         while rest:
@@ -246,7 +248,7 @@ class Remote(Closing):
         Raises:
             CaptureError: there is no connection, or no Python.
         """
-        pipe = _pipe(self._started.stdout)
+        pipe = pipe_of(self._started.stdout)
         for _ in range(_MOST_GREETING_LINES):
             line = pipe.readline(_MOST_GREETING_BYTES)
             if not line:
@@ -307,8 +309,8 @@ def _raise(target: str, answer: dict[str, Any]) -> NoReturn:
 
 
 @contextmanager
-def _signals_to(order: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-    """Pass signals that would end this process on to the agent, whose end ends it."""
+def signals_to(order: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """Pass signals that would end this process on to what runs there, whose end ends it."""
     old = {}
 
     def pass_on(number: int, _frame: object) -> None:
@@ -322,11 +324,6 @@ def _signals_to(order: Callable[[dict[str, Any]], None]) -> Iterator[None]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None  # noqa: S101 - asked for when it was started
-    return pipe
 
 
 def _as_text(value: object) -> str:

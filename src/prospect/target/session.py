@@ -13,24 +13,29 @@ from prospect.errors import CaptureError, UsageError
 from prospect.recording.interval import RecordingResult
 from prospect.records import contents
 from prospect.target.frames import ReceivedFile
-from prospect.target.remote import Remote
+from prospect.target.remote import NoPythonError, Remote
 
 if TYPE_CHECKING:
+    from prospect.announcing import Announce
     from prospect.recording.events import RecordOptions
 
 AGENT = "prospect.target.agent"
 # Beside the records: what describes them, and the beginning that is sent again.
 _MORE_BYTES = 256 << 20
 _UNBOUNDED = 1 << 50
+_BY_PERF = "perf records there instead, and COMMAND's output comes on standard error"
 
 
-def record_on(target: str, options: RecordOptions, output_fd: int) -> RecordingResult:
+def record_on(
+    target: str, options: RecordOptions, output_fd: int, warn: Announce
+) -> RecordingResult:
     """Run a command on a target, and record all that its kernel lets that user see.
 
     Args:
         target: ``USER@HOST``, as ssh takes it.
         options: what to record there.
         output_fd: a regular file, opened for writing and reading; the caller closes it.
+        warn: called where perf records, as there is no Python.
 
     Raises:
         UsageError: options that cannot be followed there.
@@ -44,7 +49,14 @@ def record_on(target: str, options: RecordOptions, output_fd: int) -> RecordingR
     refuse_probes(options.events)
     bound = options.max_bytes or default_bound_bytes(output_fd)
     wanted = contents(options) | {"max_bytes": bound or None}
-    with Remote(target, AGENT, wanted) as remote:
+    try:
+        started = Remote(target, AGENT, wanted)
+    except NoPythonError as error:
+        from prospect.target.by_perf import record_by_perf  # noqa: PLC0415 - seldom
+
+        reason = str(error)
+        return record_by_perf(target, options, output_fd, lambda: warn(f"{reason}; {_BY_PERF}"))
+    with started as remote:
         file = ReceivedFile(output_fd, bound + _MORE_BYTES if bound else _UNBOUNDED)
         result = _result(remote, remote.run(file), file)
         if not result.is_cut:

@@ -112,6 +112,12 @@ class Connection(Closing):
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
+def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
+    """Return a pipe that was asked for when its process was started."""
+    assert pipe is not None  # noqa: S101 - see above
+    return pipe
+
+
 def _ssh_words() -> list[str]:
     """Return the ssh to run, with options of the user's own.
 

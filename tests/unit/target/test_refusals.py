@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prospect.announcing import silent
 from prospect.errors import UsageError
 from prospect.recording.events import RecordOptions
 from prospect.target.session import record_on
@@ -19,4 +20,4 @@ from prospect.target.session import record_on
 )
 def test_what_cannot_be_followed_there_is_refused(wanted, says):
     with pytest.raises(UsageError, match=says):
-        record_on("nobody@nowhere.invalid", RecordOptions(**wanted), -1)
+        record_on("nobody@nowhere.invalid", RecordOptions(**wanted), -1, silent)
