@@ -32,7 +32,7 @@ class RunningDaemon:
     def __enter__(self):
         for _ in range(600):
             # The socket may be that of a daemon that was killed.
-            if "sampling into" in self.said() or self.process.poll() is not None:
+            if "SIGTERM ends it" in self.said() or self.process.poll() is not None:
                 break
             time.sleep(0.1)
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,24 @@ def target(ssh_server):
         kept.unlink()
     ssh_server.begin_sessions_by(PLAIN)
     return ssh_server
+
+
+@pytest.fixture
+def bare_root(tmp_path, target):
+    """Let sessions begin in a root and under a name of its own, with this machine's programs."""
+    root = tmp_path / "root"
+    for name in ("usr", "proc", "sys", "dev", "etc", "tmp", "opt"):
+        (root / name).mkdir(parents=True)
+    for name in ("bin", "sbin", "lib", "lib64", "lib32"):
+        if Path(f"/{name}").is_symlink():
+            (root / name).symlink_to(Path(f"/{name}").readlink())
+    shutil.copy("/etc/ld.so.cache", root / "etc")
+    target.begin_sessions_by(
+        "exec unshare -mu /bin/sh -c 'echo there >/proc/sys/kernel/hostname;"
+        f" for d in usr sys dev; do mount --rbind /$d {root}/$d; done;"
+        f' mount -t proc proc {root}/proc; exec chroot {root} /bin/sh -c "$SSH_ORIGINAL_COMMAND"\''
+    )
+    return root
 
 
 @pytest.fixture

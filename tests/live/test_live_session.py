@@ -169,18 +169,18 @@ def test_a_session_leaves_no_thread_and_no_file_open():
 
 
 def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
-    monkeypatch.setattr("prospect.live.session._MOST_UNASKED_BYTES", 1 << 12)
+    monkeypatch.setattr("prospect.live.source._MOST_UNASKED_BYTES", 1 << 12)
     session = LiveSession(replace(OPTIONS, frequency_hz=4000))
     full = os.eventfd(1)  # as if a ring were half full, always
     try:
         session.advance()
-        session._poll.register(full, select.POLLIN)
+        session._source._poll.register(full, select.POLLIN)
         end_s = time.monotonic() + 20
-        while session._drained.size_bytes <= 1 << 12 and time.monotonic() < end_s:
+        while session._source._drained.size_bytes <= 1 << 12 and time.monotonic() < end_s:
             sum(i * i for i in range(100_000))
-        most = session._drained.size_bytes
+        most = session._source._drained.size_bytes
         sum(i * i for i in range(2_000_000))
-        assert session._drained.size_bytes == most > 1 << 12
+        assert session._source._drained.size_bytes == most > 1 << 12
         assert len(session.advance().profile.samples) > 0
     finally:
         session.close()

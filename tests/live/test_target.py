@@ -21,23 +21,6 @@ NO_PYTHON = 'case "$SSH_ORIGINAL_COMMAND" in *python3*) exit 127;; esac'
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 
 
-@pytest.fixture
-def bare_root(tmp_path, target):
-    """Let sessions begin in a root of its own: this machine's programs, other directories."""
-    root = tmp_path / "root"
-    for name in ("usr", "proc", "sys", "dev", "etc", "tmp", "opt"):
-        (root / name).mkdir(parents=True)
-    for name in ("bin", "sbin", "lib", "lib64", "lib32"):
-        if Path(f"/{name}").is_symlink():
-            (root / name).symlink_to(Path(f"/{name}").readlink())
-    shutil.copy("/etc/ld.so.cache", root / "etc")
-    target.begin_sessions_by(
-        f"exec unshare -m /bin/sh -c 'for d in usr sys dev; do mount --rbind /$d {root}/$d; done;"
-        f' mount -t proc proc {root}/proc; exec chroot {root} /bin/sh -c "$SSH_ORIGINAL_COMMAND"\''
-    )
-    return root
-
-
 def test_the_command_runs_there_and_is_reported_here(target, tmp_path):
     file = tmp_path / "r"
     script = f"echo $SSH_ORIGINAL_COMMAND | cut -c1-12; echo said >&2; exec python3 -c '{BUSY}'"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import select
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from pathlib import Path
 
 import pytest
 
+from builders.terminal import SCREEN_LEFT, Terminal
 from prospect.analysis.reading import read_profile
 from prospect.options import NamingOptions
 
@@ -25,57 +21,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="samples the whole system"),
 ]
 
-# What xterm's alternate screen and its cursor are left with (xterm control sequences, DECSET).
-_SCREEN_LEFT = (b"\x1b[?1049l", b"\x1b[?25h")
-_PATIENCE_S = 30.0
 _PROMPT_S = 5.0
-
-
-class Terminal:
-    """A terminal that runs `prospect top`."""
-
-    def __init__(self, directory, *options, user=0):
-        self.pid, self._fd = pty.fork()
-        if not self.pid:
-            os.chdir(directory)
-            if user:
-                os.setgroups([])
-                os.setgid(user)
-                os.setuid(user)
-            # Not execv: readline, which pytest may load, sets the size of its own terminal in C.
-            environment = {**os.environ, "TERM": "xterm-256color"}
-            words = [sys.executable, "-m", "prospect", "top", *options]
-            os.execve(sys.executable, words, environment)
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        self.seen = b""
-
-    def press(self, keys):
-        os.write(self._fd, keys if isinstance(keys, bytes) else keys.encode())
-
-    def until(self, words, keys=""):
-        """Read until `words` were shown; fail if they do not come. Press keys now and then."""
-        begin = time.monotonic()
-        while words not in self.seen:
-            assert time.monotonic() < begin + _PATIENCE_S, (words, self.seen[-2000:])
-            self.press(keys)
-            if not self._read():
-                raise AssertionError((words, self.seen[-2000:]))
-
-    def end(self):
-        """Read what is left, and return the exit status."""
-        while self._read():
-            pass
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-    def _read(self):
-        if not select.select([self._fd], [], [], _PATIENCE_S)[0]:
-            return False
-        try:
-            data = os.read(self._fd, 1 << 16)
-        except OSError:  # the other end is closed
-            return False
-        self.seen += data
-        return bool(data)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +48,7 @@ def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path
     terminal.until(b"Program, or the kernel", keys="3")
     terminal.press("q")
     assert terminal.end() == 0
-    assert all(part in terminal.seen for part in _SCREEN_LEFT)
+    assert all(part in terminal.seen for part in SCREEN_LEFT)
     (saved,) = tmp_path.iterdir()
     profile = read_profile(str(saved), NamingOptions())
     assert spinning in profile.processes.pid.tolist()
@@ -117,7 +63,7 @@ def test_a_signal_ends_it_in_good_order(number, tmp_path):
     terminal.until(b"Routines")
     os.kill(terminal.pid, number)
     assert terminal.end() == 128 + number
-    assert all(part in terminal.seen for part in _SCREEN_LEFT)
+    assert all(part in terminal.seen for part in SCREEN_LEFT)
     assert b"Traceback" not in terminal.seen
     assert list(tmp_path.iterdir()) == []
 
@@ -149,7 +95,7 @@ def test_a_flood_of_names_holds_up_neither_figures_nor_keys_nor_signals(renaming
     status = terminal.end()
     assert time.monotonic() - begin_s < _PROMPT_S
     assert status == (0 if end == "q" else 128 + end)
-    assert all(part in terminal.seen for part in _SCREEN_LEFT)
+    assert all(part in terminal.seen for part in SCREEN_LEFT)
     assert b"Traceback" not in terminal.seen
 
 

@@ -36,7 +36,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     from prospect.daemon.control import ask
     from prospect.store.directory import StoreDirectory
 
-    with StoreDirectory(settings.store or usual_store()) as store:
+    with StoreDirectory(settings.store or usual_store(settings.target)) as store:
         answer = ask(store, words)
     if settings.format == "json":
         show(json.dumps(answer, indent=1) + "\n")

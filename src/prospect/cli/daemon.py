@@ -44,7 +44,8 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         store.clean()
         keep_what_is_needed()
         daemon = Daemon(store, lambda: _options(store, command_line), say)
-        say(f"sampling into {path}; Ctrl-C or SIGTERM ends it")
+        of_target = f" {settings.target}" if settings.target else ""
+        say(f"sampling{of_target} into {path}; Ctrl-C or SIGTERM ends it")
         # What is imported by now stays until the end: nothing of it has to be looked through.
         gc.freeze()
         daemon.run()
@@ -59,7 +60,7 @@ def _own_directory(settings: Settings) -> str:
     """
     from prospect.fleet.places import S3, place_of
 
-    place = place_of(settings.store or usual_store())
+    place = place_of(settings.store or usual_store(settings.target))
     if place.scheme == S3:
         raise UsageError(f"--store: a daemon writes to a directory; --ship {place.url} sends there")
     return place.path
@@ -138,4 +139,5 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         ship=settings.ship,
         otlp=settings.otlp,
         command_line=command_line,
+        target=settings.target,
     )

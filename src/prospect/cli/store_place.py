@@ -7,8 +7,15 @@ import os
 _OF_ROOT = "/var/lib/prospect"
 
 
-def usual_store() -> str:
-    """Return the store of this user: root's, or below what XDG calls the state of programs."""
+def usual_store(target: str = "") -> str:
+    """Return the store of this user: root's, or below what XDG calls the state of programs.
+
+    Args:
+        target: another machine, whose store lies beside this one's, below a directory for all.
+    """
+    if target:
+        name = "".join(c if c.isalnum() or c in "@._-" else "_" for c in target)
+        return os.path.join(f"{usual_store()}-targets", name.replace("..", "__").strip("."))
     if os.geteuid() == 0:
         return _OF_ROOT
     state = os.environ.get("XDG_STATE_HOME", "")

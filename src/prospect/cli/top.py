@@ -43,6 +43,8 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         )
     if settings.pids and settings.tids:
         raise UsageError("-p names processes, -t threads: give one of them")
+    if settings.target and (settings.pids or settings.tids):
+        raise UsageError("--target shows all of another machine: leave out -p and -t")
     get_ready()
     try:
         from prospect.tui.app import TopApp
@@ -70,6 +72,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
 
 
 def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession:
+    from prospect.live.session import LiveSession
     from prospect.live.steady import SteadySession
     from prospect.options import RecordingOptions
     from prospect.recording.events import RecordOptions
@@ -82,5 +85,10 @@ def _session(settings: Settings, command_line: tuple[str, ...]) -> SteadySession
         tids=settings.tids,
         use_cache=settings.use_cache,
     )
+    if settings.target:
+        from prospect.target.source import source_on
+
+        source = source_on(settings.target)
+        return SteadySession(options, lambda wanted: LiveSession(wanted, source=source))
     with Progress("looking at what runs here"):
         return SteadySession(options)

@@ -22,6 +22,7 @@ class DaemonOptions(Record):
         host_share: of hosts that send an hour.
         otlp: the URL of a collector that gets each window, "" for none.
         command_line: of the daemon.
+        target: another machine that is sampled in place of this one, as ssh takes it.
     """
 
     frequency_hz: int = 19
@@ -36,6 +37,7 @@ class DaemonOptions(Record):
     host_share: float = 1.0
     otlp: str = ""
     command_line: tuple[str, ...] = ()
+    target: str = ""
 
     @property
     def sampling(self) -> DaemonOptions:

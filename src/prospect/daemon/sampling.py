@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from prospect.daemon.services import Services
+from prospect.daemon.services import RecordedServices, Services
 from prospect.light import Closing
 from prospect.live.session import LiveSession
+from prospect.live.source import KernelSource
 from prospect.recording.events import RecordOptions
 from prospect.store.windows import Span, window_of
+from prospect.target.source import source_on
 
 if TYPE_CHECKING:
     from prospect.daemon.options import DaemonOptions
@@ -29,7 +31,7 @@ class Sampling(Closing):
             CaptureError: the whole system may not be sampled; says what to do.
         """
         self._options = options
-        self._services = Services()
+        self._services = Services() if not options.target else RecordedServices()
         self._session = LiveSession(
             RecordOptions(
                 frequency_hz=options.frequency_hz,
@@ -39,6 +41,7 @@ class Sampling(Closing):
                 use_cache=options.use_cache,
             ),
             spool_bytes=0,
+            source=source_on(options.target) if options.target else KernelSource,
         )
         self._begin()
 

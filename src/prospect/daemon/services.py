@@ -18,6 +18,15 @@ _MOST_BYTES = 4096
 _MOST_KNOWN = 20_000
 
 
+class RecordedServices:
+    """What processes of another machine are part of, as samples say that have hit them."""
+
+    def of(self, processes: ProcessTable) -> dict[int, str]:
+        """Return the services of those rows of processes that have one."""
+        groups = enumerate(processes.control_group or ())
+        return {row: service for row, path in groups if (service := service_of(path))}
+
+
 class Services:
     """What processes are part of; remembers those that were asked for."""
 

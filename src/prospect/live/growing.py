@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.live.followed import Followed
+    from prospect.live.source import FetchNames
     from prospect.live.tasks import Birth
     from prospect.profile.model import ProcessTable, Profile
 
@@ -46,6 +47,7 @@ class GrowingProfile:
 
     Attributes:
         tasks: who runs, as of the last part.
+        fetch_names: fetches what a part lacks names of, as `Source` says; None for nothing.
     """
 
     def __init__(
@@ -69,11 +71,13 @@ class GrowingProfile:
         self._most_samples = most_samples
         self._naming = NamingOptions(use_cache=use_cache, debuginfod_s=0)
         self._wanted = Wanted(stacks=stacks, hints=False)
-        self._sinks = Sinks(kept_names=KeptNames())
+        self._kept_names = KeptNames()
+        self._sinks = Sinks(kept_names=self._kept_names)
         self._joined = JoinedProfile()
         self._switches = LastSwitches() if off_cpu else None
         self._programs = LoadedPrograms()
         self._followed = followed
+        self.fetch_names: FetchNames | None = None
         self._control_groups: dict[int, bytes] = {}
         self._python = PythonNames()
         self.tasks = LiveTasks()
@@ -102,6 +106,10 @@ class GrowingProfile:
         processes = {str(pid): seen[pid] for pid in described & seen.keys()}
         info = info._replace(extras=info.extras | {"processes": processes})
         part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
+        if self.fetch_names and (read := self.fetch_names(part, carried)):
+            self._kept_names.forget_missing()
+            info = info._replace(extras=info.extras | {"mapped_files": read})
+            part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
         part = replace(part, processes=_with_births(part.processes, births))
         if self._followed is not None:
             self._followed.take_in(events)

@@ -14,30 +14,13 @@ from typing import TYPE_CHECKING
 from prospect.capture.sink import RecordSink
 from prospect.errors import RecordingError
 from prospect.files.outputs import RecordingFile
-from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from prospect.recording.document import CpuTimes
+    from prospect.live.source import Mark
 
 _PIECE_BYTES = 1 << 24
-
-
-class Mark(NamedTuple):
-    """A moment of the session, and what the kernel had counted by then.
-
-    Attributes:
-        time_ns: in CLOCK_MONOTONIC.
-        at: the same, in seconds since 1970.
-        cpu_times: /proc/stat.
-        lost: id → samples that could not be delivered.
-    """
-
-    time_ns: int
-    at: float
-    cpu_times: CpuTimes
-    lost: Mapping[int, int]
 
 
 class _Part:
@@ -54,7 +37,7 @@ class _Part:
         except OSError as error:
             self.close()
             raise RecordingError(f"cannot keep the recording: {error.strerror}") from error
-        self.drained_from = self.sealed = self.sink.bytes_written
+        self.drained_from = self.sink.bytes_written
 
     def close(self) -> None:
         self._file.close()
@@ -96,50 +79,43 @@ class Spool:
         except OSError as error:
             self.refusal = f"records cannot be kept any more: {error.strerror}"
 
-    def seal(self) -> None:
-        """Let what was kept until now be what `extents` names."""
-        part = self._parts[-1]
-        part.sealed = part.sink.bytes_written
-
-    def turn(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
+    def turn(self, start: Mark, records: bytes) -> None:
         """Go on in a new file, and let the older of two go; without a place for it, keep no more.
 
         Args:
-            start: what stood when the file was sealed.
-            records: the processes and mappings that stood then.
-            behind: what was kept since.
+            start: what stands now.
+            records: the processes and mappings among it.
         """
         try:
             part = _Part(start, records)
         except RecordingError as error:
             self.refusal = f"records cannot be kept any more: {error}"
             return
-        self._go_on(part, behind)
+        self._go_on(part)
 
-    def _go_on(self, part: _Part, behind: Sequence[bytes]) -> None:
+    def _go_on(self, part: _Part) -> None:
         while len(self._parts) > 1:
             self._parts.pop(0).close()
         self._parts.append(part)
-        self.append(behind)
 
-    def restart(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
-        """Forget all that was kept until the file was sealed; arguments as of `turn`.
+    def restart(self, start: Mark, records: bytes) -> None:
+        """Forget all that was kept; arguments as of `turn`.
 
         Raises:
             RecordingError: there is no place for another file.
         """
         part = _Part(start, records)
         self.refusal = ""
-        self._go_on(part, behind)
+        self._go_on(part)
         self._parts.pop(0).close()
 
     def extents(self) -> list[tuple[int, int, int]]:
-        """Return what was kept until sealed: descriptors to be closed, each with begin and end."""
+        """Return what is kept: descriptors to be closed, each with begin and end."""
         return [
             (
                 os.dup(part.descriptor),
                 part.drained_from if turn else 0,
-                min(part.sealed, part.sink.bytes_written),
+                part.sink.bytes_written,
             )
             for turn, part in enumerate(self._parts)
         ]
@@ -162,15 +138,12 @@ class NoSpool:
     def append(self, buffers: Sequence[memoryview | bytes]) -> None:
         """Let them go."""
 
-    def seal(self) -> None:
+    def turn(self, start: Mark, records: bytes) -> None:
         """Do nothing."""
 
-    def turn(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
-        """Do nothing."""
-
-    def restart(self, start: Mark, records: bytes, behind: Sequence[bytes]) -> None:
+    def restart(self, start: Mark, records: bytes) -> None:
         """Begin anew."""
-        del records, behind
+        del records
         self.start = start
 
     def extents(self) -> list[tuple[int, int, int]]:

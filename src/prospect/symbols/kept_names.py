@@ -82,6 +82,14 @@ class KeptNames(Record, frozen=False):
             or len(self.others) > _MOST_IMAGES
         )
 
+    def forget_missing(self) -> None:
+        """Look again for all that was not found."""
+        for key in [key for key, one in self.images.items() if isinstance(one, Missing)]:
+            del self.images[key]
+        self.asked.clear()
+        if isinstance(self.kernel.names, Missing):
+            self.kernel.names = None
+
     def clear(self) -> None:
         """Forget all but the kernel's."""
         self.images.clear()

@@ -7,6 +7,7 @@ target is trusted with nothing: lengths and places are checked before anything i
 from __future__ import annotations
 
 import os
+import threading
 import zlib
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _UNPACKED_BYTES = 1 << 20
+_MOST_FILE_BYTES = 1 << 30
 _MOST_FRAME_BYTES = max(HEAD_BYTES, PIECE_BYTES, MOST_ANSWER_BYTES) + OFFSET.size
 
 
@@ -107,3 +109,34 @@ class ReceivedFile:
         (size,) = OFFSET.unpack_from(content)
         if size <= self._bound_bytes:
             os.ftruncate(self._descriptor, size)
+
+
+class Fetched:
+    """A file that the pump was asked for.
+
+    Attributes:
+        is_over: set when all of it is there, or there is none.
+        is_whole: whether it is there.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = ReceivedFile(descriptor, _MOST_FILE_BYTES)
+        self.is_over = threading.Event()
+        self.is_whole = False
+
+    def take_in(self, letter: bytes, content: bytes) -> bool:
+        """Take a frame if it is the file's; return whether it was."""
+        if self.is_over.is_set() or letter not in (b"S", b"T", b"E", b"N"):
+            return False
+        if letter == b"S":
+            self._file.write(content)
+        elif letter == b"T":
+            self._file.grow(content)
+        else:
+            self.is_whole = letter == b"E" and not self._file.cut
+            self.is_over.set()
+        return True
+
+    def fail(self) -> None:
+        """Expect nothing more of it."""
+        self.is_over.set()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 4
 _MOST_FILES = 1000
 _LISTING = "/proc/kallsyms"
-_NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PERMISSION})
+NOT_HERE = frozenset({NameSource.NO_FILE, NameSource.NO_MATCH, NameSource.NO_PERMISSION})
 
 
 def fetch_names(descriptor: int, fetch: Fetch) -> None:
@@ -62,30 +62,30 @@ def fetch_names(descriptor: int, fetch: Fetch) -> None:
             )
         except ProspectError:
             return  # the report says why
-        wanted = [one for one in _missing(profile) if one[1] not in asked][:_MOST_FILES]
+        wanted = [one for one in missing(profile) if one[1] not in asked][:_MOST_FILES]
         if not wanted:
             return
         for path, build_id, is_kernel in wanted:
             asked.add(build_id)
-            _keep(kept, path, bytes.fromhex(build_id), fetch, is_kernel=is_kernel)
+            keep(kept, path, bytes.fromhex(build_id), fetch, is_kernel=is_kernel)
     kept.evict(DOWNLOAD_SUFFIXES, MOST_BYTES)
 
 
-def _missing(profile: Profile) -> list[tuple[str, str, bool]]:
+def missing(profile: Profile) -> list[tuple[str, str, bool]]:
     """Return path and build id of what is not here, and whether it is the kernel."""
     objects = profile.objects
     rows = zip(objects.path, objects.build_id, objects.kind, objects.source, strict=True)
     found = [
         (path, build_id, False)
         for path, build_id, kind, source in rows
-        if kind == KIND_ELF and build_id and source in _NOT_HERE
+        if kind == KIND_ELF and build_id and source in NOT_HERE
     ]
     if profile.run.kernel_build_id and NameSource.NO_KERNEL_SYMBOLS in objects.source.tolist():
         found.append((_LISTING, profile.run.kernel_build_id, True))
     return found
 
 
-def _keep(
+def keep(
     kept: CacheDirectory, path: str, build_id: bytes, fetch: Fetch, *, is_kernel: bool
 ) -> None:
     """Put a file into the cache, if it is the one."""
@@ -102,10 +102,13 @@ def _keep(
 
 
 def _has_build_id(descriptor: int, build_id: bytes) -> bool:
+    return same_build_id(build_id, build_id_in(descriptor))
+
+
+def build_id_in(descriptor: int) -> bytes:
+    """Return the build id of what a target sent; empty where it has none, or is no ELF file."""
     file = open_file(b"/proc/self/fd/%d" % descriptor)
     try:
-        return isinstance(file, OpenFile) and same_build_id(
-            build_id, ElfImage.parse(file.data).build_id
-        )
+        return (ElfImage.parse(file.data).build_id or b"") if isinstance(file, OpenFile) else b""
     except ElfError:
-        return False
+        return b""

@@ -10,7 +10,7 @@ This source is sent as it stands and must run on any Python from 3.8 on; it impo
 
 Frames: ``D`` offset u64 and bytes of the recording; ``T`` its new size, u64; ``A`` the recorder's
 answer; of a file that was asked for ``S`` offset u64 and bytes, ``T`` its size, ``E`` at its end,
-or ``N`` why there is none.
+or ``N`` where there is none.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ import signal
 import stat
 import struct
 import sys
+import time
 import zlib
 
 TICK_S = 0.25
+FILE_S = 20.0
 PIECE_BYTES = 1 << 20
 # The beginning of the recording is written again as more is known, and sent again likewise.
 HEAD_BYTES = 1 << 20
@@ -160,38 +162,96 @@ def obey(order: dict[str, object], out: Out, grown: Recording, answer: int) -> N
         out.frame(b"A", os.pread(answer, MOST_ANSWER_BYTES, 0))
         out.flush()
     elif "file" in order:
-        try:
-            send_file(os.fsencode(str(order["file"])), out)
-        except (OSError, ValueError, struct.error) as error:
-            out.frame(b"N", str(error).encode(errors="replace"))
+        if not relay(order, out):
+            out.frame(b"N")
         out.flush()
 
 
-def send_file(path: bytes, out: Out) -> None:
-    """Send the kernel's listing whole, and of an ELF file what names are made of."""
-    # O_NONBLOCK: opening somebody's FIFO must not hang.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("not a regular file")
-        if path == b"/proc/kallsyms":
-            at = 0
-            while True:
-                data = os.read(descriptor, PIECE_BYTES)
-                if not data:
-                    break
-                out.frame(b"S", OFFSET.pack(at), data)
-                at += len(data)
-        else:
-            for start, size in elf_parts(descriptor, status.st_size):
-                for at in range(start, start + size, PIECE_BYTES):
-                    length = min(PIECE_BYTES, start + size - at)
-                    out.frame(b"S", OFFSET.pack(at), os.pread(descriptor, length, at))
-            out.frame(b"T", OFFSET.pack(status.st_size))
-        out.frame(b"E")
-    finally:
-        os.close(descriptor)
+def relay(order: dict[str, object], out: Out) -> bool:
+    """Send what a child reads of a file; return whether that was all of it.
+
+    Whoever mapped it chose its file system, which may hold up whoever opens or reads it.
+    """
+    ours, its = os.pipe()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(OSError, ValueError, struct.error):
+            os.close(ours)
+            send_file(order, its)
+        os._exit(0)
+    os.close(its)
+    letter = b""
+    deadline = time.monotonic() + FILE_S
+    while letter != b"E":
+        head = read_until(deadline, ours, FRAME.size)
+        if not head:
+            break
+        letter, size = FRAME.unpack(head)
+        content = read_until(deadline, ours, size)
+        if len(content) < size:
+            letter = b""
+            break
+        out.frame(letter, content)
+    os.close(ours)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, os.WNOHANG)
+    return letter == b"E"
+
+
+def read_until(deadline: float, pipe: int, size: int) -> bytes:
+    """Read so many bytes; none where there are fewer, or they do not come in time."""
+    data = b""
+    while len(data) < size:
+        if not select.select([pipe], [], [], max(deadline - time.monotonic(), 0))[0]:
+            return b""
+        more = os.read(pipe, size - len(data))
+        if not more:
+            return b""
+        data += more
+    return data
+
+
+def opened(order: dict[str, object]) -> int:
+    """Open the file that is asked for: where its process sees it, and of its number, if known."""
+    path = os.fsencode(str(order["file"]))
+    places = [b"/proc/%d/root%s" % (int(str(order["pid"])), path)] if "pid" in order else []
+    for place in [*places, path]:
+        with contextlib.suppress(OSError):
+            # O_NONBLOCK: opening somebody's FIFO must not hang.
+            descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            status = os.fstat(descriptor)
+            is_it = status.st_ino == order.get("inode", status.st_ino)
+            if is_it and stat.S_ISREG(status.st_mode):
+                return descriptor
+            os.close(descriptor)
+    raise ValueError("no such file")
+
+
+def send_file(order: dict[str, object], to: int) -> None:
+    """Write frames of the kernel's listing whole, and of an ELF file what names are made of."""
+
+    def send(letter: bytes, *parts: bytes) -> None:
+        view = memoryview(b"".join((FRAME.pack(letter, sum(map(len, parts))), *parts)))
+        while view:
+            view = view[os.write(to, view) :]
+
+    descriptor = opened(order)
+    if order["file"] == "/proc/kallsyms":
+        at = 0
+        while True:
+            data = os.read(descriptor, PIECE_BYTES)
+            if not data:
+                break
+            send(b"S", OFFSET.pack(at), data)
+            at += len(data)
+    else:
+        file_size = os.fstat(descriptor).st_size
+        for start, size in elf_parts(descriptor, file_size):
+            for at in range(start, start + size, PIECE_BYTES):
+                length = min(PIECE_BYTES, start + size - at)
+                send(b"S", OFFSET.pack(at), os.pread(descriptor, length, at))
+        send(b"T", OFFSET.pack(file_size))
+    send(b"E")
 
 
 def elf_parts(descriptor: int, size: int) -> list[tuple[int, int]]:

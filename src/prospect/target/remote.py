@@ -25,12 +25,12 @@ from prospect import errors
 from prospect.errors import CaptureError, CommandError, UsageError
 from prospect.light import Closing
 from prospect.target import pump
-from prospect.target.frames import FrameError, Frames, ReceivedFile
+from prospect.target.frames import Fetched, FrameError, Frames
 from prospect.target.package import OLDEST_PYTHON, package
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, NoReturn, Protocol
 
     class Receiver(Protocol):
@@ -56,13 +56,13 @@ _AGENT = (
 )
 _NOT_FOUND = 127
 _MOST_GREETING_BYTES = 1 << 16
-_MOST_FILE_BYTES = 1 << 30
 _ANSWER_S = 60.0
 _STREAM_BYTES = 1 << 16
 _END_S = 5.0
 _FILES = 5
 _MOST_GREETING_LINES = 1000
 _NEEDS = "Prospect's recorder needs Python 3.9 or later there"
+_SILENT = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -77,13 +77,16 @@ class Remote(Closing):
         target: where they are.
     """
 
-    def __init__(self, target: str, agent: str, wanted: dict[str, Any]) -> None:
+    def __init__(
+        self, target: str, agent: str, wanted: dict[str, Any], *, is_silent: bool = False
+    ) -> None:
         """Connect, and start them.
 
         Args:
             target: ``USER@HOST``, as ssh takes it.
             agent: the module whose `main` runs there.
             wanted: what it is asked.
+            is_silent: whether its standard files are nobody's, rather than this process's.
 
         Raises:
             UsageError: this is no name of a target, or there is no ssh.
@@ -95,17 +98,24 @@ class Remote(Closing):
         self._recorder: subprocess.Popen[bytes] | None = None
         self._pump: subprocess.Popen[bytes] | None = None
         self._frames = Frames()
+        self._fetched = Fetched(-1)
+        self._fetched.fail()
+        self._has_ended = False
         try:
-            self._start(agent, zlib.compress(json.dumps(wanted, default=_as_text).encode("ascii")))
+            self._begin()
+            files = _SILENT if is_silent else {"has_terminal": os.isatty(0) and os.isatty(1)}
+            self._start(agent, json.dumps(wanted, default=_as_text).encode("ascii"), files)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, agent: str, request: bytes) -> None:
+    def _begin(self) -> None:
         self._pump = self._connection.begin(["exec", *_PYTHON, "-c", _BOOTSTRAP])
         source = f"{inspect.getsource(pump)}\nmain()\n".encode()
         with suppress(OSError):  # it is gone: that there is no greeting says so
             self._send(b"%d\n" % len(source) + source)
+
+    def _start(self, agent: str, request: bytes, files: Mapping[str, Any]) -> None:
         # Made while ssh connects, for the most likely Python there.
         packed = package(agent, importlib.util.MAGIC_NUMBER)
         hello = self._greeting()
@@ -114,9 +124,10 @@ class Remote(Closing):
         # Begun before it is sent: where the way is long, both take it at once.
         self._recorder = self._connection.start(
             ["exec", *_PYTHON, "-c", _AGENT % agent, *map(str, (hello["pid"], *hello["files"]))],
-            has_terminal=os.isatty(0) and os.isatty(1),
+            **files,
         )
-        self._hand_over(b"".join(b"%d\n" % len(part) + part for part in (packed, request)))
+        parts = (packed, zlib.compress(request))
+        self._hand_over(b"".join(b"%d\n" % len(part) + part for part in parts))
 
     def close(self) -> None:
         """End the pump, and with it whatever else is left of this on the target."""
@@ -140,33 +151,39 @@ class Remote(Closing):
         return self._recorder.poll() if self._recorder else None
 
     def run(self, receiver: Receiver) -> dict[str, Any]:
-        """Take in what the agent writes until it has ended or the connection is lost.
+        """Take in what the agent writes, and pass signals on, until it has ended.
 
         Returns: its answer; without "result" where the connection was lost.
 
         Raises:
             ProspectError: what the agent said on the target.
         """
+        with signals_to(self.order):
+            return self.follow(receiver)
+
+    def follow(self, receiver: Receiver) -> dict[str, Any]:
+        """Do what `run` does, but for signals; any thread may."""
         stream = pipe_of(self._started.stdout).fileno()
         ended = os.pidfd_open(self._agent.pid)
         answer: dict[str, Any] = {}
         try:
-            with signals_to(self.order):
-                watched, timeout_s = [stream, ended], None
-                while not answer:
-                    ready = select.select(watched, [], [], timeout_s)[0]
-                    if not ready:
+            watched, timeout_s = [stream, ended], None
+            while not answer:
+                ready = select.select(watched, [], [], timeout_s)[0]
+                if not ready:
+                    break
+                if ended in ready:
+                    watched, timeout_s = [stream], _ANSWER_S
+                    self.order({"end": True})
+                if stream in ready:
+                    data = os.read(stream, _STREAM_BYTES)
+                    if not data:
                         break
-                    if ended in ready:
-                        watched, timeout_s = [stream], _ANSWER_S
-                        self.order({"end": True})
-                    if stream in ready:
-                        data = os.read(stream, _STREAM_BYTES)
-                        if not data:
-                            break
-                        answer = self._take_in(data, receiver)
+                    answer = self._take_in(data, receiver)
         finally:
             os.close(ended)
+            self._has_ended = True
+            self._fetched.fail()
         if "error" in answer:
             _raise(self.target, answer)
         return answer
@@ -174,23 +191,30 @@ class Remote(Closing):
     def fetch(self, path: str, descriptor: int) -> bool:
         """Write a file of the target to a descriptor; return whether there is one.
 
-        Of an ELF file only what names are made of arrives; the rest is holes.
+        Of an ELF file only what names are made of arrives; the rest is holes. The agent has ended.
         """
+        self._fetched = Fetched(descriptor)
         self.order({"file": path})
-        file = ReceivedFile(descriptor, _MOST_FILE_BYTES)
         stream = pipe_of(self._started.stdout).fileno()
-        while select.select([stream], [], [], _ANSWER_S)[0]:
+        while not self._fetched.is_over.is_set() and select.select([stream], [], [], _ANSWER_S)[0]:
             data = os.read(stream, _STREAM_BYTES)
             if not data:
                 break
-            for letter, content in self._frames.feed(data):
-                if letter == b"S":
-                    file.write(content)
-                elif letter == b"T":
-                    file.grow(content)
-                elif letter in (b"E", b"N"):
-                    return letter == b"E" and not file.cut
-        return False
+            self._take_in(data, None)
+        return self._fetched.is_whole
+
+    def fetch_meanwhile(self, file: Mapping[str, object], descriptor: int) -> bool:
+        """Do what `fetch` does, while another thread follows the agent.
+
+        Args:
+            file: with its path as "file"; maybe "pid", who sees it there, and "inode", its number.
+            descriptor: takes it.
+        """
+        self._fetched = Fetched(descriptor)
+        if self._has_ended:
+            return False
+        self.order(dict(file))
+        return self._fetched.is_over.wait(_ANSWER_S) and self._fetched.is_whole
 
     def order(self, order: dict[str, Any]) -> None:
         """Tell the pump something."""
@@ -207,15 +231,17 @@ class Remote(Closing):
         assert self._recorder is not None  # noqa: S101 - likewise
         return self._recorder
 
-    def _take_in(self, data: bytes, receiver: Receiver) -> dict[str, Any]:
+    def _take_in(self, data: bytes, receiver: Receiver | None) -> dict[str, Any]:
         """Hand on what arrived; return the agent's last answer, which comes behind all else."""
         for letter, content in self._frames.feed(data):
-            if letter == b"D":
-                receiver.write(content)
-            elif letter == b"T":
-                receiver.truncate(content)
-            elif letter == b"A":
+            if self._fetched.take_in(letter, content):
+                continue
+            if letter == b"A":
                 return _answer_in(content)
+            if receiver and letter == b"D":
+                receiver.write(content)
+            elif receiver and letter == b"T":
+                receiver.truncate(content)
         return {}
 
     def _send(self, data: bytes) -> None:

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
@@ -59,16 +60,20 @@ class Connection(Closing):
         Raises:
             UsageError: there is no ssh.
         """
+        # Only the main thread may choose; another one has no terminal to ask on.
+        is_main = threading.current_thread() is threading.main_thread()
+        ignored = _OF_TERMINALS if is_main else ()
         options = ["-T", "-o", "ControlMaster=yes", "-o", "ControlPersist=no"]
         # Keys' passwords and hosts' fingerprints are asked for on the terminal, by ssh: it stays in
         # the terminal's session, whose Ctrl-C is not meant for it.
-        before = {number: signal.signal(number, signal.SIG_IGN) for number in _OF_TERMINALS}
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
         try:
             return subprocess.Popen(
                 [*self._ssh, *options, *self._control, "--", self.target, shlex.join(words)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
+                start_new_session=not is_main,
             )
         except OSError as error:
             raise UsageError(
@@ -86,6 +91,7 @@ class Connection(Closing):
         has_terminal: bool = False,
         stdin: int | IO[bytes] | None = None,
         stdout: int | None = None,
+        stderr: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """Run another command on the target, once the first one has answered.
 
@@ -94,6 +100,7 @@ class Connection(Closing):
             has_terminal: whether the target gives it a terminal of its own.
             stdin: as of `subprocess.Popen`.
             stdout: likewise.
+            stderr: likewise.
         """
         # Ctrl-C is the terminal's there; without one, `session` passes signals on.
         return subprocess.Popen(
@@ -103,6 +110,7 @@ class Connection(Closing):
             ],
             stdin=stdin,
             stdout=stdout,
+            stderr=stderr,
             bufsize=0,
             start_new_session=not has_terminal,
         )

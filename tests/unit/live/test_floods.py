@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from prospect.events.columns import TASK_COMM, TASK_EXEC
 from prospect.events.decode import decode
 from prospect.events.schema import schema_of
 from prospect.live.floods import _MOST_NAMED_PROCESSES, _MOST_OF_A_PROCESS, FloodGate
-from prospect.live.session import _Drained
+from prospect.live.source import Drained
 
 EVENTS = [
     EventDescription(
@@ -109,8 +108,8 @@ def test_what_is_made_of_processes_passes_and_is_counted(gate):
 
 
 def test_no_more_is_drained_than_a_look_can_take_in(gate, monkeypatch):
-    monkeypatch.setattr("prospect.live.session._MOST_UNASKED_SIDE_RECORDS", 500)
-    drained = _Drained(SimpleNamespace(append=lambda _: None), gate)
+    monkeypatch.setattr("prospect.live.source._MOST_UNASKED_SIDE_RECORDS", 500)
+    drained = Drained(gate)
     forks = b"".join(forked(pid, pid) for pid in range(2, 402))
     drained.append([forks])
     assert not drained.is_full

@@ -7,7 +7,8 @@ import pytest
 
 from prospect.errors import RecordingError
 from prospect.files.outputs import RecordingFile
-from prospect.live.spool import Mark, Spool, copy_extents
+from prospect.live.source import Mark
+from prospect.live.spool import Spool, copy_extents
 
 RECORD = bytes(range(16)) * 4
 STATE = b"state..." * 2
@@ -35,27 +36,16 @@ def kept(spool, tmp_path):
     return found
 
 
-def test_what_was_kept_since_the_seal_is_not_copied_yet(spool, tmp_path):
-    spool.append([RECORD, RECORD])
-    assert kept(spool, tmp_path) == b""
-    spool.seal()
+def test_turning_keeps_the_older_file_and_what_comes_then(spool, tmp_path):
     spool.append([RECORD])
-    assert kept(spool, tmp_path) == 2 * RECORD
-
-
-def test_turning_keeps_the_older_file_and_what_came_since_the_seal_once(spool, tmp_path):
-    spool.append([RECORD])
-    spool.seal()
-    spool.append([b"behind.."])
-    spool.turn(mark(5), STATE, [b"behind.."])
-    spool.seal()
-    assert kept(spool, tmp_path) == RECORD + b"behind.."
+    spool.turn(mark(5), STATE)
+    spool.append([b"second.."])
+    assert kept(spool, tmp_path) == RECORD + b"second.."
     assert spool.start == mark()
-    spool.turn(mark(6), STATE, [])
+    spool.turn(mark(6), STATE)
     spool.append([b"third..."])
-    spool.seal()
     # What was the older file is gone; the file that is now the older one tells what stood.
-    assert kept(spool, tmp_path) == STATE + b"behind.." + b"third..."
+    assert kept(spool, tmp_path) == STATE + b"second.." + b"third..."
     assert spool.start == mark(5)
 
 
@@ -63,27 +53,23 @@ def test_it_is_full_when_half_is_used_so_that_two_files_fit(spool, tmp_path):
     most = 0
     for turn in range(100):
         spool.append([RECORD])
-        spool.seal()
         most = max(most, len(kept(spool, tmp_path)))
         if spool.is_full:
-            spool.turn(mark(turn), STATE, [])
+            spool.turn(mark(turn), STATE)
             assert len(kept(spool, tmp_path)) >= 512
     assert 512 <= most <= 1024 + len(STATE)
 
 
-def test_restarting_forgets_what_was_sealed(spool, tmp_path):
+def test_restarting_forgets_what_was_kept(spool, tmp_path):
     spool.append([RECORD])
-    spool.seal()
-    spool.restart(mark(7), STATE, [b"behind.."])
-    spool.seal()
-    assert kept(spool, tmp_path) == STATE + b"behind.."
+    spool.restart(mark(7), STATE)
+    assert kept(spool, tmp_path) == STATE
     assert spool.start == mark(7)
 
 
 def test_a_full_disk_keeps_what_there_is_and_is_said_once(spool, tmp_path, monkeypatch):
     for _ in range(8):
         spool.append([RECORD])
-    spool.seal()
 
     def no_space(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -95,14 +81,13 @@ def test_a_full_disk_keeps_what_there_is_and_is_said_once(spool, tmp_path, monke
     spool.append([RECORD])
     assert 0 < len(kept(spool, tmp_path)) <= 8 * len(RECORD)
     assert len(kept(spool, tmp_path)) % len(RECORD) == 0
-    spool.restart(mark(), STATE, [RECORD])
+    spool.restart(mark(), STATE)
     assert not spool.refusal
 
 
 def test_without_room_for_another_file_it_keeps_what_there_is(spool, tmp_path, monkeypatch):
     for _ in range(8):
         spool.append([RECORD])
-    spool.seal()
     assert spool.is_full
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
 
@@ -111,23 +96,21 @@ def test_without_room_for_another_file_it_keeps_what_there_is(spool, tmp_path, m
 
     with monkeypatch.context() as full:
         full.setattr(os, "writev", no_space)
-        spool.turn(mark(1), STATE, [])
+        spool.turn(mark(1), STATE)
         with pytest.raises(RecordingError, match="No space left"):
-            spool.restart(mark(1), STATE, [])
+            spool.restart(mark(1), STATE)
     assert "No space left" in spool.refusal
     assert not spool.is_full
     assert spool.start == mark()
     assert kept(spool, tmp_path) == 8 * RECORD
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
-    spool.restart(mark(2), STATE, [RECORD])
-    spool.seal()
-    assert kept(spool, tmp_path) == STATE + RECORD
+    spool.restart(mark(2), STATE)
+    assert kept(spool, tmp_path) == STATE
     assert not spool.refusal
 
 
 def test_an_output_that_cannot_grow_is_an_error_and_leaves_no_descriptor(spool):
     spool.append([RECORD])
-    spool.seal()
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
     out = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(OSError, match="No space left"):

@@ -98,6 +98,25 @@ SAMPLING = (
         values.name,
     ),
     Option(
+        "target",
+        "",
+        ("target",),
+        "USER@HOST",
+        "sample another machine, over ssh: nothing needs to be installed there but Python 3.9; "
+        "what is made of it is made here, the store of a daemon too",
+        ("top", "daemon"),
+        values.name,
+    ),
+    Option(
+        "target",
+        "",
+        ("target",),
+        "USER@HOST",
+        "control the daemon here that samples this target",
+        ("control",),
+        values.name,
+    ),
+    Option(
         "count_syscalls",
         "",
         ("count-syscalls",),

@@ -1,0 +1,324 @@
+"""The running kernel → records for a live session, part after part, for as long as one looks.
+
+Comes in: what is to be sampled, of whom. Goes out: with each `take` the records since the last one,
+and what a recording of just these would say of itself. It knows the standard library alone: for
+`prospect top --target` it runs on the target.
+
+CPUs are drained one after the other: of what happens in the tens of microseconds that this takes, a
+fork on one CPU may be drained after a sample of the child on another. Such a sample goes by its
+number in place of a name. The saved recording is sorted by time, and has none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+import time
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from prospect.capture.kernel.cpus import CpuWatch
+from prospect.capture.kernel.procfs import read_cpu_times
+from prospect.capture.loop.ring_drain import RingDrain
+from prospect.capture.machine.surroundings import describe_surroundings
+from prospect.capture.machine.synthesis import FINISHED_ROUND
+from prospect.capture.python.frames import PythonFrames
+from prospect.errors import CaptureError, ProspectError
+from prospect.light import Closing
+from prospect.live.beginning import Beginning, check_scope
+from prospect.recording.document import Interval, describe_interval, recording_info
+from prospect.recording.events import open_events, with_rate
+from prospect.recording.sampling_cost import sample_cost
+from prospect.records import NamedTuple, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Protocol
+
+    from prospect.abi.attr import EventDescription
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events
+    from prospect.profile.model import Profile
+    from prospect.recording.document import CpuTimes
+    from prospect.recording.events import RecordOptions
+
+    class Gate(Protocol):
+        """What leaves out what no look could follow.
+
+        Attributes:
+            limits: a sentence for each thing that was left out.
+            side_records: how many records of processes passed since the last `open`.
+        """
+
+        limits: list[str]
+        side_records: int
+
+        def open(self) -> None:
+            """Begin to count anew: there was a look."""
+            ...
+
+        def passed(self, data: bytes) -> bytes:
+            """Return whole records without what is too much."""
+            ...
+
+    class Source(Protocol):
+        """What gives records; as `KernelSource`, which has the meanings."""
+
+        sample_cost_ns: float
+        mark: Mark
+
+        @property
+        def child_pids(self) -> list[int]:
+            """Processes of this machine that work for it."""
+            ...
+
+        @property
+        def seen(self) -> Mapping[int, Sequence[int]]:
+            """What the first look saw."""
+            ...
+
+        def descriptions(self) -> Sequence[EventDescription]:
+            """Return the events."""
+            ...
+
+        def take(self) -> bytes:
+            """Return the records since the last call."""
+            ...
+
+        def info(self, begin: Mark, end: Mark) -> RecordingInfo:
+            """Return what a recording of that time says of itself."""
+            ...
+
+        def fetch_names(self, profile: Profile, events: Events) -> dict[str, Any]:
+            """Fetch what a part lacks names of; empty where there is nothing new.
+
+            Returns: of all files so far, which mapped one has which build id, as ``mapped_files``
+            of docs/recording.md.
+            """
+            ...
+
+        def close(self) -> None:
+            """End."""
+            ...
+
+    MakeGate = Callable[[Sequence[EventDescription]], Gate]
+    FetchNames = Callable[[Profile, Events], dict[str, Any]]
+    MakeSource = Callable[[RecordOptions, MakeGate], Source]
+
+# What is drained at most without being asked for: each side record costs some 10 us a look.
+_MOST_UNASKED_BYTES = 1 << 28
+_MOST_UNASKED_SIDE_RECORDS = 200_000
+_LONGEST_WAIT_MS = 5000
+_WAIT_MS = 200
+# Between two drains, beside as long as the last one took: rings may fill faster than they are
+# emptied, and others wait for the lock and the interpreter.
+_REST_MS = 2
+
+
+class Mark(NamedTuple):
+    """A moment of the session, and what the kernel had counted by then.
+
+    Attributes:
+        time_ns: in CLOCK_MONOTONIC.
+        at: the same, in seconds since 1970.
+        cpu_times: /proc/stat.
+        lost: id → samples that could not be delivered.
+    """
+
+    time_ns: int
+    at: float
+    cpu_times: CpuTimes
+    lost: Mapping[int, int]
+
+
+class Drained:
+    """A sink that hands on what it takes to whoever decodes it next.
+
+    Attributes:
+        size_bytes: how much was drained since the last `take`.
+        gate: leaves out what no look could follow.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self._pieces: list[bytes] = []
+        self.size_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is to be drained before somebody asks."""
+        return (
+            self.size_bytes > _MOST_UNASKED_BYTES
+            or self.gate.side_records > _MOST_UNASKED_SIDE_RECORDS
+        )
+
+    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
+        """Take records of the kernel."""
+        self.put(self.gate.passed(b"".join(buffers)))
+
+    def put(self, records: bytes) -> None:
+        """Take records of our own, all of them."""
+        self._pieces.append(records)
+        self.size_bytes += len(records)
+
+    def take(self) -> bytes:
+        """Return what was drained since the last call."""
+        taken = b"".join(self._pieces)
+        self._pieces, self.size_bytes = [], 0
+        self.gate.open()
+        return taken
+
+
+class KernelSource(Closing):
+    """Samples all CPUs of this machine, or whom the options name, until `close`.
+
+    Attributes:
+        mark: when the last part ended; at first, when sampling began.
+        sample_cost_ns: what a sample costs, 0 where that is not known.
+    """
+
+    def __init__(self, options: RecordOptions, make_gate: MakeGate) -> None:
+        """Begin.
+
+        Args:
+            options: rate, clocks, call graph, and whom to follow; there is no command.
+            make_gate: makes what leaves out records, of the events.
+
+        Raises:
+            UsageError: an option that this kernel cannot follow.
+            CaptureError: the whole system may not be sampled; says what to do.
+        """
+        self._options = with_rate(replace(options, wakers=False))
+        self._lock = threading.Lock()
+        self._poll = select.poll()
+        is_followed = bool(options.pids or options.tids)
+        with ExitStack() as opened:
+            watch = opened.enter_context(closing(CpuWatch()))
+            self._events = opened.enter_context(
+                closing(open_events(self._options, os.getpid(), watch.online))
+            )
+            if not is_followed:
+                check_scope(self._events)
+            cost = sample_cost(self._events.plan, use_cache=options.use_cache)
+            self.sample_cost_ns = cost.user_ns if cost else 0.0
+            self.mark = _mark({})
+            self._drained = Drained(make_gate(self._events.descriptions()))
+            self._drain = RingDrain(self._events, watch, self._drained, self._poll)
+            self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
+            opened.callback(os.close, self._stop_fd)
+            for fd in (self._stop_fd, *self._events.poll_fds()):
+                self._poll.register(fd, select.POLLIN)
+            self._events.enable()
+            self._python = opened.enter_context(PythonFrames())
+            if self._events.python_ids():
+                self._python.start(self._events, beside_others=options.python == "always")
+            tasks = self._events.tasks if is_followed else ()
+            self._background = describe_surroundings(
+                Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
+            )
+            self._thread = threading.Thread(target=self._watch_rings, name="rings", daemon=True)
+            self._thread.start()
+            opened.callback(self._end_thread)
+            self._opened = opened.pop_all()
+
+    @property
+    def child_pids(self) -> list[int]:
+        """Processes that work for the source."""
+        return [*filter(None, [self._python.child.pid])]
+
+    @property
+    def seen(self) -> Mapping[int, Sequence[int]]:
+        """By pid, what the first look at the system saw of a process."""
+        return self._background.snapshot.processes
+
+    def descriptions(self) -> Sequence[EventDescription]:
+        """Return the events, with the ids known so far."""
+        return self._events.descriptions()
+
+    def take(self) -> bytes:
+        """Return the records since the last call, whose end `mark` is then.
+
+        Raises:
+            CaptureError: the rings cannot be read any more.
+        """
+        with self._lock:
+            try:
+                self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+            except OSError as error:
+                raise CaptureError(
+                    f"the kernel's buffers cannot be read: {error.strerror}"
+                ) from error
+            self.mark = _mark(self._events.read_lost())
+            return self._drained.take()
+
+    def info(self, begin: Mark, end: Mark) -> RecordingInfo:
+        """Return what a recording from one mark to the other says of itself, but for processes."""
+        lost = {key: count - begin.lost.get(key, 0) for key, count in end.lost.items()}
+        times = (begin.cpu_times, end.cpu_times)
+        with self._lock:  # a CPU may come on line meanwhile
+            interval = Interval(begin.time_ns, end.time_ns, times, list(self._drain.cpu_changes))
+            extras = describe_interval(
+                self._options, self._events, interval, self._background, lost
+            )
+            extras["limits"] = [
+                *self._events.plan.limits,
+                *self._background.limits,
+                *self._drain.limits,
+                *self._drained.gate.limits,
+                *self._python.limits,
+            ]
+        extras["recorder_pids"] += self.child_pids
+        del extras["processes"]  # maybe 100,000, of which a part needs a few
+        extras["started_at"] = begin.at
+        extras["dropped_share"] = self._python.dropped_share
+        # As a file would give it: the numbers that are keys become text.
+        extras = json.loads(json.dumps(extras))
+        return recording_info(self._options, self._events, self._background, extras)
+
+    def fetch_names(self, _profile: Profile, _events: Events) -> dict[str, Any]:
+        """Return that nothing was fetched: all files of this machine are here."""
+        return {}
+
+    def close(self) -> None:
+        """End, and leave nothing behind."""
+        self._opened.close()
+
+    def _end_thread(self) -> None:
+        os.eventfd_write(self._stop_fd, 1)
+        self._thread.join()
+
+    def _watch_rings(self) -> None:
+        """Empty rings that are half full before anybody asks for the records.
+
+        Where nobody asks any more the kernel counts what is lost: memory is not ours to fill.
+        """
+        stop = select.poll()
+        stop.register(self._stop_fd, select.POLLIN)
+        while True:
+            while self._drained.is_full:
+                if stop.poll(_WAIT_MS):
+                    return
+            # Not for ever: a CPU that comes on line is not among what is waited for yet.
+            ready = self._poll.poll(_LONGEST_WAIT_MS)
+            begin_s = time.thread_time()
+            with self._lock:
+                for fd, what in ready:
+                    if fd == self._stop_fd:
+                        return
+                    if what & ~select.POLLIN:
+                        # Its CPU went off line; `take` may have seen it first.
+                        self._drain.forget(fd)
+                try:
+                    self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+                except (OSError, ProspectError):
+                    rest_ms = _WAIT_MS  # `take` meets it too, and says so
+                else:
+                    rest_ms = _REST_MS + int(1000 * (time.thread_time() - begin_s))
+            if stop.poll(rest_ms):
+                return
+
+
+def _mark(lost: Mapping[int, int]) -> Mark:
+    return Mark(time.monotonic_ns(), time.time(), read_cpu_times(), lost)

@@ -1,0 +1,91 @@
+"""The sampler on the target, for as long as a session on the host goes on.
+
+Comes in: what `serving` says, and what is to be sampled. Goes out, in the file that is sent as it
+grows, the chunks that `chunks` describes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from prospect.live.source import KernelSource
+from prospect.perfdata.writer import RecordingWriter
+from prospect.recording.events import RecordOptions
+from prospect.target.agent import Watched
+from prospect.target.chunks import CHUNK, INFO, MARK, RECORDS
+from prospect.target.serving import Served, serve, with_tuples
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prospect.abi.attr import EventDescription
+
+# How often there is a part; the pump sends as often.
+_TICK_S = 0.25
+
+
+class _AllPass:
+    """The host looks whether there is too much."""
+
+    side_records = 0
+
+    def __init__(self, _events: Sequence[EventDescription]) -> None:
+        self.limits: list[str] = []
+
+    def open(self) -> None:
+        """Nothing is counted."""
+
+    def passed(self, data: bytes) -> bytes:
+        """Return all of it."""
+        return data
+
+
+def main(arguments: list[str]) -> int:
+    """Sample until the pump has ended."""
+    return serve(arguments, _sample)
+
+
+def _sample(served: Served) -> tuple[None, int]:
+    options = RecordOptions(**with_tuples(served.wanted))
+    watched = Watched(served.output, served.pump)
+    with KernelSource(options, _AllPass) as source:
+        _write(served.output, INFO, _described(source))
+        _write(served.output, MARK, json.dumps({"mark": source.mark}).encode("ascii"))
+        known = source.descriptions()
+        while True:
+            time.sleep(_TICK_S)
+            watched.wait()
+            before, records = source.mark, source.take()
+            extras = source.info(before, source.mark).extras
+            if source.descriptions() != known:  # a CPU came on line
+                known = source.descriptions()
+                _write(served.output, INFO, _described(source))
+            _write(served.output, RECORDS, records)
+            said = {"mark": source.mark, "extras": extras}
+            _write(served.output, MARK, json.dumps(said).encode("ascii"))
+
+
+def _described(source: KernelSource) -> bytes:
+    """Return a recording without records."""
+    descriptor = os.memfd_create("info")
+    try:
+        events = source.descriptions()
+        writer = RecordingWriter(descriptor, events)
+        info = source.info(source.mark, source.mark)
+        extras = info.extras | {
+            "processes": source.seen,
+            "sample_cost_ns": source.sample_cost_ns,
+        }
+        writer.finish(info._replace(extras=extras), events)
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, letter: bytes, content: bytes) -> None:
+    rest = memoryview(CHUNK.pack(letter, len(content)) + content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

@@ -1,0 +1,312 @@
+"""A target's kernel as the source of a live session on this machine.
+
+Comes in: a target, what is to be sampled there. Goes out: what `live.source.KernelSource` gives.
+A thread takes in what arrives; where nobody asks for it, it waits, and the target keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from prospect.capture.machine.machine import accounting
+from prospect.errors import CaptureError, ProspectError
+from prospect.light import Closing
+from prospect.live.source import Mark
+from prospect.perfdata.reader import open_recording
+from prospect.records import contents, replace
+from prospect.target.chunks import CHUNK, INFO, MARK, RECORDS
+from prospect.target.frames import FrameError
+from prospect.target.live_names import LiveNames
+from prospect.target.pump import OFFSET
+from prospect.target.remote import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from prospect.abi.attr import EventDescription
+    from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events
+    from prospect.live.source import MakeGate, MakeSource
+    from prospect.profile.model import Profile
+    from prospect.recording.events import RecordOptions
+
+AGENT = "prospect.target.sampler"
+_MOST_CHUNK_BYTES = 1 << 29
+# What waits here for somebody to ask for it.
+_MOST_WAITING_BYTES = 1 << 28
+_SILENCE_S = 20.0
+_START_S = 120.0
+
+
+def source_on(target: str) -> MakeSource:
+    """Return what makes a source of a target, ``USER@HOST`` as ssh takes it."""
+    return lambda options, make_gate: TargetSource(target, options, make_gate)
+
+
+class TargetSource(Closing):
+    """Samples all CPUs of a target until `close`; see `KernelSource`.
+
+    Attributes:
+        mark: when the last part ended; at first, when sampling began.
+        sample_cost_ns: what a sample costs there, 0 where that is not known.
+    """
+
+    child_pids: list[int] = []  # noqa: RUF012 - none is of this machine
+
+    def __init__(self, target: str, options: RecordOptions, make_gate: MakeGate) -> None:
+        """Begin.
+
+        Args:
+            target: where.
+            options: rate, clocks and call graph.
+            make_gate: makes what leaves out records, of the events.
+
+        Raises:
+            CaptureError: the whole system may not be sampled there, or no connection be made.
+        """
+        self._target = target
+        self._remote = Remote(target, AGENT, _wanted(options), is_silent=True)
+        self._names = LiveNames(self._remote.fetch_meanwhile)
+        self._arrived = _Arrived()
+        self._thread = threading.Thread(target=self._follow, name="target", daemon=True)
+        self._thread.start()
+        try:
+            self._arrived.wait_for_mark(_START_S)
+            self._info = self._arrived.info
+            self._gate = make_gate(self.descriptions())
+            (self.mark, self._extras), *_ = self._arrived.take()[1]
+        except BaseException:
+            self.close()
+            raise
+        cost = self._info.extras.get("sample_cost_ns")
+        self.sample_cost_ns = float(cost) if isinstance(cost, int | float) else 0.0
+
+    @property
+    def seen(self) -> Mapping[int, Sequence[int]]:
+        """By pid, what the first look at the target saw of a process."""
+        processes = self._info.extras.get("processes", {})
+        return {int(pid): row for pid, row in processes.items()}
+
+    def descriptions(self) -> Sequence[EventDescription]:
+        """Return the events, with the ids known so far."""
+        return self._info.events
+
+    def take(self) -> bytes:
+        """Return the records since the last call, whose end `mark` is then.
+
+        Raises:
+            CaptureError: the connection was lost.
+        """
+        self._arrived.wait_for_mark(_SILENCE_S)
+        records, marks = self._arrived.take()
+        self._info = self._arrived.info
+        before = self.mark
+        self.mark, extras = marks[-1]
+        self._extras = extras if len(marks) == 1 else _over(extras, before, self.mark)
+        self._gate.open()
+        return self._gate.passed(records)
+
+    def info(self, begin: Mark, end: Mark) -> RecordingInfo:
+        """Return what a recording from one mark to the other says of itself, but for processes."""
+        extras = _over(self._extras, begin, end) | {"mapped_files": self._names.read}
+        extras["limits"] = [*extras.get("limits", ()), *self._gate.limits]
+        return self._info._replace(
+            extras=extras,
+            first_sample_ns=begin.time_ns,
+            last_sample_ns=end.time_ns,
+            recorded_at=begin.at,
+            started_at=begin.at,
+        )
+
+    def fetch_names(self, profile: Profile, events: Events) -> dict[str, Any]:
+        """Fetch symbol tables that a part lacks from the target; see `Source`."""
+        is_new = self._names.fetch(profile, events.mmaps, events.names)
+        return self._names.read if is_new else {}
+
+    def close(self) -> None:
+        """End the sampling there, and the connection."""
+        self._arrived.let_all_in()
+        self._remote.order({"signal": "SIGTERM"})
+        self._thread.join(_SILENCE_S)
+        self._remote.close()
+
+    def _follow(self) -> None:
+        reason = f"the connection to {self._target} was lost"
+        try:
+            self._remote.follow(self._arrived)
+        except ProspectError as error:
+            reason = str(error)
+        except (OSError, ValueError):  # it was closed
+            pass
+        self._arrived.end(reason)
+
+
+def _wanted(options: RecordOptions) -> dict[str, Any]:
+    """Return the options as they go there, where nothing is to be kept on disk."""
+    return contents(replace(options, use_cache=False))
+
+
+def _over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
+    """Return what is said of the time between two marks, of what is said of a part of it.
+
+    Raises:
+        FrameError: nothing is said, or what has no meaning.
+    """
+    try:
+        return _said_over(extras, begin, end)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise FrameError("the target's answer is damaged") from None
+
+
+def _said_over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
+    lost = {str(key): count - begin.lost.get(key, 0) for key, count in end.lost.items()}
+    cpu_of = {
+        str(number): cpu
+        for clock in extras.get("clocks", ())
+        for number, cpu in zip(clock["ids"], clock["cpus"], strict=True)
+    }
+    by_cpu: dict[str, int] = {}
+    for key, count in lost.items():
+        if key in cpu_of:
+            by_cpu[str(cpu_of[key])] = by_cpu.get(str(cpu_of[key]), 0) + count
+    times = accounting(begin.cpu_times, end.cpu_times) | {"hz": extras["proc_stat"]["hz"]}
+    return extras | {
+        "interval_ns": [begin.time_ns, end.time_ns],
+        "proc_stat": times,
+        "lost": {key: count for key, count in lost.items() if not cpu_of or key in cpu_of},
+        "lost_by_cpu": by_cpu,
+        "started_at": begin.at,
+    }
+
+
+class _Arrived:
+    """Takes chunks in, in one thread; hands parts out, in another.
+
+    Attributes:
+        info: what recordings of the session say of themselves.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._at = 0
+        self._rest = bytearray()
+        self._records: list[bytes] = []
+        self._marks: list[tuple[Mark, dict[str, Any]]] = []
+        self._waiting_bytes = 0
+        self._takes_all = False
+        self._ended = ""
+        self.info: RecordingInfo
+
+    def write(self, content: bytes) -> None:
+        """Take what follows what was taken before; wait while there is too much already.
+
+        Raises:
+            FrameError: it does not follow, or is no such chunk.
+        """
+        (offset,) = OFFSET.unpack_from(content)
+        if offset != self._at:
+            raise FrameError("the target's answer is damaged: a part of it is missing")
+        self._at += len(content) - OFFSET.size
+        self._rest += memoryview(content)[OFFSET.size :]
+        while len(self._rest) >= CHUNK.size:
+            letter, size = CHUNK.unpack_from(self._rest)
+            if size > _MOST_CHUNK_BYTES:
+                raise FrameError("the target's answer is damaged: a part of it is too long")
+            end = CHUNK.size + size
+            if len(self._rest) < end:
+                return
+            chunk = bytes(memoryview(self._rest)[CHUNK.size : end])
+            del self._rest[:end]
+            self._put(letter, chunk)
+
+    def truncate(self, _content: bytes) -> None:
+        """Refuse that it is taken back."""
+        raise FrameError("the target takes back what it has sent")
+
+    def wait_for_mark(self, seconds: float) -> None:
+        """Wait until there is a part.
+
+        Raises:
+            CaptureError: there will be none.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._marks or self._ended, seconds)
+            if not self._marks:
+                raise CaptureError(self._ended or "the target has been silent for too long")
+
+    def take(self) -> tuple[bytes, list[tuple[Mark, dict[str, Any]]]]:
+        """Return the records of whole parts, and what each part's end was."""
+        with self._changed:
+            taken = b"".join(self._records), self._marks
+            self._records, self._marks, self._waiting_bytes = [], [], 0
+            self._changed.notify_all()
+            return taken
+
+    def end(self, reason: str) -> None:
+        """Say that nothing more comes."""
+        with self._changed:
+            self._ended = reason
+            self._changed.notify_all()
+
+    def let_all_in(self) -> None:
+        """Wait for nobody any more."""
+        with self._changed:
+            self._takes_all = True
+            self._changed.notify_all()
+
+    def _put(self, letter: bytes, chunk: bytes) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._takes_all or self._waiting_bytes <= _MOST_WAITING_BYTES
+            )
+            if self._takes_all:
+                return
+            if letter == INFO:
+                self.info = _info_in(chunk)
+            elif letter == RECORDS:
+                self._pending = chunk
+            elif letter == MARK:
+                self._marks.append(_mark_in(chunk))
+                self._records.append(self._pending)
+                self._waiting_bytes += len(self._pending)
+                self._pending = b""
+                self._changed.notify_all()
+
+    _pending = b""
+
+
+def _info_in(chunk: bytes) -> RecordingInfo:
+    """Return what a recording says of itself.
+
+    Raises:
+        RecordingError: it is none.
+    """
+    descriptor = os.memfd_create("info")
+    try:
+        os.write(descriptor, chunk)
+        with open_recording(f"/proc/self/fd/{descriptor}") as recording:
+            return recording.info
+    finally:
+        os.close(descriptor)
+
+
+def _mark_in(chunk: bytes) -> tuple[Mark, dict[str, Any]]:
+    """Return a moment, and what is said of the time before it.
+
+    Raises:
+        FrameError: this says none.
+    """
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
+        said = json.loads(chunk)
+        time_ns, at, cpu_times, lost = said["mark"]
+        times = {str(cpu): [int(one) for one in row] for cpu, row in cpu_times.items()}
+        mark = Mark(int(time_ns), float(at), times, {int(key): int(n) for key, n in lost.items()})
+        extras = said.get("extras", {})
+        if isinstance(extras, dict):
+            return mark, extras
+    raise FrameError("the target's answer is damaged")

@@ -1,0 +1,102 @@
+"""Sessions that go on, of a target over a real sshd: live, in a terminal, as a daemon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+import prospect
+from builders.daemon import RunningDaemon
+from builders.recordings import build_program, hits_by
+from builders.terminal import SCREEN_LEFT, Terminal
+from prospect.api.store import read_store
+from prospect.errors import CaptureError
+from prospect.live.session import LiveSession
+from prospect.recording.events import RecordOptions
+from prospect.target.source import source_on
+
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
+
+OPTIONS = RecordOptions(frequency_hz=400, call_graph="fp")
+BUSY = "while True: sum(i * i for i in range(100000))"
+
+
+@pytest.fixture
+def session(target, monkeypatch):
+    """Begin a session of the target."""
+    begun = []
+
+    def begin():
+        for name in ("PROSPECT_SSH", "XDG_CACHE_HOME"):
+            monkeypatch.setenv(name, target.environment[name])
+        begun.append(LiveSession(OPTIONS, source=source_on("there")))
+        return begun[0]
+
+    yield begin
+    for one in begun:
+        one.close()
+
+
+def test_names_come_while_it_goes_on_and_what_is_saved_has_them(
+    target, bare_root, session, tmp_path
+):
+    program = build_program(bare_root / "opt", "chain", "-Wl,--build-id", "-static")
+    one = session()
+    with subprocess.Popen(["chroot", bare_root, "/opt/chain", "3", "100000"]) as chain:
+        for _ in range(20):
+            time.sleep(0.3)
+            state = one.advance()
+            found = hits_by(prospect.Profile(**vars(state.profile)), "function")
+            if found.get("leaf", 0) > 20:
+                break
+        chain.kill()
+    assert found.get("leaf", 0) > 20
+    assert any(target.cache.glob("prospect/*.executable"))
+    one.save(str(tmp_path / "saved"))
+    program.unlink()
+    assert hits_by(prospect.open(tmp_path / "saved"), "function")["leaf"] > 20
+    assert one.child_pids == []
+
+
+def test_a_lost_connection_is_said_after_what_has_come(target, session):
+    one = session()
+    time.sleep(1)
+    target.drop_connections()
+    time.sleep(1)
+    assert len(one.advance().profile.samples) > 0
+    with pytest.raises(CaptureError, match="the connection to there was lost"):
+        one.advance()
+
+
+def test_top_shows_another_machine(target, tmp_path):
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as load:
+        options = ("--target", "there", "-H", "100")
+        terminal = Terminal(tmp_path, *options, environment=target.environment)
+        terminal.until(b"Routines")
+        terminal.press("2")
+        terminal.until(f"pid {load.pid}".encode())
+        terminal.press("q")
+        assert terminal.end() == 0
+        load.kill()
+    assert all(part in terminal.seen for part in SCREEN_LEFT)
+    ran = target.prospect("top", "--target", "there", "-p", "1")
+    assert ran.returncode == 2
+
+
+def test_a_daemon_here_keeps_a_store_of_it_and_is_controlled_by_its_name(target, tmp_path):
+    pytest.importorskip("duckdb")
+    target.environment["XDG_STATE_HOME"] = str(tmp_path)
+    with RunningDaemon(tmp_path / "s", "--target", "there", **target.environment) as daemon:
+        answer = json.loads(daemon.control("dump", "--format", "json").stdout)
+        assert answer["sampling"]
+        assert daemon.end() == 0, daemon.said()
+        assert "prospect: sampling there into" in daemon.said()
+    stored = read_store(str(tmp_path / "s"))
+    assert stored.hits.count.sum() > answer["samples"] > 0
+    ran = target.prospect("control", "--target", "there", "status")
+    assert ran.returncode == 1
+    assert "prospect-targets/there" in ran.stderr
