@@ -10,8 +10,6 @@ COMMAND's. docs/target.md says what that is for.
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 import json
 import os
 import select
@@ -19,6 +17,7 @@ import signal
 import subprocess
 import zlib
 from contextlib import contextmanager, suppress
+from importlib.util import MAGIC_NUMBER
 from typing import TYPE_CHECKING
 
 from prospect import errors
@@ -26,7 +25,6 @@ from prospect.errors import CaptureError, CommandError, UsageError
 from prospect.light import Closing
 from prospect.target import pump
 from prospect.target.frames import Fetched, FrameError, Frames
-from prospect.target.package import OLDEST_PYTHON, package
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
 if TYPE_CHECKING:
@@ -111,15 +109,18 @@ class Remote(Closing):
 
     def _begin(self) -> None:
         self._pump = self._connection.begin(["exec", *_PYTHON, "-c", _BOOTSTRAP])
-        source = f"{inspect.getsource(pump)}\nmain()\n".encode()
+        with open(pump.__file__, "rb") as file:  # noqa: PTH123 - pathlib costs milliseconds
+            source = file.read() + b"\nmain()\n"
         with suppress(OSError):  # it is gone: that there is no greeting says so
             self._send(b"%d\n" % len(source) + source)
 
     def _start(self, agent: str, request: bytes, files: Mapping[str, Any]) -> None:
-        # Made while ssh connects, for the most likely Python there.
-        packed = package(agent, importlib.util.MAGIC_NUMBER)
-        hello = self._greeting()
-        if bytes.fromhex(hello["magic"]) != importlib.util.MAGIC_NUMBER:
+        # While ssh connects, for the most likely Python there.
+        from prospect.target.package import OLDEST_PYTHON, package  # noqa: PLC0415 - see above
+
+        packed = package(agent, MAGIC_NUMBER)
+        hello = self._greeting(OLDEST_PYTHON)
+        if bytes.fromhex(hello["magic"]) != MAGIC_NUMBER:
             packed = package(agent)
         # Begun before it is sent: where the way is long, both take it at once.
         self._recorder = self._connection.start(
@@ -268,8 +269,11 @@ class Remote(Closing):
             rest = rest[os.write(pipe, rest[:_STREAM_BYTES]) :]
         os.set_blocking(pipe, True)
 
-    def _greeting(self) -> dict[str, Any]:
+    def _greeting(self, oldest: tuple[int, ...]) -> dict[str, Any]:
         """Return what the pump says of itself; what the target's shell prints first is skipped.
+
+        Args:
+            oldest: the first Python that is recent enough.
 
         Raises:
             CaptureError: there is no connection, or no Python.
@@ -282,7 +286,7 @@ class Remote(Closing):
             hello = _hello_in(line)
             if hello is None:
                 continue
-            if tuple(hello["python"]) < OLDEST_PYTHON:
+            if tuple(hello["python"]) < oldest:
                 version = ".".join(map(str, hello["python"]))
                 raise NoPythonError(f"{self.target} has Python {version}: {_NEEDS}")
             return hello

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from prospect.capture.sink import default_bound_bytes
 from prospect.errors import CaptureError, UsageError
-from prospect.recording.interval import RecordingResult
 from prospect.records import contents
 from prospect.target.frames import ReceivedFile
 from prospect.target.remote import NoPythonError, Remote
@@ -18,6 +17,7 @@ from prospect.target.remote import NoPythonError, Remote
 if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.recording.events import RecordOptions
+    from prospect.recording.interval import RecordingResult
 
 AGENT = "prospect.target.agent"
 # Beside the records: what describes them, and the beginning that is sent again.
@@ -78,6 +78,8 @@ def refuse_probes(events: tuple[str, ...]) -> None:
 
 def _result(remote: Remote, answer: dict[str, object], file: ReceivedFile) -> RecordingResult:
     """Return what became of the recording."""
+    from prospect.recording.interval import RecordingResult  # noqa: PLC0415 - once it has ended
+
     if "result" not in answer:
         lost = f"the connection to {remote.target} was lost: the recording ends there"
         return RecordingResult(remote.exit_status or 1, 0, (lost,), {}, cut=lost)
@@ -93,6 +95,8 @@ def checked_result(said: object) -> RecordingResult:
     Raises:
         CaptureError: it is none.
     """
+    from prospect.recording.interval import RecordingResult  # noqa: PLC0415 - once it has ended
+
     if isinstance(said, dict):
         limits, counters = said.get("limits"), said.get("counters")
         numbers = (said.get("exit_status"), said.get("interrupted_by"))
