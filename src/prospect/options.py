@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         count_syscalls: bool
         count_calls: str
         count_budget_percent: float
+        count_hook: str
         call_graph: str
         off_cpu: bool
         compress: bool
@@ -151,6 +152,7 @@ class RecordingOptions(Record):
             "libz.so.1:deflate*"; see ``--count-calls``.
         count_budget_percent: how much of the command's CPU time that may take; 100 counts each
             until that has cost 5 s.
+        count_hook: also run this entry hook, a plug-in's, where calls are counted.
         call_graph: record callers in user space: "fp", "dwarf", "auto" or "lbr", the copying ones
             with a size as in "dwarf,16384"; see ``--call-graph``.
         off_cpu: record the scheduler's switches too: how long each thread waited, and for what.
@@ -170,6 +172,7 @@ class RecordingOptions(Record):
     count_syscalls: bool = False
     count_calls: str = ""
     count_budget_percent: float = 5.0
+    count_hook: str = ""
     call_graph: str = ""
     off_cpu: bool = False
     compress: bool = False

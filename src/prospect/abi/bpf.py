@@ -48,6 +48,7 @@ BPF_STATS_RUN_TIME = 0
 # enum bpf_attach_type
 BPF_PERF_EVENT = 41
 BPF_TRACE_UPROBE_MULTI = 48
+BPF_F_UPROBE_MULTI_RETURN = 1
 
 # enum bpf_func_id
 BPF_FUNC_map_lookup_elem = 1

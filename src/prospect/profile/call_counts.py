@@ -78,6 +78,7 @@ class CallCounts(Record):
         budget: the share of the command's CPU time that counting might take.
         cost_s: CPU time that it took, by what a probe cost.
         cost_share: the same as a part of the command's CPU time; 0.0 where that is unknown.
+        hook: the name of an entry hook that ran there, and what it found; empty without.
     """
 
     functions: CountedFunctions
@@ -90,6 +91,7 @@ class CallCounts(Record):
     budget: float
     cost_s: float
     cost_share: float
+    hook: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.calls)

@@ -24,6 +24,7 @@ class CountChoice(NamedTuple):
     syscalls: bool
     calls: str
     call_budget_percent: float
+    call_hook: str = ""
 
 
 class Counted(Protocol):
@@ -91,6 +92,8 @@ def exact_counters(
             budget = choice.call_budget_percent / 100
             calls = stack.enter_context(closing(CallCounter(functions, budget)))
             calls.open(pid)
+            if choice.call_hook:
+                calls.add_hook(choice.call_hook, pid)
             if calls.warning:
                 warn(calls.warning)
             counters["calls"] = calls

@@ -131,6 +131,8 @@ def _check_target(options: RecordOptions) -> None:
         raise UsageError("COMMAND is recorded as long as it runs: leave it out, or --for")
     if options.count_calls and (options.pids or not options.command):
         raise UsageError("--count-calls counts in COMMAND: give one, without -p")
+    if options.count_hook and not options.count_calls:
+        raise UsageError("--count-hook runs where calls are counted: give --count-calls too")
 
 
 def _awaited(options: RecordOptions, signals: SignalWatch) -> Command | Attached:
@@ -207,7 +209,10 @@ def _exact_counters(
     from prospect.announcing import silent  # noqa: PLC0415 - see above
     from prospect.recording.exact_counters import CountChoice, exact_counters  # noqa: PLC0415 - see above
 
-    choice = CountChoice(options.count_syscalls, options.count_calls, options.count_budget_percent)
+    choice = CountChoice(
+        *(options.count_syscalls, options.count_calls, options.count_budget_percent),
+        options.count_hook,
+    )
     return exact_counters(choice, options.command, pid, warn or silent)
 
 

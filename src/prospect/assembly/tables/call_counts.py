@@ -20,6 +20,8 @@ from prospect.records import Record
 from prospect.symbols.demangling.demangle import demangle
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
@@ -124,7 +126,14 @@ def describe_call_counts(
         budget=number_of(document.get("budget")),
         cost_s=cost_ns * _NS,
         cost_share=cost_ns / cpu_ns if cpu_ns > 0 else 0.0,
+        hook=_hook(mapping_of(document.get("hook"))),
     )
+
+
+def _hook(document: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the name of an entry hook, and its lines."""
+    name = texts_of([document.get("name")])
+    return (*name, *texts_of(document.get("lines"))) if name and name[0] else ()
 
 
 def _columns(

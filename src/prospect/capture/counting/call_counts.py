@@ -20,8 +20,9 @@ from prospect.abi.attr import EventAttr
 from prospect.capture.cost.probe_cost import ProbeCost, kind_of
 from prospect.capture.counting.call_probes import CallProbes
 from prospect.capture.counting.call_windows import GRANTED_NS, LONGEST_S, WINDOW_S, Windows
+from prospect.capture.counting.entry_hook import entry_hook
 from prospect.capture.kernel import syscalls
-from prospect.errors import CaptureError
+from prospect.errors import CaptureError, PluginError
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class CallCounter:
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure = ""
+        self._hook_failure = ""
 
     def open(self, pid: int) -> None:
         """Load the program and find out what probes cost; nothing is counted yet.
@@ -116,6 +118,22 @@ class CallCounter:
             " probes would cost more are left out."
         )
 
+    def add_hook(self, name: str, pid: int) -> None:
+        """Run a hook in COMMAND where calls are counted; one that fails is left out.
+
+        Args:
+            name: of the hook.
+            pid: COMMAND, not yet executed.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        try:
+            names = [os.fsdecode(function.name) for function in self._functions]
+            self._probes.hook = entry_hook(name, names, pid)
+        except PluginError as error:
+            self._hook_failure = f"{error}; it is left out."
+
     def start(self) -> None:
         """Begin to count.
 
@@ -146,6 +164,8 @@ class CallCounter:
         """Let go of everything; the kernel then takes it away."""
         self._end_thread()
         self._probes.close()
+        if self._probes.hook:
+            self._probes.hook.close()
         if self._clock_fd >= 0:
             os.close(self._clock_fd)
             self._clock_fd = -1
@@ -236,7 +256,7 @@ class CallCounter:
             for row in self._probes.rows()
             if row.is_open
         ]
-        return {
+        return self._hook_lines() | {
             "interval_ns": list(self._interval_ns),
             "budget": windows.budget,
             "is_exact": is_exact,
@@ -266,8 +286,18 @@ class CallCounter:
             ),
         }
 
+    def _hook_lines(self) -> dict[str, Any]:
+        """Return what the hook found, if there is one."""
+        hook = self._probes.hook
+        if hook:
+            try:
+                return {"hook": {"name": hook.name, "lines": hook.lines()}}
+            except PluginError as error:
+                self._hook_failure = f"{error}; what it found is not known."
+        return {}
+
     def _limits(self) -> tuple[str, ...]:
-        found = [self._failure] if self._failure else []
+        found = [*filter(None, (self._failure, self._hook_failure))]
         left_out = sorted(self._left_out.items())
         for number, reason in left_out[:_SHOWN_LEFT_OUT]:
             name = os.fsdecode(self._functions[number].name)

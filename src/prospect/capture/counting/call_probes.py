@@ -24,6 +24,8 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from prospect.capture.counting.entry_hook import EntryHook
+
 _ENTRIES = 1 << 16
 # Its ENOTSUPP, which user space has no name for. Source: include/linux/errno.h
 _KERNEL_ENOTSUPP = 524
@@ -75,9 +77,13 @@ class CallProbes:
 
     The kernel takes some milliseconds to place and to remove them. `open_gate` and `close_gate` say
     at once from when to when calls count.
+
+    Attributes:
+        hook: is run where the probes are, as long as they are there.
     """
 
     def __init__(self, functions: Sequence[Function]) -> None:
+        self.hook: EntryHook | None = None
         self._functions = functions
         self._fds: list[int] = []
         self._links: list[int] = []
@@ -135,6 +141,8 @@ class CallProbes:
         """
         for file, of_file in self._by_file(numbers).items():
             self._links.append(self._attach(file, of_file))
+            if self.hook:
+                self._links += self.hook.attach(*self._places(file, of_file))
 
     def remove(self) -> None:
         """Take the probes away."""
@@ -204,9 +212,12 @@ class CallProbes:
         return found
 
     def _attach(self, file: int, numbers: list[int]) -> int:
-        path = b"/proc/self/fd/%d" % file
+        return bpf.attach_uprobes(self._program_fd, *self._places(file, numbers))
+
+    def _places(self, file: int, numbers: list[int]) -> tuple[bytes, list[int], list[int]]:
+        """Return what is attached to: path, offsets, and a number for each."""
         offsets = [self._functions[number].offset for number in numbers]
-        return bpf.attach_uprobes(self._program_fd, path, offsets, numbers)
+        return b"/proc/self/fd/%d" % file, offsets, numbers
 
     def _impossible_of(self, file: int, numbers: list[int]) -> list[int]:
         try:

@@ -175,16 +175,24 @@ def attach_raw_tracepoint(name: str, program_fd: int) -> int:
     return _bpf(abi.BPF_RAW_TRACEPOINT_OPEN, attr)
 
 
-def attach_uprobes(
-    program_fd: int, path: bytes, offsets: Sequence[int], cookies: Sequence[int]
+def attach_uprobes(  # noqa: PLR0913 - as the call's own arguments
+    program_fd: int,
+    path: bytes,
+    offsets: Sequence[int],
+    cookies: Sequence[int],
+    *,
+    flags: int = 0,
+    pid: int = 0,
 ) -> int:
-    """Run a program at places of a file, in all processes, until the descriptor is closed.
+    """Run a program at places of a file until the descriptor is closed.
 
     Args:
         program_fd: from `load_uprobes_program`.
         path: of the file; no NUL in it.
         offsets: of the first bytes of instructions in the file.
         cookies: for each place a number that the program can ask for.
+        flags: BPF_F_UPROBE_MULTI_*.
+        pid: of the one process in which it runs, 0 for all.
 
     Raises:
         OSError: the kernel refused one of the places, or the file.
@@ -192,12 +200,12 @@ def attach_uprobes(
     text = ctypes.create_string_buffer(path)
     places = (ctypes.c_uint64 * len(offsets))(*offsets)
     numbers = (ctypes.c_uint64 * len(cookies))(*cookies)
-    # No target, no flags of the link; no reference counters; no flags, every process.
+    # No target, no flags of the link; no reference counters.
     attr = struct.pack(
         "=IIIIQQQQIIII",
         *(program_fd, 0, abi.BPF_TRACE_UPROBE_MULTI, 0),
         *(ctypes.addressof(text), ctypes.addressof(places), 0, ctypes.addressof(numbers)),
-        *(len(offsets), 0, 0, 0),
+        *(len(offsets), flags, pid, 0),
     )
     return _bpf(abi.BPF_LINK_CREATE, attr)
 

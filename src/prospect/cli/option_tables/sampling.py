@@ -146,6 +146,16 @@ SAMPLING = (
         values.percent,
     ),
     Option(
+        "count_hook",
+        "",
+        ("count-hook",),
+        "NAME",
+        "also run the entry hook NAME of an installed plug-in where --count-calls counts; see "
+        "docs/plugins.md",
+        RECORDS,
+        values.name,
+    ),
+    Option(
         "call_graph",
         "",
         ("call-graph",),

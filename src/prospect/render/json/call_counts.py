@@ -25,6 +25,7 @@ def call_count_fields(view: ReportView, event: EventView) -> dict[str, Any] | No
         "cost_s": counts.cost_s,
         "cost_share": counts.cost_share,
         "dropped": counts.dropped,
+        "hook": {"name": counts.hook[0], "lines": list(counts.hook[1:])} if counts.hook else None,
         "windows": _window_fields(counts),
         "uncalled": figures.uncalled,
         "left_out": [

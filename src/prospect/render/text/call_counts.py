@@ -46,6 +46,11 @@ def call_count_lines(page: Page) -> Iterator[str]:
     if figures.uncalled:
         yield f"- {counted(figures.uncalled, 'more routine')} without a call"
     yield ""
+    if counts.hook:
+        name, *lines = counts.hook
+        yield f"Entry hook {escaped(name)}, at each call that was counted:"
+        yield from (f"  {escaped(line)}" for line in lines)
+        yield ""
 
 
 def _how(figures: CallFigures) -> str:
