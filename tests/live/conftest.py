@@ -52,7 +52,7 @@ def target(ssh_server):
 def bare_root(tmp_path, target):
     """Let sessions begin in a root and under a name of its own, with this machine's programs."""
     root = tmp_path / "root"
-    for name in ("usr", "proc", "sys", "dev", "etc", "tmp", "opt"):
+    for name in ("usr", "proc", "sys", "dev", "etc", "tmp", "opt", "root"):
         (root / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64", "lib32"):
         if Path(f"/{name}").is_symlink():

@@ -94,6 +94,8 @@ def test_names_and_stacks_come_from_programs_that_are_only_there(target, bare_ro
     places = [calls.find(f" {name}\n") for name in chain]
     assert -1 not in places, calls
     assert places[:4] == sorted(places[:4])
+    # Nothing stays there.
+    assert [path for name in ("root", "tmp") for path in (bare_root / name).iterdir()] == []
     # Its code did not come.
     sent = ElfImage.parse(kept.read_bytes())
     assert not any(sent.section_data(sent.find_section(b".text")))

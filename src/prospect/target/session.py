@@ -48,7 +48,8 @@ def record_on(
         raise UsageError("-z packs what is recorded on this machine: leave it out with --target")
     refuse_probes(options.events)
     bound = options.max_bytes or default_bound_bytes(output_fd)
-    wanted = contents(options) | {"max_bytes": bound or None}
+    # Nothing is kept on its disk.
+    wanted = contents(options) | {"max_bytes": bound or None, "use_cache": False}
     try:
         started = Remote(target, AGENT, wanted)
     except NoPythonError as error:
