@@ -15,7 +15,7 @@ def usual_store(target: str = "") -> str:
     """
     if target:
         name = "".join(c if c.isalnum() or c in "@._-" else "_" for c in target)
-        return os.path.join(f"{usual_store()}-targets", name.replace("..", "__").strip("."))
+        return os.path.join(f"{usual_store()}-targets", name.strip(".") or "_")
     if os.geteuid() == 0:
         return _OF_ROOT
     state = os.environ.get("XDG_STATE_HOME", "")

@@ -40,9 +40,9 @@ for pattern in json.load(sys.stdin):
     print(json.dumps([[e.name, e.description] for e in list_events(pattern)[0]]))
 """
 # Codes as Intel publishes them (skylake_core.json, icelake_core.json and others of its event
-# tables), and AMD (processor programming reference of family 19h, 2.1.15 "Core Performance Monitor
-# Counters"): unit mask and event, from bit 24 the counter mask, bit 23 invert, bit 18 edge; of AMD
-# the event's upper bits from bit 32.
+# tables), and AMD (processor programming references of families 17h and 19h, "Core Performance
+# Monitor Counters"): unit mask and event, from bit 24 the counter mask, bit 23 invert, bit 18 edge;
+# of AMD the event's upper bits from bit 32.
 PUBLISHED = {
     "skl": {
         "MEM_LOAD_RETIRED.L1_HIT": 0x01D1,
@@ -66,6 +66,25 @@ PUBLISHED = {
         "MEM_LOAD_UOPS_RETIRED.L3_MISS": 0x20D1,
         "IDQ.MITE_UOPS": 0x0479,
         "LD_BLOCKS.STORE_FORWARD": 0x0203,
+    },
+    "spr": {
+        "MEM_LOAD_RETIRED.L3_MISS": 0x20D1,
+        "MEM_INST_RETIRED.ALL_LOADS": 0x81D0,
+        "LONGEST_LAT_CACHE.MISS": 0x412E,
+        "BR_MISP_RETIRED.ALL_BRANCHES": 0x00C5,
+        "DTLB_LOAD_MISSES.WALK_COMPLETED": 0x0E12,
+        "TOPDOWN.SLOTS_P": 0x01A4,
+    },
+    "amd64_fam17h_zen2": {
+        "RETIRED_INSTRUCTIONS": 0xC0,
+        "RETIRED_BRANCH_INSTRUCTIONS_MISPREDICTED": 0xC3,
+        "CYCLES_NOT_IN_HALT": 0x76,
+    },
+    "amd64_fam19h_zen4": {
+        "RETIRED_INSTRUCTIONS": 0xC0,
+        "RETIRED_BRANCH_INSTRUCTIONS_MISPREDICTED": 0xC3,
+        "CYCLES_NOT_IN_HALT": 0x76,
+        "IC_TAG_HIT_MISS:IC_MISS": 0x10000188E,
     },
     "amd64_fam19h_zen3": {
         "RETIRED_INSTRUCTIONS": 0xC0,
