@@ -90,7 +90,8 @@ def _show_unit(settings: Settings, command_line: tuple[str, ...]) -> int:
         settings.store,
         settings.metrics,
         sent_to=directory,
-        has_network=bool(settings.otlp or (settings.ship and not directory)),
+        has_network=bool(settings.target or settings.otlp or (settings.ship and not directory)),
+        state="prospect-targets" if settings.target else "prospect",
     )
     show(text)
     return 0

@@ -59,13 +59,14 @@ WantedBy=multi-user.target
 """
 
 
-def unit_text(
+def unit_text(  # noqa: PLR0913 - all that a unit depends on
     command: Sequence[str],
     store: str,
     metrics: str,
     *,
     sent_to: str = "",
     has_network: bool = False,
+    state: str = "prospect",
 ) -> str:
     """Return a unit.
 
@@ -74,7 +75,8 @@ def unit_text(
         store: the directory of its store, "" for the usual one.
         metrics: the path of its file of metrics, "" for none.
         sent_to: a directory that finished hours are sent to, "" for none.
-        has_network: whether it sends anything to other machines.
+        has_network: whether it talks to other machines.
+        state: the directory below /var/lib that has the usual store, or is it.
     """
     places = ""
     written = [os.path.dirname(metrics)] if metrics else []
@@ -82,7 +84,7 @@ def unit_text(
     if store and os.path.normpath(store) != USUAL_STORE:
         written.append(store)
     else:
-        places = "StateDirectory=prospect\nStateDirectoryMode=0700\n"
+        places = f"StateDirectory={state}\nStateDirectoryMode=0700\n"
     if written:
         places += f"ReadWritePaths={' '.join(_quoted(path) for path in written)}\n"
     # In what is run a $ would begin a variable; the program itself is named without any.

@@ -69,6 +69,8 @@ def test_the_unit_names_what_the_daemon_writes_to(monkeypatch, capfd):
     sends = unit_text(["/bin/p"], "", "", sent_to="/mnt/profiles")
     assert "ReadWritePaths=/mnt/profiles" in sends
     assert "RestrictAddressFamilies=AF_UNIX\n" in sends
+    samples = unit_text(["/bin/p"], "", "", state="prospect-targets")
+    assert "StateDirectory=prospect-targets\n" in samples
     sends = unit_text(["/bin/p"], "", "", has_network=True)
     assert "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n" in sends
     text = unit_text(["/bin/p", "a b%$c"], "/srv/st", "/var/lib/node exporter/p.prom")
