@@ -66,7 +66,7 @@ def test_where_python_is_missing_perf_records(target, bare_root, tmp_path):
 
 
 def test_perf_there_is_ended_by_a_signal_and_refuses_what_it_has_not(target, tmp_path):
-    target.begin_sessions_by(f"{NO_PYTHON}\n{PLAIN}")
+    target.begin_sessions_by(f"echo Welcome to there\n{NO_PYTHON}\n{PLAIN}")
     ran = target.prospect("record", "--target", "there", "--off-cpu", "-o", tmp_path / "r", "true")
     assert ran.returncode == 2
     assert "--off-cpu is not among what perf there records" in ran.stderr

@@ -46,7 +46,8 @@ _FOLLOWED = ("pids", "for_s", "frequency_hz", "call_graph", "events", "max_bytes
 _OURS = ("python", "clocks", "flush_centiseconds", "count_budget_percent")
 _PIPE_BYTES = 1 << 16
 _MOST_FILE_BYTES = 256 << 20
-_MOST_PID_BYTES = 32
+_MOST_GREETING_LINES = 1000
+_MOST_LINE_BYTES = 1 << 12
 _QUIET_S = 60.0
 _END_S = 5.0
 _NOTES = "/sys/kernel/notes"
@@ -119,6 +120,15 @@ def _kernel_record(build_id: bytes) -> bytes:
     return layout.pack(kind, misc, size, -1, build_id[:20], len(build_id[:20])) + name
 
 
+def _pid_in(pipe: IO[bytes]) -> bytes:
+    """Return the pid that the script says, behind what a login prints; empty for none."""
+    for _ in range(_MOST_GREETING_LINES):
+        line = pipe.readline(_MOST_LINE_BYTES)
+        if not line or line.strip().isdigit():
+            return line.strip()
+    return b""
+
+
 class _Perf(Closing):
     """perf on the target, and other commands beside it."""
 
@@ -131,11 +141,11 @@ class _Perf(Closing):
             pipe_of(self._holder.stdin).write(b"\n")
             pipe_of(self._holder.stdout).read(1)
             self._perf = self._connection.start(["exec", *words], stdout=subprocess.PIPE)
-            self._pid = pipe_of(self._perf.stdout).readline(_MOST_PID_BYTES).strip()
+            self._pid = _pid_in(pipe_of(self._perf.stdout))
         except BaseException:
             self.close()
             raise
-        if not self._pid.isdigit():
+        if not self._pid:
             self.close()
             raise CaptureError(f"{target} has neither python3 nor perf: --target needs one")
 

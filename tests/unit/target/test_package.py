@@ -15,9 +15,10 @@ import pytest
 
 from prospect.target import asking, pump, session
 from prospect.target.package import LEFT_OUT, OLDEST_PYTHON, lowered, modules, package
+from prospect.target.source import AGENT as SAMPLER
 
 MOST_BYTES = 300_000
-AGENTS = (session.AGENT, asking.AGENT)
+AGENTS = (session.AGENT, asking.AGENT, SAMPLER)
 SAME = importlib.util.MAGIC_NUMBER
 
 
