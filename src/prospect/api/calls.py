@@ -10,7 +10,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prospect.analysis.reading import read_profile
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
@@ -80,12 +79,13 @@ def examine_calls(
         for value in given:
             if value not in known:
                 raise UsageError(f"calls: {name} is of {', '.join(known)}, not {value!r}")
-    wanted = Wanted(lines=options.inline, stacks=True)
-    profile = (
-        read_profile(path, naming, wanted, sinks, options.program)
-        if isinstance(path, str)
-        else path
-    )
+    if isinstance(path, str):
+        from prospect.analysis.reading import read_profile  # a store needs none of it
+
+        wanted = Wanted(lines=options.inline, stacks=True)
+        profile: Profile = read_profile(path, naming, wanted, sinks, options.program)
+    else:
+        profile = path
     if has_call_shares(profile):
         return _counted_calls(profile, options)
     view = calls_view(profile, options.choice)

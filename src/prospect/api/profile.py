@@ -12,7 +12,6 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prospect.analysis.reading import read_profile
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.api.keywords import chosen, takes
 from prospect.api.returned import as_text, returned_report
@@ -281,6 +280,8 @@ def read(
     path: str, naming: NamingOptions, wanted: Wanted, sinks: Sinks, program: str = ""
 ) -> Profile:
     """Read a recording as `open` does, with choices that are none of its keywords."""
+    from prospect.analysis.reading import read_profile  # a store needs none of it
+
     profile = read_profile(path, naming, wanted, sinks, program)
     return Profile(**contents(profile))
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from prospect.api.profile import Profile
 from prospect.fleet.opening import opened
 from prospect.records import contents
-from prospect.store.hosts import asked
 from prospect.store.part import read_part
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
@@ -37,10 +36,7 @@ def read_store(
     """
     chosen = parse_specifications(specifications)
     with opened(path, chosen.texts.get("host", ())) as store:
-        part = asked(
-            store,
-            lambda store: read_part(store, chosen, stacks=stacks, addresses=addresses),
-        )
+        part = read_part(store, chosen, stacks=stacks, addresses=addresses)
         return Profile(**contents(part))
 
 

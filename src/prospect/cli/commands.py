@@ -117,9 +117,9 @@ CONTROL = Command(
 )
 STORE = Command(
     "store",
-    "list [SPEC...]|check|ship",
-    "show which days, hosts and services a store has, or whether it is whole; send what is "
-    "finished somewhere else",
+    "list [SPEC...]|check|compact|ship",
+    "show which days, hosts and services a store has, or whether it is whole; make hours and days "
+    "of windows; send what is finished somewhere else",
     None,
 )
 SQL = Command(

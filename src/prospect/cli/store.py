@@ -1,4 +1,4 @@
-"""``prospect store``: what is in a store, whether it is whole; send it somewhere else."""
+"""``prospect store``: what is in a store, whether it is whole; merge it, or send it somewhere."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from prospect.cli.settings import Settings
     from prospect.store.contents import Contents, Health
 
-_WORDS = ("list", "check", "ship")
+_WORDS = ("list", "check", "compact", "ship")
 _MOST_DROPPED = 10
 
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
-    """Show what is in a store, check it, or send it: 1 where something cannot be read or sent.
+    """Show what is in a store, check, merge or send it: 1 where something cannot be read or sent.
 
     Raises:
         ProspectError: the words mean nothing, nothing fits, or the store cannot be read.
@@ -38,9 +38,12 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError(f"store: give one of {', '.join(_WORDS)}{suggestion(word, _WORDS)}")
     if word == "ship":
         return _ship(settings, words[1:])
+    if word == "compact":
+        return _compact(settings, words[1:])
     from prospect.fleet.opening import opened
     from prospect.store.contents import contents_of, health_of
     from prospect.store.engine import EngineError
+    from prospect.store.hosts import asked
     from prospect.store.specification import OF_SEGMENTS, parse_specifications
 
     chosen = parse_specifications(words[1:])
@@ -49,10 +52,9 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if unknown := [each for each in (*chosen.texts, *chosen.numbers) if each not in OF_SEGMENTS]:
         raise UsageError(f"store list: {unknown[0]}: chooses hits; prospect report --store does")
     with opened(settings.store or usual_store()) as store:
-        store.reads_all |= word == "check"
         try:
             if word == "list":
-                contents = contents_of(store, chosen)
+                contents = asked(store, lambda store: contents_of(store, chosen))
                 is_whole, fields, lines = True, contents_fields(contents), _listed(contents)
             else:
                 health = health_of(store)
@@ -90,6 +92,33 @@ def _ship(settings: Settings, words: list[str]) -> int:
         show(json.dumps(shipped._asdict(), indent=1) + "\n")
     else:
         show(f"{shipped.sent_bytes / 1e6:.2f} MB sent to {settings.ship}\n")
+    return 0
+
+
+def _compact(settings: Settings, words: list[str]) -> int:
+    """Merge what is over by the clock of this machine."""
+    from contextlib import closing
+
+    from prospect.store.compaction import compact
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Engine, EngineError
+
+    if words:
+        raise UsageError("store compact: all that is over is merged; it takes no specifications")
+    with StoreDirectory(settings.store or usual_store()) as store:
+        store.lock()
+        store.clean()
+        try:
+            with closing(Engine(store)) as engine:
+                made = compact(store, engine)
+        except EngineError as error:
+            raise StoreError(f"{store.path}: cannot be merged: {error}") from None
+        except OSError as error:
+            raise StoreError(f"{store.path}: cannot be written: {error.strerror}") from None
+    if settings.format == "json":
+        show(json.dumps(made._asdict(), indent=1) + "\n")
+    else:
+        show(f"{counted(made.hours, 'hour')} and {counted(made.days, 'day')} were made\n")
     return 0
 
 

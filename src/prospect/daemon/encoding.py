@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
 
 _NO_SPACE = 3
+_HAS_MORE = 4
 _MOST_SAID = 1000
 _CHILD = "prospect.daemon.child"
+_MERGE_CHILD = "prospect.daemon.merge_child"
 
 
 class Outcome(NamedTuple):
@@ -91,3 +93,18 @@ class Encoder(StoreChild):
         if status and not said:
             said = f"the process that writes ended with status {status}"
         return Outcome(said if status else "", status == _NO_SPACE)
+
+
+class Merger(StoreChild):
+    """A child that makes one hour or day of windows."""
+
+    def __init__(self, store: StoreDirectory, now_s: int) -> None:
+        """Start it on what is over at a time, in seconds since 1970; raises as `StoreChild`."""
+        super().__init__(_MERGE_CHILD, store, str(now_s).encode())
+
+    def end(self) -> tuple[str, bool]:
+        """Return what it says, "" if all is well, and whether it made one; waits for its end."""
+        status, said = self.ended()
+        if status in (0, _HAS_MORE):
+            return "", status == _HAS_MORE
+        return said or f"the process that merges ended with status {status}", False

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from prospect.daemon.encoding import Encoder, Outcome
+from prospect.daemon.encoding import Encoder, Merger, Outcome
 from prospect.daemon.hand_over import packed
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
-from prospect.store.retention import ASKED_FOR, FULL_DISK, drop, expired
+from prospect.store.retention import ASKED_FOR, FULL_DISK, drop, expired, next_to_go
 from prospect.store.segments import CURRENT
 from prospect.store.writing import next_number, segment_for, without_known
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # How many of the oldest segments make room for one, on a full disk.
 _MOST_DROPPED = 16
 _TIDY_S = 3600.0
+_HOUR_S = 3600
 
 
 class _Written(NamedTuple):
@@ -73,13 +74,18 @@ class StoreWriting:
         self._number = next_number(store)
         self._known: Known | None = None
         self._encoder: Encoder | None = None
+        self._merger: Merger | None = None
         self._written: _Written | None = None
         self._tidied_s = -_TIDY_S
+        self._hour = -1
+        self._may_merge = False
+        self._merge_complaint = ""
 
     @property
     def pid_fd(self) -> int:
         """Becomes readable when `finish` is to be called; -1 where nothing is under way."""
-        return self._encoder.pid_fd if self._encoder else -1
+        child = self._encoder or self._merger
+        return child.pid_fd if child else -1
 
     def begin(self, window: Window) -> None:
         """Begin to write a window; nothing is under way.
@@ -101,6 +107,9 @@ class StoreWriting:
             StoreError: as `begin`.
         """
         encoder, self._encoder = self._encoder, None
+        merger, self._merger = self._merger, None
+        if merger:
+            self._note_merge(*merger.end())
         if encoder is None:
             return
         outcome, written = encoder.end(), self._written
@@ -113,6 +122,10 @@ class StoreWriting:
         self._written = None
         self._note(outcome, written)
         self._tidy()
+        if self._may_merge:
+            self._check_place()
+            # What is over by the clock of the newest window; that may have been set since.
+            self._merger = Merger(self._store, written.segment.begin_s)
 
     def forget(self) -> int:
         """Remove all segments of the session; nothing is under way. Return how many."""
@@ -131,13 +144,27 @@ class StoreWriting:
             if self.complaint:
                 self._say("windows are written again")
             self.windows += 1
+            # Maybe it is the first one of an hour.
+            hour = written.segment.begin_s // _HOUR_S
+            self._may_merge |= hour != self._hour
+            self._hour = hour
             self.newest, self.newest_s = written.segment, written.segment.end_s
             self._known = written.known
         self.complaint = outcome.complaint
 
+    def _note_merge(self, complaint: str, has_more: bool) -> None:  # noqa: FBT001 - as it ended
+        """See how a merge ended; what more there is to merge is behind the next window."""
+        self._may_merge = has_more
+        if has_more:
+            self._known = None  # names that windows brought are elsewhere now
+        if complaint and complaint != self._merge_complaint:
+            self._say(f"hours and days cannot be made of windows: {complaint}")
+        self._merge_complaint = complaint
+
     def _drop_oldest(self) -> bool:
-        oldest = sorted(self._store.segments(), key=lambda one: one.first)[:1]
-        count = drop(self._store, [(one, FULL_DISK) for one in oldest], self._set_aside)
+        ordered = sorted(self._store.segments(), key=lambda one: one.first)
+        oldest = next_to_go({one: self._store.size_bytes(one) for one in ordered})
+        count = drop(self._store, [(oldest, FULL_DISK)] if oldest else [], self._set_aside)
         if count and not self.dropped:
             self._say(f"{self._store.path}: the disk is full; the oldest windows make room")
         self.dropped += count

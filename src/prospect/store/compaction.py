@@ -88,6 +88,8 @@ def compact(
         OSError: likewise, or what it was made of cannot be removed.
     """
     now_s = time.time() if now_s is None else now_s
+    # What is damaged is not to be merged with the rest, and removed.
+    store.reads_all = engine.reads_all = True
     # What a writer that was killed had yet to remove.
     for one in _within(sorted(store.segments(), key=lambda one: one.first), HOUR):
         store.remove(one)

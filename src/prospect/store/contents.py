@@ -139,20 +139,26 @@ def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specificati
     )
     of_file = {store.root + one.path(COVERAGE): row for row, one in enumerate(part.segments)}
     hosts = part.hosts
-    seen: set[int] = set()
     for path, t, length, recorded, lost in sorted(books, key=lambda row: row[1]):
         row = of_file[path]
         segment = part.segments[row]
-        day = time.strftime("%Y-%m-%d", time.localtime(t / _US))
-        sums = found.setdefault((day, segment.session, hosts[row]), [0, 0, 0, 0, 0])
-        size = 0 if row in seen else store.size_bytes(segment)
-        seen.add(row)
-        for place, value in enumerate((1, length, recorded, lost, size)):
+        sums = found.setdefault((_day(t / _US), segment.session, hosts[row]), [0, 0, 0, 0, 0])
+        for place, value in enumerate((1, length, recorded, lost)):
             sums[place] += int(value)
+    # Of hours and their summary only one is read.
+    host_of_place = dict(zip((one.place for one in part.segments), hosts, strict=True))
+    for one in store.segments():
+        key = (_day(one.begin_s), one.session, host_of_place.get(one.place, ""))
+        if key in found:
+            found[key][-1] += store.size_bytes(one)
     return [
         Day(*key, windows, length / _US, samples, lost, size)
         for key, (windows, length, samples, lost, size) in found.items()
     ]
+
+
+def _day(at_s: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(at_s))
 
 
 def health_of(store: StoreDirectory) -> Health:
@@ -162,6 +168,7 @@ def health_of(store: StoreDirectory) -> Health:
         StoreError: nothing is in it, or nothing can be read.
         EngineError: a segment cannot be read.
     """
+    store.reads_all = True
     with closing(Engine(store)) as engine:
         part = choose(store, engine, Specification())
         # Days stand beside the hours that they sum up.

@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
@@ -45,11 +45,12 @@ class StoreDirectory(Closing):
         path: as somebody named it.
         descriptor: of the directory.
         made_at: when it was made, in seconds since 1970.
-        reads_all: whether all of a segment is read before it counts, so that what is damaged shows.
+        reads_all: whether all of a segment is read before it counts, so that what is damaged shows
+            even where nobody would read it. See `hosts.asked`.
         refused: by path, why a file of a store that is somewhere else does not count.
     """
 
-    reads_all = True
+    reads_all = False
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         """Open a store.
@@ -180,6 +181,17 @@ class StoreDirectory(Closing):
             with suppress(OSError):
                 os.unlink(part, dir_fd=self.descriptor)
             raise
+
+    @contextmanager
+    def scratch(self, path: str) -> Iterator[str]:
+        """Yield the path of a file beside another, below the store, which goes with the block."""
+        self._make_directories(os.path.dirname(path))
+        part = f"{path}.{os.urandom(8).hex()}{PART_SUFFIX}"
+        try:
+            yield part
+        finally:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=self.descriptor)
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a small file, as `write`."""

@@ -34,8 +34,6 @@ _MOST_HOSTS = 200_000
 class HostsDirectory(StoreDirectory):
     """Open stores of many hosts."""
 
-    reads_all = False
-
     def __init__(self, path: str) -> None:
         """Open a directory of stores.
 
@@ -145,9 +143,10 @@ def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) 
     """
     try:
         return question(store)
-    except StoreError as error:
-        if store.reads_all or not isinstance(error.__context__, EngineError):
+    except (StoreError, EngineError) as error:
+        is_of_file = isinstance(error, EngineError) or isinstance(error.__context__, EngineError)
+        if store.reads_all or not is_of_file:
             raise
-    # Of many hosts not everything is read beforehand; now it is.
+    # Not everything was read beforehand; now it is.
     store.reads_all = True
     return question(store)

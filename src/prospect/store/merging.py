@@ -8,6 +8,7 @@ is no segment.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -137,11 +138,24 @@ class _Merge:
             self._engine.unregister("frames")
         self._engine.register("cut", {"old": old, "new": new})
         if self._into.tier == DAY:
-            self._copy(TOTALS, _summary(f"{_READ} AS s", "0"), [self._samples])
-            self._copy(SAMPLES, _summary(_CUT, _STACK), [self._samples], head)
+            self._summarize(TOTALS, _summary(f"{_READ} AS s", "0"))
+            self._summarize(SAMPLES, _summary(_CUT, _STACK), head)
         else:
             self._copy(SAMPLES, _ALL, [self._samples], head)
         self._engine.unregister("cut")
+
+    def _summarize(self, kind: str, query: str, head: Head | None = None) -> None:
+        """Write sums by hour; those of one hour after the other, for all at once take much memory.
+
+        Two segments of one hour remain two rows of it, which add up as any do.
+        """
+        with ExitStack() as opened:
+            parts = []
+            for path in self._samples:
+                part = opened.enter_context(self._store.scratch(self._into.path(kind)))
+                parts.append(self._store.root + part)
+                self._engine.run(f"COPY ({query}) TO '{parts[-1]}' (FORMAT parquet)", [[path]])
+            self._copy(kind, f"SELECT * FROM {_READ}", [parts], head)
 
     def _copy(
         self, kind: str, query: str, parameters: list[Any] | None = None, head: Head | None = None

@@ -28,6 +28,7 @@ from prospect.profile.run_info import RunInfo
 from prospect.records import NamedTuple
 from prospect.store.choosing import chosen_rows
 from prospect.store.engine import Engine, EngineError
+from prospect.store.hosts import asked
 from prospect.store.measured import Measured, measured
 from prospect.store.names import Names, read_names
 from prospect.store.reading import choose
@@ -63,6 +64,12 @@ def read_part(
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
+    return asked(store, lambda store: _read_part(store, chosen, stacks=stacks, addresses=addresses))
+
+
+def _read_part(
+    store: StoreDirectory, chosen: Specification, *, stacks: bool, addresses: bool
+) -> Profile:
     engine = Engine(store, threads=_THREADS)
     try:
         part = choose(store, engine, chosen, fine=addresses or bool(chosen.numbers))

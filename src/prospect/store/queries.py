@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError, UsageError
 from prospect.store.engine import Engine, EngineError, storable
+from prospect.store.hosts import HostsDirectory
 from prospect.store.reading import PLACE, choose, files, name_files
 from prospect.store.schema import COLUMNS
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
@@ -55,6 +56,8 @@ def answered(
         UsageError: it is no such query, or has an error.
         StoreError: nothing is in the store, or nothing can be read.
     """
+    # A query cannot be asked again once some of its rows have gone.
+    store.reads_all |= not isinstance(store, HostsDirectory)
     with closing(Engine(store, threads=_THREADS)) as engine:
         try:
             is_reading = engine.is_one_selection(query)

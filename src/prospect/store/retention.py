@@ -11,13 +11,13 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from prospect.errors import UsageError
+from prospect.errors import StoreError, UsageError
 from prospect.files.budget import size_in_bytes
 from prospect.records import NamedTuple
 from prospect.store.segments import DAY, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from prospect.store.directory import StoreDirectory
 
@@ -92,20 +92,35 @@ def expired(
     if not ordered:
         return []
     now_s = min(now_s, max(one.end_s for one in ordered))
-    found, left = [], []
+    found: list[tuple[Segment, str]] = []
+    left: dict[Segment, int] = {}
     for one in ordered:
         limit = keep.days_s if one.tier == DAY else keep.detail_s
         if one.end_s < now_s - limit:
             found.append((one, BY_AGE))
         else:
-            left.append((one, store.size_bytes(one)))
-    excess = sum(size for _, size in left) - keep.most_bytes
-    for one, size in left[:-1]:  # never the newest
-        if excess <= 0:
-            break
-        excess -= size
-        found.append((one, BY_SIZE))
+            left[one] = store.size_bytes(one)
+    while sum(left.values()) > keep.most_bytes and (oldest := next_to_go(left)):
+        del left[oldest]
+        found.append((oldest, BY_SIZE))
     return found
+
+
+def next_to_go(sizes: Mapping[Segment, int]) -> Segment | None:
+    """Return the segment that makes room first, None where only the newest is left.
+
+    Of windows and of summaries of days the oldest of those that take more room: so neither costs
+    all of the other.
+
+    Args:
+        sizes: the bytes of each, in the order of their windows.
+    """
+    days = [one for one in sizes if one.tier == DAY]
+    detail = [one for one in sizes if one.tier != DAY]
+    of_days = sum(sizes[one] for one in days)
+    is_days_turn = len(detail) < 2 or 2 * of_days > sum(sizes.values())
+    candidates = days if days and is_days_turn else detail[:-1]
+    return candidates[0] if candidates else None
 
 
 def drop(
@@ -113,14 +128,15 @@ def drop(
     segments: Iterable[tuple[Segment, str]],
     set_aside: Callable[[Segment], None] | None = None,
 ) -> int:
-    """Remove segments and write down what they were; return how many could be removed.
+    """Remove segments, and write down which windows are gone by that; return how many could be.
 
     Args:
         store: that they are of.
         segments: with why each goes.
         set_aside: called with each before.
     """
-    gone: list[Dropped] = []
+    gone: list[Segment] = []
+    reasons: list[str] = []
     for one, why in segments:
         if set_aside:
             set_aside(one)
@@ -128,12 +144,29 @@ def drop(
             store.remove(one)
         except OSError:
             break
-        gone.append(Dropped(one.begin_s, one.end_s, one.last - one.first + 1, why))
-    if gone:
-        kept = _merged([*dropped(store), *gone])[-_MOST_DROPPED:]
+        gone.append(one)
+        reasons.append(why)
+    spans = _without_a_trace(store, gone, reasons)
+    if spans:
+        kept = _merged([*dropped(store), *spans])[-_MOST_DROPPED:]
         with suppress(OSError):  # on a full disk there may be no room even for that
             store.write_bytes(DROPPED, json.dumps([list(one) for one in kept]).encode())
     return len(gone)
+
+
+def _without_a_trace(
+    store: StoreDirectory, gone: list[Segment], reasons: list[str]
+) -> list[Dropped]:
+    """Return the windows of removed segments that no other segment has."""
+    try:
+        left = store.segments() if gone else []
+    except StoreError:
+        left = []
+    return [
+        Dropped(one.begin_s, one.end_s, one.last - one.first + 1, why)
+        for one, why in zip(gone, reasons, strict=True)
+        if not any(each.first <= one.first and one.last <= each.last for each in left)
+    ]
 
 
 def dropped(store: StoreDirectory) -> list[Dropped]:

@@ -9,6 +9,7 @@ from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.choosing import hits_by_step
 from prospect.store.engine import Engine, EngineError
+from prospect.store.hosts import asked
 from prospect.store.reading import choose, files
 from prospect.store.segments import COVERAGE, DAY
 
@@ -70,11 +71,15 @@ def timeline(store: StoreDirectory, chosen: Specification, most: int) -> Timelin
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
-    with closing(Engine(store)) as engine:
-        try:
+
+    def answer(store: StoreDirectory) -> Timeline:
+        with closing(Engine(store)) as engine:
             return _timeline(store, engine, chosen, most)
-        except EngineError as error:
-            raise StoreError(f"{store.path}: cannot be read: {error}") from None
+
+    try:
+        return asked(store, answer)
+    except EngineError as error:
+        raise StoreError(f"{store.path}: cannot be read: {error}") from None
 
 
 def _timeline(store: StoreDirectory, engine: _Engine, chosen: Specification, most: int) -> Timeline:

@@ -20,7 +20,6 @@ from prospect.fleet.opening import opened
 from prospect.records import Record, replace
 from prospect.render.diff_registry import make_diff_renderer
 from prospect.render.html.timeline import Bar, Choice, TimelinePage, error_page
-from prospect.store.hosts import asked
 from prospect.store.specification import SINCE, UNTIL, parse_specifications
 from prospect.store.timeline import timeline
 from prospect.web.queries import QueryError, choice_query, span_of
@@ -96,7 +95,7 @@ class StoreSite(GuardedSite):
         words = self._words_of(choice.view) if choice.view else self._shown.words
         chosen = parse_specifications(words)
         with self._turn, opened(self._shown.path) as store:
-            found = asked(store, lambda store: timeline(store, chosen, _MOST_BARS))
+            found = timeline(store, chosen, _MOST_BARS)
         bars = [
             Bar(one.begin_s, one.hits / max(one.expected, 1), one.lost / max(one.expected, 1))
             for one in found.steps

@@ -16,6 +16,7 @@ from prospect.errors import StoreError
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import read_part
 from prospect.store.retention import FULL_DISK, Keep, dropped
+from prospect.store.segments import DAY, HOUR, MINUTE
 from prospect.store.specification import parse_specifications
 from prospect.store.writing import segment_for
 
@@ -67,6 +68,19 @@ def test_windows_are_read_as_they_were(store):
     ]
     assert again.forget() == 1
     assert len(store.segments()) == 3
+
+
+def test_hours_and_days_are_made_as_they_end(store):
+    said = []
+    writing = StoreWriting(store, Keep(), said.append)
+    # 14:05, 14:06, 15:00, then 00:05 of the next day: first its hours, then the day.
+    for minute in (0, 1, 55, 600, 601, 602):
+        write(writing, window_at(minute))
+    tiers = [one.tier for one in sorted(store.segments(), key=lambda one: one.first)]
+    assert sorted(tiers) == sorted([DAY, HOUR, HOUR, MINUTE, MINUTE, MINUTE])
+    found = read_part(store, parse_specifications([]))
+    assert by_routine(found) == by_routine(stacks_profile(), times=6)
+    assert said == []
 
 
 def test_a_store_that_was_moved_away_is_said(store, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from builders.killed import is_killed_at
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
+from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.store.compaction import Made, compact, due
 from prospect.store.contents import contents_of, health_of
@@ -159,3 +160,14 @@ def test_a_day_reaches_across_no_minutes_that_are_left():
     hours = [segment(HOUR, first, first + 59, BEGIN_S // 86400 * 86400) for first in (0, 60, 180)]
     left = segment(MINUTE, 130, 130)
     assert due([*hours, left], DAY, TOMORROW_S) == [hours[:2], hours[2:]]
+
+
+def test_a_command_merges_what_is_over_by_the_clock(store, capfd):
+    assert main(["store", "compact", "--store", str(store)]) == 0
+    assert capfd.readouterr().out == "3 hours and 2 days were made\n"
+    with StoreDirectory(str(store)) as writer:
+        writer.lock()
+        assert main(["store", "compact", "--store", str(store)]) != 0
+    assert "another process writes to this store" in capfd.readouterr().err
+    assert main(["store", "compact", "all", "--store", str(store)]) != 0
+    assert "takes no specifications" in capfd.readouterr().err

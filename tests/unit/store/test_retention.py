@@ -15,9 +15,10 @@ from prospect.store.retention import (
     drop,
     dropped,
     expired,
+    next_to_go,
     parse_keep,
 )
-from prospect.store.segments import DAY, KINDS, MINUTE, Segment
+from prospect.store.segments import DAY, HOUR, KINDS, MINUTE, Segment
 
 AT = 1_795_356_300
 DAY_S = 86400
@@ -72,6 +73,28 @@ def test_the_oldest_go_by_size_and_the_newest_stays(store):
     assert found == [(minute(number), BY_SIZE) for number in range(3)]
     found = expired(store, store.segments(), Keep(most_bytes=1), AT + 600)
     assert found == [(minute(number), BY_SIZE) for number in range(4)]
+
+
+def test_windows_and_summaries_cost_no_more_than_their_share(store):
+    hours = [Segment(HOUR, AT + each, AT + each, "current", each, each) for each in range(4)]
+    days = [Segment(DAY, AT + each, AT + each, "current", each, each) for each in range(2)]
+    sizes = dict.fromkeys(hours, 10) | dict.fromkeys(days, 30)
+    gone = []
+    while one := next_to_go(sizes):
+        gone.append(one)
+        del sizes[one]
+    assert gone == [days[0], hours[0], hours[1], days[1], hours[2]]
+    assert list(sizes) == hours[3:]
+
+
+def test_hours_that_a_day_has_too_are_not_missed(store):
+    day = Segment(DAY, AT, AT + 180, "current", 0, 2)
+    for one in (minute(0), minute(3), day):
+        put(store, one)
+    assert drop(store, [(minute(0), BY_AGE), (minute(3), BY_AGE)]) == 2
+    assert [one.begin_s for one in dropped(store)] == [AT + 180]
+    assert drop(store, [(day, BY_AGE)]) == 1
+    assert [one.windows for one in dropped(store)] == [1, 3]
 
 
 def test_what_was_removed_is_written_down_in_spans(store):
