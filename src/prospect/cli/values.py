@@ -203,12 +203,7 @@ def call_graph(text: str) -> str:
 
 def daemon_call_graph(text: str) -> str:
     """Read how a daemon finds callers."""
-    if text in ("auto", "dwarf", "lbr"):
-        raise UsageError(
-            "a daemon finds callers by frame pointers: give fp, or none; --call-graph auto is for"
-            " prospect record, which may take the memory of call-frame tables for a while"
-        )
-    return _one_of(text, ("fp", "none"), "fp or none")
+    return _one_of(text, ("fp", "auto", "none"), "fp, auto or none")
 
 
 def window(text: str) -> float:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from prospect.daemon.control import ControlSocket
+from prospect.daemon.memory import give_back
 from prospect.daemon.metrics import metrics_text, write_metrics
 from prospect.daemon.pushing import Pushing
 from prospect.daemon.sampling import Sampling
@@ -89,6 +90,8 @@ class Daemon:
             while True:
                 self._wait(control, wake_fd)
                 self._follow_signals()
+                if self._sampling:
+                    self._sampling.keep_small()
                 self._shipping.go_on()
                 if self._writing.pid_fd < 0 and not self._go_on():
                     break
@@ -147,6 +150,8 @@ class Daemon:
             self._wants_window = False
             self._take_options()
             self._writing.begin(window)
+            del window
+            give_back()
             return True
         self._wants_window = False
         self._take_options()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _US = 10**6
 _NS_IN_US = 1000
+# Of 64 busy processors at 19 samples a second, with copies of 8 KB, there come 10 MB a second.
+_MOST_WAITING_BYTES = 16 << 20
+_LOOK_S = 1.0
 
 
 class Sampling(Closing):
@@ -51,6 +54,20 @@ class Sampling(Closing):
         That is at a whole number of windows by the clock, as that was when the window began.
         """
         return self._due_s - time.monotonic()
+
+    @property
+    def look_again_s(self) -> float:
+        """In how many seconds `keep_small` should be called."""
+        return _LOOK_S if self._options.call_graph not in ("", "fp") else self._options.window_s
+
+    def keep_small(self) -> None:
+        """Take in what was recorded where that is much, as copies of many processors' stacks are.
+
+        Raises:
+            CaptureError: the system cannot be sampled any more.
+        """
+        if self._session.waiting_bytes > _MOST_WAITING_BYTES:
+            self._session.advance()
 
     @property
     def child_pids(self) -> list[int]:

@@ -142,6 +142,11 @@ class LiveSession:
         """Processes that work for the session."""
         return self._source.child_pids
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How much was drained since the last look."""
+        return self._source.waiting_bytes
+
     def advance(self) -> LiveState:
         """Take in what was recorded since the last call; return all that is remembered.
 

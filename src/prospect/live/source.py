@@ -79,6 +79,11 @@ if TYPE_CHECKING:
             """What the first look saw."""
             ...
 
+        @property
+        def waiting_bytes(self) -> int:
+            """How much waits to be taken."""
+            ...
+
         def descriptions(self) -> Sequence[EventDescription]:
             """Return the events."""
             ...
@@ -232,6 +237,11 @@ class KernelSource(Closing):
     def seen(self) -> Mapping[int, Sequence[int]]:
         """By pid, what the first look at the system saw of a process."""
         return self._background.snapshot.processes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much was drained since the last `take`."""
+        return self._drained.size_bytes
 
     def descriptions(self) -> Sequence[EventDescription]:
         """Return the events, with the ids known so far."""

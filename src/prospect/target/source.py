@@ -92,6 +92,11 @@ class TargetSource(Closing):
         processes = self._info.extras.get("processes", {})
         return {int(pid): row for pid, row in processes.items()}
 
+    @property
+    def waiting_bytes(self) -> int:
+        """As of `KernelSource`."""
+        return self._arrived.waiting_bytes
+
     def descriptions(self) -> Sequence[EventDescription]:
         """Return the events, with the ids known so far."""
         return self._info.events
@@ -189,6 +194,7 @@ class _Arrived:
 
     Attributes:
         info: what recordings of the session say of themselves.
+        waiting_bytes: records that were not taken yet.
     """
 
     def __init__(self) -> None:
@@ -197,7 +203,7 @@ class _Arrived:
         self._rest = bytearray()
         self._records: list[bytes] = []
         self._marks: list[tuple[Mark, dict[str, Any]]] = []
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
         self._takes_all = False
         self._ended = ""
         self.info: RecordingInfo
@@ -243,7 +249,7 @@ class _Arrived:
         """Return the records of whole parts, and what each part's end was."""
         with self._changed:
             taken = b"".join(self._records), self._marks
-            self._records, self._marks, self._waiting_bytes = [], [], 0
+            self._records, self._marks, self.waiting_bytes = [], [], 0
             self._changed.notify_all()
             return taken
 
@@ -262,7 +268,7 @@ class _Arrived:
     def _put(self, letter: bytes, chunk: bytes) -> None:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._takes_all or self._waiting_bytes <= _MOST_WAITING_BYTES
+                lambda: self._takes_all or self.waiting_bytes <= _MOST_WAITING_BYTES
             )
             if self._takes_all:
                 return
@@ -273,7 +279,7 @@ class _Arrived:
             elif letter == MARK:
                 self._marks.append(_mark_in(chunk))
                 self._records.append(self._pending)
-                self._waiting_bytes += len(self._pending)
+                self.waiting_bytes += len(self._pending)
                 self._pending = b""
                 self._changed.notify_all()
 

@@ -17,6 +17,7 @@ from prospect.assembly.placing.places import Addresses, place
 from prospect.elf import frame_rules as rules
 from prospect.elf.frame_rows import FrameRows, frame_row_costs, read_frame_rows
 from prospect.elf.image import NO_ADDRESS
+from prospect.files.child import Child
 from prospect.files.rights import is_trusted
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_VDSO
 from prospect.symbols.cache import cache_key
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 _NO_OBJECT = -1
 _ROW_BYTES = 16  # of FrameRows: u64 start, i64 rule
+# Working out the rows of more than this, at its peak, is the work of a child.
+_LARGE_BYTES = 16 << 20
+_LONGEST_S = 60.0
 _MOST_SHARE = 0.5  # of the memory that is left, for one file of another user
 
 
@@ -161,21 +165,65 @@ class RecordedCode:
         if self._cache is None or key is None:
             return read_frame_rows(image, debug_image)
         kept = self._cache.load_frames(key)
+        if kept is None:
+            kept = _made_apart(self._cache, key, image, debug_image)
         if kept is not None and len(kept) % _ROW_BYTES == 0:
-            rows = len(kept) // _ROW_BYTES
-            start, rule = (
-                np.frombuffer(kept, "<u8", rows),
-                np.frombuffer(kept, "<i8", rows, 8 * rows),
-            )
-            return FrameRows(start, rule) if rows else None
-        made = read_frame_rows(image, debug_image)
-        self._cache.store_frames(key, made.start.tobytes() + made.rule.tobytes() if made else b"")
-        return made
+            return _mapped_rows(kept)
+        return _made(self._cache, key, image, debug_image)
 
     def _is_affordable(self, key: ObjectKey, found: FoundImage, debug: ElfImage | None) -> bool:
         """Return whether call-frame rows that another user's files have fit into the budget."""
         if is_trusted(found.file.owner):
             return True
-        costs = [frame_row_costs(image) for image in (found.image, debug) if image]
-        peak_bytes, kept_bytes = (sum(column) for column in zip(*costs, strict=True))
+        peak_bytes, kept_bytes = _costs(found.image, debug)
         return self._symbolizer.admit(key, "unwinding", peak_bytes, kept_bytes)
+
+
+def _costs(image: ElfImage, debug: ElfImage | None) -> tuple[int, int]:
+    """Return what working call-frame rows out takes: bytes meanwhile, and from then on."""
+    costs = [frame_row_costs(one) for one in (image, debug) if one]
+    peak_bytes, kept_bytes = (sum(column) for column in zip(*costs, strict=True))
+    return peak_bytes, kept_bytes
+
+
+def _made(
+    cache: SymbolCache, key: str, image: ElfImage, debug: ElfImage | None
+) -> FrameRows | None:
+    """Work call-frame rows out, and keep them for the next time."""
+    made = read_frame_rows(image, debug)
+    cache.store_frames(key, made.start.tobytes() + made.rule.tobytes() if made else b"")
+    return made
+
+
+def _made_apart(
+    cache: SymbolCache, key: str, image: ElfImage, debug: ElfImage | None
+) -> memoryview | None:
+    """Let a child work the rows of a large image out, into a file that is mapped here.
+
+    So whoever unwinds for days has never more of them in memory than the page cache, which all
+    share and the kernel can take back.
+
+    Returns:
+        What `SymbolCache.load_frames` does; None where the image is small or that cannot be done.
+    """
+    if _costs(image, debug)[0] < _LARGE_BYTES:
+        return None
+
+    def make(_stop_fd: int) -> None:
+        _made(cache, key, image, debug)
+
+    child = Child()
+    try:
+        child.start(make, ())
+    except OSError:
+        return None
+    if not child.reap(_LONGEST_S):
+        child.kill()
+        return memoryview(b"")  # nor would it be done here in that time
+    return cache.load_frames(key)
+
+
+def _mapped_rows(kept: memoryview) -> FrameRows | None:
+    rows = len(kept) // _ROW_BYTES
+    start, rule = np.frombuffer(kept, "<u8", rows), np.frombuffer(kept, "<i8", rows, 8 * rows)
+    return FrameRows(start, rule) if rows else None

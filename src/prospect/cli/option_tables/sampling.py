@@ -256,10 +256,11 @@ STORING = (
         "",
         ("call-graph",),
         "MODE",
-        "find out who called: fp by frame pointers, none within the kernel only",
+        "find out who called: fp by frame pointers, auto also by copies of stacks, none within the "
+        "kernel only",
         _DAEMON,
         values.daemon_call_graph,
-        words=("fp", "none"),
+        words=("fp", "auto", "none"),
     ),
     Option(
         "window_s",
