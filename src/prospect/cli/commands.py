@@ -117,9 +117,10 @@ CONTROL = Command(
 )
 STORE = Command(
     "store",
-    "list [SPEC...]|check|compact|ship",
+    "list|check|compact|drop|export|ship [SPEC...]",
     "show which days, hosts and services a store has, or whether it is whole; make hours and days "
-    "of windows; send what is finished somewhere else",
+    "of windows; remove a part of it, or export DIRECTORY SPEC... to copy one; send what is "
+    "finished somewhere else",
     None,
 )
 SQL = Command(

@@ -1,4 +1,4 @@
-"""``prospect store``: what is in a store, whether it is whole; merge it, or send it somewhere."""
+"""``prospect store``: what is in a store, and whether it is whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from prospect.cli.settings import Settings
     from prospect.store.contents import Contents, Health
 
-_WORDS = ("list", "check", "compact", "ship")
+_CHANGES = ("compact", "drop", "export", "ship")
+_WORDS = ("list", "check", *_CHANGES)
 _MOST_DROPPED = 10
 
 
@@ -36,10 +37,10 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         from prospect.spelling import suggestion
 
         raise UsageError(f"store: give one of {', '.join(_WORDS)}{suggestion(word, _WORDS)}")
-    if word == "ship":
-        return _ship(settings, words[1:])
-    if word == "compact":
-        return _compact(settings, words[1:])
+    if word in _CHANGES:
+        from prospect.cli.store_changes import change
+
+        return change(word, settings, words[1:])
     from prospect.fleet.opening import opened
     from prospect.store.contents import contents_of, health_of
     from prospect.store.engine import EngineError
@@ -70,56 +71,6 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     else:
         show("".join(f"{line}\n" for line in lines))
     return 0 if is_whole else 1
-
-
-def _ship(settings: Settings, words: list[str]) -> int:
-    """Send what was not sent yet.
-
-    Raises:
-        ProspectError: it is not said where to, or the store cannot be read.
-    """
-    if words or not settings.ship:
-        raise UsageError("store ship: where to? prospect store ship --ship s3://BUCKET/PREFIX")
-    from prospect.fleet.sending import Shipment
-    from prospect.fleet.shipping import ship
-    from prospect.store.directory import StoreDirectory
-
-    with StoreDirectory(settings.store or usual_store()) as store:
-        shipped = ship(store, Shipment(settings.ship), time.time())
-    if shipped.complaint:
-        raise StoreError(shipped.complaint)
-    if settings.format == "json":
-        show(json.dumps(shipped._asdict(), indent=1) + "\n")
-    else:
-        show(f"{shipped.sent_bytes / 1e6:.2f} MB sent to {settings.ship}\n")
-    return 0
-
-
-def _compact(settings: Settings, words: list[str]) -> int:
-    """Merge what is over by the clock of this machine."""
-    from contextlib import closing
-
-    from prospect.store.compaction import compact
-    from prospect.store.directory import StoreDirectory
-    from prospect.store.engine import Engine, EngineError
-
-    if words:
-        raise UsageError("store compact: all that is over is merged; it takes no specifications")
-    with StoreDirectory(settings.store or usual_store()) as store:
-        store.lock()
-        store.clean()
-        try:
-            with closing(Engine(store)) as engine:
-                made = compact(store, engine)
-        except EngineError as error:
-            raise StoreError(f"{store.path}: cannot be merged: {error}") from None
-        except OSError as error:
-            raise StoreError(f"{store.path}: cannot be written: {error.strerror}") from None
-    if settings.format == "json":
-        show(json.dumps(made._asdict(), indent=1) + "\n")
-    else:
-        show(f"{counted(made.hours, 'hour')} and {counted(made.days, 'day')} were made\n")
-    return 0
 
 
 def contents_fields(contents: Contents) -> dict[str, Any]:

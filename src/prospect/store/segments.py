@@ -147,7 +147,7 @@ def coarsest(
         taken, others = _coarsest_of_store(group)
         for one in taken:
             is_enough = one.tier != DAY or (not fine and one.answers(since_us, until_us))
-            chosen += [one] if is_enough else _all_of(one, others) or [one]
+            chosen += [one] if is_enough else parts_of_day(one, others) or [one]
         read = set(chosen)
         left += [one for one in group if one not in read]
     if len(places) > 1:
@@ -157,7 +157,7 @@ def coarsest(
     return chosen, left
 
 
-def _all_of(day: Segment, segments: list[Segment]) -> list[Segment]:
+def parts_of_day(day: Segment, segments: list[Segment]) -> list[Segment]:
     """Return what a day was made of, as far as all of it is there."""
     inner = [one for one in segments if day.first <= one.first and one.last <= day.last]
     finer, _ = _coarsest_of_store(inner)

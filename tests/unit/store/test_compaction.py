@@ -164,7 +164,7 @@ def test_a_day_reaches_across_no_minutes_that_are_left():
 
 def test_a_command_merges_what_is_over_by_the_clock(store, capfd):
     assert main(["store", "compact", "--store", str(store)]) == 0
-    assert capfd.readouterr().out == "3 hours and 2 days were made\n"
+    assert capfd.readouterr().out == "made: 3 hours, 2 days\n"
     with StoreDirectory(str(store)) as writer:
         writer.lock()
         assert main(["store", "compact", "--store", str(store)]) != 0

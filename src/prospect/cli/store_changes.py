@@ -1,0 +1,114 @@
+"""``prospect store compact``, ``drop``, ``export``, ``ship``: what changes or copies a store."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from prospect.announcing import counted
+from prospect.cli.store_place import usual_store
+from prospect.cli.terminal import show
+from prospect.errors import StoreError, UsageError
+from prospect.store.directory import StoreDirectory
+
+if TYPE_CHECKING:
+    from prospect.cli.settings import Settings
+    from prospect.store.specification import Specification
+
+
+def change(word: str, settings: Settings, words: list[str]) -> int:
+    """Do what a word says, and say what was done.
+
+    Raises:
+        ProspectError: the words mean nothing, nothing fits, or a store cannot be read or written.
+    """
+    does = {"compact": _compact, "drop": _drop, "export": _export, "ship": _ship}[word]
+    try:
+        fields, sentence = does(settings, words)
+    except OSError as error:
+        path = settings.store or usual_store()
+        raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+    show(json.dumps(fields, indent=1) + "\n" if settings.format == "json" else f"{sentence}\n")
+    return 0
+
+
+def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
+    """Merge what is over by the clock of this machine."""
+    from prospect.store.compaction import compact
+    from prospect.store.engine import Engine, EngineError
+
+    if words:
+        raise UsageError("store compact: all that is over is merged; it takes no specifications")
+    with StoreDirectory(settings.store or usual_store()) as store:
+        store.lock()
+        store.clean()
+        try:
+            with closing(Engine(store)) as engine:
+                made = compact(store, engine)
+        except EngineError as error:
+            raise StoreError(f"{store.path}: cannot be merged: {error}") from None
+    return (
+        made._asdict(),
+        f"made: {counted(made.hours, 'hour')}, {counted(made.days, 'day')}",
+    )
+
+
+def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
+    """Remove windows for good."""
+    from prospect.store.portions import drop_portion
+
+    if not words:
+        raise UsageError("store drop: what? prospect store drop until:-30d, or session:NAME")
+    chosen = _chosen("drop", words)
+    with StoreDirectory(settings.store or usual_store()) as store:
+        store.lock()
+        windows, stay = drop_portion(store, chosen)
+    sentence = f"removed: {counted(windows, 'window')}"
+    if stay:
+        sentence += f"; left, for more lies in the same hours: {counted(stay, 'segment')}"
+    return {"windows": windows, "segments_left": stay}, sentence
+
+
+def _export(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
+    """Copy hours to a store that is made."""
+    from prospect.store.portions import copy_portion
+
+    if not words or ":" in words[0]:
+        raise UsageError("store export: where to? prospect store export DIRECTORY since:-1d")
+    path, chosen = words[0], _chosen("export", words[1:])
+    with StoreDirectory(settings.store or usual_store()) as store:
+        try:
+            with StoreDirectory(path, create=True) as target:
+                target.lock()
+                count = copy_portion(store, target, chosen)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+    return {"segments": count}, f"copied to {path}: {counted(count, 'segment')}"
+
+
+def _chosen(word: str, words: list[str]) -> Specification:
+    from prospect.store.specification import parse_specifications
+
+    chosen = parse_specifications(words)
+    for each in (*chosen.texts, *chosen.numbers):
+        if each != "session":
+            raise UsageError(
+                f"store {word}: {each}: takes whole hours, so since:, until:, session:"
+            )
+    return chosen
+
+
+def _ship(settings: Settings, words: list[str]) -> tuple[dict[str, object], str]:
+    """Send what was not sent yet."""
+    if words or not settings.ship:
+        raise UsageError("store ship: where to? prospect store ship --ship s3://BUCKET/PREFIX")
+    from prospect.fleet.sending import Shipment
+    from prospect.fleet.shipping import ship
+
+    with StoreDirectory(settings.store or usual_store()) as store:
+        shipped = ship(store, Shipment(settings.ship), time.time())
+    if shipped.complaint:
+        raise StoreError(shipped.complaint)
+    return shipped._asdict(), f"{shipped.sent_bytes / 1e6:.2f} MB sent to {settings.ship}"
