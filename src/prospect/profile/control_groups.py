@@ -18,9 +18,14 @@ _SHOWN_ID = 12
 def service_of(path: str) -> str:
     """Return the service or container that a control group is part of, "" for none."""
     if container := _CONTAINER.search(path):
-        return f"container-{container[1][:_SHOWN_ID]}"
+        return container_name(container[1])
     units: list[str] = _UNIT.findall(path)
     return units[-1] if units else ""
+
+
+def container_name(identity: str) -> str:
+    """Return what a container is called, by its id or a pattern of that."""
+    return f"container-{identity.removeprefix('container-')[:_SHOWN_ID]}"
 
 
 @functools.cache  # thousands of processes are in a few

@@ -143,6 +143,7 @@ def _names(profile: CompleteProfile, word: str) -> tuple[Sequence[str], NDArray[
         "event": ([event.name for event in profile.run.events], hits.event.astype(np.int64)),
         "host": ([profile.run.hostname], none),
         "service": ([group_name(group) for group in groups], process),
+        "container": ([group_name(group) for group in groups], process),
     }
     if word not in known:
         raise UsageError(f"{word}: is of a store; a recording has none")

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
+from prospect.profile.control_groups import container_name
 from prospect.records import NamedTuple
 from prospect.spelling import suggestion
 
@@ -25,6 +26,7 @@ TEXT_WORDS = {
     "session": "session",
     "host": "host",
     "service": "service",
+    "container": "service",
     "image": "process",
     "comm": "comm",
     "lib-image": "path",
@@ -91,6 +93,8 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
             times[name] = moment_us(value, now)
         elif name in TEXT_WORDS:
             texts[name] = tuple(filter(None, value.split(",")))
+            if name == "container":
+                texts[name] = tuple(map(container_name, texts[name]))
         else:
             numbers[name] = _numbers(name, value)
     if times[SINCE] >= times[UNTIL]:

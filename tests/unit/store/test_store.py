@@ -14,6 +14,7 @@ from builders.stored import BEGIN_S, US, by_routine, fill, samples_file, window_
 from prospect.errors import StoreError
 from prospect.figures.stacks.stack_weights import stack_samples
 from prospect.profile.complete import complete
+from prospect.profile.control_groups import service_of
 from prospect.records import replace
 from prospect.store import schema
 from prospect.store.directory import StoreDirectory
@@ -219,6 +220,16 @@ def test_services_tell_processes_apart(tmp_path):
     rows = stacks_profile().processes.name
     fill(tmp_path / "s", [window_at(0, services={rows.index("work"): "web.service"})])
     assert read(tmp_path / "s", "service:web*").hits.count.sum() == 21
+
+
+@pytest.mark.parametrize("identity", ["3f2a" * 16, "3f2a*", "*", "container-3f2a3f2a3f2a"])
+def test_containers_are_known_by_their_ids(tmp_path, identity):
+    rows = stacks_profile().processes.name
+    service = service_of(f"/docker/{'3f2a' * 16}")
+    fill(tmp_path / "s", [window_at(0, services={rows.index("work"): service})])
+    assert read(tmp_path / "s", f"container:{identity}").hits.count.sum() == 21
+    with pytest.raises(StoreError, match="container: there is"):
+        read(tmp_path / "s", "container:4444")
 
 
 def test_without_duckdb_one_line_says_what_to_install(tmp_path, monkeypatch):
