@@ -29,12 +29,10 @@ from prospect.render.text.page import Page
 from prospect.render.text.programs import function_lines, program_lines
 from prospect.render.text.quality import quality_lines
 from prospect.render.text.routines import RoutineFormatter
-from prospect.render.text.side_by_side import side_by_side_lines
 from prospect.render.text.statistics import statistics_lines
 from prospect.render.text.style import RULE, Style, Words
 from prospect.render.text.summary import summary_lines
 from prospect.render.text.syscalls import system_call_lines
-from prospect.render.text.waiting import waiting_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,9 +101,7 @@ def _classic(view: ReportView, pages: list[Page], books: RunBooks, style: Style)
     yield from statistics_lines(view, style)
     yield from ledger_lines(view, books, style)
     yield from _stack_quality(view, style)
-    yield from _sample_data(view, style)
-    yield from waiting_lines(view, style)
-    yield from side_by_side_lines(view, style)
+    yield from _seldom_lines(view, style)
     for page in pages:
         yield from _event_title(page, pages)
         yield from summary_lines(page)
@@ -129,9 +125,7 @@ def _figures_first(
         yield from _of_all_lines(page, routines)
         yield from summary_lines(page)
         yield from _details(page, routines)
-    yield from _sample_data(view, style)
-    yield from waiting_lines(view, style)
-    yield from side_by_side_lines(view, style)
+    yield from _seldom_lines(view, style)
 
 
 def _evidence(view: ReportView, pages: list[Page], books: RunBooks, style: Style) -> Iterator[str]:
@@ -161,12 +155,20 @@ def _stack_quality(view: ReportView, style: Style) -> Iterator[str]:
         yield from stack_quality_lines(stack_quality(view.profile, view.detail), style)
 
 
-def _sample_data(view: ReportView, style: Style) -> Iterator[str]:
-    """Yield what event sources say of samples."""
+def _seldom_lines(view: ReportView, style: Style) -> Iterator[str]:
+    """Yield what few recordings have: data of event sources, waits, several events."""
     if view.data:
-        from prospect.render.text.sample_data import sample_data_lines  # noqa: PLC0415 - likewise
+        from prospect.render.text.sample_data import sample_data_lines  # noqa: PLC0415 - seldom there
 
         yield from sample_data_lines(view.data, style)
+    if view.waiting is not None:
+        from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - likewise
+
+        yield from waiting_lines(view, style)
+    if len(view.events) > 1:
+        from prospect.render.text.side_by_side import side_by_side_lines  # noqa: PLC0415 - likewise
+
+        yield from side_by_side_lines(view, style)
 
 
 def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterator[str]:
