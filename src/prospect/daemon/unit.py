@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 USUAL_STORE = "/var/lib/prospect"
 # Of which the kernel may take back the pages of files; the daemon and what writes a window need
-# less than half of it.
-# The daemon with a child that merges a day of a host of 64 processors: 420 MB, as measured.
+# less than a third of it, what merges a day of a host of 64 processors 420 MB, as measured.
 _MEMORY = "768M"
 _UNIT = """\
 [Unit]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prospect.records import Record
 from prospect.store.engine import Engine
 from prospect.store.names import SOURCES_WITH_NAMES
-from prospect.store.reading import choose, files, hit_files, name_files
+from prospect.store.reading import book_files, choose, files, hit_files, name_files
 from prospect.store.retention import dropped
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
@@ -135,7 +135,7 @@ def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specificati
         'SELECT file_name, t, max("until") - t, sum(recorded), sum(lost)'
         f" FROM (SELECT *, filename AS file_name FROM read_parquet(?, hive_partitioning=false,"
         f" filename=true)) {within} GROUP BY file_name, t",
-        [files(store, part.segments, COVERAGE), chosen.since_us, chosen.until_us],
+        [book_files(store, part.segments), chosen.since_us, chosen.until_us],
     )
     of_file = {store.root + one.path(COVERAGE): row for row, one in enumerate(part.segments)}
     hosts = part.hosts

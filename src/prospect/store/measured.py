@@ -9,8 +9,7 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.records import NamedTuple
-from prospect.store.reading import PLACE, files
-from prospect.store.segments import COVERAGE
+from prospect.store.reading import PLACE, book_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +69,7 @@ def measured(store: StoreDirectory, engine: Engine, part: Part) -> Measured:
     Raises:
         EngineError: they cannot be read.
     """
-    paths = files(store, part.segments, COVERAGE)
+    paths = book_files(store, part.segments)
     where = "FROM read_parquet(?, hive_partitioning=false, filename=true) WHERE t >= ? AND t < ?"
     parameters = [paths, part.chosen.since_us, part.chosen.until_us]
     times = _Times(engine, part, where, parameters)

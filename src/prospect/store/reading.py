@@ -117,6 +117,9 @@ def choose(
         whole, reasons = checked(store, engine, new)
         heads |= whole
         refused |= reasons
+    if refused.keys() - set(store.segments()):
+        # Not damaged, but merged meanwhile: what it became is there.
+        return choose(store, engine, chosen, fine=fine)
     remarks = [
         f"{one.path(SAMPLES)} is left out: {why}"
         for one, why in list(refused.items())[:_MOST_NAMED]
@@ -160,7 +163,7 @@ def checked(
     What is damaged within a file shows if the store `reads_all`.
     """
     try:
-        return _heads(store, engine, segments), {}
+        return heads_of_segments(store, engine, segments), {}
     except (EngineError, StoreError, OSError) as error:
         if len(segments) == 1:
             return {}, {segments[0]: str(error).replace(engine.root, "")}
@@ -171,7 +174,9 @@ def checked(
     return first_heads | heads, first_refused | refused
 
 
-def _heads(store: StoreDirectory, engine: Engine, segments: list[Segment]) -> dict[Segment, Head]:
+def heads_of_segments(
+    store: StoreDirectory, engine: Engine, segments: list[Segment]
+) -> dict[Segment, Head]:
     """Return the heads of these segments; read all of them, so that what is damaged shows.
 
     Of many hosts' segments only the ends of the files are read.
@@ -218,10 +223,30 @@ def hit_files(store: StoreDirectory, segments: list[Segment], *, stacks: bool = 
         store: that they are of.
         segments: whose windows are different ones.
         stacks: whether hits of different stacks are told apart.
+
+    Raises:
+        EngineError: one is not there any more, as where its minutes became an hour just now; who
+            begins anew finds that. See `hosts.asked`.
     """
     days = [] if stacks else [one for one in segments if one.tier == DAY]
     others = [one for one in segments if stacks or one.tier != DAY]
-    return files(store, others, SAMPLES) + files(store, days, TOTALS)
+    return _all_files(store, others, SAMPLES) + _all_files(store, days, TOTALS)
+
+
+def book_files(store: StoreDirectory, segments: list[Segment]) -> list[str]:
+    """Return the paths of the files that hold the books of segments.
+
+    Raises:
+        EngineError: as `hit_files`.
+    """
+    return _all_files(store, segments, COVERAGE)
+
+
+def _all_files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str]:
+    paths = files(store, segments, kind)
+    if len(paths) < len(segments):
+        raise EngineError("a segment went away while it was read")
+    return paths
 
 
 def name_files(

@@ -10,8 +10,8 @@ from prospect.records import NamedTuple
 from prospect.store.choosing import hits_by_step
 from prospect.store.engine import Engine, EngineError
 from prospect.store.hosts import asked
-from prospect.store.reading import choose, files
-from prospect.store.segments import COVERAGE, DAY
+from prospect.store.reading import book_files, choose
+from prospect.store.segments import DAY
 
 if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
@@ -85,7 +85,7 @@ def timeline(store: StoreDirectory, chosen: Specification, most: int) -> Timelin
 def _timeline(store: StoreDirectory, engine: _Engine, chosen: Specification, most: int) -> Timeline:
     part = choose(store, engine, chosen, fine=False)
     chosen = part.chosen
-    parameters = [files(store, part.segments, COVERAGE), chosen.since_us, chosen.until_us]
+    parameters = [book_files(store, part.segments), chosen.since_us, chosen.until_us]
     source = "FROM read_parquet(?, hive_partitioning=false) WHERE t >= ? AND t < ?"
     ((first, last),) = engine.rows(f'SELECT min(t), max("until") {source}', parameters)
     if first is None:

@@ -13,6 +13,7 @@ from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
 from prospect.cli.main import main
 from prospect.errors import StoreError
+from prospect.store import reading
 from prospect.store.compaction import Made, compact, due
 from prospect.store.contents import contents_of, health_of
 from prospect.store.directory import StoreDirectory
@@ -171,3 +172,17 @@ def test_a_command_merges_what_is_over_by_the_clock(store, capfd):
     assert "another process writes to this store" in capfd.readouterr().err
     assert main(["store", "compact", "all", "--store", str(store)]) != 0
     assert "takes no specifications" in capfd.readouterr().err
+
+
+def test_who_reads_while_minutes_become_an_hour_reads_that(store, monkeypatch):
+    real, calls = reading.heads_of_segments, []
+
+    def merged_meanwhile(*arguments):
+        calls.append(1)
+        if len(calls) == 1:
+            merge(store)
+        return real(*arguments)
+
+    monkeypatch.setattr(reading, "heads_of_segments", merged_meanwhile)
+    assert by_routine(read(store)) == by_routine(stacks_profile(), 6)
+    assert not any("left out" in each for each in read(store).run.limits)
