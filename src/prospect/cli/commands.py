@@ -126,7 +126,8 @@ STORE = Command(
 SQL = Command(
     "sql",
     "QUERY",
-    "answer one SELECT on the tables of a store: hits, samples, functions, stacks, coverage",
+    "answer one SELECT on the tables of a store: hits, samples, functions, objects, stacks, "
+    "frames, coverage, hosts",
     1,
 )
 TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)

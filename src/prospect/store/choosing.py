@@ -9,9 +9,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from prospect.errors import StoreError
-from prospect.store.reading import hit_files, name_files
+from prospect.store.patterns import fits_one_of, is_one_of
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
-from prospect.store.segments import FUNCTIONS
 from prospect.store.specification import NUMBER_WORDS, OF_SEGMENTS, TEXT_WORDS
 from prospect.store.windows import CPU, PROCESS, THREAD
 
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.store.directory import StoreDirectory
-    from prospect.store.engine import Engine
     from prospect.store.reading import Part
     from prospect.store.specification import Specification
+    from prospect.store.tables import Queries
 
 # What a report shows separately; the rest is added up.
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
@@ -32,7 +31,7 @@ _MOST_SHOWN = 5
 
 def chosen_rows(
     store: StoreDirectory,
-    engine: Engine,
+    engine: Queries,
     part: Part,
     *,
     stacks: bool,
@@ -51,22 +50,23 @@ def chosen_rows(
     """
     chosen = part.chosen
     _refuse_what_was_not_kept_apart(store, part, chosen)
-    conditions, parameters = _conditions(store, engine, part, chosen)
+    conditions, parameters = conditions_of(part, chosen)
     keys = (*_KEYS, "stack") if stacks else _KEYS
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in SAMPLE_SUMS)
-    paths = hit_files(store, part.segments, stacks=stacks)
     rows = engine.columns(
-        f"SELECT {', '.join(keys)}, {sums} FROM read_parquet(?, hive_partitioning=false)"
+        f"SELECT {', '.join(keys)}, {sums} FROM samples"
         f" WHERE {' AND '.join(conditions)} GROUP BY {', '.join(keys)}",
-        [paths, *parameters],
+        parameters,
     )
     if not len(rows["n"]) and (chosen.texts or chosen.numbers):
-        there_is = _there_is(store, engine, part, paths, chosen)
+        there_is = _there_is(engine, part, chosen)
         raise StoreError(f"{store.path}: nothing fits {' '.join(chosen.words)}{there_is}")
     return rows
 
 
-def hits_by_step(store: StoreDirectory, engine: Engine, part: Part, step_us: int) -> dict[int, int]:
+def hits_by_step(
+    store: StoreDirectory, engine: Queries, part: Part, step_us: int
+) -> dict[int, int]:
     """Return how many hits fit in each step of time, but not those of idle CPUs.
 
     Raises:
@@ -74,18 +74,17 @@ def hits_by_step(store: StoreDirectory, engine: Engine, part: Part, step_us: int
         EngineError: a segment cannot be read.
     """
     _refuse_what_was_not_kept_apart(store, part, part.chosen)
-    conditions, parameters = _conditions(store, engine, part, part.chosen)
+    conditions, parameters = conditions_of(part, part.chosen)
     rows = engine.rows(
-        "SELECT t // ? AS step, sum(n)::BIGINT FROM read_parquet(?, hive_partitioning=false)"
+        "SELECT t // ? AS step, sum(n)::BIGINT FROM samples"
         f" WHERE {' AND '.join(conditions)} AND pid <> 0 GROUP BY step",
-        [step_us, hit_files(store, part.segments), *parameters],
+        [step_us, *parameters],
     )
     return dict(rows)
 
 
-def _conditions(
-    store: StoreDirectory, engine: Engine, part: Part, chosen: Specification
-) -> tuple[list[str], list[Any]]:
+def conditions_of(part: Part, chosen: Specification) -> tuple[list[str], list[Any]]:
+    """Return the conditions that rows of `samples` have to fulfil, and their parameters."""
     conditions = ["t >= ? AND t < ?"]
     parameters: list[Any] = [chosen.since_us, chosen.until_us]
     for word, patterns in chosen.texts.items():
@@ -94,21 +93,17 @@ def _conditions(
         if word == "event":
             events = enumerate(part.heads[-1].events)
             fits = [row for row, one in events if any(fnmatchcase(one.name, p) for p in patterns)]
-            conditions.append("list_contains(?::BIGINT[], event)")
-            parameters.append(fits)
-            continue
-        condition = " OR ".join([f"{TEXT_WORDS[word]} GLOB ?"] * len(patterns))
+            condition, values = is_one_of("event", fits)
+        else:
+            condition, values = fits_one_of(TEXT_WORDS[word], patterns)
         if word in _OF_FUNCTIONS:
-            condition = (
-                "function IN (SELECT function FROM read_parquet(?, hive_partitioning=false)"
-                f" WHERE {condition})"
-            )
-            parameters.append(name_files(store, engine, part.segments, FUNCTIONS))
-        conditions.append(f"({condition})")
-        parameters += patterns
+            condition = f"function IN (SELECT function FROM function_rows WHERE {condition})"
+        conditions.append(condition)
+        parameters += values
     for word, numbers in chosen.numbers.items():
-        conditions.append(f"list_contains(?::BIGINT[], {NUMBER_WORDS[word]})")
-        parameters.append(list(numbers))
+        condition, values = is_one_of(NUMBER_WORDS[word], numbers)
+        conditions.append(condition)
+        parameters += values
     return conditions, parameters
 
 
@@ -123,9 +118,7 @@ def _refuse_what_was_not_kept_apart(
             )
 
 
-def _there_is(
-    store: StoreDirectory, engine: Engine, part: Part, paths: list[str], chosen: Specification
-) -> str:
+def _there_is(engine: Queries, part: Part, chosen: Specification) -> str:
     """Say of the words that fit nothing by themselves what there is instead."""
     said = []
     for word in (*chosen.texts, *chosen.numbers):
@@ -134,14 +127,14 @@ def _there_is(
         texts = {word: chosen.texts[word]} if word in chosen.texts else {}
         numbers = {word: chosen.numbers[word]} if word in chosen.numbers else {}
         alone = chosen._replace(texts=texts, numbers=numbers)
-        conditions, parameters = _conditions(store, engine, part, alone)
+        conditions, parameters = conditions_of(part, alone)
         ((found,),) = engine.rows(
-            "SELECT count(*) FROM (SELECT 1 FROM read_parquet(?, hive_partitioning=false)"
-            f" WHERE {' AND '.join(conditions)} LIMIT 1)",
-            [paths, *parameters],
+            "SELECT count(*) FROM (SELECT n FROM samples"
+            f" WHERE {' AND '.join(conditions)} LIMIT 1) AS first_rows",
+            parameters,
         )
         if not found:
-            there = _commonest(store, engine, part, chosen, word)
+            there = _commonest(engine, part, chosen, word)
             said.append(f"{word}: there is {', '.join(there) or 'nothing'}")
     more = [word for word in (*chosen.texts, *chosen.numbers) if word not in OF_SEGMENTS]
     if not said and len(more) > 1:
@@ -149,31 +142,15 @@ def _there_is(
     return "".join(f"; {one}" for one in said)
 
 
-def _commonest(
-    store: StoreDirectory,
-    engine: Engine,
-    part: Part,
-    chosen: Specification,
-    word: str,
-) -> list[str]:
+def _commonest(engine: Queries, part: Part, chosen: Specification, word: str) -> list[str]:
     """Return the commonest values of a word in the span that was asked for."""
     if word == "event":
         return [one.name for one in part.heads[-1].events][:_MOST_SHOWN]
     column = (TEXT_WORDS | NUMBER_WORDS)[word]
-    source = "read_parquet(?, hive_partitioning=false)"
-    parameters = [hit_files(store, part.segments)]
-    if word in _OF_FUNCTIONS:
-        names = name_files(store, engine, part.segments, FUNCTIONS)
-        if not names:
-            return []
-        source += (
-            f" JOIN (SELECT function, any_value({column}) AS {column}"
-            " FROM read_parquet(?, hive_partitioning=false) GROUP BY function) USING (function)"
-        )
-        parameters.append(names)
+    names = " JOIN functions USING (function)" if word in _OF_FUNCTIONS else ""
     rows = engine.rows(
-        f"SELECT {column}, sum(n) AS hits FROM {source} WHERE t >= ? AND t < ?"
+        f"SELECT {column}, sum(n) AS hits FROM samples{names} WHERE t >= ? AND t < ?"
         f" GROUP BY {column} ORDER BY hits DESC, {column} LIMIT {_MOST_SHOWN}",
-        [*parameters, chosen.since_us, chosen.until_us],
+        [chosen.since_us, chosen.until_us],
     )
     return [str(value) or "none" for value, _ in rows]

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from prospect.records import Record
 from prospect.store.engine import Engine
 from prospect.store.names import SOURCES_WITH_NAMES
-from prospect.store.reading import book_files, choose, files, hit_files, name_files
+from prospect.store.patterns import is_one_of
+from prospect.store.reading import choose
 from prospect.store.retention import dropped
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
+from prospect.store.tables import make_tables
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from prospect.store.retention import Dropped
 
 _US = 10**6
-_READ = "read_parquet(?, hive_partitioning=false)"
 _MOST_ROWS = 20
 
 
@@ -114,10 +115,11 @@ def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
     with closing(Engine(store)) as engine:
         part = choose(store, engine, chosen, fine=False)
         chosen = part.chosen
+        make_tables(store, engine, part, (SAMPLES, COVERAGE))
         services = engine.rows(
-            f"SELECT service, sum(n)::BIGINT AS hits FROM {_READ} WHERE t >= ? AND t < ?"
+            "SELECT service, sum(n)::BIGINT AS hits FROM samples WHERE t >= ? AND t < ?"
             f" GROUP BY service ORDER BY hits DESC, service LIMIT {_MOST_ROWS}",
-            [hit_files(store, part.segments), chosen.since_us, chosen.until_us],
+            [chosen.since_us, chosen.until_us],
         )
         return Contents(
             days=_days(store, engine, part, chosen),
@@ -130,17 +132,13 @@ def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
 
 def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specification) -> list[Day]:
     found: dict[tuple[str, str, str], list[Any]] = {}
-    within = "WHERE t >= ? AND t < ?"
     books = engine.rows(
-        'SELECT file_name, t, max("until") - t, sum(recorded), sum(lost)'
-        f" FROM (SELECT *, filename AS file_name FROM read_parquet(?, hive_partitioning=false,"
-        f" filename=true)) {within} GROUP BY file_name, t",
-        [book_files(store, part.segments), chosen.since_us, chosen.until_us],
+        'SELECT segment, t, max("until") - t, sum(recorded), sum(lost) FROM coverage'
+        " WHERE t >= ? AND t < ? GROUP BY segment, t",
+        [chosen.since_us, chosen.until_us],
     )
-    of_file = {store.root + one.path(COVERAGE): row for row, one in enumerate(part.segments)}
     hosts = part.hosts
-    for path, t, length, recorded, lost in sorted(books, key=lambda row: row[1]):
-        row = of_file[path]
+    for row, t, length, recorded, lost in sorted(books, key=lambda row: row[1]):
         segment = part.segments[row]
         sums = found.setdefault((_day(t / _US), segment.session, hosts[row]), [0, 0, 0, 0, 0])
         for place, value in enumerate((1, length, recorded, lost)):
@@ -173,18 +171,15 @@ def health_of(store: StoreDirectory) -> Health:
         part = choose(store, engine, Specification())
         # Days stand beside the hours that they sum up.
         summaries = choose(store, engine, Specification(), fine=False)
-        samples = files(store, part.segments, SAMPLES)
-        names = name_files(store, engine, part.segments, FUNCTIONS)
-        ((hits,),) = engine.rows(f"SELECT sum(n)::BIGINT FROM {_READ}", [samples])
-        rows: list[tuple[Any, ...]] = []
-        if names:
-            rows = engine.rows(
-                "SELECT path, sum(n)::BIGINT AS hits, any_value(note)"
-                f" FROM {_READ} JOIN (SELECT DISTINCT ON (function) * FROM {_READ})"
-                " AS f USING (function) WHERE NOT list_contains(?::BIGINT[], f.source)"
-                " GROUP BY path ORDER BY hits DESC, path",
-                [samples, names, SOURCES_WITH_NAMES],
-            )
+        make_tables(store, engine, part, (SAMPLES, FUNCTIONS))
+        ((hits,),) = engine.rows("SELECT sum(n)::BIGINT FROM samples")
+        condition, named = is_one_of("source", SOURCES_WITH_NAMES)
+        rows = engine.rows(
+            "SELECT path, sum(n)::BIGINT AS hits, min(note) FROM samples"
+            f" JOIN functions USING (function) WHERE NOT {condition}"
+            " GROUP BY path ORDER BY hits DESC, path",
+            named,
+        )
         return Health(
             segments=len(store.segments()),
             damaged=list(dict.fromkeys((*part.remarks, *summaries.remarks))),

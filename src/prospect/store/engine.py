@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.errors import StoreError
+from prospect.records import NamedTuple
+from prospect.store.schema import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +39,20 @@ _SETTINGS = {
 
 class EngineError(Exception):
     """DuckDB cannot do what it was asked; `str()` is its reason, in one line."""
+
+
+class Placed(NamedTuple):
+    """Files of one kind, and what their rows belong to.
+
+    Attributes:
+        paths: of the files, below the store.
+        segments: of each, the number of its segment in its part.
+        hosts: of each, the host that was sampled.
+    """
+
+    paths: list[str]
+    segments: list[int]
+    hosts: list[str]
 
 
 class Engine:
@@ -71,6 +87,45 @@ class Engine:
         self._connection.execute(f"SET allowed_directories=['{self.root}']")
         self._connection.execute("SET enable_external_access=false")
         self._connection.execute("SET lock_configuration=true")
+
+    @property
+    def planner(self) -> Engine:
+        """Itself: see `tables.Queries`."""
+        return self
+
+    def table(self, name: str, kind: str, placed: Placed) -> None:
+        """Let queries read files as a table; see `tables.Queries`.
+
+        Raises:
+            EngineError: a file cannot be read.
+        """
+        columns = COLUMNS[kind]
+        if not placed.paths:
+            nulls = ", ".join(f"NULL::{type_} AS {_quoted(one)}" for one, type_ in columns.items())
+            self.view(name, f"SELECT {nulls}, 0 AS segment, '' AS host WHERE false")
+            return
+        self.run(f"CREATE OR REPLACE TABLE {name}_of (segments INTEGER[], hosts VARCHAR[])")
+        hosts = list(map(storable, placed.hosts))
+        self.run(f"INSERT INTO {name}_of VALUES (?, ?)", [placed.segments, hosts])
+        typed = ", ".join(
+            f"{_quoted(one)}::{type_} AS {_quoted(one)}" for one, type_ in columns.items()
+        )
+        listed = ", ".join(_literal(self.root + path) for path in placed.paths)
+        number = "file_index::BIGINT + 1"
+        self.view(
+            name,
+            f"SELECT {typed}, (SELECT segments FROM {name}_of)[{number}] AS segment,"
+            f" (SELECT hosts FROM {name}_of)[{number}] AS host"
+            f" FROM read_parquet([{listed}], hive_partitioning=false)",
+        )
+
+    def view(self, name: str, query: str) -> None:
+        """Give a query a name.
+
+        Raises:
+            EngineError: it cannot be answered.
+        """
+        self.run(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
     def run(self, query: str, parameters: Sequence[Any] = ()) -> None:
         """Execute a statement.
@@ -111,7 +166,9 @@ class Engine:
             raise _told(error) from None
         return found
 
-    def heads(self, query: str, parameters: Sequence[Any] = ()) -> tuple[list[str], Any]:
+    def heads(
+        self, query: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Return the names of a query's columns, and an iterator over its rows.
 
         Raises:
@@ -121,9 +178,10 @@ class Engine:
             cursor = self._connection.execute(query, list(parameters))
         except self._error as error:
             raise _told(error) from None
-        return [head[0] for head in cursor.description or ()], iter(cursor.fetchone, None)
+        names = [head[0] for head in cursor.description or ()]
+        return names, self._guarded(iter(cursor.fetchone, None))
 
-    def guarded(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    def _guarded(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query.
 
         Raises:
@@ -179,6 +237,14 @@ def require_engine() -> None:
         raise StoreError(
             f"a store needs DuckDB: {shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}'"
         )
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def storable(text: str) -> str:

@@ -9,16 +9,14 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.records import NamedTuple
-from prospect.store.reading import PLACE, book_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from prospect.store.directory import StoreDirectory
-    from prospect.store.engine import Engine
     from prospect.store.reading import Part
+    from prospect.store.tables import Queries
 
 _MOST_NAMED = 3
 # A window may begin that much after the one before it ended.
@@ -63,15 +61,14 @@ class Measured(NamedTuple):
         return f"{windows}, from {_clock(self.begin_us)} to {_clock(self.end_us)}."
 
 
-def measured(store: StoreDirectory, engine: Engine, part: Part) -> Measured:
+def measured(engine: Queries, part: Part) -> Measured:
     """Read the books of the windows that begin in the span that was asked for.
 
     Raises:
         EngineError: they cannot be read.
     """
-    paths = book_files(store, part.segments)
-    where = "FROM read_parquet(?, hive_partitioning=false, filename=true) WHERE t >= ? AND t < ?"
-    parameters = [paths, part.chosen.since_us, part.chosen.until_us]
+    where = "FROM coverage WHERE t >= ? AND t < ?"
+    parameters = [part.chosen.since_us, part.chosen.until_us]
     times = _Times(engine, part, where, parameters)
     by_cpu = engine.rows(
         "SELECT cpu, sum(lost), sum(throttled), sum(expected), sum(recorded), sum(idle),"
@@ -103,11 +100,10 @@ class _Times:
     """When which hosts were measured, and for how long; attributes as those of `Measured`."""
 
     def __init__(
-        self, engine: Engine, part: Part, where: str, parameters: Sequence[object]
+        self, engine: Queries, part: Part, where: str, parameters: Sequence[object]
     ) -> None:
         rows = engine.rows(
-            f'SELECT DISTINCT {PLACE} AS place, t, "until" {where} ORDER BY t, "until", place',
-            parameters,
+            f'SELECT DISTINCT segment, t, "until" {where} ORDER BY t, "until", segment', parameters
         )
         self.windows: list[tuple[int, int]] = [(begin, until) for _, begin, until in rows]
         cpus_of = {
@@ -116,7 +112,8 @@ class _Times:
         }
         host_of_place = dict(zip((one.place for one in part.segments), part.hosts, strict=True))
         length_us: dict[str, int] = {}
-        for place, begin, until in rows:
+        for segment, begin, until in rows:
+            place = part.segments[segment].place
             length_us[place] = length_us.get(place, 0) + max(until - begin, 0)
         # A host that has several stores counts once.
         by_host: dict[str, list[str]] = {}

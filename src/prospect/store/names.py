@@ -16,16 +16,13 @@ from prospect.profile.model import (
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.store.moved_code import first_of_each
-from prospect.store.reading import name_files
 from prospect.store.schema import COLUMNS
-from prospect.store.segments import FUNCTIONS, STACKS
+from prospect.store.segments import FUNCTIONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.store.directory import StoreDirectory
-    from prospect.store.engine import Engine
-    from prospect.store.reading import Part
+    from prospect.store.tables import Queries
 
     Columns = dict[str, NDArray[Any]]
     Index = NDArray[np.int32]
@@ -53,15 +50,11 @@ class Names(NamedTuple):
     stack_of_row: Index | None
 
 
-def read_names(
-    store: StoreDirectory, engine: Engine, part: Part, rows: Columns, *, stacks: bool
-) -> Names:
+def read_names(engine: Queries, rows: Columns, *, stacks: bool) -> Names:
     """Find what rows of hits refer to.
 
     Args:
-        store: that is read.
-        engine: to query it with.
-        part: its segments.
+        engine: that has the tables of a part.
         rows: `function` and `address`, with stacks also `stack`.
         stacks: whether stacks are wanted.
 
@@ -70,7 +63,7 @@ def read_names(
     """
     frames: Columns | None = None
     if stacks and (rows["stack"] != 0).any():
-        frames = _frames(store, engine, part, rows["stack"])
+        frames = _frames(engine, rows["stack"])
     function, address = rows["function"], rows["address"]
     if frames is not None:
         function = np.concatenate((function, frames["function"]))
@@ -81,7 +74,7 @@ def read_names(
     location = np.empty(len(order), np.int32)
     location[order] = np.cumsum(is_new, dtype=np.int32) - 1
     first = order[is_new]
-    objects, functions, wanted, row = _functions(store, engine, part, function.take(first))
+    objects, functions, wanted, row = _functions(engine, function.take(first))
     locations = LocationTable(
         function_index=row.take(np.searchsorted(wanted, function.take(first))),
         address=address.take(first),
@@ -94,22 +87,16 @@ def read_names(
 
 
 def _functions(
-    store: StoreDirectory, engine: Engine, part: Part, numbers: NDArray[np.uint64]
+    engine: Queries, numbers: NDArray[np.uint64]
 ) -> tuple[ObjectTable, FunctionTable, NDArray[np.uint64], Index]:
     """Return the functions of these numbers, the numbers ascending, and the row of each."""
     wanted = np.unique(numbers)
-    found = _without_rows()
-    if paths := name_files(store, engine, part.segments, FUNCTIONS):
-        engine.register("wanted", {"wanted": wanted})
-        # In which window a function was first hit is known by none; any of them says the same.
-        found = engine.columns(
-            "SELECT f.* FROM read_parquet(?, hive_partitioning=false) AS f"
-            " SEMI JOIN wanted ON f.function = wanted.wanted"
-            " QUALIFY row_number() OVER (PARTITION BY f.function ORDER BY f.path) = 1"
-            " ORDER BY f.function",
-            [paths],
-        )
-        engine.unregister("wanted")
+    engine.register("wanted_functions", {"wanted": wanted})
+    found = engine.columns(
+        "SELECT * FROM functions WHERE function IN (SELECT wanted FROM wanted_functions)"
+    )
+    order = np.argsort(found["function"])
+    found = {name: column.take(order) for name, column in found.items()}
     missing = np.setdiff1d(wanted, found["function"])
     if len(missing):
         found = _with_nameless(found, missing)
@@ -149,14 +136,6 @@ def _known_sources(source: NDArray[Any]) -> NDArray[np.uint8]:
     return np.where(known, source, np.uint8(NameSource.NO_COVER)).astype(np.uint8)
 
 
-def _without_rows() -> Columns:
-    texts = np.empty(0, object)
-    return {
-        name: texts if type_ == "VARCHAR" else np.empty(0, np.uint64)
-        for name, type_ in COLUMNS[FUNCTIONS].items()
-    }
-
-
 def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
     """Add rows for functions whose names are lost, in the place of their numbers."""
     count = len(missing)
@@ -175,25 +154,20 @@ def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
     return {name: column.take(order) for name, column in joined.items()}
 
 
-def _frames(
-    store: StoreDirectory, engine: Engine, part: Part, numbers: NDArray[np.uint64]
-) -> Columns | None:
+def _frames(engine: Queries, numbers: NDArray[np.uint64]) -> Columns | None:
     """Return the frames of stacks and of all that called them, callers first."""
-    paths = name_files(store, engine, part.segments, STACKS)
-    if not paths:
-        return None
-    engine.register("wanted", {"wanted": np.unique(numbers[numbers != 0])})
+    engine.register("wanted_stacks", {"wanted": np.unique(numbers[numbers != 0])})
     found = engine.columns(
         # A frame lies one deeper than its caller, so that this ends also in a damaged file.
-        "WITH RECURSIVE every AS MATERIALIZED (SELECT DISTINCT ON (stack) stack, caller,"
-        " function, address, mode, depth FROM read_parquet(?, hive_partitioning=false)),"
-        " used AS (SELECT every.* FROM every SEMI JOIN wanted ON every.stack = wanted.wanted"
+        "WITH RECURSIVE every AS MATERIALIZED (SELECT * FROM stacks), used AS ("
+        "SELECT * FROM every WHERE stack IN (SELECT wanted FROM wanted_stacks)"
         " UNION SELECT every.* FROM every JOIN used ON every.stack = used.caller"
-        " AND every.depth = used.depth - 1) SELECT * FROM used ORDER BY depth, stack",
-        [paths],
+        " AND every.depth = used.depth - 1) SELECT * FROM used"
     )
-    engine.unregister("wanted")
-    return {name: found[name] for name in _FRAMES}
+    if not len(found["stack"]):
+        return None
+    order = np.lexsort((found["stack"], found["depth"]))
+    return {name: found[name].take(order) for name in _FRAMES}
 
 
 def _stack_table(

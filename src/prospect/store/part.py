@@ -27,11 +27,13 @@ from prospect.profile.model import (
 from prospect.profile.run_info import RunInfo
 from prospect.records import NamedTuple
 from prospect.store.choosing import chosen_rows
-from prospect.store.engine import Engine, EngineError
+from prospect.store.engine import EngineError
 from prospect.store.hosts import asked
 from prospect.store.measured import Measured, measured
 from prospect.store.names import Names, read_names
 from prospect.store.reading import choose
+from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES
+from prospect.store.tables import local_engine, make_tables
 from prospect.store.windows import KIND_KERNEL_THREAD, KIND_RECORDER
 
 if TYPE_CHECKING:
@@ -40,10 +42,10 @@ if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
     from prospect.store.reading import Part
     from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker
 
 _STILL_RUNNING = 2**64 - 1
 _US = 1e-6
-_THREADS = 2
 
 
 def read_part(
@@ -52,6 +54,7 @@ def read_part(
     *,
     stacks: bool = False,
     addresses: bool = False,
+    make_engine: EngineMaker = local_engine,
 ) -> Profile:
     """Read a part of a store.
 
@@ -60,22 +63,34 @@ def read_part(
         chosen: which part.
         stacks: whether call stacks are wanted, where there are any.
         addresses: whether hits of a function are told apart by address, as far as the store does.
+        make_engine: what answers queries.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
-    return asked(store, lambda store: _read_part(store, chosen, stacks=stacks, addresses=addresses))
+
+    def read(store: StoreDirectory) -> Profile:
+        return _read_part(store, chosen, make_engine, stacks=stacks, addresses=addresses)
+
+    return asked(store, read)
 
 
 def _read_part(
-    store: StoreDirectory, chosen: Specification, *, stacks: bool, addresses: bool
+    store: StoreDirectory,
+    chosen: Specification,
+    make_engine: EngineMaker,
+    *,
+    stacks: bool,
+    addresses: bool,
 ) -> Profile:
-    engine = Engine(store, threads=_THREADS)
+    kinds = KINDS if stacks else (SAMPLES, FUNCTIONS, COVERAGE)
+    engine = make_engine(store)
     try:
-        part = choose(store, engine, chosen, fine=addresses or bool(chosen.numbers))
+        part = choose(store, engine.planner, chosen, fine=addresses or bool(chosen.numbers))
+        make_tables(store, engine, part, kinds)
         rows = chosen_rows(store, engine, part, stacks=stacks)
-        names = read_names(store, engine, part, rows, stacks=stacks)
-        books = measured(store, engine, part)
+        names = read_names(engine, rows, stacks=stacks)
+        books = measured(engine, part)
         return _profile(_run(store, part, books), rows, names, books)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None

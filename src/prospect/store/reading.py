@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 # More than a disk's worth; a file that says that it is larger is not one of ours.
 _MOST_FILE_BYTES = 1 << 32
 _MOST_NAMED = 3
-# Of a row that is read with its file's name: `Segment.place`.
-PLACE = (
-    "regexp_extract(filename, '(host=[^/]*(/store=[^/]*)?)/[a-z]+/date=[^/]*/[^/]*(/[^/]*)?$', 1)"
-)
 
 
 class Part(NamedTuple):

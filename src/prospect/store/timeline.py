@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.choosing import hits_by_step
-from prospect.store.engine import Engine, EngineError
+from prospect.store.engine import EngineError
 from prospect.store.hosts import asked
-from prospect.store.reading import book_files, choose
-from prospect.store.segments import DAY
+from prospect.store.reading import choose
+from prospect.store.segments import COVERAGE, DAY, FUNCTIONS, SAMPLES
+from prospect.store.tables import local_engine, make_tables
 
 if TYPE_CHECKING:
     from prospect.store.directory import StoreDirectory
-    from prospect.store.engine import Engine as _Engine
     from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker, Queries
 
 _US = 10**6
+_KINDS = (SAMPLES, FUNCTIONS, COVERAGE)
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _STEPS_S = (
     *(1, 2, 5, 10, 20, 30),
@@ -60,20 +62,26 @@ class Timeline(NamedTuple):
     remarks: list[str]
 
 
-def timeline(store: StoreDirectory, chosen: Specification, most: int) -> Timeline:
+def timeline(
+    store: StoreDirectory,
+    chosen: Specification,
+    most: int,
+    make_engine: EngineMaker = local_engine,
+) -> Timeline:
     """Read how a store looks over time.
 
     Args:
         store: to read.
         chosen: which part of it.
         most: how many steps there is room for.
+        make_engine: what answers queries.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
 
     def answer(store: StoreDirectory) -> Timeline:
-        with closing(Engine(store)) as engine:
+        with closing(make_engine(store)) as engine:
             return _timeline(store, engine, chosen, most)
 
     try:
@@ -82,11 +90,12 @@ def timeline(store: StoreDirectory, chosen: Specification, most: int) -> Timelin
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
 
 
-def _timeline(store: StoreDirectory, engine: _Engine, chosen: Specification, most: int) -> Timeline:
-    part = choose(store, engine, chosen, fine=False)
+def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, most: int) -> Timeline:
+    part = choose(store, engine.planner, chosen, fine=False)
+    make_tables(store, engine, part, _KINDS)
     chosen = part.chosen
-    parameters = [book_files(store, part.segments), chosen.since_us, chosen.until_us]
-    source = "FROM read_parquet(?, hive_partitioning=false) WHERE t >= ? AND t < ?"
+    parameters = [chosen.since_us, chosen.until_us]
+    source = "FROM coverage WHERE t >= ? AND t < ?"
     ((first, last),) = engine.rows(f'SELECT min(t), max("until") {source}', parameters)
     if first is None:
         raise StoreError(f"{store.path}: nothing was measured in this part")
@@ -101,7 +110,8 @@ def _timeline(store: StoreDirectory, engine: _Engine, chosen: Specification, mos
         [step_s * _US, *parameters],
     )
     if step_s < _HOUR and any(one.tier == DAY for one in part.segments):
-        part = choose(store, engine, chosen)
+        part = choose(store, engine.planner, chosen)
+        make_tables(store, engine, part, _KINDS)
     hits = hits_by_step(store, engine, part, step_s * _US)
     steps = [
         Step(step * step_s, expected, lost, hits.get(step, 0)) for step, expected, lost in books

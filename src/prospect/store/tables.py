@@ -1,0 +1,185 @@
+"""The files of a part of a store as tables that queries name, whatever engine answers them.
+
+Queries of this room and of `fleet` are written once, in the part of DuckDB's SQL that Spark and
+ClickHouse have too; see `Queries`. The tables are `TABLES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from prospect.store.engine import Engine, Placed
+from prospect.store.reading import book_files, hit_files, name_files
+from prospect.store.schema import COLUMNS
+from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, STACKS, TOTALS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.engine import Columns
+    from prospect.store.reading import Part
+
+HITS, OBJECTS, FRAMES, HOSTS = "hits", "objects", "frames", "hosts"
+TABLES = (SAMPLES, FUNCTIONS, STACKS, COVERAGE, HITS, OBJECTS, FRAMES, HOSTS)
+_THREADS = 2
+_FUNCTION_ROWS, _STACK_ROWS = "function_rows", "stack_rows"
+# Functions and stacks that several files have are the same; where a later version of a program has
+# named one otherwise, the least of each column, so that every engine says the same.
+_OF_EACH = {
+    FUNCTIONS: ("function", _FUNCTION_ROWS, COLUMNS[FUNCTIONS]),
+    STACKS: ("stack", _STACK_ROWS, COLUMNS[STACKS]),
+    OBJECTS: (
+        "object",
+        _FUNCTION_ROWS,
+        {
+            name: COLUMNS[FUNCTIONS][name]
+            for name in ("object", "path", "object_kind", "build_id", "object_source", "note")
+        },
+    ),
+}
+_HITS = (
+    "SELECT host, began, service, process, comm, mode, cause, f.name AS symbol,"
+    " f.path AS object, pid, tid, cpu, n, w FROM samples LEFT JOIN functions AS f USING (function)"
+)
+_FRAMES = (
+    "SELECT stack, caller, depth, mode, f.name AS symbol, f.path AS object, stacks.address"
+    " FROM stacks LEFT JOIN functions AS f USING (function)"
+)
+
+
+_MORE = {
+    SAMPLES: ", make_timestamp(t) AS began",
+    COVERAGE: ', make_timestamp(t) AS began, make_timestamp("until") AS ended',
+}
+
+
+class Queries(Protocol):
+    """An engine that answers queries in DuckDB's dialect about the tables of one part."""
+
+    @property
+    def planner(self) -> Engine:
+        """The engine that finds out which files there are, and what their heads say."""
+
+    def table(self, name: str, kind: str, placed: Placed) -> None:
+        """Let queries read files as a table, with `segment` and `host` for columns as well.
+
+        Raises:
+            EngineError: a file cannot be read.
+        """
+
+    def view(self, name: str, query: str) -> None:
+        """Give a query a name.
+
+        Raises:
+            EngineError: it cannot be answered.
+        """
+
+    def register(self, name: str, columns: Columns) -> None:
+        """Let queries read columns as a table of this name."""
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the result of a query as rows.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+
+    def columns(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
+        """Return the result of a query as columns; text is an array of str objects.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+
+    def heads(
+        self, query: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Return the names of a query's columns, and an iterator over its rows.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+
+    def close(self) -> None:
+        """End."""
+
+
+EngineMaker = Callable[["StoreDirectory"], Queries]
+
+
+def local_engine(store: StoreDirectory) -> Queries:
+    """Return the engine that needs no other machine: DuckDB."""
+    return Engine(store, threads=_THREADS)
+
+
+def make_tables(
+    store: StoreDirectory, engine: Queries, part: Part, kinds: Collection[str] = KINDS
+) -> None:
+    """Let queries read a part of a store by the names `TABLES`.
+
+    Args:
+        store: to read.
+        engine: that is to be queried.
+        part: what of the store.
+        kinds: of files that are wanted, for finding those of names reads them; all tables need all.
+
+    Raises:
+        EngineError: a file cannot be read.
+    """
+    for kind in (SAMPLES, COVERAGE):
+        if kind in kinds:
+            _make_placed(store, engine, part, kind, stacks=STACKS in kinds)
+    for kind, name in ((FUNCTIONS, _FUNCTION_ROWS), (STACKS, _STACK_ROWS)):
+        if kind in kinds:
+            found = name_files(store, engine.planner, part.segments, kind)
+            paths = [path.removeprefix(store.root) for path in found]
+            engine.table(name, kind, Placed(paths, [0] * len(paths), [""] * len(paths)))
+    for name, (key, source, columns) in _OF_EACH.items():
+        if (STACKS if source == _STACK_ROWS else FUNCTIONS) in kinds:
+            least = ", ".join(f"min({one}) AS {one}" for one in columns if one != key)
+            engine.view(name, f"SELECT {key}, {least} FROM {source} GROUP BY {key}")
+    _make_hosts(engine, part)
+    if set(kinds) >= set(KINDS):
+        engine.view(HITS, _HITS)
+        engine.view(FRAMES, _FRAMES)
+
+
+def _make_placed(
+    store: StoreDirectory, engine: Queries, part: Part, kind: str, *, stacks: bool
+) -> None:
+    """Make a table whose rows say which segment and host they are of."""
+    hosts, of_days = part.hosts, kind
+    if kind == SAMPLES:
+        of_days = TOTALS
+        there = set(hit_files(store, part.segments, stacks=stacks))
+    else:
+        there = set(book_files(store, part.segments))
+    found = [
+        (path, row)
+        for row, one in enumerate(part.segments)
+        for path in dict.fromkeys((one.path(kind), one.path(of_days)))
+        if store.root + path in there
+    ]
+    paths, rows = [path for path, _ in found], [row for _, row in found]
+    engine.table(f"{kind}_files", kind, Placed(paths, rows, [hosts[row] for row in rows]))
+    engine.view(kind, f"SELECT *{_MORE[kind]} FROM {kind}_files")
+
+
+def _make_hosts(engine: Queries, part: Part) -> None:
+    """Register what is known of each host, as its latest segment says it."""
+    latest = dict(zip(part.hosts, part.heads, strict=True))
+    runs = [head.run for head in latest.values()]
+    columns: dict[str, Any] = {
+        "host": list(latest),
+        "cpus": np.array([run["cpus"] for run in runs], np.int64),
+    }
+    for name in ("arch", "os_release", "cpu_description"):
+        columns[name] = [run[name] for run in runs]
+    engine.register(HOSTS, columns)
