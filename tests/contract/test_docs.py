@@ -129,6 +129,8 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "otlp",
         # Of the daemon and its store.
         "store",
+        "engine",
+        "fleet_rows",
         "daemon_hz",
         "daemon_call_graph",
         "window_s",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.api.profile import Profile
-from prospect.fleet.opening import opened
+from prospect.fleet.opening import engine_of, opened
 from prospect.records import contents
 from prospect.store.part import read_part
 from prospect.store.recorded import part_of_recording
@@ -21,6 +21,7 @@ def read_store(
     *,
     stacks: bool = False,
     addresses: bool = False,
+    engine: str = "local",
 ) -> Profile:
     """Read a part of a store.
 
@@ -29,14 +30,16 @@ def read_store(
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
         addresses: whether hits of a function are told apart by address, where the store has these.
+        engine: "local", or spark://HOST:PORT of a Spark cluster's master.
 
     Raises:
-        UsageError: a specification has no meaning.
+        UsageError: a specification has no meaning, or there is no such engine.
         StoreError: nothing fits, or the store cannot be read.
     """
     chosen = parse_specifications(specifications)
+    make_engine = engine_of(engine)
     with opened(path, chosen.texts.get("host", ())) as store:
-        part = read_part(store, chosen, stacks=stacks, addresses=addresses)
+        part = read_part(store, chosen, stacks=stacks, addresses=addresses, make_engine=make_engine)
         return Profile(**contents(part))
 
 

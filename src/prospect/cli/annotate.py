@@ -58,7 +58,7 @@ def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
     if settings.source_files:
         raise UsageError("--source: a store keeps no lines; record what is to be looked into")
     is_named = bool(words) and ":" not in words[0]
-    part = StorePart(settings.store, words[is_named:])
+    part = StorePart(settings.store, words[is_named:], settings.engine)
     target = ReportFile(settings.output)
     try:
         _write(words[0] if is_named else "", part, settings, target, unread)

@@ -31,7 +31,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         refuse(settings, inline="--inline", between="--between")
         target = ReportFile(settings.output)
         try:
-            return _write(StorePart(settings.store, words), settings, target)
+            return _write(StorePart(settings.store, words, settings.engine), settings, target)
         finally:
             target.close()
     maker = "prospect record --call-graph auto COMMAND"

@@ -130,6 +130,13 @@ SQL = Command(
     "frames, coverage, hosts",
     1,
 )
+FLEET = Command(
+    "fleet",
+    "top|outliers|deploys [BUILD]|coverage [SPEC...]",
+    "ask the stores of many hosts at once: which functions take their time, which hosts differ, "
+    "what a build changed, what was measured",
+    None,
+)
 TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)
 SUBCOMMANDS = (
     TOP,
@@ -137,6 +144,7 @@ SUBCOMMANDS = (
     CONTROL,
     STORE,
     SQL,
+    FLEET,
     RECORD,
     REPORT,
     VIEW,
@@ -185,6 +193,11 @@ NAMERS = (*REPORTS, "view", "annotate")
 CHOOSERS = (*NAMERS, "calls")
 COMPARERS = ("diff", "compare")
 READERS = (*REPORTS, "annotate", "calls", *COMPARERS)
-STORES = ("daemon", "control", "store", "sql", "report", "view", "annotate", "calls", "diff")
+STORES = (
+    *("daemon", "control", "store", "sql", "fleet"),
+    *("report", "view", "annotate", "calls", "diff"),
+)
+# Those whose queries another engine may answer.
+ASKING = ("sql", "fleet", "report", "view", "annotate", "calls", "diff")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

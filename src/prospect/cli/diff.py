@@ -63,8 +63,8 @@ def _of_store(settings: Settings, words: list[str]) -> int:
         )
     middle = words.index(_AGAINST)
     parts = (
-        StorePart(settings.store, words[:middle]),
-        StorePart(settings.store, words[middle + 1 :]),
+        StorePart(settings.store, words[:middle], settings.engine),
+        StorePart(settings.store, words[middle + 1 :], settings.engine),
     )
     target = ReportFile(settings.output)
     try:

@@ -154,7 +154,7 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)
-        return write(StorePart(settings.store, words), "", settings, target)
+        return write(StorePart(settings.store, words, settings.engine), "", settings, target)
     finally:
         target.close()
 

@@ -71,6 +71,8 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     port: int = 0
     opens_browser: bool = False
     store: str = ""
+    engine: str = "local"
+    fleet_rows: int = 15
     daemon_hz: int = 19
     daemon_call_graph: str = "fp"
     window_s: float = 60.0

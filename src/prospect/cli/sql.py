@@ -34,14 +34,15 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         )
     if settings.format not in _FORMATS:
         raise UsageError(f"sql: --format is one of {', '.join(_FORMATS)}")
-    from prospect.fleet.opening import opened
+    from prospect.fleet.opening import engine_of, opened
     from prospect.store.queries import answered
 
+    make_engine = engine_of(settings.engine)
     target = ReportFile(settings.output)
     try:
         with (
             opened(settings.store or usual_store()) as store,
-            answered(store, words[0]) as (names, rows, remarks),
+            answered(store, words[0], make_engine) as (names, rows, remarks),
         ):
             pieces = {"text": _table, "json": _json, "csv": _csv}[settings.format](names, rows)
             text = "".join(pieces).encode("utf-8", "backslashreplace")

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class StorePart(NamedTuple):
-    """A store, and specifications of a part of it."""
+    """A store, specifications of a part of it, and what engine reads it."""
 
     path: str
     words: list[str]
+    engine: str = "local"
 
     def read(self, *, stacks: bool = False, addresses: bool = False) -> Profile:
         """Read the part; arguments as those of `read_store`.
@@ -29,7 +30,9 @@ class StorePart(NamedTuple):
         """
         from prospect.api.store import read_store
 
-        return read_store(self.path, self.words, stacks=stacks, addresses=addresses)
+        return read_store(
+            self.path, self.words, stacks=stacks, addresses=addresses, engine=self.engine
+        )
 
 
 class RecordingPart(NamedTuple):

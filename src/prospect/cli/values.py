@@ -371,3 +371,10 @@ def _one_of(text: str, known: tuple[str, ...], words: str) -> str:
 
         raise UsageError(f"give {words}{suggestion(text, known)}")
     return text
+
+
+def engine(text: str) -> str:
+    """Read the name of an engine: local, or the address of a Spark cluster's master."""
+    if text != "local" and not text.startswith("spark://"):
+        raise UsageError("give local, or spark://HOST:PORT of a cluster's master")
+    return text

@@ -78,7 +78,7 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     code = code_of_report(settings)
     gc.enable()
     with Progress("reading the store"):
-        shown = ShownStore(settings.store, words, renderer, settings, code)
+        shown = ShownStore(settings.store, words, renderer, settings, code, settings.engine)
         site = StoreSite(shown, token)
     _serve(site, token, settings)
     return 0

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from prospect.fleet.places import FILE, place_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.hosts import HostsDirectory, has_hosts
+from prospect.store.tables import local_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from prospect.store.tables import EngineMaker, Queries
 
 
 def opened(name: str, hosts: Sequence[str] = ()) -> StoreDirectory:
@@ -29,3 +32,23 @@ def opened(name: str, hosts: Sequence[str] = ()) -> StoreDirectory:
     from prospect.fleet.remote import RemoteDirectory  # noqa: PLC0415 - obstore, only for S3
 
     return RemoteDirectory(place, hosts)
+
+
+def engine_of(name: str) -> EngineMaker:
+    """Return what makes the engine that somebody names: "local" or spark://HOST:PORT.
+
+    Raises:
+        UsageError: there is no such engine.
+    """
+    if name == "local":
+        return local_engine
+    from prospect.fleet.spark.session import address_of  # noqa: PLC0415 - where it is asked for
+
+    address_of(name)
+
+    def spark_engine(store: StoreDirectory) -> Queries:
+        from prospect.fleet.spark.engine import SparkEngine  # noqa: PLC0415 - likewise
+
+        return SparkEngine(store, name)
+
+    return spark_engine

@@ -127,6 +127,14 @@ class Engine:
         """
         self.run(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
+    def keep(self, name: str, query: str, parameters: Sequence[Any] = ()) -> None:
+        """Keep the result of a query, as a table of this name.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        self.run(f"CREATE TABLE {name} AS {query}", parameters)
+
     def run(self, query: str, parameters: Sequence[Any] = ()) -> None:
         """Execute a statement.
 

@@ -157,11 +157,12 @@ def _with_nameless(found: Columns, missing: NDArray[np.uint64]) -> Columns:
 def _frames(engine: Queries, numbers: NDArray[np.uint64]) -> Columns | None:
     """Return the frames of stacks and of all that called them, callers first."""
     engine.register("wanted_stacks", {"wanted": np.unique(numbers[numbers != 0])})
+    engine.keep("kept_stacks", "SELECT * FROM stacks")
     found = engine.columns(
         # A frame lies one deeper than its caller, so that this ends also in a damaged file.
-        "WITH RECURSIVE every AS MATERIALIZED (SELECT * FROM stacks), used AS ("
-        "SELECT * FROM every WHERE stack IN (SELECT wanted FROM wanted_stacks)"
-        " UNION SELECT every.* FROM every JOIN used ON every.stack = used.caller"
+        "WITH RECURSIVE used AS ("
+        "SELECT * FROM kept_stacks WHERE stack IN (SELECT wanted FROM wanted_stacks)"
+        " UNION SELECT every.* FROM kept_stacks AS every JOIN used ON every.stack = used.caller"
         " AND every.depth = used.depth - 1) SELECT * FROM used"
     )
     if not len(found["stack"]):

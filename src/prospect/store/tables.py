@@ -81,6 +81,13 @@ class Queries(Protocol):
             EngineError: it cannot be answered.
         """
 
+    def keep(self, name: str, query: str, parameters: Sequence[Any] = ()) -> None:
+        """Keep the result of a query, as a table of this name.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
 

@@ -16,7 +16,7 @@ from prospect.api.diff import diff_by
 from prospect.api.store import read_store
 from prospect.errors import ProspectError
 from prospect.estimate.compare.comparison import CompareOptions
-from prospect.fleet.opening import opened
+from prospect.fleet.opening import engine_of, opened
 from prospect.records import Record, replace
 from prospect.render.diff_registry import make_diff_renderer
 from prospect.render.html.timeline import Bar, Choice, TimelinePage, error_page
@@ -46,6 +46,7 @@ class ShownStore(Record):
         renderer: options of the page.
         naming: how a comparison names what it compares.
         code: how instructions would be written, were there any.
+        engine: what answers queries, as `fleet.opening.engine_of` reads it.
     """
 
     path: str
@@ -53,6 +54,7 @@ class ShownStore(Record):
     renderer: HtmlRenderer
     naming: NamingOptions
     code: CodeChoice
+    engine: str = "local"
 
 
 class StoreSite(GuardedSite):
@@ -94,8 +96,9 @@ class StoreSite(GuardedSite):
         """
         words = self._words_of(choice.view) if choice.view else self._shown.words
         chosen = parse_specifications(words)
+        make_engine = engine_of(self._shown.engine)
         with self._turn, opened(self._shown.path) as store:
-            found = timeline(store, chosen, _MOST_BARS)
+            found = timeline(store, chosen, _MOST_BARS, make_engine)
         bars = [
             Bar(one.begin_s, one.hits / max(one.expected, 1), one.lost / max(one.expected, 1))
             for one in found.steps
@@ -127,7 +130,8 @@ class StoreSite(GuardedSite):
         return out.getvalue()
 
     def _read(self, span: Span) -> Profile:
-        return read_store(self._shown.path, self._words_of(span), stacks=True)
+        engine = self._shown.engine
+        return read_store(self._shown.path, self._words_of(span), stacks=True, engine=engine)
 
     def _words_of(self, span: Span) -> list[str]:
         """Return the specifications, of a span."""

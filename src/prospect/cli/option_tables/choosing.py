@@ -248,7 +248,7 @@ CHOOSING = (
         ("fdr",),
         "SHARE",
         "mark rows so that at most this share of the marked ones is expected to be wrong",
-        COMPARERS,
+        (*COMPARERS, "fleet"),
         values.rate,
     ),
     Option(
@@ -270,6 +270,7 @@ CHOOSING = (
         ("calls", *COMPARERS),
         values.count,
     ),
+    Option("fleet_rows", "", ("rows",), "N", "show N rows", ("fleet",), values.positive),
     Option(
         "fail_if",
         "",

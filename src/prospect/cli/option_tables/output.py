@@ -232,7 +232,7 @@ OUTPUT = (
         ("format",),
         "text|json|csv",
         "the answer as text, JSON or CSV",
-        ("stat", "sql"),
+        ("stat", "sql", "fleet"),
         values.counts_format,
     ),
     Option(
@@ -241,7 +241,7 @@ OUTPUT = (
         ("output",),
         "FILE",
         "write the answer to FILE (default: standard output)",
-        ("stat", "sql"),
+        ("stat", "sql", "fleet"),
         values.file_name,
     ),
 )

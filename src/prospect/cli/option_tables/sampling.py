@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import CHOOSERS, RECORDERS, RECORDS, SAMPLERS, STORES
+from prospect.cli.commands import ASKING, CHOOSERS, RECORDERS, RECORDS, SAMPLERS, STORES
 from prospect.cli.option import Option
 
 SAMPLING = (
@@ -240,6 +240,16 @@ STORING = (
         "host=NAME in it, or its URL, file:///DIR or s3://BUCKET/PREFIX",
         STORES,
         values.place,
+    ),
+    Option(
+        "engine",
+        "",
+        ("engine",),
+        "local|URL",
+        "what answers queries of a store: DuckDB in this process, or the Spark cluster whose "
+        "master is at spark://HOST:PORT, with the store at the same path on each of its workers",
+        ASKING,
+        values.engine,
     ),
     Option(
         "daemon_hz",

@@ -1,0 +1,96 @@
+"""Which of many hosts differ from the rest in what share of their samples a function has.
+
+Hosts always differ by more than chance, so chance is no measure of what is unusual. What is usual
+is taken from the hosts themselves: the median share, and how widely hosts lie about it but for a
+tenth at either end. So one host, or a few, cannot hide by widening what they are measured by, and
+what a good part of the hosts does is not unusual. A count is then compared as one whose variance is
+μ + φ μ², by the transform that makes that even, for hosts differ by factors. A test has to succeed
+against that and against counting alone; its false discoveries are controlled over all tests.
+Sources: an empirical null from the centre of the values, Efron, J. Amer. Statist. Assoc. 99 (2004);
+scale from a range of quantiles, whose efficiency is 65 %, Mosteller, Ann. Math. Statist. 17 (1946);
+the transform, Anscombe, Biometrika 35 (1948).
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.statistics.beta import binomial_two_sided, student_two_sided
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+LEAST_HOSTS = 5
+_EFFICIENCY = 0.65
+_LEFT_OUT = 0.1
+_OFFSET = 3.0 / 8.0
+_LEAST_PHI = 1e-12
+
+
+class Outlying(NamedTuple):
+    """How unusual each host is.
+
+    Attributes:
+        usual: f64[r] the share that a function usually has.
+        spread: f64[r] how widely hosts lie about it, as a multiple of what counting alone does.
+        p: f64[r, h] the probability of at least this by chance; NaN where nothing was counted.
+    """
+
+    usual: Floats
+    spread: Floats
+    p: Floats
+
+
+def outlying(counts: NDArray[np.int64], totals: NDArray[np.int64]) -> Outlying:
+    """Compare each host with the others.
+
+    Args:
+        counts: i64[r, h] samples of each function on each host.
+        totals: i64[h] all samples of each host.
+
+    Returns:
+        What is usual and how unusual each is; of fewer than `LEAST_HOSTS` hosts no probability.
+    """
+    there = totals > 0
+    shape = counts.shape
+    n = np.maximum(totals, 1).astype(np.float64)[None, :]
+    if there.sum() < LEAST_HOSTS:
+        usual = np.median(counts / n, axis=1)
+        return Outlying(np.asarray(usual), np.ones(shape[0]), np.full(shape, np.nan))
+    usual = np.asarray(np.median((counts / n)[:, there], axis=1), np.float64)
+    # Of what most hosts never do, half a hit is expected where most could have been counted.
+    expected = np.maximum(usual[:, None], 0.5 / n.max()) * n
+    chance = np.sqrt(expected * (1.0 - np.minimum(expected / n, 0.5)))
+    variance = _scale(((counts - expected) / chance)[:, there]) ** 2
+    typical = np.median(expected[:, there], axis=1)
+    phi = np.maximum((variance - 1.0) / typical, _LEAST_PHI)
+    distance = _even(counts, phi) - _even(expected, phi)
+    distance /= np.maximum(_scale(distance[:, there]), 1.0)[:, None]
+    by_spread = student_two_sided(distance, max(_EFFICIENCY * float(there.sum() - 1), 1.0))
+    share = np.minimum(expected / n, 1.0 - 1e-12)
+    by_count = binomial_two_sided(counts, np.broadcast_to(n, shape), share)
+    p = np.where(there[None, :], np.maximum(by_spread, by_count), np.nan)
+    return Outlying(usual, np.sqrt(np.maximum(variance, 1.0)), p)
+
+
+def _scale(values: Floats) -> Floats:
+    """Return the standard deviation of each row, from the range of its inner values, f64[r]."""
+    hosts = values.shape[1]
+    left_out = max(int(_LEFT_OUT * hosts), 1)
+    inner = np.partition(values, (left_out, hosts - 1 - left_out), axis=1)
+    width = inner[:, hosts - 1 - left_out] - inner[:, left_out]
+    # Where the outermost of the inner values is expected (Blom's plotting position).
+    at = NormalDist().inv_cdf((hosts - left_out - _OFFSET) / (hosts + 0.25))
+    return np.asarray(width / (2.0 * at), np.float64)
+
+
+def _even(counts: NDArray[np.int64] | Floats, phi: Floats) -> Floats:
+    """Return counts so that each differs by chance by 1, f64[r, h]."""
+    root = np.sqrt(phi)[:, None]
+    return np.asarray(2.0 / root * np.arcsinh(root * np.sqrt(counts + _OFFSET)), np.float64)

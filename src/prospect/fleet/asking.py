@@ -1,0 +1,130 @@
+"""A question about all hosts of a store: its tables, and what every question begins with."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from prospect.errors import StoreError
+from prospect.records import NamedTuple
+from prospect.store.choosing import conditions_of
+from prospect.store.engine import EngineError
+from prospect.store.reading import choose
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
+from prospect.store.tables import make_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.reading import Part
+    from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker, Queries
+
+_OF_FUNCTIONS = ("symbol", "lib-image")
+_US = 1e-6
+_BOOKS = ("expected", "recorded", "lost", "throttled", "idle", "missing")
+
+
+class Question(NamedTuple):
+    """The tables of a part of a store, and what is asked of them.
+
+    Attributes:
+        engine: that answers.
+        part: what it has.
+        chosen: what is asked for.
+    """
+
+    engine: Queries
+    part: Part
+    chosen: Specification
+
+    @property
+    def condition(self) -> tuple[str, list[Any]]:
+        """The condition that rows of `samples` have to fulfil, but for their functions."""
+        texts = {
+            word: patterns
+            for word, patterns in self.chosen.texts.items()
+            if word not in _OF_FUNCTIONS
+        }
+        conditions, parameters = conditions_of(self.part, self.chosen._replace(texts=texts))
+        return " AND ".join(conditions), parameters
+
+    @property
+    def of_functions(self) -> tuple[str, list[Any]]:
+        """The condition that functions have to fulfil."""
+        texts = {
+            word: patterns for word, patterns in self.chosen.texts.items() if word in _OF_FUNCTIONS
+        }
+        # The first two are of time, which functions have not.
+        conditions, parameters = conditions_of(
+            self.part, self.chosen._replace(texts=texts, numbers={})
+        )
+        return " AND ".join(conditions[1:]) or "1 = 1", parameters[2:]
+
+
+@contextmanager
+def question(
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker
+) -> Iterator[Question]:
+    """Ask a store while the block runs.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+    """
+    engine = make_engine(store)
+    try:
+        part = choose(store, engine.planner, chosen, fine=bool(chosen.numbers))
+        make_tables(store, engine, part, (SAMPLES, FUNCTIONS, COVERAGE))
+        yield Question(engine, part, part.chosen)
+    except EngineError as error:
+        raise StoreError(f"{store.path}: cannot be read: {error}") from None
+    finally:
+        engine.close()
+
+
+class HostBooks(NamedTuple):
+    """What was measured of a host.
+
+    Attributes:
+        host: its name.
+        cpus: how many it has.
+        begin_us, end_us: from when to when there are windows, in microseconds since 1970.
+        measured_s: how long they are together.
+        windows: how many.
+        expected, recorded, lost, throttled, idle, missing: ticks.
+    """
+
+    host: str
+    cpus: int
+    begin_us: int
+    end_us: int
+    measured_s: float
+    windows: int
+    expected: int
+    recorded: int
+    lost: int
+    throttled: int
+    idle: int
+    missing: int
+
+
+def books_of(asked: Question) -> list[HostBooks]:
+    """Read what was measured of each host, in the order of their names."""
+    sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _BOOKS)
+    named = ", ".join(_BOOKS)
+    rows = asked.engine.rows(
+        'WITH windows AS (SELECT host, segment, t, max("until") AS ended FROM coverage'
+        " WHERE t >= ? AND t < ? GROUP BY host, segment, t), spans AS (SELECT host,"
+        " min(t) AS begin, max(ended) AS ended, sum(ended - t)::BIGINT AS length,"
+        " count(*) AS windows FROM windows"
+        f" GROUP BY host), books AS (SELECT host, {sums} FROM coverage WHERE t >= ? AND t < ?"
+        f" GROUP BY host) SELECT host, cpus, begin, ended, length, windows, {named} FROM spans"
+        " JOIN books USING (host) JOIN hosts USING (host) ORDER BY host",
+        [asked.chosen.since_us, asked.chosen.until_us] * 2,
+    )
+    return [
+        HostBooks(host, cpus, begin, ended, max(length, 0) * _US, windows, *books)
+        for host, cpus, begin, ended, length, windows, *books in rows
+    ]

@@ -1,0 +1,126 @@
+"""What of all hosts was measured and what was not, and which objects have no names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prospect.fleet.asking import books_of, question
+from prospect.records import NamedTuple, Record
+from prospect.store.names import SOURCES_WITH_NAMES
+from prospect.store.patterns import is_one_of
+from prospect.store.specification import ALWAYS
+
+if TYPE_CHECKING:
+    from prospect.fleet.asking import HostBooks, Question
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker
+
+_US = 1e-6
+
+
+class NamelessObject(NamedTuple):
+    """A build of a file that was hit where it has no names.
+
+    Attributes:
+        object: its path.
+        build_id: of it; "" where that is not known.
+        samples: in code without a name.
+        hosts: on how many.
+        why: what is known of the reason.
+    """
+
+    object: str
+    build_id: str
+    samples: int
+    hosts: int
+    why: str
+
+
+class Coverage(Record):
+    """What was measured.
+
+    Attributes:
+        hosts: what is known of each, those that miss most time first.
+        begin_us, end_us: what was asked for, as far as it is over; in microseconds since 1970.
+        samples: of all hosts.
+        nameless_samples: those in code without a name.
+        nameless: the objects that these are in, most first.
+        nameless_objects: how many of these there are.
+        remarks: a sentence for each thing that is left out.
+    """
+
+    hosts: list[HostBooks]
+    begin_us: int
+    end_us: int
+    samples: int
+    nameless_samples: int
+    nameless: list[NamelessObject]
+    nameless_objects: int
+    remarks: list[str]
+
+    @property
+    def span_s(self) -> float:
+        """How long each host should have been measured."""
+        return max((self.end_us - self.begin_us) * _US, 0.0)
+
+    def unmeasured_s(self, one: HostBooks) -> float:
+        """How long a host was not measured."""
+        return max(self.span_s - one.measured_s, 0.0)
+
+
+def coverage(
+    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, rows: int
+) -> Coverage:
+    """Find out what was measured.
+
+    Args:
+        store: to read.
+        chosen: which part of it; words about hits choose those that names may lack for.
+        make_engine: what answers queries.
+        rows: how many objects without names are wanted.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+    """
+    with question(store, chosen, make_engine) as asked:
+        books = books_of(asked)
+        begin, end = _span(asked, books)
+        condition, parameters = asked.condition
+        of_functions, more = asked.of_functions
+        named, numbers = is_one_of("source", SOURCES_WITH_NAMES)
+        found = asked.engine.rows(
+            "WITH hit AS (SELECT host, function, sum(n)::BIGINT AS n FROM samples"
+            f" WHERE {condition} GROUP BY host, function), nameless AS (SELECT function, path,"
+            f" build_id, note FROM functions WHERE NOT {named} AND {of_functions})"
+            " SELECT path, build_id, sum(n)::BIGINT AS n, count(DISTINCT host), min(note),"
+            " sum(sum(n)) OVER ()::BIGINT, count(*) OVER () FROM hit JOIN nameless USING (function)"
+            f" GROUP BY path, build_id ORDER BY n DESC, path, build_id LIMIT {int(rows)}",
+            [*parameters, *numbers, *more],
+        )
+        ((samples,),) = asked.engine.rows(
+            f"SELECT coalesce(sum(n), 0)::BIGINT FROM samples WHERE {condition}", parameters
+        )
+        result = Coverage(
+            hosts=books,
+            begin_us=begin,
+            end_us=end,
+            samples=samples,
+            nameless_samples=found[0][5] if found else 0,
+            nameless=[NamelessObject(*row[:5]) for row in found],
+            nameless_objects=found[0][6] if found else 0,
+            remarks=list(asked.part.remarks),
+        )
+    result.hosts.sort(key=lambda one: (-result.unmeasured_s(one), one.host))
+    return result
+
+
+def _span(asked: Question, books: list[HostBooks]) -> tuple[int, int]:
+    """Return from when to when was asked for, but no later than anything is known of."""
+    begin = min((one.begin_us for one in books), default=0)
+    end = max((one.end_us for one in books), default=0)
+    chosen = asked.chosen
+    return (
+        chosen.since_us if chosen.since_us > -ALWAYS else begin,
+        max(min(chosen.until_us, end), begin),
+    )

@@ -1,0 +1,272 @@
+"""Builds of files, and what one changed: each host before and after it first ran that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.announcing import counted
+from prospect.errors import StoreError
+from prospect.estimate.statistics.beta import student_two_sided
+from prospect.estimate.statistics.clusters import Side, difference_of
+from prospect.estimate.statistics.false_discovery import adjusted
+from prospect.fleet.asking import question
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from prospect.fleet.asking import Question
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker
+
+_MOST_FUNCTIONS = 500
+_MOST_CELLS = 500_000
+
+
+class Build(NamedTuple):
+    """A build of a file of which there are several.
+
+    Attributes:
+        object: the file's path.
+        build_id: of this build.
+        first_us, last_us: begin of the first and the last window that has a hit, since 1970.
+        hosts: on how many it was seen.
+        samples: how many it has.
+    """
+
+    object: str
+    build_id: str
+    first_us: int
+    last_us: int
+    hosts: int
+    samples: int
+
+
+class Change(NamedTuple):
+    """A function before and after.
+
+    Attributes:
+        function, object: what it is.
+        before, after: its share of the time of the processes that ran the build.
+        half: of the 95 % interval of their difference.
+        q: the least rate of false discoveries at which the difference is one.
+    """
+
+    function: str
+    object: str
+    before: float
+    after: float
+    half: float
+    q: float
+
+
+class Deploys(Record):
+    """What a deploy changed, or which there were.
+
+    Attributes:
+        build: that was asked for; None where all of them are listed.
+        builds: all builds of that file, or of every file that has several, by object and time.
+        processes: the programs that ran it.
+        hosts: on how many it was seen that were measured before as well.
+        before_samples, after_samples: of these programs, on these hosts.
+        changes: functions, the surest first.
+        functions: how many were compared.
+        significant: how many of them differ.
+        fdr: the share of these that is expected to be wrong, at most.
+        remarks: what could not be compared, and what is left out.
+    """
+
+    build: Build | None
+    builds: list[Build]
+    processes: list[str]
+    hosts: int
+    before_samples: int
+    after_samples: int
+    changes: list[Change]
+    functions: int
+    significant: int
+    fdr: float
+    remarks: list[str]
+
+
+def deploys(  # noqa: PLR0913 - what a command line says
+    store: StoreDirectory,
+    chosen: Specification,
+    make_engine: EngineMaker,
+    *,
+    rows: int,
+    fdr: float,
+    build: str = "",
+) -> Deploys:
+    """List the builds of files that have several, or compare hosts before and after one.
+
+    Args:
+        store: to read.
+        chosen: which part of it.
+        make_engine: what answers queries.
+        rows: how many rows are wanted.
+        fdr: the share of changes found that may be wrong.
+        build: what the build id begins with; "" for a list.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+    """
+    with question(store, chosen, make_engine) as asked:
+        found = _builds(asked)
+        remarks = list(asked.part.remarks)
+        if not build:
+            return _result(None, found[:rows], fdr, remarks)
+        one = _the_build(store, found, build)
+        same = [each for each in found if each.object == one.object]
+        sides = _sides(asked, one)
+    return _compared(one, same, sides, remarks, rows=rows, fdr=fdr)
+
+
+def _result(build: Build | None, builds: list[Build], fdr: float, remarks: list[str]) -> Deploys:
+    return Deploys(build, builds, [], 0, 0, 0, [], 0, 0, fdr, remarks)
+
+
+def _builds(asked: Question) -> list[Build]:
+    """Return the builds of every file that has several, by object and time."""
+    condition, parameters = asked.condition
+    of_functions, more = asked.of_functions
+    rows = asked.engine.rows(
+        "WITH hit AS (SELECT host, function, min(t) AS first, max(t) AS last, sum(n)::BIGINT AS n"
+        f" FROM samples WHERE {condition} GROUP BY host, function), builds AS (SELECT path,"
+        " build_id, min(first) AS first, max(last) AS last, count(DISTINCT host) AS hosts,"
+        " sum(n)::BIGINT AS n FROM hit JOIN (SELECT function, path, build_id FROM functions"
+        f" WHERE build_id <> '' AND {of_functions}) AS f USING (function) GROUP BY path, build_id),"
+        " several AS (SELECT path FROM builds GROUP BY path HAVING count(*) > 1)"
+        " SELECT path, build_id, first, last, hosts, n FROM builds JOIN several USING (path)"
+        " ORDER BY path, first, build_id",
+        [*parameters, *more],
+    )
+    return [Build(*row) for row in rows]
+
+
+def _the_build(store: StoreDirectory, builds: list[Build], prefix: str) -> Build:
+    fits = [one for one in builds if one.build_id.startswith(prefix)]
+    if not fits:
+        there = ", ".join(f"{one.build_id[:12]} of {one.object}" for one in builds[:3])
+        raise StoreError(
+            f"{store.path}: no build {prefix} of a file that has several"
+            f"{'; there is ' if there else ''}{there}"
+        )
+    if len(fits) > 1:
+        raise StoreError(
+            f"{store.path}: {prefix} begins {counted(len(fits), 'build id')};"
+            f" give more of it: {', '.join(one.build_id for one in fits[:3])}"
+        )
+    return fits[0]
+
+
+class _Sides(NamedTuple):
+    names: list[tuple[str, str]]
+    processes: list[str]
+    hosts: int
+    before: Side
+    after: Side
+
+
+def _sides(asked: Question, build: Build) -> _Sides:
+    """Add up the time of the programs that ran a build, on each host before and after that."""
+    engine = asked.engine
+    condition, parameters = asked.condition
+    engine.keep(
+        "build_functions",
+        "SELECT function FROM functions WHERE path = ? AND build_id = ?",
+        [build.object, build.build_id],
+    )
+    engine.keep(
+        "build_hits",
+        f"SELECT host, process, min(t) AS since FROM samples WHERE {condition} AND pid <> 0"
+        " AND function IN (SELECT function FROM build_functions) GROUP BY host, process",
+        parameters,
+    )
+    processes = [
+        name for (name,) in engine.rows("SELECT DISTINCT process FROM build_hits ORDER BY process")
+    ]
+    engine.keep(
+        "deployed_hits",
+        "SELECT host, t >= since AS is_after, function, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
+        " FROM samples JOIN (SELECT host, min(since) AS since FROM build_hits GROUP BY host) AS d"
+        f" USING (host) WHERE {condition} AND pid <> 0"
+        " AND process IN (SELECT process FROM build_hits) GROUP BY host, is_after, function",
+        parameters,
+    )
+    totals = engine.rows(
+        "SELECT host, is_after, sum(n)::BIGINT, sum(w)::BIGINT FROM deployed_hits"
+        " GROUP BY host, is_after"
+    )
+    both = {host for host, is_after, _, _ in totals if is_after} & {
+        host for host, is_after, _, _ in totals if not is_after
+    }
+    place = {host: at for at, host in enumerate(sorted(both))}
+    most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(2 * len(place), 1)), 1)
+    rows = engine.rows(
+        "WITH named AS (SELECT host, is_after, path, name, sum(w)::BIGINT AS w FROM deployed_hits"
+        " JOIN functions USING (function) GROUP BY host, is_after, path, name), first AS (SELECT"
+        f" path, name, sum(w) AS all_w FROM named GROUP BY path, name ORDER BY all_w DESC, path,"
+        f" name LIMIT {most}) SELECT host, is_after, path, name, w FROM named JOIN first"
+        " USING (path, name)"
+    )
+    number: dict[tuple[str, str], int] = {}
+    for host, _, path, name, _ in rows:
+        if host in place:
+            number.setdefault((path, name), len(number))
+    time = np.zeros((2, len(number), len(place)))
+    for host, is_after, path, name, w in rows:
+        if host in place:
+            time[int(is_after), number[path, name], place[host]] = w
+    all_time, samples = np.zeros((2, len(place))), [0, 0]
+    for host, is_after, n, w in totals:
+        if host in place:
+            all_time[int(is_after), place[host]] = w
+            samples[int(is_after)] += n
+    before, after = (Side(time[at], all_time[at], samples[at]) for at in (0, 1))
+    return _Sides(list(number), processes, len(place), before, after)
+
+
+def _compared(  # noqa: PLR0913 - what was found, and how much of it is wanted
+    build: Build,
+    builds: list[Build],
+    sides: _Sides,
+    remarks: list[str],
+    *,
+    rows: int,
+    fdr: float,
+) -> Deploys:
+    if not sides.hosts:
+        remarks.append("No host was measured both before and after it ran this build.")
+        return _result(build, builds, fdr, remarks)
+    if sides.hosts == 1:
+        remarks.append("One host says nothing of how hosts differ: ± is of its samples alone.")
+    found = difference_of(sides.before, sides.after)
+    p = student_two_sided(found.t, found.freedom)
+    q = adjusted(np.where((found.before > 0) | (found.after > 0), p, np.nan))
+    change = np.abs(found.after - found.before)
+    order = sorted(range(len(q)), key=lambda row: (q[row] > fdr, -change[row], sides.names[row]))
+    return Deploys(
+        build=build,
+        builds=builds,
+        processes=sides.processes,
+        hosts=sides.hosts,
+        before_samples=sides.before.samples,
+        after_samples=sides.after.samples,
+        changes=[
+            Change(
+                sides.names[row][1],
+                sides.names[row][0],
+                float(found.before[row]),
+                float(found.after[row]),
+                float(found.half[row]),
+                float(q[row]),
+            )
+            for row in order[:rows]
+        ],
+        functions=len(q),
+        significant=int((q <= fdr).sum()),
+        fdr=fdr,
+        remarks=remarks,
+    )

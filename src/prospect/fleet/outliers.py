@@ -1,0 +1,153 @@
+"""Which hosts differ from the others in what their time goes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.announcing import counted
+from prospect.estimate.statistics.false_discovery import adjusted
+from prospect.estimate.statistics.outlying import LEAST_HOSTS, outlying
+from prospect.fleet.asking import question
+from prospect.fleet.hits import BY_HOST, TOTALS, keep_hits
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prospect.fleet.asking import Question
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker
+
+# Functions that are compared, those with most time first; with that many hosts a million numbers.
+_MOST_FUNCTIONS = 500
+_MOST_CELLS = 1_000_000
+
+
+class Outlier(NamedTuple):
+    """A host on which a function has another share than usual.
+
+    Attributes:
+        host: its name.
+        function, object: what has that share.
+        share: of the samples of this host.
+        usual: the median share of all hosts.
+        spread: how widely hosts lie about it, as a multiple of what counting alone does.
+        samples: that this host has there.
+        q: the least rate of false discoveries at which this is one.
+    """
+
+    host: str
+    function: str
+    object: str
+    share: float
+    usual: float
+    spread: float
+    samples: int
+    q: float
+
+
+class Outliers(Record):
+    """Hosts that differ.
+
+    Attributes:
+        rows: those that do, the surest first.
+        found: how many there are.
+        differing_hosts: how many hosts they are.
+        hosts: how many were compared.
+        functions: in how many functions.
+        tests: how many comparisons that is.
+        fdr: the share of the rows that is expected to be wrong, at most.
+        remarks: what could not be compared, and what is left out.
+    """
+
+    rows: list[Outlier]
+    found: int
+    differing_hosts: int
+    hosts: int
+    functions: int
+    tests: int
+    fdr: float
+    remarks: list[str]
+
+
+def outliers(
+    store: StoreDirectory,
+    chosen: Specification,
+    make_engine: EngineMaker,
+    *,
+    rows: int,
+    fdr: float,
+) -> Outliers:
+    """Find the hosts that differ from the others.
+
+    Args:
+        store: to read.
+        chosen: which part of it.
+        make_engine: what answers queries.
+        rows: how many are wanted.
+        fdr: the share of those found that may be wrong.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+    """
+    with question(store, chosen, make_engine) as asked:
+        keep_hits(asked)
+        totals = asked.engine.columns(f"SELECT host, n FROM {TOTALS} ORDER BY host")
+        names, counts = _counts(asked, totals["host"].tolist())
+        remarks = list(asked.part.remarks)
+    hosts = len(totals["host"])
+    if hosts < LEAST_HOSTS:
+        remarks.append(
+            f"{counted(hosts, 'host')} cannot say what is usual: at least {LEAST_HOSTS} can."
+        )
+    compared = outlying(counts, totals["n"].astype(np.int64))
+    q = adjusted(compared.p.ravel()).reshape(compared.p.shape)
+    places = np.argwhere(q <= fdr)
+    # The surest first; of equally sure ones what differs by more time.
+    by_size = np.abs(counts / np.maximum(totals["n"], 1) - compared.usual[:, None])
+    order = sorted(
+        map(tuple, places.tolist()), key=lambda at: (q[at], -by_size[at], names[at[0]], at[1])
+    )
+    return Outliers(
+        rows=[
+            Outlier(
+                host=totals["host"][host],
+                function=names[row][1],
+                object=names[row][0],
+                share=float(counts[row, host] / max(int(totals["n"][host]), 1)),
+                usual=float(compared.usual[row]),
+                spread=float(compared.spread[row]),
+                samples=int(counts[row, host]),
+                q=float(q[row, host]),
+            )
+            for row, host in order[:rows]
+        ],
+        found=len(order),
+        differing_hosts=len({host for _, host in order}),
+        hosts=hosts,
+        functions=len(names),
+        tests=int(np.isfinite(compared.p).sum()),
+        fdr=fdr,
+        remarks=remarks,
+    )
+
+
+def _counts(asked: Question, hosts: list[str]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+    """Return the functions with most samples, and i64[r, h] those of each host."""
+    most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(len(hosts), 1)), 1)
+    found = asked.engine.columns(
+        f"WITH first AS (SELECT path, name, sum(w) AS w FROM {BY_HOST} GROUP BY path, name"
+        f" ORDER BY w DESC, path, name LIMIT {most})"
+        f" SELECT host, path, name, n FROM {BY_HOST} JOIN first USING (path, name)"
+    )
+    number: dict[tuple[str, str], int] = {}
+    keys = zip(found["path"].tolist(), found["name"].tolist(), strict=True)
+    row = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
+    place = {host: at for at, host in enumerate(hosts)}
+    column = np.array([place[host] for host in found["host"].tolist()], np.int64)
+    counts = np.zeros((len(number), len(hosts)), np.int64)
+    counts[row, column] = found["n"]
+    return list(number), counts

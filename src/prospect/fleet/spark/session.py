@@ -1,0 +1,118 @@
+"""A session on a standalone Spark cluster, which this process has one of."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from prospect.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCHEME = "spark://"
+_PATIENCE_S = 5.0
+_PARTITIONS_A_CORE, _LEAST_PARTITIONS = 3, 8
+_MOST_TOLD = 1 << 16
+_SETTINGS = {
+    "spark.app.name": "prospect",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # As DuckDB: a number that does not fit is an error, and no other number.
+    "spark.sql.ansi.enabled": "true",
+    # Frames of a stack, each found by its caller; a stack has up to 127.
+    "spark.sql.cteRecursionLevelLimit": "1100",
+    "spark.sql.cteRecursionRowLimit": "-1",
+    # Few rows come out of many files: partitions of 128 MB of a few files each, and few to shuffle.
+    "spark.sql.files.openCostInBytes": str(256 << 10),
+    "spark.sql.adaptive.enabled": "true",
+    # Each file is named: to list them as a job of the cluster is a task for each.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.driver.maxResultSize": "2g",
+}
+
+
+def address_of(master: str) -> tuple[str, int]:
+    """Return the host and port of a cluster's master.
+
+    Raises:
+        UsageError: it is no such address.
+    """
+    host, colon, port = master.removeprefix(SCHEME).rpartition(":")
+    if not master.startswith(SCHEME) or not colon or not host or not port.isdigit():
+        raise UsageError(f"--engine {master}: give local, or spark://HOST:PORT of a master")
+    if not 0 < int(port) < 1 << 16:
+        raise UsageError(f"--engine {master}: there is no port {port}")
+    return host.strip("[]"), int(port)
+
+
+@lru_cache(maxsize=1)
+def session_at(master: str) -> Any:
+    """Return the session of this process with a cluster.
+
+    Raises:
+        UsageError: that is no address.
+        StoreError: Spark is not installed, or the cluster does not answer.
+    """
+    host, port = address_of(master)
+    for name in ("pyspark", "pyarrow", "sqlglot"):
+        if find_spec(name) is None:
+            raise StoreError(
+                f"--engine {master} needs {name}: pip install 'prospect-profiler[spark]'"
+            )
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        raise StoreError(f"--engine {master} needs a Java: apt install default-jre-headless")
+    try:
+        with socket.create_connection((host, port), _PATIENCE_S) as connection:
+            own = connection.getsockname()[0]
+    except OSError as error:
+        reason = error.strerror or "no answer"
+        raise StoreError(f"--engine {master}: nothing answers there: {reason}") from None
+    return _started(master, own)
+
+
+def _started(master: str, own: str) -> Any:
+    """Start the driver, which is a Java of this process; what it says goes to a file."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - likewise
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second, where Spark is asked
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - likewise
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - likewise
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - likewise
+
+    # On errors pyspark writes the trace of Java to standard error beside what it raises.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    addresses = {"spark.driver.host": own, "spark.driver.bindAddress": own}
+    conf = SparkConf().setMaster(master).setAll([*(_SETTINGS | addresses).items()])
+    with tempfile.TemporaryFile() as said:
+        try:
+            gateway = launch_gateway(
+                conf, {"stdin": subprocess.PIPE, "stdout": said, "stderr": said}
+            )
+            context = SparkContext(conf=conf, gateway=gateway)
+        except (PySparkException, Py4JError, OSError) as error:
+            said.seek(0)
+            lines = said.read(_MOST_TOLD).decode(errors="replace").splitlines()
+            raise StoreError(f"--engine {master}: {_reason(error, lines)}") from None
+    context.setLogLevel("OFF")
+    partitions = max(_PARTITIONS_A_CORE * context.defaultParallelism, _LEAST_PARTITIONS)
+    atexit.register(context.stop)
+    session = SparkSession(context)
+    # As many as there are cores for, a few each; Spark takes 200, which two cores spend seconds on.
+    session.conf.set("spark.sql.shuffle.partitions", partitions)
+    return session
+
+
+def _reason(error: Exception, lines: Sequence[str]) -> str:
+    """Return what is known of why a driver did not start."""
+    causes = [line.strip() for line in lines if "Exception" in line or "rror:" in line]
+    return (causes or [str(error).strip().partition("\n")[0] or type(error).__name__])[0]

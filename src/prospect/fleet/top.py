@@ -1,0 +1,162 @@
+"""Which functions take the time of all hosts, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.estimate.statistics.clusters import ClusterSums, shares_of
+from prospect.fleet.asking import books_of, question
+from prospect.fleet.hits import BY_HOST, TOTALS, keep_hits
+from prospect.records import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from prospect.fleet.asking import HostBooks
+    from prospect.store.directory import StoreDirectory
+    from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker
+
+
+class TopRow(NamedTuple):
+    """A function of a program or library, in all of its builds.
+
+    Attributes:
+        function: its name, "" for all that has none.
+        object: the path of the file that it is in.
+        share: of the CPU time that was chosen.
+        low, high: of the 95 % interval of the share, were other hosts like these asked.
+        cpus: how many CPUs it keeps busy, of all hosts.
+        hosts: on how many it was seen.
+        samples: how many there were.
+    """
+
+    function: str
+    object: str
+    share: float
+    low: float
+    high: float
+    cpus: float
+    hosts: int
+    samples: int
+
+
+class MeasuredTime(NamedTuple):
+    """How much of the time of hosts was measured.
+
+    Attributes:
+        begin_us, end_us: of all windows, in microseconds since 1970.
+        measured_share: of the time from begin to end, of all hosts.
+        recorded_share: of the ticks expected, those recorded or idle.
+    """
+
+    begin_us: int
+    end_us: int
+    measured_share: float
+    recorded_share: float
+
+
+class Top(Record):
+    """Functions by share of all hosts.
+
+    Attributes:
+        rows: the first ones.
+        functions: how many there are.
+        hosts: how many were measured.
+        hosts_hit: how many of them had any of the hits that were chosen.
+        cpus: how many CPUs these hosts have.
+        busy_cpus: how many of them were busy with what was chosen, on average.
+        samples: that is how many samples.
+        measured: how much of these hosts' time that is.
+        remarks: a sentence for each thing that is left out.
+    """
+
+    rows: list[TopRow]
+    functions: int
+    hosts: int
+    hosts_hit: int
+    cpus: int
+    busy_cpus: float
+    samples: int
+    measured: MeasuredTime
+    remarks: list[str]
+
+
+def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, rows: int) -> Top:
+    """Find the functions that take most time.
+
+    Args:
+        store: to read.
+        chosen: which part of it; `symbol:` and `lib-image:` choose rows, whose shares are of all.
+        make_engine: what answers queries.
+        rows: how many are wanted.
+
+    Raises:
+        StoreError: nothing fits, or nothing can be read.
+    """
+    with question(store, chosen, make_engine) as asked:
+        busy = keep_hits(asked)
+        books = books_of(asked)
+        found = asked.engine.columns(
+            "SELECT path, name, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w, count(*) AS hosts,"
+            " sum(h.w::DECIMAL(19, 0) * h.w::DECIMAL(19, 0)) AS squares,"
+            " sum(h.w::DECIMAL(19, 0) * t.w::DECIMAL(19, 0)) AS products, count(*) OVER () AS every"
+            f" FROM {BY_HOST} AS h JOIN {TOTALS} AS t USING (host) GROUP BY path, name"
+            f" ORDER BY w DESC, path, name LIMIT {int(rows)}"
+        )
+        ((squares,),) = asked.engine.rows(
+            f"SELECT sum(w::DECIMAL(19, 0) * w::DECIMAL(19, 0)) FROM {TOTALS}"
+        )
+        event = asked.part.heads[-1].events[0]
+        remarks = list(asked.part.remarks)
+    sums = ClusterSums(
+        of_rows=found["w"].astype(np.float64),
+        squares=found["squares"].astype(np.float64),
+        products=found["products"].astype(np.float64),
+        total=float(busy.weight),
+        total_squares=float(squares or 0),
+        hosts=busy.hosts,
+        samples=busy.samples,
+    )
+    shares = shares_of(sums)
+    measured_s = sum(one.measured_s * one.cpus for one in books)
+    cpus = sum(one.cpus for one in books)
+    seconds = busy.weight * event.seconds_per_period or busy.samples * event.seconds_per_hit
+    busy_cpus = seconds / measured_s * cpus if measured_s else 0.0
+    return Top(
+        rows=[
+            TopRow(name, path, share, low, high, share * busy_cpus, hosts, n)
+            for name, path, share, low, high, hosts, n in zip(
+                found["name"].tolist(),
+                found["path"].tolist(),
+                shares.share.tolist(),
+                shares.low.tolist(),
+                shares.high.tolist(),
+                found["hosts"].tolist(),
+                found["n"].tolist(),
+                strict=True,
+            )
+        ],
+        functions=int(found["every"][0]) if len(found["every"]) else 0,
+        hosts=len(books),
+        hosts_hit=busy.hosts,
+        cpus=cpus,
+        busy_cpus=busy_cpus,
+        samples=busy.samples,
+        measured=_measured(books),
+        remarks=remarks,
+    )
+
+
+def _measured(books: list[HostBooks]) -> MeasuredTime:
+    begin = min((one.begin_us for one in books), default=0)
+    end = max((one.end_us for one in books), default=0)
+    length_s = max((end - begin) * 1e-6, 1e-6) * max(len(books), 1)
+    expected = sum(one.expected for one in books)
+    seen = sum(one.recorded + one.idle for one in books)
+    return MeasuredTime(
+        begin_us=begin,
+        end_us=end,
+        measured_share=min(sum(one.measured_s for one in books) / length_s, 1.0),
+        recorded_share=min(seen / expected, 1.0) if expected else 1.0,
+    )

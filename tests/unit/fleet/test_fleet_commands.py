@@ -1,0 +1,126 @@
+"""Questions about many hosts get the answers that their stores were made to give."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from builders.fleet import Hit, fill_host, usual
+from prospect.cli.main import main
+
+pytest.importorskip("duckdb")
+
+OLD, NEW = "aa" * 20, "bb" * 20
+
+
+@pytest.fixture(name="fleet", scope="module")
+def _fleet(tmp_path_factory):
+    """Eight hosts of four minutes: a new build in the third; one host spins, one stops."""
+    path = tmp_path_factory.mktemp("stores") / "fleet"
+    for host in range(8):
+        windows = {}
+        for minute in range(3 if host == 6 else 4):
+            build = OLD if minute < 2 else NEW
+            hits = usual(10 * host + minute, build_id=build)
+            hits.append(Hit("", 5, path="/usr/lib/x.so", build_id="cc" * 20))
+            hits.append(Hit("idle", 50, process="swapper", pid=0))
+            if host == 5:
+                hits.append(Hit("spin", 400, build_id=build))
+            if minute >= 2:
+                hits.append(Hit("new", 80, build_id=NEW))
+            windows[minute] = hits
+        fill_host(path, f"h{host}", windows)
+    return str(path)
+
+
+def said(capfd, *words):
+    assert main(["fleet", *words]) == 0
+    return capfd.readouterr().out
+
+
+def answer(capfd, *words):
+    return json.loads(said(capfd, *words, "--format", "json"))
+
+
+def test_top_is_what_all_hosts_do_most(fleet, capfd):
+    found = answer(capfd, "top", "--store", fleet)
+    assert (found["hosts"], found["cpus"], found["functions"]) == (8, 8, 33)
+    first, spin = found["rows"][0], next(r for r in found["rows"] if r["function"] == "spin")
+    samples = 31 * 905 + 4 * 400 + 15 * 80
+    assert found["samples"] == samples
+    assert first["function"] == "f0"
+    assert first["share"] == pytest.approx(first["samples"] / samples)
+    assert first["low"] < 900 / 905 / 3.995 < first["high"]
+    # What one host of eight does is known of the fleet by that much.
+    assert (spin["hosts"], spin["low"]) == (1, 0)
+    assert spin["high"] > 4 * spin["share"]
+    assert sum(one["cpus"] for one in found["rows"]) < found["busy_cpus"] < 8
+    assert found["measured"]["measured_share"] == pytest.approx(31 / 32)
+
+
+def test_words_choose_and_symbols_keep_their_share_of_all(fleet, capfd):
+    every = answer(capfd, "top", "--store", fleet)["rows"]
+    chosen = answer(capfd, "top", "symbol:f0,sp*", "--store", fleet)["rows"]
+    assert [one["function"] for one in chosen] == ["f0", "spin"]
+    assert chosen == [one for one in every if one["function"] in ("f0", "spin")]
+    assert answer(capfd, "top", "host:h1,h2", "--store", fleet)["hosts"] == 2
+
+
+def test_outliers_are_the_hosts_that_differ(fleet, capfd):
+    found = answer(capfd, "outliers", "--store", fleet)
+    assert [(one["host"], one["function"]) for one in found["rows"]] == [("h5", "spin")]
+    assert found["tests"] == 8 * 33
+    few = answer(capfd, "outliers", "host:h1,h2", "--store", fleet)
+    assert few["rows"] == []
+    assert "cannot say what is usual" in few["remarks"][-1]
+
+
+def test_deploys_are_listed_and_compared(fleet, capfd):
+    builds = answer(capfd, "deploys", "--store", fleet)["builds"]
+    assert [(one["build_id"], one["hosts"]) for one in builds] == [(OLD, 8), (NEW, 8)]
+    found = answer(capfd, "deploys", "bbb", "--store", fleet)
+    assert (found["build"]["build_id"], found["processes"], found["hosts"]) == (NEW, ["web"], 8)
+    first = found["changes"][0]
+    assert (first["function"], first["before"]) == ("new", 0)
+    assert first["q"] < 0.001
+    assert first["after"] - first["half"] < 1200 / (15 * 985 + 800) < first["after"] + first["half"]
+    assert main(["fleet", "deploys", "dd", "--store", fleet]) == 1
+    assert "no build dd" in capfd.readouterr().err
+
+
+def test_coverage_says_what_is_missing(fleet, capfd):
+    found = answer(capfd, "coverage", "--store", fleet)
+    assert (found["hosts"][0]["host"], found["hosts"][0]["measured_s"]) == ("h6", 180)
+    assert found["nameless_samples"] == 31 * 5
+    (nameless,) = found["nameless"]
+    assert (nameless["build_id"], nameless["hosts"], nameless["why"]) == ("cc" * 20, 8, "stripped")
+
+
+@pytest.mark.parametrize("question", [("top",), ("outliers",), ("deploys",), ("deploys", "b")])
+def test_text_fits_a_terminal_and_csv_has_the_rows(fleet, capfd, question):
+    lines = said(capfd, *question, "--store", fleet).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines[1:])) <= 80
+    rows = list(
+        csv.reader(io.StringIO(said(capfd, *question, "--store", fleet, "--format", "csv")))
+    )
+    assert len({len(row) for row in rows}) == 1
+    assert len(said(capfd, "coverage", "--store", fleet).splitlines()) <= 24
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "give one of top, outliers, deploys, coverage"),
+        (["tpo"], "did you mean top?"),
+        (["top", "nonsense"], "unexpected 'nonsense'"),
+        (["top", "--engine", "duck"], "spark://HOST:PORT"),
+        (["top", "--engine", "spark://nowhere"], "spark://HOST:PORT"),
+    ],
+)
+def test_what_is_wrong_is_said(fleet, capfd, words, says):
+    assert main(["fleet", *words, "--store", fleet]) == 2
+    assert says in capfd.readouterr().err
