@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from prospect.store.engine import Engine
 from prospect.store.segments import COVERAGE, CURRENT, FUNCTIONS, SAMPLES, STACKS
 from prospect.store.windows import Span, _number
 from prospect.store.writing import segment_for, write_segment
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TICK_NS = 52_631_578
 WINDOW_US = 60 * US
@@ -113,7 +116,7 @@ def tables_of(hits: list[Hit], begin_us: int, expected: int) -> dict:
     }
 
 
-def fill_host(fleet, host: str, windows: dict[int, list[Hit]], expected: int = 1140) -> None:
+def fill_host(fleet: Path, host: str, windows: dict[int, list[Hit]], expected: int = 1140) -> None:
     """Write the windows of a host, by minute, to its store below a directory of hosts."""
     fleet.mkdir(mode=0o700, exist_ok=True)
     head = window_at(0).head
@@ -136,3 +139,24 @@ def usual(seed: int, functions: int = 30, samples: int = 900, **options) -> list
     return [
         Hit(f"f{row}", int(count), **options) for row, count in enumerate(drawn.tolist()) if count
     ]
+
+
+OLD, NEW = "aa" * 20, "bb" * 20
+
+
+def fleet_store(path: Path) -> Path:
+    """Write eight hosts of four minutes: a new build in the third; one host spins, one stops."""
+    for host in range(8):
+        windows = {}
+        for minute in range(3 if host == 6 else 4):
+            build = OLD if minute < 2 else NEW
+            hits = usual(10 * host + minute, build_id=build)
+            hits.append(Hit("", 5, path="/usr/lib/x.so", build_id="cc" * 20))
+            hits.append(Hit("idle", 50, process="swapper", pid=0))
+            if host == 5:
+                hits.append(Hit("spin", 400, build_id=build))
+            if minute >= 2:
+                hits.append(Hit("new", 80, build_id=NEW))
+            windows[minute] = hits
+        fill_host(path, f"h{host}", windows)
+    return path

@@ -11,6 +11,7 @@ from prospect.store.choosing import conditions_of
 from prospect.store.engine import EngineError
 from prospect.store.reading import choose
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
+from prospect.store.specification import Specification
 from prospect.store.tables import make_tables
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from prospect.store.directory import StoreDirectory
     from prospect.store.reading import Part
-    from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker, Queries
 
 _OF_FUNCTIONS = ("symbol", "lib-image")
@@ -57,11 +57,10 @@ class Question(NamedTuple):
         texts = {
             word: patterns for word, patterns in self.chosen.texts.items() if word in _OF_FUNCTIONS
         }
-        # The first two are of time, which functions have not.
-        conditions, parameters = conditions_of(
-            self.part, self.chosen._replace(texts=texts, numbers={})
-        )
-        return " AND ".join(conditions[1:]) or "1 = 1", parameters[2:]
+        # Functions have no time; the condition is that of the functions of rows.
+        chosen = Specification(texts=texts)
+        conditions, parameters = conditions_of(self.part, chosen)
+        return " AND ".join(conditions), parameters
 
 
 @contextmanager
@@ -115,14 +114,13 @@ def books_of(asked: Question) -> list[HostBooks]:
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _BOOKS)
     named = ", ".join(_BOOKS)
     rows = asked.engine.rows(
-        'WITH windows AS (SELECT host, segment, t, max("until") AS ended FROM coverage'
-        " WHERE t >= ? AND t < ? GROUP BY host, segment, t), spans AS (SELECT host,"
+        f'WITH windows AS (SELECT segment, t, max("until") AS ended, {sums} FROM coverage'
+        " WHERE t >= ? AND t < ? GROUP BY segment, t), books AS (SELECT host_number,"
         " min(t) AS begin, max(ended) AS ended, sum(ended - t)::BIGINT AS length,"
-        " count(*) AS windows FROM windows"
-        f" GROUP BY host), books AS (SELECT host, {sums} FROM coverage WHERE t >= ? AND t < ?"
-        f" GROUP BY host) SELECT host, cpus, begin, ended, length, windows, {named} FROM spans"
-        " JOIN books USING (host) JOIN hosts USING (host) ORDER BY host",
-        [asked.chosen.since_us, asked.chosen.until_us] * 2,
+        f" count(*) AS windows, {sums} FROM windows JOIN segments USING (segment)"
+        f" GROUP BY host_number) SELECT host, cpus, begin, ended, length, windows, {named}"
+        " FROM books JOIN hosts USING (host_number) ORDER BY host",
+        [asked.chosen.since_us, asked.chosen.until_us],
     )
     return [
         HostBooks(host, cpus, begin, ended, max(length, 0) * _US, windows, *books)

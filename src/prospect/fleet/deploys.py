@@ -132,10 +132,11 @@ def _builds(asked: Question) -> list[Build]:
     condition, parameters = asked.condition
     of_functions, more = asked.of_functions
     rows = asked.engine.rows(
-        "WITH hit AS (SELECT host, function, min(t) AS first, max(t) AS last, sum(n)::BIGINT AS n"
-        f" FROM samples WHERE {condition} GROUP BY host, function), builds AS (SELECT path,"
-        " build_id, min(first) AS first, max(last) AS last, count(DISTINCT host) AS hosts,"
-        " sum(n)::BIGINT AS n FROM hit JOIN (SELECT function, path, build_id FROM functions"
+        "WITH hit AS (SELECT segment, function, min(t) AS first, max(t) AS last,"
+        f" sum(n)::BIGINT AS n FROM samples WHERE {condition} GROUP BY segment, function),"
+        " builds AS (SELECT path, build_id, min(first) AS first, max(last) AS last, count(DISTINCT"
+        " host_number) AS hosts, sum(n)::BIGINT AS n FROM hit JOIN segments USING (segment)"
+        " JOIN (SELECT function, path, build_id FROM functions"
         f" WHERE build_id <> '' AND {of_functions}) AS f USING (function) GROUP BY path, build_id),"
         " several AS (SELECT path FROM builds GROUP BY path HAVING count(*) > 1)"
         " SELECT path, build_id, first, last, hosts, n FROM builds JOIN several USING (path)"

@@ -12,9 +12,11 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from prospect.fleet.asking import Question
 
-# By host, object and name: builds of a program are one, where nobody asks for them.
+# By number of host and of name: builds of a program are one, where nobody asks for them. A name's
+# number is that of one of its functions, so that no engine has to count them.
 BY_HOST = "hits_of_hosts"
 TOTALS = "totals_of_hosts"
+NAMES = "names"
 
 
 class Busy(NamedTuple):
@@ -41,22 +43,33 @@ def keep_hits(asked: Question) -> Busy:
     condition, parameters = asked.condition
     engine.keep(
         "hits_of_functions",
-        "SELECT host, function, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM samples"
-        f" WHERE {condition} AND pid <> 0 GROUP BY host, function",
+        "SELECT segment, function, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM samples"
+        f" WHERE {condition} AND pid <> 0 GROUP BY segment, function",
         parameters,
     )
     engine.keep(
         TOTALS,
-        "SELECT host, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM hits_of_functions"
-        " GROUP BY host",
+        "SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM hits_of_functions"
+        " JOIN segments USING (segment) GROUP BY host_number",
     )
     of_functions, parameters = asked.of_functions
     engine.keep(
-        BY_HOST,
-        "SELECT host, path, name, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM hits_of_functions"
-        " JOIN (SELECT function, min(path) AS path, min(name) AS name FROM function_rows"
-        f" WHERE {of_functions} GROUP BY function) AS f USING (function) GROUP BY host, path, name",
+        "name_of_functions",
+        "SELECT function, min(path) AS path, min(name) AS name FROM function_rows WHERE"
+        f" {of_functions} AND function IN (SELECT function FROM hits_of_functions)"
+        " GROUP BY function",
         parameters,
+    )
+    engine.keep(
+        NAMES,
+        "SELECT path, name, min(function) AS number FROM name_of_functions GROUP BY path, name",
+    )
+    engine.keep(
+        BY_HOST,
+        "SELECT host_number, number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
+        " FROM hits_of_functions JOIN segments USING (segment) JOIN (SELECT function, number"
+        f" FROM name_of_functions JOIN {NAMES} USING (path, name)) AS f USING (function)"
+        " GROUP BY host_number, number",
     )
     ((hosts, samples, weight),) = engine.rows(
         f"SELECT count(*), coalesce(sum(n), 0)::BIGINT, coalesce(sum(w), 0)::BIGINT FROM {TOTALS}"

@@ -10,7 +10,7 @@ from prospect.announcing import counted
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.outlying import LEAST_HOSTS, outlying
 from prospect.fleet.asking import question
-from prospect.fleet.hits import BY_HOST, TOTALS, keep_hits
+from prospect.fleet.hits import BY_HOST, NAMES, TOTALS, keep_hits
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -95,8 +95,11 @@ def outliers(
     """
     with question(store, chosen, make_engine) as asked:
         keep_hits(asked)
-        totals = asked.engine.columns(f"SELECT host, n FROM {TOTALS} ORDER BY host")
-        names, counts = _counts(asked, totals["host"].tolist())
+        totals = asked.engine.columns(
+            f"SELECT host, host_number, n FROM {TOTALS} JOIN hosts USING (host_number)"
+            " ORDER BY host_number"
+        )
+        names, counts = _counts(asked, totals["host_number"].tolist())
         remarks = list(asked.part.remarks)
     hosts = len(totals["host"])
     if hosts < LEAST_HOSTS:
@@ -135,19 +138,20 @@ def outliers(
     )
 
 
-def _counts(asked: Question, hosts: list[str]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+def _counts(asked: Question, hosts: list[int]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
     """Return the functions with most samples, and i64[r, h] those of each host."""
     most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(len(hosts), 1)), 1)
     found = asked.engine.columns(
-        f"WITH first AS (SELECT path, name, sum(w) AS w FROM {BY_HOST} GROUP BY path, name"
+        f"WITH sums AS (SELECT number, sum(w) AS w FROM {BY_HOST} GROUP BY number),"
+        f" first AS (SELECT number, path, name FROM sums JOIN {NAMES} USING (number)"
         f" ORDER BY w DESC, path, name LIMIT {most})"
-        f" SELECT host, path, name, n FROM {BY_HOST} JOIN first USING (path, name)"
+        f" SELECT host_number, path, name, n FROM {BY_HOST} JOIN first USING (number)"
     )
     number: dict[tuple[str, str], int] = {}
     keys = zip(found["path"].tolist(), found["name"].tolist(), strict=True)
     row = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
     place = {host: at for at, host in enumerate(hosts)}
-    column = np.array([place[host] for host in found["host"].tolist()], np.int64)
+    column = np.array([place[host] for host in found["host_number"].tolist()], np.int64)
     counts = np.zeros((len(number), len(hosts)), np.int64)
     counts[row, column] = found["n"]
     return list(number), counts

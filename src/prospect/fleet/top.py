@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.estimate.statistics.clusters import ClusterSums, shares_of
 from prospect.fleet.asking import books_of, question
-from prospect.fleet.hits import BY_HOST, TOTALS, keep_hits
+from prospect.fleet.hits import BY_HOST, NAMES, TOTALS, keep_hits
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -97,12 +97,13 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
     with question(store, chosen, make_engine) as asked:
         busy = keep_hits(asked)
         books = books_of(asked)
-        found = asked.engine.columns(
-            "SELECT path, name, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w, count(*) AS hosts,"
-            " sum(h.w::DECIMAL(19, 0) * h.w::DECIMAL(19, 0)) AS squares,"
-            " sum(h.w::DECIMAL(19, 0) * t.w::DECIMAL(19, 0)) AS products, count(*) OVER () AS every"
-            f" FROM {BY_HOST} AS h JOIN {TOTALS} AS t USING (host) GROUP BY path, name"
-            f" ORDER BY w DESC, path, name LIMIT {int(rows)}"
+        found = asked.engine.rows(
+            "WITH sums AS (SELECT number, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w,"
+            " count(*) AS hosts, sum(h.w::DECIMAL(19, 0) * h.w::DECIMAL(19, 0)) AS squares,"
+            " sum(h.w::DECIMAL(19, 0) * t.w::DECIMAL(19, 0)) AS products"
+            f" FROM {BY_HOST} AS h JOIN {TOTALS} AS t USING (host_number) GROUP BY number)"
+            " SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"
+            f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name LIMIT {int(rows)}"
         )
         ((squares,),) = asked.engine.rows(
             f"SELECT sum(w::DECIMAL(19, 0) * w::DECIMAL(19, 0)) FROM {TOTALS}"
@@ -110,9 +111,9 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
         event = asked.part.heads[-1].events[0]
         remarks = list(asked.part.remarks)
     sums = ClusterSums(
-        of_rows=found["w"].astype(np.float64),
-        squares=found["squares"].astype(np.float64),
-        products=found["products"].astype(np.float64),
+        of_rows=np.array([float(row[3]) for row in found]),
+        squares=np.array([float(row[5]) for row in found]),
+        products=np.array([float(row[6]) for row in found]),
         total=float(busy.weight),
         total_squares=float(squares or 0),
         hosts=busy.hosts,
@@ -126,18 +127,11 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
     return Top(
         rows=[
             TopRow(name, path, share, low, high, share * busy_cpus, hosts, n)
-            for name, path, share, low, high, hosts, n in zip(
-                found["name"].tolist(),
-                found["path"].tolist(),
-                shares.share.tolist(),
-                shares.low.tolist(),
-                shares.high.tolist(),
-                found["hosts"].tolist(),
-                found["n"].tolist(),
-                strict=True,
+            for (path, name, n, _, hosts, *_), share, low, high in zip(
+                found, *(one.tolist() for one in shares), strict=True
             )
         ],
-        functions=int(found["every"][0]) if len(found["every"]) else 0,
+        functions=found[0][7] if found else 0,
         hosts=len(books),
         hosts_hit=busy.hosts,
         cpus=cpus,

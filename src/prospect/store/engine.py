@@ -104,19 +104,24 @@ class Engine:
             nulls = ", ".join(f"NULL::{type_} AS {_quoted(one)}" for one, type_ in columns.items())
             self.view(name, f"SELECT {nulls}, 0 AS segment, '' AS host WHERE false")
             return
-        self.run(f"CREATE OR REPLACE TABLE {name}_of (segments INTEGER[], hosts VARCHAR[])")
-        hosts = list(map(storable, placed.hosts))
-        self.run(f"INSERT INTO {name}_of VALUES (?, ?)", [placed.segments, hosts])
         typed = ", ".join(
             f"{_quoted(one)}::{type_} AS {_quoted(one)}" for one, type_ in columns.items()
         )
         listed = ", ".join(_literal(self.root + path) for path in placed.paths)
-        number = "file_index::BIGINT + 1"
+        source = f"read_parquet([{listed}], hive_partitioning=false)"
+        if not any(placed.hosts):
+            self.view(name, f"SELECT {typed} FROM {source}")
+            return
+        # A row joins its file: to look it up in a list would copy the list for every row.
+        self.run(f"CREATE OR REPLACE TABLE {name}_of (file UBIGINT, segment INTEGER, host VARCHAR)")
+        self.run(
+            f"INSERT INTO {name}_of SELECT unnest(range(len(?)))::UBIGINT, unnest(?), unnest(?)",
+            [placed.segments, placed.segments, list(map(storable, placed.hosts))],
+        )
         self.view(
             name,
-            f"SELECT {typed}, (SELECT segments FROM {name}_of)[{number}] AS segment,"
-            f" (SELECT hosts FROM {name}_of)[{number}] AS host"
-            f" FROM read_parquet([{listed}], hive_partitioning=false)",
+            f"SELECT {typed}, o.segment, o.host FROM {source} AS r"
+            f" JOIN {name}_of AS o ON r.file_index = o.file",
         )
 
     def view(self, name: str, query: str) -> None:

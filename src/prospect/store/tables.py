@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 HITS, OBJECTS, FRAMES, HOSTS = "hits", "objects", "frames", "hosts"
 TABLES = (SAMPLES, FUNCTIONS, STACKS, COVERAGE, HITS, OBJECTS, FRAMES, HOSTS)
 _THREADS = 2
+SEGMENTS = "segments"
 _FUNCTION_ROWS, _STACK_ROWS = "function_rows", "stack_rows"
 # Functions and stacks that several files have are the same; where a later version of a program has
 # named one otherwise, the least of each column, so that every engine says the same.
@@ -55,8 +56,10 @@ _FRAMES = (
 
 
 _MORE = {
-    SAMPLES: ", make_timestamp(t) AS began",
-    COVERAGE: ', make_timestamp(t) AS began, make_timestamp("until") AS ended',
+    SAMPLES: ", make_timestamp(t)::TIMESTAMP AS began",
+    COVERAGE: (
+        ', make_timestamp(t)::TIMESTAMP AS began, make_timestamp("until")::TIMESTAMP AS ended'
+    ),
 }
 
 
@@ -180,11 +183,21 @@ def _make_placed(
 
 
 def _make_hosts(engine: Queries, part: Part) -> None:
-    """Register what is known of each host, as its latest segment says it."""
-    latest = dict(zip(part.hosts, part.heads, strict=True))
+    """Register which host each segment is of, and what the latest segment says of each host.
+
+    Hosts have numbers, in the order of their names: what is added up by these is added up faster.
+    """
+    hosts = part.hosts
+    number = {host: at for at, host in enumerate(sorted(set(hosts)))}
+    numbers = np.array([number[host] for host in hosts], np.int32)
+    engine.register(
+        SEGMENTS, {"segment": np.arange(len(hosts), dtype=np.int32), "host_number": numbers}
+    )
+    latest = dict(zip(hosts, part.heads, strict=True))
     runs = [head.run for head in latest.values()]
     columns: dict[str, Any] = {
         "host": list(latest),
+        "host_number": np.array([number[host] for host in latest], np.int32),
         "cpus": np.array([run["cpus"] for run in runs], np.int64),
     }
     for name in ("arch", "os_release", "cpu_description"):

@@ -8,32 +8,15 @@ import json
 
 import pytest
 
-from builders.fleet import Hit, fill_host, usual
+from builders.fleet import NEW, OLD, fleet_store
 from prospect.cli.main import main
 
 pytest.importorskip("duckdb")
 
-OLD, NEW = "aa" * 20, "bb" * 20
-
 
 @pytest.fixture(name="fleet", scope="module")
 def _fleet(tmp_path_factory):
-    """Eight hosts of four minutes: a new build in the third; one host spins, one stops."""
-    path = tmp_path_factory.mktemp("stores") / "fleet"
-    for host in range(8):
-        windows = {}
-        for minute in range(3 if host == 6 else 4):
-            build = OLD if minute < 2 else NEW
-            hits = usual(10 * host + minute, build_id=build)
-            hits.append(Hit("", 5, path="/usr/lib/x.so", build_id="cc" * 20))
-            hits.append(Hit("idle", 50, process="swapper", pid=0))
-            if host == 5:
-                hits.append(Hit("spin", 400, build_id=build))
-            if minute >= 2:
-                hits.append(Hit("new", 80, build_id=NEW))
-            windows[minute] = hits
-        fill_host(path, f"h{host}", windows)
-    return str(path)
+    return str(fleet_store(tmp_path_factory.mktemp("stores") / "fleet"))
 
 
 def said(capfd, *words):
