@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import closing
 
 import pytest
 
 from builders.fleet import fleet_store
 from prospect.api.store import read_store
 from prospect.cli.main import main
+from prospect.fleet.opening import opened
 from prospect.store.engine import Engine, EngineError
+from prospect.store.reading import choose
+from prospect.store.specification import Specification
+from prospect.store.tables import local_engine, make_tables
 
 sqlglot = pytest.importorskip("sqlglot")
 pytest.importorskip("duckdb")
@@ -59,3 +64,23 @@ def test_what_is_no_sql_is_said_in_one_line():
     with pytest.raises(EngineError) as error:
         dialect.translated("SELECT FROM WHERE (")
     assert "\n" not in str(error.value)
+
+
+def test_chdb_adds_up_what_duckdb_adds_up(tmp_path):
+    chdb = pytest.importorskip("chdb")
+    path = fleet_store(tmp_path / "fleet")
+    query = (
+        # ClickHouse takes a name for an alias of the same query before it is a column's.
+        "SELECT process, count(*) AS rows, sum(n) AS hits, sum(n * n), max(stack)"
+        " FROM samples WHERE regexp_matches(process, '^[a-z]') AND t // 60000000 > 0"
+        " GROUP BY process ORDER BY hits DESC, process"
+    )
+    files = f"(SELECT * FROM file('{path}/*/minute/*/*/*.samples.parquet', Parquet)) AS samples"
+    translated = dialect.translated(query, "clickhouse").replace("FROM samples", f"FROM {files}")
+    found = str(chdb.query(translated, "CSV")).strip().splitlines()
+    with opened(str(path)) as store, closing(local_engine(store)) as engine:
+        make_tables(store, engine, choose(store, engine.planner, Specification()))
+        wanted = engine.rows(query)
+    assert [line.replace('"', "").split(",") for line in found] == [
+        [str(value) for value in row] for row in wanted
+    ]

@@ -7,6 +7,7 @@ Numbers of 64 bits without a sign are decimals there, for Spark has no others.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -36,6 +37,8 @@ _TYPES = {
     "UBIGINT": "DECIMAL(20, 0)",
     "BOOLEAN": "BOOLEAN",
 }
+# Of a path, Spark takes these for patterns, or for the end of one, and reads files twice.
+_PATTERN = re.compile(r"[\[\]{}*?;,\\]")
 _UNSIGNED = {
     name for columns in COLUMNS.values() for name, type_ in columns.items() if type_ == "UBIGINT"
 }
@@ -66,6 +69,8 @@ class SparkEngine:
             EngineError: a file cannot be read.
         """
         schema = ", ".join(f"`{one}` {_TYPES[type_]}" for one, type_ in COLUMNS[kind].items())
+        if wrong := next((one for one in placed.paths if _PATTERN.search(self._path + one)), ""):
+            raise EngineError(f"Spark takes {wrong} for a pattern: rename the host's directory")
         with _errors():
             if not placed.paths:
                 columns = f"{schema}, segment INT, host STRING"
