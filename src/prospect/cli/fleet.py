@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prospect.fleet.top import Top
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
+    from prospect.store.tables import EngineMaker
 
     Answer = Top | Outliers | Deploys | Coverage
 
@@ -83,7 +84,7 @@ def _answered(settings: Settings, asked: str, words: list[str]) -> tuple[Answer,
 
 
 def _question(
-    asked: str, settings: Settings, make_engine: Any, chosen: Specification, build: str
+    asked: str, settings: Settings, make_engine: EngineMaker, chosen: Specification, build: str
 ) -> Callable[[StoreDirectory], Answer]:
     rows, fdr = settings.fleet_rows, settings.fdr
     if asked == "top":
