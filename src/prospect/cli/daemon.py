@@ -127,6 +127,8 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         raise UsageError(f"{store.path}/{_FILE}: {error}") from None
     if settings.ship:
         check_target(settings.ship)
+    elif settings.host_share < 1:
+        raise UsageError("--host-share is of hosts that send: give --ship, too")
     if operands:
         raise UsageError(f"{store.path}/{_FILE}: unexpected '{operands[0]}'")
     return DaemonOptions(
@@ -138,6 +140,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         use_cache=settings.use_cache,
         metrics=os.path.abspath(settings.metrics) if settings.metrics else "",
         ship=settings.ship,
+        host_share=settings.host_share,
         otlp=settings.otlp,
         command_line=command_line,
         target=settings.target,

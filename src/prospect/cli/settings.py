@@ -80,6 +80,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     keep: str = "7d,2G"
     metrics: str = ""
     ship: str = ""
+    host_share: float = 1.0
     unit: bool = False
     side_a: tuple[str, ...] = ()
     side_b: tuple[str, ...] = ()

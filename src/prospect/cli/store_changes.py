@@ -108,7 +108,7 @@ def _ship(settings: Settings, words: list[str]) -> tuple[dict[str, object], str]
     from prospect.fleet.shipping import ship
 
     with StoreDirectory(settings.store or usual_store()) as store:
-        shipped = ship(store, Shipment(settings.ship), time.time())
+        shipped = ship(store, Shipment(settings.ship, settings.host_share), time.time())
     if shipped.complaint:
         raise StoreError(shipped.complaint)
     return shipped._asdict(), f"{shipped.sent_bytes / 1e6:.2f} MB sent to {settings.ship}"

@@ -228,6 +228,17 @@ def report_separations(text: str) -> tuple[str, ...]:
     return (text,)
 
 
+def host_share(text: str) -> float:
+    """Read a share of hosts."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 1e-6 <= share <= 1.0:
+        raise UsageError("give a share over 0 and up to 1, as 0.01")
+    return share
+
+
 def keep(text: str) -> str:
     """Read how much a store keeps."""
     from prospect.store.retention import parse_keep

@@ -9,7 +9,7 @@ goes through the hits once more.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from prospect.profile.complete import ProfileByRoutine
 from prospect.records import contents, replace
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from prospect.profile.complete import CompleteProfile
 
 _MOST_KEYS = 1 << 63
@@ -34,7 +36,15 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
     if not len(hits):
         return profile
     function = profile.locations.function_index.take(hits.location_index)
-    keys = (hits.event, hits.process_index, hits.mode, function, hits.cause_index)
+    keys: list[NDArray[Any]] = [
+        hits.event,
+        hits.process_index,
+        hits.mode,
+        function,
+        hits.cause_index,
+    ]
+    if hits.host_hour is not None:
+        keys.append(hits.host_hour + 1)
     packed, sizes = packed_keys(keys)
     if math.prod(sizes) > _MOST_KEYS:
         return profile

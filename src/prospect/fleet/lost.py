@@ -47,8 +47,13 @@ def books_aside(store: StoreDirectory) -> list[Segment]:
     return []
 
 
-def send_lost(store: StoreDirectory, target: Target) -> int:
+def send_lost(store: StoreDirectory, target: Target, share: float) -> int:
     """Send what is aside, as segments without samples; return how many windows that is.
+
+    Args:
+        store: that lost it.
+        target: to send to.
+        share: of hosts that send an hour.
 
     Raises:
         StoreError: the target does not take one, or DuckDB is not installed.
@@ -57,13 +62,14 @@ def send_lost(store: StoreDirectory, target: Target) -> int:
     aside = books_aside(store)
     if not aside:
         return 0
+    from prospect.records import replace  # noqa: PLC0415 - likewise
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
 
     with closing(Engine(store, memory=_MEMORY)) as engine:
         head = _latest_head(store, engine)
         if head is None:
             return 0
-        windows = 0
+        head, windows = replace(head, host_share=share), 0
         for run in _runs(aside):
             with suppress(EngineError):  # one that is damaged says nothing
                 windows += _send_run(store, target, engine, head, run)

@@ -6,8 +6,9 @@ from contextlib import closing
 
 from prospect.errors import StoreError
 from prospect.fleet.lost import send_lost
-from prospect.fleet.sending import GoneError, Shipment, send, waiting, whole_file
+from prospect.fleet.sending import GoneError, Shipment, send, waiting
 from prospect.fleet.targets import target_of
+from prospect.fleet.weights import contents_to_send
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -42,14 +43,16 @@ def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
     """
     size = lost = 0
     try:
-        with closing(target_of(shipment.url)) as target:
-            lost = send_lost(store, target)
+        with (
+            closing(target_of(shipment.url)) as target,
+            contents_to_send(store, shipment.share) as content,
+        ):
+            lost = send_lost(store, target, shipment.share)
             for _ in range(_MOST_LOOKS):
                 due = waiting(store, shipment, now_s)
                 if not due.segments:
                     break
                 try:
-                    content = whole_file(store)
                     size += send(store, target, shipment.url, due.segments, content)
                 except GoneError:
                     continue

@@ -193,6 +193,9 @@ class HitTable(Record):
         stack_index: i32[h] into `Profile.stacks`: the hits' own frame, in profiles that have stacks
             and no samples; None in all others, where a hit has as many stacks as samples.
         label_index: i32[h] into `Profile.labels`; None where no label source was asked.
+        host_hour: i32[h] the number of the host and hour that stand for others, chosen with the
+            probability `RunInfo.host_share`; -1 for those that stand for themselves. None where
+            all do.
     """
 
     process_index: NDArray[np.int32]
@@ -205,6 +208,7 @@ class HitTable(Record):
     period: NDArray[np.int64]
     stack_index: NDArray[np.int32] | None = None
     label_index: NDArray[np.int32] | None = None
+    host_hour: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.count)

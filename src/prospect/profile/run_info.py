@@ -58,6 +58,7 @@ class RunInfo(Record):
         has_user_callers: whether callers in user space were to be recorded.
         store_part: words that mean this part of a store in a command line, as --store, DIR and
             specifications; empty for a recording.
+        host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
     origin: str
@@ -90,3 +91,4 @@ class RunInfo(Record):
     kernel_build_id: str = ""
     has_user_callers: bool = False
     store_part: tuple[str, ...] = ()
+    host_share: float = 1.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.errors import StoreError
 from prospect.store.patterns import fits_one_of, is_one_of
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
+from prospect.store.segments import HOUR_US
 from prospect.store.specification import ALWAYS, NUMBER_WORDS, OF_SEGMENTS, TEXT_WORDS
 from prospect.store.windows import CPU, PROCESS, THREAD
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
 _OF_FUNCTIONS = ("lib-image", "symbol")
 _APART = {"tgid": (PROCESS, THREAD), "tid": (THREAD,), "cpu": (CPU,)}
+HOST_HOUR = ("host", "hour")
 _MOST_SHOWN = 5
 
 
@@ -36,7 +38,7 @@ def chosen_rows(
     *,
     stacks: bool,
 ) -> dict[str, NDArray[Any]]:
-    """Return the hits that fit, by everything but time, thread and CPU.
+    """Return the hits that fit, by everything but time, thread and CPU; of a share by `HOST_HOUR`.
 
     Args:
         store: that is read.
@@ -52,9 +54,13 @@ def chosen_rows(
     _refuse_what_was_not_kept_apart(store, part, chosen)
     conditions, parameters = conditions_of(part, chosen)
     keys = (*_KEYS, "stack") if stacks else _KEYS
+    columns = ", ".join(keys)
+    if part.is_share_of_hosts:
+        # Which were chosen is a part of the error.
+        keys, columns = (*keys, *HOST_HOUR), f"{columns}, host, t // {HOUR_US} AS hour"
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in SAMPLE_SUMS)
     rows = engine.columns(
-        f"SELECT {', '.join(keys)}, {sums} FROM samples"
+        f"SELECT {columns}, {sums} FROM samples"
         f" WHERE {' AND '.join(conditions)} GROUP BY {', '.join(keys)}",
         parameters,
     )

@@ -79,7 +79,7 @@ def measured(engine: Queries, part: Part) -> Measured:
     rows = np.array(by_cpu, np.int64).reshape(-1, 7)
     lossy = rows[(rows[:, 1] > 0) | (rows[:, 2] > 0)]
     lost, expected = int(rows[:, 1].sum()), int(rows[:, 3].sum())
-    remarks = [*_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
+    remarks = [*_share(part), *_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     return Measured(
@@ -111,10 +111,11 @@ class _Times:
             for one, head in zip(part.segments, part.heads, strict=True)
         }
         host_of_place = dict(zip((one.place for one in part.segments), part.hosts, strict=True))
-        length_us: dict[str, int] = {}
+        length_us: dict[str, float] = {}
         for segment, begin, until in rows:
-            place = part.segments[segment].place
-            length_us[place] = length_us.get(place, 0) + max(until - begin, 0)
+            place, share = part.segments[segment].place, part.heads[segment].host_share
+            # A host that stands for others was measured for them, too.
+            length_us[place] = length_us.get(place, 0) + max(until - begin, 0) / share
         # A host that has several stores counts once.
         by_host: dict[str, list[str]] = {}
         for place in length_us:
@@ -123,10 +124,22 @@ class _Times:
         self.hosts = len(by_host)
         self.cpus = sum(host_cpus)
         if self.hosts == 1:
-            self.measured_us = sum(length_us.values())
+            self.measured_us = round(sum(length_us.values()))
         else:
             all_us = sum(cpus_of[place] * length for place, length in length_us.items())
             self.measured_us = round(all_us / max(self.cpus, 1))
+
+
+def _share(part: Part) -> list[str]:
+    """Say whom the hosts stand for."""
+    share = min(head.host_share for head in part.heads)
+    if share == 1:
+        return []
+    sentence = (
+        f"{100 * share:g} % of the hosts, chosen anew for each hour, sent what they measured: times"
+        " are estimates for all hosts, and ± includes which ones were chosen."
+    )
+    return [sentence]
 
 
 def _books(sums: NDArray[np.int64]) -> list[str]:

@@ -91,7 +91,7 @@ def _read_part(
         rows = chosen_rows(store, engine, part, stacks=stacks)
         names = read_names(engine, rows, stacks=stacks)
         books = measured(engine, part)
-        return _profile(_run(store, part, books), rows, names, books)
+        return _profile(part, _run(store, part, books), rows, names, books)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
     finally:
@@ -123,7 +123,9 @@ class _Processes(NamedTuple):
     row: NDArray[np.int32]
 
 
-def _profile(run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, books: Measured) -> Profile:
+def _profile(
+    part: Part, run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, books: Measured
+) -> Profile:
     processes = _processes(rows)
     comm_index, comms = _numbered(rows["comm"])
     causes, cause_index = _causes(rows)
@@ -147,6 +149,7 @@ def _profile(run: RunInfo, rows: dict[str, NDArray[Any]], names: Names, books: M
             count=rows["n"].astype(np.int64),
             period=rows["w"].astype(np.int64),
             stack_index=names.stack_of_row,
+            host_hour=_host_hours(part, rows) if part.is_share_of_hosts else None,
         ),
         losses=LossTable(books.cpu, books.lost, books.throttled),
         causes=causes,
@@ -179,7 +182,18 @@ def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
         events=head.events,
         begin_ns=0,
         end_ns=books.measured_us * 1000,
+        host_share=min(one.host_share for one in part.heads),
     )
+
+
+def _host_hours(part: Part, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
+    """Return i32 the number of the host and hour of each row; -1 for who stands for itself."""
+    heads = zip(part.hosts, part.heads, strict=True)
+    of_others = {host for host, head in heads if head.host_share < 1}
+    number: dict[tuple[str, int], int] = {}
+    keys = zip(rows["host"].tolist(), rows["hour"].tolist(), strict=True)
+    found = [number.setdefault(key, len(number)) if key[0] in of_others else -1 for key in keys]
+    return np.array(found, np.int32)
 
 
 def _numbered(texts: NDArray[Any]) -> tuple[NDArray[np.int32], list[str]]:

@@ -54,6 +54,11 @@ class Part(NamedTuple):
         """The host of each segment."""
         return list(map(host_of, self.segments, self.heads))
 
+    @property
+    def is_share_of_hosts(self) -> bool:
+        """Whether some of its hosts stand for others, hour by hour."""
+        return any(head.host_share < 1 for head in self.heads)
+
     def only(self, rows: list[int]) -> Part:
         """Return some of its segments, by their places."""
         segments, heads = [self.segments[row] for row in rows], [self.heads[row] for row in rows]

@@ -125,12 +125,14 @@ class Head(Record):
         events: the events that were sampled.
         separate: what was kept apart: some of "process", "thread", "cpu".
         window_us: how long a window ought to be.
+        host_share: of hosts that sent the hour that it is of; what sums of periods are divided by.
     """
 
     run: dict[str, Any]
     events: tuple[EventInfo, ...]
     separate: tuple[str, ...]
     window_us: int
+    host_share: float = 1.0
 
 
 def head_of(run: RunInfo, separate: tuple[str, ...], window_us: int) -> Head:
@@ -147,6 +149,7 @@ def written_head(head: Head) -> str:
         "events": [contents(event) for event in head.events],
         "separate": head.separate,
         "window_us": head.window_us,
+        "host_share": head.host_share,
     }
     return base64.b64encode(zlib.compress(json.dumps(fields).encode())).decode()
 
@@ -169,7 +172,8 @@ def read_head(written: bytes) -> Head:
         events = tuple(_event(one) for one in fields["events"])
         run = _checked_run(fields["run"])
         separate = tuple(str(word) for word in fields["separate"])
-        return Head(run, events, separate, int(fields["window_us"]))
+        share = _checked_share(fields.get("host_share", 1.0))
+        return Head(run, events, separate, int(fields["window_us"]), share)
     except (ValueError, TypeError, KeyError, AttributeError, zlib.error):
         raise StoreError("its head is damaged") from None
 
@@ -182,6 +186,13 @@ def _event(fields: Mapping[str, Any]) -> EventInfo:
     if not isinstance(event.name, str):
         raise TypeError
     return event
+
+
+def _checked_share(field: Any) -> float:
+    share = float(field)
+    if not 0.0 < share <= 1.0:
+        raise ValueError(share)
+    return share
 
 
 def _checked_run(fields: Mapping[str, Any]) -> dict[str, Any]:

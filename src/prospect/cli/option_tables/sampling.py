@@ -322,6 +322,16 @@ STORING = (
         values.place,
     ),
     Option(
+        "host_share",
+        "",
+        ("host-share",),
+        "SHARE",
+        "send an hour only from a share of hosts, such as 0.01, chosen anew for each hour by their "
+        "names; what they send counts for all of them",
+        (*_DAEMON, "store"),
+        values.host_share,
+    ),
+    Option(
         "unit",
         "",
         ("unit",),

@@ -45,6 +45,8 @@ class Design(Record):
         blocks: stretches of time in which clocks are compared; None with one clock.
         squares: f64[h] sum of the squared times of each hit's samples, in s²; None where samples
             of the event stand for the same time.
+        host_hour: as in the profile's hits, None where all hosts stand for themselves.
+        host_share: likewise, as in `RunInfo`.
     """
 
     event: EventInfo
@@ -56,6 +58,8 @@ class Design(Record):
     ticks: Ticks | None
     blocks: Blocks | None
     squares: NDArray[np.float64] | None = None
+    host_hour: NDArray[np.int32] | None = None
+    host_share: float = 1.0
 
     @cached_property
     def changes(self) -> tuple[Succession, ...] | None:
@@ -100,7 +104,13 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
         sequence=sequence if len(sequence) else None,
         ticks=ticks,
         blocks=cut_in_blocks(ticks, len(hits)) if ticks and clocks > 1 else None,
-        squares=_squares(profile, of_event, seconds) if event.weighs_periods else None,
+        squares=(
+            _squares(profile, of_event, seconds)
+            if event.weighs_periods or hits.host_hour is not None
+            else None
+        ),
+        host_hour=hits.host_hour,
+        host_share=profile.run.host_share,
     )
 
 

@@ -126,6 +126,14 @@ def error_bars(
         scale_s = _NORMAL * design.event.relative_error * seconds
         low_s = np.maximum(seconds - np.hypot(seconds - low_s, scale_s), 0.0)
         high_s = seconds + np.hypot(high_s - seconds, scale_s)
+    difference = _difference(spread, variance, local.between * square_s2, other)
+    if design.host_hour is not None:
+        from prospect.estimate.errors.host_error import host_error  # noqa: PLC0415 - seldom needed
+
+        of_hosts_s, between_s = host_error(design, row_of_hit, other, _NORMAL)
+        low_s = np.maximum(seconds - np.hypot(seconds - low_s, of_hosts_s), 0.0)
+        high_s = seconds + np.hypot(high_s - seconds, of_hosts_s)
+        difference = np.hypot(difference, between_s)
     return ErrorBars(
         seconds=seconds,
         half_width_s=np.where(hits > 0, np.maximum(seconds - low_s, high_s - seconds), 0.0),
@@ -133,7 +141,7 @@ def error_bars(
         high_s=np.where(hits > 0, high_s, 0.0),
         in_rhythm=spread.in_rhythm,
         alias_p=spread.alias_p,
-        difference_half_s=_difference(spread, variance, local.between * square_s2, other),
+        difference_half_s=difference,
     )
 
 
