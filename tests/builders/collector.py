@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = server.answers.pop(0) if server.answers else 200
         response = ExportProfilesServiceResponse()
         if answer == "slow":
-            time.sleep(2)
+            time.sleep(1)
         if answer == "drip":
             self.send_response(200)
             self.send_header("Content-Length", "100")

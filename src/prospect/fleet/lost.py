@@ -9,6 +9,7 @@ was idle.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ FOLDER = "unsent"
 _MOST_ASIDE = 20_000
 _MOST_BYTES = 1 << 26
 _MEMORY = "128MB"
+# No sender takes longer.
+_UNFINISHED_S = 3600.0
 _US = 10**6
 
 
@@ -45,6 +48,15 @@ def books_aside(store: StoreDirectory) -> list[Segment]:
         found = (segment_of(MINUTE, f"{stem}.{SAMPLES}{SUFFIX}") for stem in stems)
         return sorted((one for one in found if one), key=lambda one: one.first)
     return []
+
+
+def clean_aside(store: StoreDirectory) -> None:
+    """Remove what a sender that was killed has left unfinished."""
+    with suppress(OSError), os.scandir(store.root + FOLDER) as entries:
+        for entry in entries:
+            is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > _UNFINISHED_S
+            if is_old and not entry.name.endswith(SUFFIX):
+                os.unlink(f"{FOLDER}/{entry.name}", dir_fd=store.descriptor)
 
 
 def send_lost(store: StoreDirectory, target: Target, share: float) -> int:

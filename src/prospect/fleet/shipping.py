@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from prospect.errors import StoreError
-from prospect.fleet.lost import send_lost
+from prospect.fleet.lost import clean_aside, send_lost
 from prospect.fleet.sending import GoneError, Shipment, send, waiting
 from prospect.fleet.targets import target_of
 from prospect.fleet.weights import contents_to_send
@@ -47,6 +47,7 @@ def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
             closing(target_of(shipment.url)) as target,
             contents_to_send(store, shipment.share) as content,
         ):
+            clean_aside(store)
             lost = send_lost(store, target, shipment.share)
             for _ in range(_MOST_LOOKS):
                 due = waiting(store, shipment, now_s)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import select
 import time
+from pathlib import Path
 
 import pytest
 
@@ -119,7 +121,13 @@ def test_what_goes_unsent_is_counted_as_lost_in_the_target(s3_server, store):
     gone = sorted(store.segments(), key=lambda one: one.first)[:2]
     drop(store, [(one, FULL_DISK) for one in gone], found.set_aside)
     assert [one.first for one in books_aside(store)] == [0, 1]
+    left, new = (Path(store.path, "unsent", f"{name}.made.0123.part") for name in ("old", "new"))
+    left.write_bytes(b"")
+    new.write_bytes(b"")
+    os.utime(left, (1, 1))
     go_on(found)
+    assert not left.exists()
+    assert new.exists()
     assert found.lost_windows == 2
     assert books_aside(store) == []
     here, there = read_store(store.path), read_store(URL)

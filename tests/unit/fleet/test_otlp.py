@@ -24,8 +24,8 @@ pytest.importorskip("duckdb")
 @pytest.fixture(name="collector")
 def _collector(monkeypatch):
     monkeypatch.setattr(otlp, "PAUSE_S", 0.0)
-    monkeypatch.setattr(otlp, "SILENT_S", 0.5)
-    monkeypatch.setattr(otlp, "WHOLE_S", 1.5)
+    monkeypatch.setattr(otlp, "SILENT_S", 0.25)
+    monkeypatch.setattr(otlp, "WHOLE_S", 0.8)
     with Collector() as collector:
         yield collector
 
