@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from builders.collector import Collector
 from builders.command_line import run
-from builders.daemon import RunningDaemon, status, until
+from builders.daemon import RunningDaemon, children_of, status, until
 from builders.s3_server import BUCKET
 from builders.stored import by_routine, fill, window_at
 from prospect.api.store import read_store
@@ -27,8 +28,18 @@ def check_that_it_loads_nothing(daemon):
     assert not [name for name in ("obstore", "duckdb", "_ssl") if name in maps]
 
 
-def test_what_it_sampled_is_in_the_bucket_once_it_has_ended(s3_server, tmp_path):
+def test_what_it_sampled_is_in_the_bucket_once_whatever_ends_it(s3_server, tmp_path):
     fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
+    s3_server.fault, s3_server.faults_from = "slow", 6
+    with RunningDaemon(tmp_path / "s", "--ship", URL, "--keep", "900w,2G") as daemon:
+        until(lambda: s3_server.seen[6:], bool)
+        children = children_of(daemon.process.pid)
+        daemon.end(signal.SIGKILL)
+    assert children
+    alive = [Path(f"/proc/{pid}/exe") for pid in children]
+    assert not until(lambda: [one for one in alive if one.exists()], lambda left: not left)
+    assert 0 < len(s3_server.objects) < 6
+    s3_server.fault = ""
     with RunningDaemon(tmp_path / "s", "--ship", URL, "--keep", "900w,2G") as daemon:
         first = until(lambda: status(daemon), lambda said: said["ship_sent_bytes"])
         assert first["ship_waiting_bytes"] == 0

@@ -11,6 +11,7 @@ from builders.s3_server import BUCKET, KEY, SECRET
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, by_routine, fill, window_at
 from prospect.api.store import read_store
+from prospect.assembly.code.code import code_of_report
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.fleet import object_store
@@ -20,7 +21,11 @@ from prospect.fleet.remote import RemoteDirectory
 from prospect.fleet.remote_cache import VARIABLE, base
 from prospect.fleet.sending import Shipment
 from prospect.fleet.shipping import ship
+from prospect.options import DisassemblerOptions, NamingOptions
+from prospect.render.html import HtmlRenderer
+from prospect.render.html.timeline import Choice
 from prospect.store.directory import StoreDirectory
+from prospect.web.store_site import ShownStore, StoreSite
 
 pytest.importorskip("duckdb")
 pytest.importorskip("obstore")
@@ -38,7 +43,6 @@ def _bucket(s3_server, tmp_path, monkeypatch):
         with StoreDirectory(str(path)) as store:
             assert ship(store, Shipment(URL), BEGIN_S + 7200).complaint == ""
     monkeypatch.setattr(object_store, "_RETRIES", 0)
-    monkeypatch.setattr(object_store, "SILENT_S", 0.3)
     s3_server.seen.clear()
     return s3_server
 
@@ -73,6 +77,13 @@ def test_of_the_hosts_that_are_chosen_alone_something_is_fetched(bucket):
         read_store(URL, ["host:c"])
 
 
+def test_a_browser_reads_it(bucket):
+    code = code_of_report(DisassemblerOptions(gdb_processes=1))
+    shown = ShownStore(URL, ["host:a"], HtmlRenderer(), NamingOptions(), code)
+    page = StoreSite(shown, "token").timeline_page(Choice())
+    assert URL.encode() in page
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -82,8 +93,10 @@ def test_of_the_hosts_that_are_chosen_alone_something_is_fetched(bucket):
         ("slow", "it does not answer in time"),
     ],
 )
-def test_a_bucket_that_cannot_be_listed_is_an_error_of_one_line(bucket, capfd, fault, said):
+def test_a_bucket_that_cannot_be_listed_is_one_line(bucket, capfd, monkeypatch, fault, said):
     bucket.fault, bucket.slow_s = fault, 1.0
+    if fault == "slow":
+        monkeypatch.setattr(object_store, "SILENT_S", 0.3)
     assert main(["report", "--store", URL]) == 1
     error = capfd.readouterr().err
     assert error.startswith(f"prospect: {URL}: ")

@@ -21,11 +21,16 @@ from prospect.store.directory import StoreDirectory
 pytest.importorskip("duckdb")
 
 
+# How long one step and all of it may take, of answers that take longer.
+_PATIENCE = {"slow": (0.25, 30.0), "drip": (5.0, 0.8)}
+
+
 @pytest.fixture(name="collector")
 def _collector(monkeypatch):
     monkeypatch.setattr(otlp, "PAUSE_S", 0.0)
-    monkeypatch.setattr(otlp, "SILENT_S", 0.25)
-    monkeypatch.setattr(otlp, "WHOLE_S", 0.8)
+    # Tests give them other values, which end with each.
+    monkeypatch.setattr(otlp, "SILENT_S", otlp.SILENT_S)
+    monkeypatch.setattr(otlp, "WHOLE_S", otlp.WHOLE_S)
     with Collector() as collector:
         yield collector
 
@@ -65,6 +70,7 @@ def test_a_collector_gets_what_the_format_has(collector, document, monkeypatch):
 )
 def test_a_collector_is_asked_twice_at_most(collector, document, answers, said, tries):
     collector.answers = answers
+    otlp.SILENT_S, otlp.WHOLE_S = _PATIENCE.get(answers[0], (5.0, 30.0))
     with pytest.raises(PushError, match=said) as caught:
         push(collector.url, document)
     assert str(caught.value).startswith(f"{collector.url}: the profile is not at the collector")

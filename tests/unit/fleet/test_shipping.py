@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from errno import ENOSPC
+from os import strerror
 
 import pytest
 
@@ -118,7 +120,8 @@ def test_what_a_target_does_not_take_waits_and_comes_later(
     s3_server, store, monkeypatch, fault, said
 ):
     monkeypatch.setattr(object_store, "_RETRIES", 0)
-    monkeypatch.setattr(object_store, "SILENT_S", 0.3)
+    if fault == "slow":
+        monkeypatch.setattr(object_store, "SILENT_S", 0.3)
     s3_server.fault, s3_server.faults_from, s3_server.slow_s = fault, 12, 1.0
     shipped = sent(store)
     assert said in shipped.complaint
@@ -137,6 +140,26 @@ def test_a_target_that_is_away_is_said(s3_server, store, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     assert sent(store).complaint == f"{URL}: it cannot be reached"
     assert "make it, or mount it" in sent(store, "file:///no/such/place").complaint
+
+
+def test_a_directory_that_is_full_has_nothing_by_halves(store, target, monkeypatch):
+    real = StoreDirectory.write_bytes
+
+    def full_disk(_part):
+        raise OSError(ENOSPC, strerror(ENOSPC))
+
+    def write_bytes(directory, path, content):
+        if "samples" in path and ".3-3." in path:
+            directory.write(path, full_disk)
+        real(directory, path, content)
+
+    with monkeypatch.context() as full:
+        full.setattr(StoreDirectory, "write_bytes", write_bytes)
+        assert sent(store, str(target)).complaint == f"{target}: No space left on device"
+    assert not list(target.rglob("*.part"))
+    assert hits_of(target) == by_routine(stacks_profile(), times=3)
+    assert sent(store, str(target)).complaint == ""
+    assert hits_of(target) == ALL
 
 
 def test_a_sender_that_is_killed_goes_on_where_it_was(s3_server, store):
