@@ -90,6 +90,10 @@ class GoneError(Exception):
     """A segment was removed while it was to be sent."""
 
 
+class DamagedError(Exception):
+    """A segment cannot be made what is to be sent; no reader could use it."""
+
+
 def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
     """Find what is to be sent.
 
@@ -145,7 +149,8 @@ def send(
         for one in segments:
             if through is not None and through.directory != one.directory:
                 _remember(store, url, state)
-            size += send_segment(target, one._replace(place=place), content)
+            with suppress(DamagedError):
+                size += send_segment(target, one._replace(place=place), content)
             state, through = state.behind(one), one
     finally:
         if through is not None:
@@ -164,6 +169,7 @@ def send_segment(target: Target, segment: Segment, content: Contents) -> int:
     Raises:
         StoreError: the target does not take one.
         GoneError: it is not there.
+        DamagedError: `content` says so.
     """
     total = 0
     here = segment._replace(place="")

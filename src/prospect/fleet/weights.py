@@ -11,7 +11,7 @@ import os
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from prospect.fleet.sending import whole_file
+from prospect.fleet.sending import DamagedError, whole_file
 from prospect.store.segments import SAMPLES
 
 if TYPE_CHECKING:
@@ -56,10 +56,12 @@ def contents_to_send(store: StoreDirectory, share: float) -> Iterator[Contents]:
         def content(segment: Segment, kind: str) -> bytes:
             if kind != SAMPLES:
                 return plain(segment, kind)
-            head = checked(store, engine, [segment])[0].get(segment)
-            if head is None:
-                raise FileNotFoundError  # gone, or damaged: of no use to anybody
             path = store.root + segment.path(SAMPLES)
+            head = checked(store, engine, [segment])[0].get(segment)
+            if head is None and not store.has_ours(segment.path(SAMPLES)):
+                raise FileNotFoundError
+            if head is None:
+                raise DamagedError
             try:
                 made = Content(query, [share, [path]])
                 copy_to_file(store, engine, made, _MADE, replace(head, host_share=share))

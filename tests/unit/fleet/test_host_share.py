@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, fill, window_at
+from builders.stored import BEGIN_S, fill, samples_file, window_at
 from prospect.api.store import read_store
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.estimate.errors.design import Design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.host_error import host_error
-from prospect.fleet.sending import Shipment
+from prospect.fleet.sending import Shipment, waiting
 from prospect.fleet.share import is_chosen
 from prospect.fleet.shipping import ship
 from prospect.store.directory import StoreDirectory
@@ -87,6 +87,19 @@ def test_stacks_and_sql_weigh_likewise(target, capfd):
     (row,) = json.loads(capfd.readouterr().out)
     assert row["n"] == sent * stacks_profile().hits.count.sum()
     assert row["w"] == stacked.hits.period.sum()
+
+
+def test_what_is_damaged_here_holds_nothing_up(tmp_path):
+    segments = fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
+    file = samples_file(tmp_path / "s", segments[1])
+    file.write_bytes(file.read_bytes()[:-40])
+    (tmp_path / "t").mkdir(mode=0o700)
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        shipment = Shipment(str(tmp_path / "t"), 0.999999)
+        assert ship(store, shipment, NOW_S).complaint == ""
+        assert waiting(store, shipment, NOW_S).segments == []
+    found = read_store(str(tmp_path / "t"))
+    assert found.hits.count.sum() == 2 * stacks_profile().hits.count.sum()
 
 
 def design_of(seconds, host_hour, share):
