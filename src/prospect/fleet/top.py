@@ -10,6 +10,7 @@ from prospect.estimate.statistics.clusters import ClusterSums, shares_of
 from prospect.fleet.asking import books_of, question
 from prospect.fleet.hits import BY_HOST, NAMES, TOTALS, keep_hits
 from prospect.records import NamedTuple, Record
+from prospect.store.measured import share_remarks
 
 if TYPE_CHECKING:
     from prospect.fleet.asking import HostBooks
@@ -109,7 +110,8 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
             f"SELECT sum(w::DECIMAL(19, 0) * w::DECIMAL(19, 0)) FROM {TOTALS}"
         )
         event = asked.part.heads[-1].events[0]
-        remarks = list(asked.part.remarks)
+        remarks = [*share_remarks(asked.part), *asked.part.remarks]
+        share_of_hosts = min(head.host_share for head in asked.part.heads)
     sums = ClusterSums(
         of_rows=np.array([float(row[3]) for row in found]),
         squares=np.array([float(row[5]) for row in found]),
@@ -120,7 +122,8 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
         samples=busy.samples,
     )
     shares = shares_of(sums)
-    measured_s = sum(one.measured_s * one.cpus for one in books)
+    # Sums of periods stand for all hosts, where a share of them sent.
+    measured_s = sum(one.measured_s * one.cpus for one in books) / share_of_hosts
     cpus = sum(one.cpus for one in books)
     seconds = busy.weight * event.seconds_per_period or busy.samples * event.seconds_per_hit
     busy_cpus = seconds / measured_s * cpus if measured_s else 0.0

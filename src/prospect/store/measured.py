@@ -79,7 +79,7 @@ def measured(engine: Queries, part: Part) -> Measured:
     rows = np.array(by_cpu, np.int64).reshape(-1, 7)
     lossy = rows[(rows[:, 1] > 0) | (rows[:, 2] > 0)]
     lost, expected = int(rows[:, 1].sum()), int(rows[:, 3].sum())
-    remarks = [*_share(part), *_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
+    remarks = [*share_remarks(part), *_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     return Measured(
@@ -130,7 +130,7 @@ class _Times:
             self.measured_us = round(all_us / max(self.cpus, 1))
 
 
-def _share(part: Part) -> list[str]:
+def share_remarks(part: Part) -> list[str]:
     """Say whom the hosts stand for."""
     share = min(head.host_share for head in part.heads)
     if share == 1:

@@ -89,6 +89,17 @@ def test_stacks_and_sql_weigh_likewise(target, capfd):
     assert row["w"] == stacked.hits.period.sum()
 
 
+def test_the_fleet_is_as_busy_as_its_hosts(target, capfd):
+    path, _ = target
+    busy = []
+    for store in (path, path.parent / HOSTS[0]):
+        assert main(["fleet", "top", "--store", str(store), "--format", "json"]) == 0
+        found = json.loads(capfd.readouterr().out)
+        busy.append(found["busy_cpus"] / found["cpus"])
+        assert any("of the hosts" in one for one in found["remarks"]) == (store == path)
+    assert busy[0] == pytest.approx(busy[1], rel=0.01)
+
+
 def test_what_is_damaged_here_holds_nothing_up(tmp_path):
     segments = fill(tmp_path / "s", [window_at(minute) for minute in range(3)])
     file = samples_file(tmp_path / "s", segments[1])
