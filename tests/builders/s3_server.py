@@ -51,6 +51,9 @@ class S3Server(ThreadingHTTPServer):
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": "eu-central-1",
+            # A proxy of this machine is for others.
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
         }
 
     def handle_error(self, request, client_address):

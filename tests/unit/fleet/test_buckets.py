@@ -222,7 +222,8 @@ def test_keys_come_from_files_where_the_environment_has_none(tmp_path, bucket, m
         f"[profile fleet]\nregion = eu-west-1\nendpoint_url = {bucket.url}\n"
     )
     for name in bucket.environment:
-        monkeypatch.delenv(name)
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "keys"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_PROFILE", "fleet")
