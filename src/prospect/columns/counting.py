@@ -185,10 +185,15 @@ def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
         key = place.astype(np.uint64) * np.uint64(len(own.value))
         key += own.place.astype(np.uint64)
         place = counted(key).place
+    return Alike(first_rows(place), place)
+
+
+def first_rows(place: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the first row of each place, i64[d]; every number below the largest is a place."""
     row = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
     # Of several the last one stays.
     row[place[::-1]] = np.arange(len(place))[::-1]
-    return Alike(row, place)
+    return row
 
 
 class _Slots(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.columns.counting import counted
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LEAST_TABLE = 1 << 16
+_LEAST_TO_COUNT = 1 << 14
 
 
 def group_sums(
@@ -33,8 +35,15 @@ def group_sums(
     Returns:
         The distinct keys, i64[g] a column, ascending with the first key leading, and i64[g] sums.
     """
-    distinct, sums, _, _ = _grouped(keys, values)
-    return distinct, sums
+    if len(keys[0]) < _LEAST_TO_COUNT:
+        distinct, sums, _, _ = _grouped(keys, values)
+        return distinct, sums
+    packed, sizes = packed_keys(keys)
+    found = counted(packed, may_spend=True)
+    groups = len(found.value)
+    return _unpacked(found.value, sizes), [
+        exact_sums(found.place, column, groups) for column in values
+    ]
 
 
 def sums_with_rows(
@@ -54,13 +63,17 @@ def _grouped(
     packed, sizes = packed_keys(keys)
     order, starts = equal_rows(packed)
     sums = [np.add.reduceat(column.take(order), starts) for column in values]
-    distinct = packed.take(order.take(starts))
+    return _unpacked(packed.take(order.take(starts)), sizes), sums, order, starts
+
+
+def _unpacked(distinct: NDArray[np.uint64], sizes: list[int]) -> list[NDArray[np.int64]]:
+    """Return the columns of keys that `packed_keys` made one number of."""
     unpacked: list[NDArray[np.int64]] = []
     for size in reversed(sizes[1:]):
         distinct, column = np.divmod(distinct, np.uint64(size))
         unpacked.append(column.astype(np.int64))
     unpacked.append(distinct.astype(np.int64))
-    return unpacked[::-1], sums, order, starts
+    return unpacked[::-1]
 
 
 def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[int]]:
@@ -114,8 +127,8 @@ def distinct_keys(
         bound: above all keys; where it is not much larger than n, nothing is sorted.
     """
     if bound > max(_LEAST_TABLE, 4 * len(keys)):
-        distinct, row = np.unique(keys, return_inverse=True)
-        return distinct, row.astype(np.int64)
+        found = counted(keys.view(np.uint64))
+        return found.value.view(np.int64), found.place.astype(np.int64)
     is_there = np.zeros(bound, np.bool_)
     is_there[keys] = True
     return np.flatnonzero(is_there), (np.cumsum(is_there) - 1).take(keys)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prospect.columns.sorting import distinct
 from prospect.errors import RecordingError
 from prospect.estimate.errors.design import sampling_design
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
 from prospect.figures.processes import chosen_by_detail
 from prospect.profile.complete import complete
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
@@ -26,6 +27,26 @@ if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
+
+# A burst shorter than a block counts as one event, which may or may not come again.
+_BLOCK_NS = 10_000_000
+_MOST_BLOCKS = 4096
+
+
+class SampleBlocks(NamedTuple):
+    """The compared samples, and which of the equal stretches of the run each was taken in.
+
+    Attributes:
+        stretches: how many there are, 0 where samples have no times, or there are none.
+        hit_index: i[n] row of hits of each compared sample.
+        block: i64[n] its stretch.
+        seconds: f64[n] what it is worth.
+    """
+
+    stretches: int
+    hit_index: NDArray[np.integer]
+    block: NDArray[np.int64]
+    seconds: NDArray[np.float64]
 
 
 class ComparedRun(Record):
@@ -39,6 +60,7 @@ class ComparedRun(Record):
         portion: i64[h] PORTION_* of every hit.
         other_load: time of everything else that ran, as a part of all CPUs' time, 0 to 1; NaN
             where the recording is not of the whole system.
+        blocks: the samples of these hits in time.
     """
 
     profile: CompleteProfile
@@ -47,6 +69,7 @@ class ComparedRun(Record):
     counts: NDArray[np.bool_]
     portion: NDArray[np.int64]
     other_load: float
+    blocks: SampleBlocks
 
     @property
     def event(self) -> EventInfo:
@@ -83,7 +106,30 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
         counts=counts,
         portion=portion,
         other_load=_other_load(profile, float(design.seconds[runs & ~counts].sum())),
+        blocks=sample_blocks(profile, design.seconds, counts),
     )
+
+
+def sample_blocks(
+    profile: CompleteProfile, seconds: NDArray[np.float64], counts: NDArray[np.bool_]
+) -> SampleBlocks:
+    """Find the stretch of each sample whose hit counts; `seconds` f64[h] are of hits."""
+    samples, run = profile.samples, profile.run
+    hit_index, time_ns = samples.hit_index, samples.time_ns
+    if not len(time_ns) or not time_ns.any():
+        none = np.empty(0, np.int64)
+        return SampleBlocks(0, none, none, np.empty(0))
+    begin, end = run.begin_ns, run.end_ns
+    if not 0 <= begin < end < 2**63:
+        begin, end = int(time_ns.min()), int(time_ns.max())
+    if not counts.all():
+        chosen = np.flatnonzero(counts.take(hit_index))
+        hit_index, time_ns = hit_index.take(chosen), time_ns.take(chosen)
+    count = int(min(max((end - begin) // _BLOCK_NS, 1), _MOST_BLOCKS))
+    share = (np.clip(time_ns, begin, end) - np.uint64(begin)) / np.float64(max(end - begin, 1))
+    block = np.minimum((share * count).astype(np.int64), count - 1)
+    worth = seconds / np.maximum(profile.hits.count, 1)
+    return SampleBlocks(count, hit_index, block, worth.take(hit_index))
 
 
 def _timed_event(profile: CompleteProfile) -> int:

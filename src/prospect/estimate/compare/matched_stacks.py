@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from prospect.estimate.compare.compared import sample_blocks
 from prospect.estimate.errors.design import sampling_design
 from prospect.figures.calls.call_graph import call_graph
 from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
@@ -177,10 +178,12 @@ def _tree(
 
 def _run_of(run: ComparedRun, graph: CallGraph) -> ComparedRun:
     """Return the recording with its hits told apart by stack."""
+    design, counts = sampling_design(graph.profile, run.event_index), graph.row_of_hit >= 0
     return replace(
         run,
         profile=graph.profile,
-        design=sampling_design(graph.profile, run.event_index),
-        counts=graph.row_of_hit >= 0,
+        design=design,
+        counts=counts,
+        blocks=sample_blocks(graph.profile, design.seconds, counts),
         portion=np.zeros(len(graph.profile.hits), np.int64),  # no row is of one portion
     )

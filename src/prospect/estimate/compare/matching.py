@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from prospect.columns.grouping import distinct_keys
 from prospect.estimate.compare.identity import (
     RENAMED,
     match_objects,
@@ -104,7 +105,15 @@ def matched_rows(kind: Kind, runs: Sequence[ComparedRun], labels: Sequence[Label
         portion = 0 if kind == "total" else run.portion
         key = numbered.take(_index_of_hits(kind, run)) * PORTION_COUNT + portion
         keys.append(np.where(run.counts, key, -1))
-    distinct = np.unique(np.concatenate([key[key >= 0] for key in keys]))
+    distinct, row = distinct_keys(
+        np.concatenate([key[key >= 0] for key in keys]), len(numbers) * PORTION_COUNT
+    )
+    row_of_hit, end = [], 0
+    for key in keys:
+        rows, is_row = np.full(len(key), -1, np.int64), key >= 0
+        begin, end = end, end + int(np.count_nonzero(is_row))
+        rows[is_row] = row[begin:end]
+        row_of_hit.append(rows)
     of_name, portion = np.divmod(distinct, PORTION_COUNT)
     names = list(numbers)
     chosen = [names[number] for number in of_name.tolist()]
@@ -113,9 +122,7 @@ def matched_rows(kind: Kind, runs: Sequence[ComparedRun], labels: Sequence[Label
         name=[name for _, name in chosen],
         object=[of_object for of_object, _ in chosen],
         portion=portion,
-        row_of_hit=tuple(
-            np.where(key >= 0, np.searchsorted(distinct, np.maximum(key, 0)), -1) for key in keys
-        ),
+        row_of_hit=tuple(row_of_hit),
     )
 
 

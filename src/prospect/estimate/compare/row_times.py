@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.grouping import distinct_keys
 from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars
 from prospect.estimate.statistics.beta import student_quantile
 from prospect.records import Record
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.compare.compared import ComparedRun
 
-# A burst shorter than a block counts as one event, which may or may not come again.
-_BLOCK_NS = 10_000_000
 _FEWEST_BLOCKS = 8
-_MOST_BLOCKS = 4096
 
 
 class RowTimes(Record):
@@ -84,15 +82,16 @@ def _successive_variance(
     Source: von Neumann, Ann. Math. Statist. 12 (1941), the mean square successive difference; for
     systematic samples Wolter, Introduction to Variance Estimation (2007), chapter 8.
     """
-    samples = run.profile.samples
-    block, blocks = _blocks(run)
+    samples = run.blocks
+    blocks = samples.stretches
     if blocks < _FEWEST_BLOCKS:
         return np.zeros(row_count)
-    row = row_of_hit.take(samples.hit_index)
-    member = row >= 0
-    worth = run.seconds / np.maximum(run.profile.hits.count, 1)
-    key, place = np.unique(row[member] * blocks + block[member], return_inverse=True)
-    seconds = np.bincount(place, worth.take(samples.hit_index[member]), len(key))
+    row, block, worth = row_of_hit.take(samples.hit_index), samples.block, samples.seconds
+    if (row_of_hit[run.counts] < 0).any():
+        member = row >= 0
+        row, block, worth = row[member], block[member], worth[member]
+    key, place = distinct_keys(row * blocks + block, row_count * blocks)
+    seconds = np.bincount(place, worth, len(key))
     of_row, of_block = np.divmod(key, blocks)
     # The sum of squared differences, written out so that only blocks with a hit are looked at.
     weight = 2.0 - (of_block == 0) - (of_block == blocks - 1)
@@ -101,16 +100,3 @@ def _successive_variance(
     product = seconds[follows] * seconds[follows + 1]
     total = total - 2.0 * np.bincount(of_row[follows], product, row_count)
     return np.asarray(np.maximum(total, 0.0) * blocks / (2.0 * (blocks - 1)), np.float64)
-
-
-def _blocks(run: ComparedRun) -> tuple[NDArray[np.int64], int]:
-    """Return the block of each sample, i64[n], and how many blocks the run has; 0 for no times."""
-    time_ns = run.profile.samples.time_ns
-    if not len(time_ns) or not time_ns.any():
-        return np.empty(0, np.int64), 0
-    begin, end = run.profile.run.begin_ns, run.profile.run.end_ns
-    if not 0 <= begin < end < 2**63:
-        begin, end = int(time_ns.min()), int(time_ns.max())
-    blocks = min(max((end - begin) // _BLOCK_NS, 1), _MOST_BLOCKS)
-    share = (np.clip(time_ns, begin, end) - np.uint64(begin)) / np.float64(max(end - begin, 1))
-    return np.minimum((share * blocks).astype(np.int64), blocks - 1), int(blocks)

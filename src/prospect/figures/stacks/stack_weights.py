@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns import sorting
+from prospect.columns.counting import alike, counted, first_rows
 from prospect.columns.grouping import group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
@@ -196,8 +197,8 @@ def sample_threads(samples: StackSamples) -> SampleThreads:
     hits = samples.profile.hits
     process = samples.of_hit(hits.process_index)
     key = process << 32 | samples.tid.astype(np.int64) + 1
-    _, rows, thread = np.unique(key, return_index=True, return_inverse=True)
-    first: NDArray[np.intp] = np.atleast_1d(rows)
+    thread = counted(key.view(np.uint64)).place
+    first = first_rows(thread)
     tid: NDArray[np.int64] = samples.tid.take(first).astype(np.int64)
     return SampleThreads(
         process_index=process.take(first),
@@ -316,13 +317,5 @@ def _distinct_rows(
     columns: tuple[NDArray[Any], ...],
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """Return the distinct rows of columns without negative values, and which one each row is."""
-    keys = columns[0].astype(np.int64)
-    distinct = [keys]
-    for number, column in enumerate(columns):
-        if number:
-            size = int(column.max(initial=0)) + 1
-            keys = keys * size + column
-        # Numbered anew each time, so that the next product fits.
-        _, first, keys = np.unique(keys, return_index=True, return_inverse=True)
-        distinct = [c.take(first).astype(np.int64) for c in columns]
-    return distinct, keys.astype(np.int64)
+    found = alike(columns)
+    return [c.take(found.row).astype(np.int64) for c in columns], found.place.astype(np.int64)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import group_sums
+from prospect.columns.grouping import distinct_keys, group_sums
 from prospect.figures.portions import hit_portions
 from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
@@ -142,11 +142,14 @@ def sample_cells(names: StackNames, event: int) -> SampleCells:
     keys = [leaf, *sample_contexts(names, rows), sample_stretches(names, rows)]
     found, (count, period) = group_sums(keys, (samples.count.take(rows), samples.period.take(rows)))
     finest = _Finest(names, event, tree, subtree_ranges(tree)[1], found, (count, period))
+    pruning = -1
     for doubled, halved in _STEPS:
-        cells = _coarsened(finest, doubled, halved)
-        if len(cells.node) <= _MOST_CELLS:
+        if halved != pruning:
+            merged, pruning = _merged(finest, halved), halved
+        merged = _doubled(merged, stretch_shift(found[2], count, doubled))
+        if len(merged.keys[0]) <= _MOST_CELLS:
             break
-    return cells
+    return _cells(finest, merged)
 
 
 def sample_leaves(
@@ -164,9 +167,10 @@ def sample_leaves(
     samples, size = names.samples, len(names.forest) + 1
     row = names.forest.row_of_stack.take(samples.stack_index.take(rows))
     comm = samples.of_hit(samples.profile.hits.comm_index).take(rows)
-    leaf, leaf_of_sample = np.unique(comm * size + row, return_inverse=True)
+    bound = len(samples.profile.comms) * size
+    leaf, leaf_of_sample = distinct_keys(comm * size + row, bound)
     tree = thread_forest(names.forest, len(names.frames), leaf // size, leaf % size)
-    return tree, leaf_of_sample.astype(np.int64)
+    return tree, leaf_of_sample
 
 
 def sample_contexts(names: StackNames, rows: NDArray[np.intp]) -> list[NDArray[np.int64]]:
@@ -191,23 +195,53 @@ def sample_stretches(names: StackNames, rows: NDArray[np.intp]) -> NDArray[np.in
     return np.clip(stretch, 0, STRETCHES - 1)
 
 
-def _coarsened(finest: _Finest, doubled: int, halved: int) -> SampleCells:
+class _Merged(NamedTuple):
+    """The same samples with small stacks and threads put together.
+
+    `keys` are columns of nodes, circumstances and stretches of time, `sums` their counts and
+    periods, all i64; `shift` is how often stretches are doubled. `is_whole` as in `SampleCells`.
+    """
+
+    tree: NamedForest
+    contexts: list[NDArray[np.int64]]
+    keys: list[NDArray[np.int64]]
+    sums: tuple[NDArray[np.int64], NDArray[np.int64]]
+    shift: int
+    is_whole: bool
+
+
+def _merged(finest: _Finest, halved: int) -> _Merged:
+    """Put small stacks and threads together; nothing is added up yet."""
     names, tree = finest.names, finest.tree
     leaf, thread, cpu, cause, portion, stretch = finest.keys
     count, _ = finest.sums
-    shift = stretch_shift(cpu, count, doubled)
     hits_of_leaf = np.bincount(leaf, count, len(tree.row_of_stack)).astype(np.int64)
     small = pruned(tree, finest.end, hits_of_leaf, _NODES >> halved)
     merged = _largest_threads(thread, count, _THREADS >> halved, names)
     # Circumstances are numbered first, so that the keys of the cells fit in 64 bits.
     contexts, _ = group_sums((merged, cpu, cause, portion), ())
     context = rows_of((merged, cpu, cause, portion), contexts)
-    (node, of_cell, time), (count, period) = group_sums(
-        (small.row_of_stack.take(leaf), context, stretch >> shift), finest.sums
+    is_whole = len(small) == len(tree) and bool((merged == thread).all())
+    keys = [small.row_of_stack.take(leaf), context, stretch]
+    return _Merged(small, contexts, keys, finest.sums, 0, is_whole)
+
+
+def _doubled(merged: _Merged, shift: int) -> _Merged:
+    """Add up what is in the same stretches of time once they are doubled `shift` times in all."""
+    node, context, stretch = merged.keys
+    keys, (count, period) = group_sums(
+        (node, context, stretch >> (shift - merged.shift)), merged.sums
     )
+    return merged._replace(keys=keys, sums=(count, period), shift=shift)
+
+
+def _cells(finest: _Finest, merged: _Merged) -> SampleCells:
+    names, contexts, shift = finest.names, merged.contexts, merged.shift
+    node, of_cell, time = merged.keys
+    count, period = merged.sums
     profile = names.samples.profile
     return SampleCells(
-        tree=small,
+        tree=merged.tree,
         thread=contexts[0],
         cpu=contexts[1],
         cause=contexts[2],
@@ -220,7 +254,7 @@ def _coarsened(finest: _Finest, doubled: int, halved: int) -> SampleCells:
         begin_ns=0,
         end_ns=names.end_ns,
         stretches=STRETCHES >> shift,
-        is_whole=len(small) == len(tree) and bool((merged == thread).all()),
+        is_whole=merged.is_whole,
     )
 
 
