@@ -357,7 +357,7 @@ def test_the_report_shows_the_calls_of_all_processes(counted, calls, tmp_path):
     profile = counted("/bin/sh", "-c", "sleep 0.05; sleep 0.05")
     everything = {"user_threshold_s": 0.0, "kernel_threshold_s": 0.0}
     report = prospect.Profile.report(profile, detail="4", **everything)
-    of_all = report.split("System Calls, All Processes")[1].split("Symbol quality")[0]
+    of_all = report.split("System Calls, All Processes")[1].split("Extrapolated Summary")[0]
     (calls_of_all,) = re.findall(
         r" (\d+) +[0-9.]+ +[0-9.]+  clock_nanosleep$", of_all, re.MULTILINE
     )
