@@ -35,7 +35,9 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
         cpus = ledger.cpu.tolist()
         counts = np.stack(ledger.by_cpu)
         steal_us = np.rint(np.nan_to_num(ledger.accounted_steal_s) * 1e6).astype(int).tolist()
-        unclocked, other_losses = ledger.unclocked, ledger.other_losses
+        unclocked = ledger.unclocked
+        # Those of no clock, too, as Python's frames in a ring that was full.
+        other_losses = max(other_losses - int(ledger.by_cpu.lost.sum()), ledger.other_losses)
     whole = np.array([[0], [unclocked], [other_losses], [0], [0], [0]], np.int64)
     expected, recorded, lost, throttled, idle, missing = np.hstack((counts, whole))
     rows = len(cpus) + 1

@@ -8,6 +8,8 @@ import pytest
 from builders.stored import fill, window_at
 from builders.ticks import ASLEEP, FULL, HELD, IDLE, THROTTLED, USER, Ticking
 from prospect.profile.complete import complete
+from prospect.profile.model import LossTable
+from prospect.records import replace
 from prospect.store.coverage import coverage_columns
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import read_part
@@ -35,6 +37,15 @@ def test_expected_ticks_are_all_accounted_for(ticking):
     assert books["throttled"][0] > 0
     assert set(books["t"].tolist()) == {10}
     assert set(books["until"].tolist()) == {20}
+
+
+def test_what_was_lost_of_no_clock_is_lost_too(ticking):
+    of_clocks = int(ticking.clocks.lost.sum())
+    cpu, none = np.zeros(1, np.int32), np.zeros(1, np.int64)
+    losses = LossTable(cpu, np.array([of_clocks + 7]), none)
+    books = coverage_columns(complete(replace(ticking, losses=losses)), 10, 20)
+    assert books["lost"].tolist() == [*books["lost"][:2].tolist(), 7]
+    assert books["lost"].sum() == of_clocks + 7
 
 
 def test_losses_and_holes_are_said(tmp_path, ticking):
