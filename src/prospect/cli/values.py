@@ -218,13 +218,13 @@ def separations(text: str) -> tuple[str, ...]:
     """Read what a store keeps apart."""
     given = tuple(text.split(","))
     for word in given:
-        _one_of(word, ("process", "thread", "cpu"), "give some of process, thread, cpu")
+        _one_of(word, ("process", "thread", "cpu"), "some of process, thread, cpu")
     return given
 
 
 def report_separations(text: str) -> tuple[str, ...]:
     """Read what a report shows apart."""
-    _one_of(text, ("process",), "give process; --sort has tables by thread and other keys")
+    _one_of(text, ("process",), "process; --sort has tables by thread and other keys")
     return (text,)
 
 
