@@ -57,6 +57,11 @@ def prospect(*arguments, **keywords):
         (["record", "-p", "99999999"], 1, "there is no process 99999999"),
         (["record", "nonsense"], 127, "nonsense: command not found"),
         (["record", "-f", "x", "true"], 2, "prospect record has no option -f"),
+        (
+            ["record", "-V4", "true"],
+            2,
+            "record has no option -V: it keeps everything; prospect rep",
+        ),
         (["report"], 1, "no perf.data here; make one with: prospect record COMMAND"),
         (["-f", "x", "--save", "./x", "true"], 2, "-f and --save both name 'x'"),
         (["report", "-f", "x", "./x"], 2, "-f x: the report would replace its recording"),

@@ -172,6 +172,8 @@ def _unknown(command: Command, given: str, known: Iterable[str]) -> str:
     from prospect.cli.option_table import options_of
 
     others = [other for other in COMMANDS for o in options_of(other) if given in o.spellings]
+    if command.name == "record" and "report" in {other.name for other in others}:
+        return f"prospect record has no option {given}: it keeps everything; prospect report has it"
     if others:
         *most, last = sorted({f"prospect {c.name}".strip() for c in others})
         takers = f"{', '.join(most)} and {last} have it" if most else f"{last} has it"

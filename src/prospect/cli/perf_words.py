@@ -33,7 +33,6 @@ _OPTIONS = {
     "--dsos": "prospect report --sort object, or prospect calls --object IMAGE",
     "--comms": "prospect report --sort thread, or prospect calls --thread NAME",
     "--symbols": "prospect report --sort routine, or prospect calls --routine NAME",
-    "--all-cpus": "-V 4 shows every process; recordings are of all CPUs where that is allowed",
 }
 
 

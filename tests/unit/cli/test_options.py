@@ -22,6 +22,7 @@ from prospect.records import field_names
         (["--child"], "detail", "2"),
         (["--follow-forks"], "detail", "3"),
         (["--system-wide"], "detail", "4"),
+        (["--all-cpus"], "detail", "4"),
         (["--kernel-only"], "detail", "k"),
         (["-V2", "-V4"], "detail", "4"),
         (["-a"], "detail", "4"),
@@ -104,6 +105,10 @@ def test_options_of_readers_stand_anywhere(command, arguments, operands):
 
 def test_two_dashes_end_the_options():
     assert parse(PROFILE, ["-V3", "--", "-odd-name", "x"])[1] == ["-odd-name", "x"]
+
+
+def test_record_takes_perfs_word_for_what_it_does_anyway():
+    assert parse(RECORD, ["-a", "make", "-a"])[1] == ["make", "-a"]
 
 
 def test_record_and_report_spell_their_files_differently():

@@ -19,8 +19,17 @@ SAMPLING = (
     ),
     Option("detail", "", ("child",), "", "the same as -V 2", CHOOSERS, value="2"),
     Option("detail", "", ("follow-forks",), "", "the same as -V 3", CHOOSERS, value="3"),
-    Option("detail", "a", ("system-wide",), "", "the same as -V 4", CHOOSERS, value="4"),
+    Option("detail", "a", ("system-wide", "all-cpus"), "", "the same as -V 4", CHOOSERS, value="4"),
     Option("detail", "", ("kernel-only",), "", "the same as -V k", CHOOSERS, value="k"),
+    Option(
+        "detail",
+        "a",
+        ("system-wide", "all-cpus"),
+        "",
+        "record every process, as is done anyway where that is allowed",
+        ("record",),
+        value="4",
+    ),
     Option(
         "frequency_hz",
         "H",
