@@ -118,16 +118,16 @@ def exact_sums(
 
 
 def distinct_keys(
-    keys: NDArray[np.int64], bound: int
+    keys: NDArray[np.signedinteger], bound: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct keys, ascending, and the row of each key among them, i64[n].
 
     Args:
-        keys: i64[n] none negative.
+        keys: [n] none negative.
         bound: above all keys; where it is not much larger than n, nothing is sorted.
     """
     if bound > max(_LEAST_TABLE, 4 * len(keys)):
-        found = counted(keys.view(np.uint64))
+        found = counted(keys.astype(np.uint64))
         return found.value.view(np.int64), found.place.astype(np.int64)
     is_there = np.zeros(bound, np.bool_)
     is_there[keys] = True

@@ -24,6 +24,7 @@ from prospect.assembly.causes.entry_points import (
     entry_point,
 )
 from prospect.assembly.causes.sample_causes import NO_CHAIN, SILENT
+from prospect.columns.grouping import distinct_keys
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_IDLE,
@@ -57,33 +58,37 @@ def with_causes(profile: Profile, label: NDArray[np.uint16], of_chains: Sequence
         of_chains: what the chains say; NO_CHAIN and SILENT are its first rows.
     """
     hits = profile.hits
-    is_kernel = hits.mode == MODE_KERNEL
-    pid, is_kthread = _facts_of_processes(profile)
+    rows = np.flatnonzero(hits.mode == MODE_KERNEL)
+    label = label.take(rows)
+    pid, is_kthread = _facts_of_processes(profile, rows)
     is_silent = label == SILENT
     is_thread = is_kthread & (is_silent | _marked(of_chains, NEW_TASK).take(label))
     is_thread |= _marked(of_chains, KERNEL_THREAD).take(label)
     causes = [*of_chains, IDLE]
     cause = np.where(is_silent & (pid == 0), len(of_chains), label.astype(np.int64))
-    cause[is_thread] = len(causes) + hits.comm_index[is_thread]
+    cause[is_thread] = len(causes) + hits.comm_index.take(rows[is_thread])
     causes += [Cause(CAUSE_KERNEL_THREAD, _thread_name(name)) for name in profile.comms]
-    unnamed = np.flatnonzero(
-        is_kernel & ((label == NO_CHAIN) | (is_silent & (pid != 0) & ~is_thread))
-    )
-    places = _function_rows(profile, unnamed) << 1 | is_silent[unnamed]
-    met, rank = np.unique(places, return_inverse=True)
+    unnamed = np.flatnonzero((label == NO_CHAIN) | (is_silent & (pid != 0) & ~is_thread))
+    places = _function_rows(profile, rows.take(unnamed)) << 1 | is_silent[unnamed]
+    met, rank = distinct_keys(places + 2, 2 * len(profile.functions.raw_name) + 2)
     cause[unnamed] = len(causes) + rank
+    met -= 2
     causes += [_cause_of_place(profile, one >> 1, has_chain=bool(one & 1)) for one in met.tolist()]
-    cause[~is_kernel] = NO_CHAIN
-    table, cause_index = _table(causes, cause)
+    table, row_of = _table(causes, cause, of_others=len(rows) < len(hits))
+    cause_index = np.full(len(hits), row_of[NO_CHAIN])
+    cause_index[rows] = row_of.take(cause)
     return replace(profile, causes=table, hits=replace(hits, cause_index=cause_index))
 
 
-def _facts_of_processes(profile: Profile) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return of each hit's process the pid, i32[h], and whether it is a kernel thread, bool[h]."""
+def _facts_of_processes(
+    profile: Profile, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return of each of these hits the pid, i32, and whether its process is a kernel thread."""
     # A row of -1, no process, takes the last entry.
     pid = np.append(profile.processes.pid, np.int32(-1))
     is_kthread = np.append(profile.processes.is_kernel_thread, False)
-    return pid.take(profile.hits.process_index), is_kthread.take(profile.hits.process_index)
+    process = profile.hits.process_index.take(rows)
+    return pid.take(process), is_kthread.take(process)
 
 
 def _marked(causes: Sequence[Cause], wanted: Cause) -> NDArray[np.bool_]:
@@ -119,15 +124,19 @@ def _cause_of_place(profile: Profile, function: int, *, has_chain: bool) -> Caus
 
 
 def _table(
-    causes: Sequence[Cause], cause: NDArray[np.int64]
+    causes: Sequence[Cause], cause: NDArray[np.int64], *, of_others: bool
 ) -> tuple[CauseTable, NDArray[np.int32]]:
-    """Keep the causes that occur, each once, behind CAUSE_NONE; return each hit's row of them."""
+    """Keep the causes that occur, each once, behind CAUSE_NONE; return the row of each of `causes`.
+
+    `of_others` says whether there are hits outside the kernel, which are NO_CHAIN.
+    """
     is_met = np.zeros(len(causes), np.bool_)
     is_met[cause] = True
+    is_met[NO_CHAIN] |= of_others
     met = np.flatnonzero(is_met).tolist()
     kept = sorted({NO_CAUSE, *(causes[row] for row in met)})
     rows = {one: row for row, one in enumerate(kept)}
     row_of = np.zeros(len(causes), np.int32)
     row_of[met] = [rows[causes[row]] for row in met]
     kinds = np.array([one.kind for one in kept], np.uint8)
-    return CauseTable(kinds, [one.name for one in kept]), row_of.take(cause)
+    return CauseTable(kinds, [one.name for one in kept]), row_of

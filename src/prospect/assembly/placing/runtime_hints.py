@@ -18,7 +18,7 @@ from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,46 +79,59 @@ def runtime_hints(profile: Profile, named_pids: Collection[int]) -> tuple[str, .
         profile: named.
         named_pids: processes that wrote a map or jitdump file, whether it named any hit or not.
     """
-    hits, functions = profile.hits, profile.functions
-    function = profile.locations.function_index.take(hits.location_index)
-    of_object = functions.object_index.take(function)
-    source = functions.source.take(function)
-    processes = len(profile.processes)
-    total = int(hits.count.sum())
-    kind_of = np.append(profile.objects.kind, np.uint8(0)).take(of_object)
-    is_jit = np.isin(kind_of, (KIND_JIT, KIND_PYTHON))
-    is_named = _hits_by_process(profile, is_jit, processes) > 0
+    functions, objects = profile.functions, profile.objects
+    is_image = [_are_images(profile, runtime) for runtime in _RUNTIMES]
+    is_jit = np.isin(objects.kind, (KIND_JIT, KIND_PYTHON))
+    is_nameless = functions.source == NameSource.NO_ANONYMOUS
+    within = [_functions_in(profile, one) for one in (*is_image, is_jit)]
+    *of_images, of_jit, nameless = _hits_by_process(profile, [*within, is_nameless])
+    is_named = of_jit > 0
     is_named |= np.isin(profile.processes.pid, list(named_pids))
-    nameless = _hits_by_process(profile, source == NameSource.NO_ANONYMOUS, processes)
+    least = max(_LEAST_HITS, _LEAST_SHARE * int(profile.hits.count.sum()))
     hints = []
-    for runtime in _RUNTIMES:
-        images = np.array(
-            [
-                kind == KIND_ELF and bool(runtime.image.fullmatch(path.rpartition("/")[2]))
-                for path, kind in zip(
-                    profile.objects.path, profile.objects.kind.tolist(), strict=True
-                )
-            ]
-            + [False],
-            np.bool_,
-        )
-        within = _hits_by_process(profile, images.take(of_object), processes)
-        wanting = (within if runtime.is_interpreter else nameless)[(within > 0) & ~is_named]
-        if wanting.sum() >= max(_LEAST_HITS, _LEAST_SHARE * total):
-            hints.append(f"{runtime.advice} {int(wanting.sum())} hits; {runtime.page}.")
+    for runtime, within_image in zip(_RUNTIMES, of_images, strict=True):
+        unnamed = within_image if runtime.is_interpreter else nameless
+        wanting = int(unnamed[(within_image > 0) & ~is_named].sum())
+        if wanting >= least:
+            hints.append(f"{runtime.advice} {wanting} hits; {runtime.page}.")
     return tuple(hints)
 
 
+def _are_images(profile: Profile, runtime: _Runtime) -> NDArray[np.bool_]:
+    """Return which objects are images of a runtime, bool[o]."""
+    objects = profile.objects
+    return np.array(
+        [
+            kind == KIND_ELF and bool(runtime.image.fullmatch(path.rpartition("/")[2]))
+            for path, kind in zip(objects.path, objects.kind.tolist(), strict=True)
+        ],
+        np.bool_,
+    )
+
+
+def _functions_in(profile: Profile, is_chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which functions are in objects that are chosen, bool[f]."""
+    # A row of -1, no object, takes the last entry.
+    return np.append(is_chosen, False).take(profile.functions.object_index)
+
+
 def _hits_by_process(
-    profile: Profile, is_counted: NDArray[np.bool_], processes: int
-) -> NDArray[np.int64]:
-    table = profile.processes
+    profile: Profile, chosen: Sequence[NDArray[np.bool_]]
+) -> list[NDArray[np.int64]]:
+    """Return of each choice of functions, bool[f], their hits in each process asked for, i64[p]."""
+    table, hits = profile.processes, profile.hits
     is_asked = (table.is_command | table.is_descendant) & ~table.is_recorder
     if not is_asked.any():  # a recording of a whole machine
         is_asked = ~table.is_recorder
+    choices = np.zeros(len(profile.functions), np.uint8)
+    for number, is_chosen in enumerate(chosen):
+        choices |= is_chosen.astype(np.uint8) << np.uint8(number)
+    of_hit = choices.take(profile.locations.function_index).take(hits.location_index)
     # Row -1, a process that is not known, is the last one.
-    is_asked = np.append(is_asked, False).take(profile.hits.process_index)
-    rows = np.flatnonzero(is_counted & is_asked)
-    count = profile.hits.count.take(rows)
-    summed = np.bincount(profile.hits.process_index.take(rows), count, processes)
-    return summed.astype(np.int64)
+    of_hit *= np.append(is_asked, False).take(hits.process_index)
+    found = []
+    for number in range(len(chosen)):
+        rows = np.flatnonzero(of_hit & np.uint8(1 << number))
+        process, count = hits.process_index.take(rows), hits.count.take(rows)
+        found.append(np.bincount(process, count, len(table)).astype(np.int64))
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of, is_i32, mapping_of
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import distinct, run_starts
 from prospect.profile.model import NO_CPU, ClockTable
 from prospect.records import NamedTuple, replace
 
@@ -98,15 +98,17 @@ def describe_clocks(info: RecordingInfo, events: Events, run: RunInfo) -> Clocks
     if info.extras:
         found = _own_rows(info, events, run)
         return Clocks(_table([row for _, row in found]), tuple(number for number, _ in found))
-    rows: list[_Row] = []
-    cpus = sorted(set(distinct(events.samples.cpu).tolist()) - {NO_CPU})
-    for event, description in enumerate(info.events):
-        period_ns = _timer_period_ns(description.attr)
-        if period_ns and len(info.events) == 1:
-            rows += [
-                _Row(event, 0, cpu, period_ns, run.begin_ns, run.end_ns, _lost_on(events, cpu))
-                for cpu in cpus
-            ]
+    period_ns = _timer_period_ns(info.events[0].attr)
+    if not period_ns or len(info.events) > 1:
+        return Clocks(_table([]), ())
+    cpu = events.samples.cpu
+    # A ring is drained many samples at a time.
+    cpus = distinct(cpu.take(run_starts(cpu)))
+    rows = [
+        _Row(0, 0, cpu, period_ns, run.begin_ns, run.end_ns, _lost_on(events, cpu))
+        for cpu in cpus.tolist()
+        if cpu != NO_CPU
+    ]
     return Clocks(_table(rows), ())
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.extras import by_number, counts_of
+from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import run_starts
 from prospect.profile.model import KIND_JIT, HitTable, LossTable, MappingTable, SampleTable
 from prospect.spaces.mappings import recorded_prot
@@ -35,8 +36,8 @@ def describe_hits(
         location_index: i32 row of locations of each hit; more may stand behind.
         world: whose names `hits.comm` refers to.
     """
-    comms, comm_index = np.unique(hits.comm, return_inverse=True)
-    names = [world.names[row] if row >= 0 else b"?" for row in comms.tolist()]
+    comms, comm_index = distinct_keys(hits.comm + np.int32(1), len(world.names) + 1)
+    names = [world.names[row - 1] if row else b"?" for row in comms.tolist()]
     return HitTable(
         process_index=hits.process_row,
         comm_index=comm_index.astype(np.int32),
