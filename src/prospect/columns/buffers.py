@@ -38,7 +38,10 @@ class Column(Generic[Scalar]):
         if self._rows is None:
             if self._scalar is None:
                 self._scalar = values[0]
-            if (values == self._scalar).all():
+            if is_scalar(values):
+                if values[0] == self._scalar:
+                    return
+            elif (values == self._scalar).all():
                 return
             self._rows = np.empty(self._capacity, self._dtype)
             self._rows[:begin] = self._scalar
@@ -51,6 +54,18 @@ class Column(Generic[Scalar]):
         scalar = self._dtype() if self._scalar is None else self._scalar
         same = np.broadcast_to(scalar, (count,))
         return same if broadcast else same.copy()
+
+
+def is_scalar(column: NDArray[np.generic]) -> bool:
+    """Return whether a column is a broadcast scalar, so that its first row stands for all."""
+    return column.strides == (0,)
+
+
+def narrowed(column: NDArray[np.generic], dtype: type[Scalar]) -> NDArray[Scalar]:
+    """Return a column in another type; a broadcast scalar stays one."""
+    if is_scalar(column):
+        return np.broadcast_to(column[:1].astype(dtype), column.shape)
+    return column.astype(dtype)
 
 
 def segments(start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:

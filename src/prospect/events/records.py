@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # Words looked at at a time (512 KiB): few enough to stay in a core's L2 cache until their columns
 # are gathered, enough to make numpy's cost a call small.
-WINDOW_WORDS = 1 << 16
+WINDOW_WORDS = 1 << 17
 # Words proved at a time: enough gaps to walk in lock-step, little to repeat when a proof fails.
 BATCH_WORDS = 1 << 20
 # What a proof failed of is proved again in pieces of this many, of which few fail.

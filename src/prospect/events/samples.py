@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.columns.buffers import Column, segments
+from prospect.columns.buffers import Column, narrowed, segments
 from prospect.events.chains import find_chains
 from prospect.events.columns import Samples
 from prospect.events.group_reads import GroupReads, GroupSamples
@@ -34,9 +34,12 @@ if TYPE_CHECKING:
 NO_TASK = np.uint64((1 << 64) - 1)
 NO_CPU = 0xFFFF
 
+# A header's size in words, as a number of bytes in its highest 16 bits.
+_WORDS_SHIFT = 51
 # Room beyond what the samples so far let expect, so that buffers rarely grow twice.
 _HEADROOM = 1.25
-_MODE_SHIFT = np.uint64(32)
+# Of a header as it stands in the file: misc, behind the type.
+_MODE_BYTE = 4
 _MODE_MASK = np.uint8(abi.PERF_RECORD_MISC_CPUMODE_MASK)
 
 
@@ -75,7 +78,7 @@ class _Chosen(NamedTuple):
 
     @property
     def size_words(self) -> NDArray[np.int64]:
-        return (self.header >> np.uint64(51)).view(np.int64)
+        return (self.header >> np.uint64(_WORDS_SHIFT)).view(np.int64)
 
     def keep(self, keep: NDArray[np.bool_]) -> _Chosen:
         if keep.all():
@@ -202,14 +205,14 @@ class SampleColumns:
         task = self._field(words, chosen, "tid", NO_TASK)
         self._task.put(begin, task)
         self._time.put(begin, self._times(words, chosen, task))
-        self._mode.put(begin, (chosen.header >> _MODE_SHIFT).astype(np.uint8) & _MODE_MASK)
+        self._mode.put(begin, chosen.header.view(np.uint8)[_MODE_BYTE::8] & _MODE_MASK)
         cpu = self._field(words, chosen, "cpu", self._block_cpu)
-        self._cpu.put(begin, cpu.astype(np.uint16))
+        self._cpu.put(begin, cpu.astype(np.uint16))  # above it stands a word that is reserved
         fixed_period = self._schema.period
         default = fixed_period[0] if chosen.rows is None else fixed_period.take(chosen.rows)
         self._period.put(begin, self._field(words, chosen, "period", default))
         if chosen.rows is not None:
-            self._event.put(begin, chosen.rows.astype(np.uint16))
+            self._event.put(begin, narrowed(chosen.rows, np.uint16))
         if chosen.clock is not None:
             self._clock.put(begin, chosen.clock)
         if self._has_groups:
@@ -282,19 +285,24 @@ class SampleColumns:
     def _choose(self, words: Words, positions: Positions) -> _Chosen:
         """Find the event and clock of each sample; leave out what cannot be read."""
         schema = self._schema
-        chosen = _Chosen(positions, _gather(words, positions, 0))
+        chosen = _Chosen(positions, np.ascontiguousarray(_gather(words, positions, 0)))
         met, all_met = len(positions), chosen
-        chosen = chosen.keep(chosen.size_words >= schema.least_fixed_words)
+        # The size stands above all else in a header.
+        if met and chosen.header.min() < np.uint64(schema.least_fixed_words << _WORDS_SHIFT):
+            chosen = chosen.keep(chosen.size_words >= schema.least_fixed_words)
         short, unknown = met - len(chosen.positions), 0
         if self._ids is not None and schema.id_word and len(chosen.positions):
             ids = _gather(words, chosen.positions, schema.id_word)
             rows, clock = self._ids.events_of(ids)
             is_foreign = rows < 0
-            rows = np.where(is_foreign, schema.shared_event, rows)
+            has_foreign = bool(is_foreign.any())
+            if has_foreign:
+                rows = np.where(is_foreign, schema.shared_event, rows)
             chosen = chosen._replace(rows=rows, clock=clock, is_foreign=is_foreign)
-            met = len(rows)
-            chosen = chosen.keep(rows >= 0)
-            unknown = met - len(chosen.positions)
+            if has_foreign:
+                met = len(rows)
+                chosen = chosen.keep(rows >= 0)
+                unknown = met - len(chosen.positions)
             if not isinstance(schema.fixed_words, int):
                 met = len(chosen.positions)
                 chosen = chosen.keep(chosen.size_words >= at_rows(schema.fixed_words, chosen.rows))

@@ -15,6 +15,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.abi.layout import SampleLayout, layout_of
+from prospect.columns.buffers import is_scalar
 from prospect.errors import RecordingError
 from prospect.events.group_layout import GroupLayout, group_layout
 from prospect.events.trailing import Trailing, trailing_of
@@ -67,9 +68,14 @@ class IdTable(Record):
         """Return the event row (i64[n], -1 unknown) and the clock (u8[n]) of each of `ids`.
 
         As in perf, an id of 0 means the first event, and so does any id where there is only one.
+        Both are broadcast scalars where all ids are the same.
 
         Source: ``evlist__event2evsel`` (``tools/perf/util/evlist.c``, 6.18).
         """
+        if len(ids) > 1 and (ids == ids[0]).all():
+            # Samples of one ring stand together.
+            event, clock = self.events_of(ids[:1])
+            return np.broadcast_to(event, ids.shape), np.broadcast_to(clock, ids.shape)
         row = self._find(ids)
         event, clock = self.event.take(row), self.clock.take(row)
         missing = row < 0
@@ -291,8 +297,13 @@ def _switch_event(events: Sequence[EventDescription]) -> tuple[int, int, int]:
 
 
 def at_rows(value: PerEvent, rows: NDArray[np.int64] | None) -> PerEvent:
-    """Return `value` for each of `rows` (rows of events), or as it is where all events agree."""
-    return value if isinstance(value, int) or rows is None else value.take(rows)
+    """Return `value` for each of `rows` (rows of events), or as it is where all events agree.
+
+    It is one number too where all rows are one, as a broadcast scalar.
+    """
+    if isinstance(value, int) or rows is None:
+        return value
+    return int(value[rows[0]]) if len(rows) and is_scalar(rows) else value.take(rows)
 
 
 def _id_position(layouts: list[SampleLayout], part: str) -> int:
