@@ -37,17 +37,18 @@ def main() -> None:
         of_row = unwound.sites.object == row
         image = unwinding.image_of(finder.paths[row])
         offset[of_row] = image.offset_of_svma(offset[of_row])
-    place = offset.take(unwound.site)
+    start, site, _ = unwound.chains()
+    place = offset.take(site)
     found: Counter[str] = Counter()
     stops: Counter[str] = Counter()
     for row, theirs in zip(in_time, chains_of_perf(data), strict=True):
-        frames = slice(unwound.start[row], unwound.start[row + 1])
+        frames = slice(start[row], start[row + 1])
         ours = place[frames].tolist()
         end = model.END_NAMES[int(unwound.end[row])]
         kind = difference(ours, theirs) if end == "complete" else f"ours ends: {end}"
         found[kind] += 1
         if kind == "perf's ends before ours":
-            last = int(unwound.sites.object[unwound.site[frames][len(theirs) - 1]])
+            last = int(unwound.sites.object[site[frames][len(theirs) - 1]])
             stops[finder.paths[last].decode() if last >= 0 else "code without an image"] += 1
     whole = sum(count for name, count in found.items() if not name.startswith("ours ends"))
     print(f"{len(in_time)} samples, {whole} unwound whole")

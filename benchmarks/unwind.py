@@ -130,7 +130,7 @@ def measure(data: Path) -> None:
         begin = time.process_time()
         unwind(given, finder)
         spent.append(time.process_time() - begin)
-    frames, median = len(unwound.address), statistics.median(spent)
+    frames, median = int(unwound.frames().sum()), statistics.median(spent)
     print(f"\n{len(given)} samples, {frames} frames, at {len(unwound.sites)} places")
     print(f"unwinding, rows at hand  {median:7.3f} s  {median / frames * 1e9:5.0f} ns a frame")
     print(f"unwinding, the first     {first:7.3f} s")

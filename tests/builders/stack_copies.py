@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from prospect.elf import frame_rules as rules
@@ -88,7 +90,5 @@ def samples(states, *, machine=layout.EM_X86_64, blocks=1, registers=()):
 
 def chains(unwound):
     """The addresses of each sample's frames."""
-    return [
-        unwound.address[low:high].tolist()
-        for low, high in zip(unwound.start[:-1].tolist(), unwound.start[1:].tolist(), strict=True)
-    ]
+    start, _, address = unwound.chains()
+    return [address[low:high].tolist() for low, high in itertools.pairwise(start.tolist())]

@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
@@ -64,9 +64,9 @@ def framed(tmp_path_factory):
 
 
 def chains_of(unwound, names):
-    for row in range(len(unwound)):
-        sites = unwound.site[unwound.start[row] : unwound.start[row + 1]].tolist()
-        yield [names[site] or "*" for site in sites]
+    start, sites, _ = unwound.chains()
+    for low, high in pairwise(start.tolist()):
+        yield [names[site] or "*" for site in sites[low:high].tolist()]
 
 
 def test_chains_are_those_of_the_source(plain):
@@ -106,6 +106,7 @@ def test_frame_pointers_agree(framed):
     names = [name_sites(each.sites, finder, program) for each in (by_cfi, by_pointer)]
     compared = agreed = 0
     pairs = zip(chains_of(by_cfi, names[0]), chains_of(by_pointer, names[1]), strict=True)
+    by_cfi, by_pointer = by_cfi.chains(), by_pointer.chains()
     for row, (cfi, pointer) in enumerate(pairs):
         # In libraries, which keep no frame pointer, and in a function's first instructions the
         # latter are no truth.
@@ -139,6 +140,7 @@ def test_perf_script_agrees(plain):
     ]
     assert len(theirs) == len(unwound)
     agreed = whole = 0
+    start, site, _ = unwound.chains()
     # perf prints in the order of time; samples of several CPUs are recorded in another.
     in_time = np.argsort(events.samples.time_ns.take(sample), kind="stable").tolist()
     for row, chain in zip(in_time, theirs, strict=True):
@@ -146,7 +148,7 @@ def test_perf_script_agrees(plain):
             continue
         whole += 1
         # perf shows addresses as the image states them, and of a call the one before the return.
-        sites = unwound.site[unwound.start[row] : unwound.start[row + 1]]
+        sites = site[start[row] : start[row + 1]]
         agreed += tuple(unwound.sites.svma.take(sites).tolist()) == chain
     assert whole > 500
     assert agreed >= 0.99 * whole

@@ -12,6 +12,7 @@ from prospect.assembly.stacks import chains as chains_module
 from prospect.assembly.stacks.chains import distinct_callers
 from prospect.assembly.stacks.stacks import build_stacks, caller_addresses, without_strays
 from prospect.assembly.stacks.user_contexts import UserContexts
+from prospect.assembly.stacks.user_stacks import no_user_stacks
 
 KERNEL, USER, GUEST_USER = 1, 2, 5
 CONTEXT_GUEST_USER = 2**64 - 2560
@@ -45,7 +46,8 @@ def built(drawn):
     """The table of the drawn samples, each sample's row, and the address of each location."""
     chains, modes, contexts = zip(*drawn, strict=True) if drawn else ((), (), ())
     columns = chained(chains, modes)
-    callers = distinct_callers(columns, np.array(contexts, np.int32))
+    nothing = no_user_stacks(len(drawn))
+    callers = distinct_callers(columns, np.array(contexts, np.int32), nothing)
     rows = np.arange(3, dtype=np.int32)
     user = UserContexts(np.array(contexts, np.int32), rows, rows + 10, rows + 20)
     addresses, row = caller_addresses(callers, user)
@@ -134,7 +136,8 @@ def test_a_list_of_callers_ends_before_what_is_in_no_mapping():
         ([CONTEXT_USER, 1, 102], USER, 0),
     ]
     chains, modes, contexts = zip(*drawn, strict=True)
-    callers = distinct_callers(chained(chains, modes), np.array(contexts, np.int32))
+    columns, nothing = chained(chains, modes), no_user_stacks(len(drawn))
+    callers = distinct_callers(columns, np.array(contexts, np.int32), nothing)
     rows = np.arange(1, dtype=np.int32)
     addresses, row = caller_addresses(callers, UserContexts(rows, rows, rows, rows))
     kept, row = without_strays(callers, row, addresses.address == 101)

@@ -43,10 +43,11 @@ def leaf_callers(
         u64[n] return addresses without the bits that sign them; 0 where the chain lacks none.
     """
     unwound = unwind(given, finder, most_frames=2)
-    rows = np.flatnonzero(np.diff(unwound.start) > 1)
-    first = unwound.start.take(rows)
-    found = unwound.address.take(first + 1)
-    rule = unwound.sites.rule.take(unwound.site.take(first))
+    rows = np.flatnonzero(unwound.frames() > 1)
+    chains = unwound.chains(rows)
+    first = chains.start[:-1]
+    found = chains.address.take(first + 1)
+    rule = unwound.sites.rule.take(chains.site.take(first))
     sp, fp = given.sp.take(rows).view(np.int64), given.fp.take(rows).view(np.int64)
     # The same address twice is the frame record of this function, whose information is missing or
     # wrong; or a recursion, if the record lies in the caller's frame.

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.table_rows import taken
 from prospect.elf import frame_rules as rules
+from prospect.records import replace
 from prospect.unwind.model import SiteTable
 
 if TYPE_CHECKING:
@@ -79,12 +81,20 @@ class SiteMemo:
         sites = self.sites()
         return sites.object.take(site) >= 0
 
+    def interrupted(self, site: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the sites, i32[n], of frames at some sites that signals interrupted."""
+        distinct, place = np.unique(site, return_inverse=True)
+        rows = taken(self.sites(), distinct.astype(np.int64))
+        self._tables.append(replace(rows, is_interrupted=np.ones(len(rows), np.bool_)))
+        self._count += len(rows)
+        return (place + (self._count - len(rows))).astype(np.int32)
+
     def sites(self) -> SiteTable:
         """Return all places met so far."""
         if len(self._tables) != 1:
-            names = ("context", "address", "object", "svma", "rule")
+            names = ("context", "address", "object", "svma", "rule", "is_interrupted")
             columns = (np.concatenate([getattr(t, n) for t in self._tables] or [[]]) for n in names)
-            dtypes = (np.int32, np.uint64, np.int32, np.uint64, np.int64)
+            dtypes = (np.int32, np.uint64, np.int32, np.uint64, np.int64, np.bool_)
             table = SiteTable(*(c.astype(d) for c, d in zip(columns, dtypes, strict=True)))
             self._tables = [table]
         return self._tables[0]
@@ -104,5 +114,6 @@ class SiteMemo:
                 rule[at] = table.look_up(svma.take(at))
         site = np.arange(self._count, self._count + len(key), dtype=np.int32)
         self._count += len(key)
-        self._tables.append(SiteTable(context, address, found, svma, rule))
+        is_interrupted = np.zeros(len(key), np.bool_)
+        self._tables.append(SiteTable(context, address, found, svma, rule, is_interrupted))
         return rule, site

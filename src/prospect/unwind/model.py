@@ -1,7 +1,7 @@
 """What unwinding takes in and gives back.
 
-In: for each sample the registers of user space, and where a copy of its stack lies. Out: the
-addresses of its frames, from the innermost outwards, and why they end. Nothing is opened here:
+In: for each sample the registers of user space, and where a copy of its stack lies. Out: a forest
+of the places where their frames are, and why they end. Nothing is opened here:
 which image stands at an address, and the call-frame rows of that image, is for the caller to say.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from prospect.records import Record, field
+import numpy as np
+
+from prospect.records import NamedTuple, Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from prospect.columns.forests import Forest
     from prospect.elf.frame_rows import FrameRows
 
 END_COMPLETE = 0  # the outermost function: its return address is undefined, or 0
@@ -99,10 +101,12 @@ class SiteTable(Record, eq=False):
 
     Attributes:
         context: i32[s] as in the input.
-        address: u64[s] AVMA that was looked up: a return address less one, or the innermost pc.
+        address: u64[s] AVMA that was looked up: a return address less one, or the pc of an
+            innermost frame or of an interrupted one.
         object: i32[s] as `CodeFinder.locate` has it.
         svma: u64[s] likewise.
         rule: i64[s] how its frame leads to the caller, as `elf.frame_rules` packs it.
+        is_interrupted: bool[s] whether it is one where a signal interrupted a frame further out.
     """
 
     context: NDArray[np.int32]
@@ -110,6 +114,7 @@ class SiteTable(Record, eq=False):
     object: NDArray[np.int32]
     svma: NDArray[np.uint64]
     rule: NDArray[np.int64]
+    is_interrupted: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.address)
@@ -119,22 +124,50 @@ class Unwound(Record, eq=False):
     """The call chains.
 
     Attributes:
-        start: i64[n+1] where each sample's frames begin; the innermost is the first.
-        address: u64[m] AVMA: the pc of the innermost frame and of one that a signal interrupted,
-            the return address of the others.
-        site: i32[m] into `sites`: what to name, once for each place and not for each frame.
+        stacks: rows of `sites`, each behind its caller's: stacks share what consecutive samples
+            of a thread have in common. No sample may have some of its rows.
+        innermost: i32[n] row of `stacks` of each sample's innermost frame, -1 without frames.
+        outermost: i32[n] row of `sites` of its outermost frame; of no meaning without frames.
         sites: the places.
         end: u8[n] END_*.
         needed_bytes: i64[n] where the copy was cut, how long it would have had to be for the next
             frame; else 0.
     """
 
-    start: NDArray[np.int64]
-    address: NDArray[np.uint64]
-    site: NDArray[np.int32]
+    stacks: Forest
+    innermost: NDArray[np.int32]
+    outermost: NDArray[np.int32]
     sites: SiteTable
     end: NDArray[np.uint8]
     needed_bytes: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.end)
+
+    def frames(self) -> NDArray[np.int64]:
+        """Return how many frames each sample has, i64[n]."""
+        return np.append(self.stacks.depth, -1).take(self.innermost) + np.int64(1)
+
+    def chains(self, rows: NDArray[np.int64] | None = None) -> UnwoundChains:
+        """Return the frames of some samples, i64[r], or of all."""
+        innermost = self.innermost if rows is None else self.innermost.take(rows)
+        start, frame = self.stacks.lists(innermost)
+        site = self.stacks.value.take(frame)
+        is_return = ~self.sites.is_interrupted.take(site)
+        is_return[start[:-1][innermost >= 0]] = False
+        return UnwoundChains(start, site, self.sites.address.take(site) + is_return)
+
+
+class UnwoundChains(NamedTuple):
+    """Frames of samples, one sample's behind another's, the innermost first.
+
+    Attributes:
+        start: i64[r + 1] where each sample's frames begin.
+        site: i32[m] rows of `Unwound.sites`.
+        address: u64[m] AVMA: the pc of the innermost frame and of one that a signal interrupted,
+            the return address of the others.
+    """
+
+    start: NDArray[np.int64]
+    site: NDArray[np.integer]
+    address: NDArray[np.uint64]

@@ -2,7 +2,8 @@
 
 In: an `UnwindInput` and a `CodeFinder`. Out: `Unwound`. Each round looks up where every sample is,
 by whole columns, and takes it to its caller; samples that end leave the columns. Samples are taken
-some ten thousand at a time, so that the columns stay in the processor's cache.
+some ten thousand at a time, so that the columns stay in the processor's cache; what their stacks
+have in common is put together at once, before all their frames would fill memory.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.forests import forest_of_lists, joined_forests
 from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.columns.forests import Forest
     from prospect.unwind.model import CodeFinder, UnwindInput
 
 MOST_FRAMES = 1024
 _LANES = 1 << 16
-_FIRST = np.zeros(0, np.int64)
+_NONE = np.zeros(0, np.int64)
 # Frame records of arm64 hold the link register too.
 _RECORD_WITH_LINK = FRAME_RECORD | rules.RULE_AT_CFA << rules.SECOND_BITS | 0x7FFF
 
@@ -62,7 +65,7 @@ def unwind(
         raise ProspectError("only stacks of x86-64 and arm64 programs can be unwound")
     walker = _Walker(given, finder, most_frames, mode)
     group = given.context >> CONTEXT_BITS
-    order = np.lexsort((given.stack_block, group)) if len(given) else _FIRST
+    order = np.lexsort((given.stack_block, group)) if len(given) else _NONE
     for first in distinct(group).tolist():
         low, high = np.searchsorted(group.take(order), (first, first + 1)).tolist()
         walker.memo.begin_contexts(first << CONTEXT_BITS)
@@ -70,20 +73,23 @@ def unwind(
             walker.walk(order[begin : min(begin + _LANES, high)])
             if progress is not None:
                 progress(min(begin + _LANES, high))
+        # Few frames are found by the second register: it is followed for samples that met one.
+        again = walker.left_over(order[low:high])
+        for begin in range(0, len(again), _LANES):
+            walker.walk(again[begin : begin + _LANES], follow_second=True)
     return walker.result()
 
 
 class _Frames(NamedTuple):
-    """Frames of one round: samples i64[f], rank of the round, and pc i64[f], sites i32[f]."""
+    """Frames of one round: samples i64[f], rank of the round, and sites i32[f]."""
 
     sample: NDArray[np.int64]
     rank: int
-    pc: NDArray[np.int64]
     site: NDArray[np.int32]
 
 
 class _Walker:
-    """Walks samples, some at a time, and collects their frames."""
+    """Walks samples, some at a time, and puts their stacks together."""
 
     def __init__(self, given: UnwindInput, finder: CodeFinder, most_frames: int, mode: int) -> None:
         self.memo = SiteMemo(finder)
@@ -96,42 +102,52 @@ class _Walker:
             self._record = _RECORD_WITH_LINK if self._by_link else FRAME_RECORD
         self._blocks = [_words(block) for block in given.blocks]
         self._frames: list[_Frames] = []
-        self._count = np.zeros(len(given), np.int64)
-        self._end = np.full(len(given), model.END_BAD, np.uint8)
-        self._needed = np.zeros(len(given), np.int64)
+        self._stacks: list[Forest] = []
+        self._rows = 0
+        count = len(given)
+        self._count = np.zeros(count, np.int64)
+        self._end = np.full(count, model.END_BAD, np.uint8)
+        self._needed = np.zeros(count, np.int64)
+        self._innermost = np.full(count, -1, np.int32)
+        self._outermost = np.zeros(count, np.int32)
 
-    def walk(self, samples: NDArray[np.int64]) -> None:
+    def walk(self, samples: NDArray[np.int64], *, follow_second: bool = False) -> None:
         """Unwind some samples."""
-        first = len(self._frames)
-        self._walk(samples, follow_second=self._by_link)
-        # Few frames are found by the second register: it is followed for samples that met one.
-        again = samples[self._end.take(samples) == model.END_REGISTER]
-        if len(again) and not self._by_link and self._machine.second in self._given.registers:
-            self._forget(again, first)
-            self._walk(again, follow_second=True)
+        self._walk(samples, follow_second=follow_second or self._by_link)
+        self._grow(samples)
+
+    def left_over(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which of some samples ended for want of the second register, where it is known."""
+        if self._by_link or self._machine.second not in self._given.registers:
+            return _NONE
+        return samples.take(np.flatnonzero(self._end.take(samples) == model.END_REGISTER))
 
     def result(self) -> model.Unwound:
-        """Put the frames of each sample together."""
-        start = np.append(0, np.cumsum(self._count))
-        address = np.empty(int(start[-1]), np.uint64)
-        site = np.empty(len(address), np.int32)
-        while self._frames:
-            frames = self._frames.pop()
-            at = start.take(frames.sample) + frames.rank
-            address[at], site[at] = frames.pc.view(np.uint64), frames.site
-        return model.Unwound(start, address, site, self.memo.sites(), self._end, self._needed)
+        """Return what was found of all samples."""
+        return model.Unwound(
+            stacks=joined_forests(self._stacks),
+            innermost=self._innermost,
+            outermost=self._outermost,
+            sites=self.memo.sites(),
+            end=self._end,
+            needed_bytes=self._needed,
+        )
 
-    def _forget(self, samples: NDArray[np.int64], first: int) -> None:
-        """Drop the frames of samples, of what was collected since `first`."""
-        is_dropped = np.zeros(len(self._given), np.bool_)
-        is_dropped[samples] = True
-        self._count[samples] = 0
-        for number in range(first, len(self._frames)):
-            frames = self._frames[number]
-            kept = np.flatnonzero(~is_dropped.take(frames.sample))
-            self._frames[number] = _Frames(
-                frames.sample.take(kept), frames.rank, frames.pc.take(kept), frames.site.take(kept)
-            )
+    def _grow(self, samples: NDArray[np.int64]) -> None:
+        """Put the frames of the last walk together, by sample, the outermost first."""
+        length = self._count.take(samples)
+        end = np.cumsum(length)
+        last = np.empty(len(self._given), np.int64)
+        last[samples] = end - 1
+        site = np.empty(int(end[-1]), np.int32)
+        for frames in self._frames:
+            site[last.take(frames.sample) - frames.rank] = frames.site
+        self._frames.clear()
+        stacks, innermost = forest_of_lists(site, length)
+        self._innermost[samples] = np.where(innermost < 0, -1, innermost + self._rows)
+        self._outermost[samples] = np.append(site, 0).take(end - length)
+        self._stacks.append(stacks)
+        self._rows += len(stacks)
 
     def _walk(self, samples: NDArray[np.int64], *, follow_second: bool) -> None:
         lanes = Lanes(self._given, self._blocks, samples)
@@ -150,7 +166,11 @@ class _Walker:
             look = lanes.pc - 1
             look[interrupted] += 1
             rule, site = self.memo.look_up(lanes.key | look.view(np.uint64))
-            self._collect(lanes, rule, site, rank)
+            met = site
+            if rank and len(interrupted):
+                met = site.copy()
+                met[interrupted] = self.memo.interrupted(site.take(interrupted))
+            self._collect(lanes, rule, met, rank)
             if self._record:
                 rule = np.where(rule == rules.NO_MAP, rule, self._record)
             around = Round(self._machine, self.memo, self._given.registers, is_first, interrupted)
@@ -172,14 +192,14 @@ class _Walker:
         self, lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], rank: int
     ) -> None:
         """Note the frames of a round; a return address where nothing is mapped is no frame."""
-        sample, pc = lanes.sample, lanes.pc
+        sample = lanes.sample
         if rank:
             is_frame = rule != rules.NO_MAP
             if not is_frame.all():
                 kept = np.flatnonzero(is_frame)
-                sample, pc, site = sample.take(kept), pc.take(kept), site.take(kept)
+                sample, site = sample.take(kept), site.take(kept)
         self._count[sample] = rank + 1
-        self._frames.append(_Frames(sample, rank, pc, site))
+        self._frames.append(_Frames(sample, rank, site))
 
 
 def _words(block: NDArray[np.uint8] | NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -12,6 +12,7 @@ from prospect.abi import python_frames as wire
 from prospect.abi.block import RecordBlock
 from prospect.assembly.python.python_stacks import with_python
 from prospect.assembly.stacks.python_callers import with_python_callers
+from prospect.assembly.stacks.user_stacks import no_user_stacks
 from prospect.events.decode import decode
 from prospect.symbols.python.python_code import PYTHON_BASE
 
@@ -60,7 +61,8 @@ def told(events, *, native=False):
         return f"{function.name}:{code.lines_of(row)[0][1]}"
 
     hits = [text(ip) for ip in found.samples.ip.tolist()]
-    chained = with_python_callers(found.samples, python)
+    nothing = no_user_stacks(len(found.samples))
+    chained, _ = with_python_callers(found.samples, nothing, python)
     chains = []
     for begin, end in itertools.pairwise(chained.chain_start.tolist()):
         words, shown = chained.chain[begin:end].tolist(), []

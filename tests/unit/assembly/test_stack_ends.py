@@ -7,6 +7,7 @@ import pytest
 
 from builders.profile_builder import ProfileBuilder
 from prospect.assembly.stacks.stack_ends import stack_copies
+from prospect.columns.forests import forest_of_lists
 from prospect.figures.stacks.stack_quality import stack_quality
 from prospect.records import replace
 from prospect.symbols.objects import ObjectKey
@@ -34,12 +35,13 @@ def described(ends, *, depth, below_top, copied, needed=0, task=0, object_row=0,
         stack_bytes=copied,
         blocks=(),
     )
-    start = np.append(0, np.cumsum(depth))
-    address = np.zeros(int(start[-1]), np.uint64)
     none = np.zeros(count, np.int64)
-    sites = model.SiteTable(none.astype(np.int32), sp, object_row.astype(np.int32), sp, none)
-    site = np.repeat(np.arange(count, dtype=np.int32), depth)
-    found = model.Unwound(start, address, site, sites, end.astype(np.uint8), needed)
+    sites = model.SiteTable(
+        none.astype(np.int32), sp, object_row.astype(np.int32), sp, none, none > 0
+    )
+    site = np.arange(count, dtype=np.int32)
+    stacks, innermost = forest_of_lists(np.repeat(site, depth), depth)
+    found = model.Unwound(stacks, innermost, site, sites, end.astype(np.uint8), needed)
     keys = [ObjectKey(b"/bin/one"), ObjectKey(b"/bin/two")]
     is_continued = np.arange(count) < 3
     copies = stack_copies(given, found, task.astype(np.uint64), keys, 1024, is_continued)

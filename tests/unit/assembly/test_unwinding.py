@@ -8,7 +8,9 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.stacks import unwinding
-from prospect.assembly.stacks.unwinding import Chains, _continued, user_parts, with_user_part
+from prospect.assembly.stacks.unwinding import _continued, user_parts, with_user_part
+from prospect.assembly.stacks.user_stacks import Chains, UserStacks
+from prospect.columns.forests import forest_of_lists
 from prospect.events.columns import CallBranches, Samples
 from prospect.unwind import model
 
@@ -50,9 +52,30 @@ def lists_of(samples):
     return [samples.chain[a:b].tolist() for a, b in itertools.pairwise(bounds)]
 
 
-def unwound(ends):
-    none = np.zeros(0, np.int64)
-    return model.Unwound(none, none, none, None, np.array(ends, np.uint8), none)
+def stacks_of(*lists):
+    """Unwound stacks of these words, the innermost first."""
+    values = words([word for each in lists for word in each[::-1]])
+    forest, innermost = forest_of_lists(values, np.array([len(each) for each in lists]))
+    places, value = np.unique(values, return_inverse=True)
+    _, value = np.unique(np.append(forest.value, places), return_inverse=True)
+    forest = forest._replace(value=value[: len(forest)].astype(np.int32))
+    is_inner = np.isin(places, words([each[0] for each in lists if each]))
+    address = places - ~is_inner
+    return UserStacks(forest, innermost, np.zeros(len(places), np.int32), address)
+
+
+def continued(lists, ends, others):
+    samples = samples_with(*([USER, *each] if each else [] for each in others))
+    rows = np.arange(len(lists))
+    samples, stacks, is_longer = _continued(
+        samples, stacks_of(*lists), rows, np.array(ends, np.uint8)
+    )
+    unwound = stacks.chains(rows)
+    found = np.split(unwound.words, np.cumsum(unwound.length)[:-1])
+    return [
+        own.tolist() if row >= 0 else chain[1:]
+        for row, own, chain in zip(stacks.innermost, found, lists_of(samples), strict=True)
+    ], is_longer.tolist()
 
 
 def test_user_frames_come_behind_those_of_the_kernel_and_instead_of_the_recorded():
@@ -81,21 +104,16 @@ def test_chains_arise_where_a_recording_has_none():
 
 def test_frame_pointers_go_on_only_from_a_frame_that_both_have():
     cut, whole = model.END_CUT, model.END_COMPLETE
-    frames = chains_of([1, 2, 3], [1, 2], [1, 2], [], [1, 9])
-    other = chains_of([1, 3, 4, 5], [1, 2, 7], [8, 9], [1, 2], [])
-    found, is_longer = _continued(frames, unwound([cut, whole, cut, cut, cut]), other)
-    ends = np.cumsum(found.length)
-    lists = [found.words[b - n : b].tolist() for b, n in zip(ends, found.length, strict=True)]
-    assert lists == [[1, 2, 3, 4, 5], [1, 2], [1, 2], [], [1, 9]]
-    assert is_longer.tolist() == [True, False, False, False, False]
+    frames = [[1, 2, 3], [1, 2], [1, 2], [], [1, 9]]
+    other = [[1, 3, 4, 5], [1, 2, 7], [8, 9], [1, 2], []]
+    lists, is_longer = continued(frames, [cut, whole, cut, cut, cut], other)
+    assert lists == [[1, 2, 3, 4, 5], [1, 2], [1, 2], [1, 2], [1, 9]]
+    assert is_longer == [True, False, False, False, False]
 
 
 def test_in_a_recursion_the_frame_of_the_same_depth_is_meant():
-    frames = chains_of([1, 6, 6, 6])
-    other = chains_of([1, 6, 6, 6, 6, 6, 7])
-    found, is_longer = _continued(frames, unwound([model.END_CUT]), other)
-    assert found.words.tolist() == other.words.tolist()
-    assert is_longer.tolist() == [True]
+    other = [1, 6, 6, 6, 6, 6, 7]
+    assert continued([[1, 6, 6, 6]], [model.END_CUT], [other]) == ([other], [True])
 
 
 def test_calls_of_a_branch_stack_are_callers():

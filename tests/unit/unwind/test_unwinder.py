@@ -161,7 +161,7 @@ def test_ends():
 def test_no_more_frames_than_asked_for():
     given = samples([{"pc": at(LEAF), "words": [at(LEAF)] * 90}])
     unwound = unwind(given, OneImage(FUNCTIONS), most_frames=50)
-    assert np.diff(unwound.start).tolist() == [50]
+    assert unwound.frames().tolist() == [50]
     assert unwound.end.tolist() == [model.END_DEEP]
 
 
@@ -184,12 +184,12 @@ def test_many_samples_over_blocks_and_contexts_are_each_as_alone():
     # Each place was asked for once in each context, and what is told of a frame is true of it.
     assert finder.asked < 200
     sites = unwound.sites
-    address = sites.address.take(unwound.site)
-    is_inner = np.zeros(len(address), bool)
-    is_inner[unwound.start[:-1]] = True
-    assert (unwound.address - address == ~is_inner).all()
-    owner = np.repeat([state["context"] for state in states], np.diff(unwound.start))
-    assert (sites.context.take(unwound.site) == owner).all()
+    start, site, _ = unwound.chains()
+    owner = np.repeat([state["context"] for state in states], np.diff(start))
+    assert (sites.context.take(site) == owner).all()
+    assert (unwound.outermost == site.take(start[1:] - 1)).all()
+    # Neighbours share what they have in common.
+    assert len(unwound.stacks) < len(site)
 
 
 def test_arm64_links_with_signed_addresses():
@@ -226,4 +226,4 @@ def test_other_machines_are_refused():
 
 def test_no_samples():
     unwound = unwind(samples([]), OneImage(FUNCTIONS))
-    assert (len(unwound), unwound.start.tolist(), len(unwound.sites)) == (0, [0], 0)
+    assert (len(unwound), len(unwound.stacks), len(unwound.sites)) == (0, 0, 0)

@@ -13,6 +13,7 @@ from prospect.announcing import silent
 from prospect.assembly.stacks.chains import distinct_callers
 from prospect.assembly.stacks.stacks import build_stacks, caller_addresses, without_strays
 from prospect.assembly.stacks.user_contexts import find_user_contexts
+from prospect.assembly.stacks.user_stacks import no_user_stacks
 from prospect.records import Record
 from prospect.symbols.cache import SymbolCache
 
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
 
 
 class SampleCallers(Record):
-    """Callers of all samples, their distinct addresses, and i64[m] the row of each caller's.
+    """Callers of all samples, their distinct addresses, and which address each of them has.
 
-    `copies` says what became of copies of stacks, where there are any.
+    `row` is as from `caller_addresses`. `copies` says what became of copies of stacks, where there
+    are any.
     """
 
     callers: Callers
@@ -70,23 +72,23 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     if samples.chain is None and not has_states and python is None:
         return None
     contexts = find_user_contexts(samples, world.timeline)
-    copies = None
+    stacks, copies = no_user_stacks(len(samples)), None
     if has_states:
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
-        from prospect.assembly.stacks.unwinding import with_whole_chains  # noqa: PLC0415 - likewise
+        from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - likewise
 
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
-        samples, copies = with_whole_chains(samples, contexts, code, info, announce)
+        samples, stacks, copies = with_whole_stacks(samples, contexts, code, info, announce)
         del code
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
     if python is not None:
         from prospect.assembly.stacks.python_callers import with_python_callers  # noqa: PLC0415 - likewise
 
-        samples = with_python_callers(samples, python)
+        samples, stacks = with_python_callers(samples, stacks, python)
     announce("putting call stacks together")
-    callers = distinct_callers(samples, contexts.of_sample)
+    callers = distinct_callers(samples, contexts.of_sample, stacks)
     return SampleCallers(callers, *caller_addresses(callers, contexts), copies)
 
 

@@ -76,3 +76,24 @@ def frame_blocks(samples: Samples) -> Iterator[ChainFrames]:
         start = start + 1
         words[start[is_kernel]] += np.uint64(1)
         yield ChainFrames(slice(first, last), words, start, end, is_kernel)
+
+
+def chain_begin(samples: Samples) -> NDArray[np.int64]:
+    """Return where each sample's chain begins, i64[n]."""
+    if samples.chain is None or samples.chain_start is None:
+        return np.zeros(len(samples), np.int64)
+    return samples.chain_start[:-1]
+
+
+def user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the user part of each sample's chain begins, and where the chain ends.
+
+    i64[n] each; the former at the context word, or where the chain ends if it has none.
+    """
+    if samples.chain is None or samples.chain_start is None:
+        none = np.zeros(len(samples), np.int64)
+        return none, none
+    marks = np.flatnonzero(samples.chain == USER_CONTEXT)
+    begin, end = samples.chain_start[:-1], samples.chain_start[1:]
+    following = np.append(marks, len(samples.chain)).take(np.searchsorted(marks, begin))
+    return np.minimum(following, end), end

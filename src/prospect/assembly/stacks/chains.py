@@ -1,8 +1,8 @@
 """Call chains of samples → the distinct lists of callers that stand in them.
 
-Comes in: sample columns whose `chain` has the kernel's words (also those of stacks that were
-unwound here: they are written as the kernel would have), and each sample's address space. Goes out:
-`Callers`. Equal chains of one address space are found by hash, compared, and decoded once.
+Comes in: sample columns whose `chain` has the kernel's words, each sample's address space, and the
+stacks that were unwound here, which take the place of the user part. Goes out: `Callers`. Equal
+chains of one address space are found by hash, compared, and decoded once.
 Source: ``kernel/events/callchain.c`` get_perf_callchain() (Linux 6.18): a context word, the
 interrupted instruction, return addresses from the inside out; then the next context.
 """
@@ -19,18 +19,22 @@ from prospect.assembly.stacks.chain_frames import (
     BLOCK_WORDS,
     LOWEST_CONTEXT,
     USER_CONTEXT,
+    chain_begin,
     context_word,
+    user_begin,
 )
 from prospect.columns.buffers import segments
 from prospect.columns.hashing import mixed, mixed_at, random_seed
 from prospect.columns.sorting import distinct, numbered
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from prospect.assembly.stacks.user_stacks import UserStacks
+    from prospect.columns.forests import Forest
     from prospect.events.columns import Samples
 
 _NO_MODE = np.uint8(0)
@@ -53,12 +57,17 @@ for _context, _mode in _MODE_OF_CONTEXT.items():
 class Callers(Record):
     """Distinct lists of callers; the callers of row c are `start[c]` to `start[c + 1]`.
 
+    Behind these come those of an unwound stack: `outer[c]` and what stands before it in `frames`.
+
     Attributes:
         of_sample: i32[n] the list of each sample.
         start: i64[c + 1].
         address: u64[m] AVMA from the inside out, each within the instruction that called.
         mode: u8[m] PERF_RECORD_MISC_CPUMODE; 0 for contexts that are not known.
         context: i32[m] row of `UserContexts` for user mode, -1 for all else.
+        outer: i32[c] row of `frames`, -1 for none.
+        frames: a forest of frames of user mode, each behind its caller; rows of `places`.
+        places: where these are.
     """
 
     of_sample: NDArray[np.int32]
@@ -66,13 +75,24 @@ class Callers(Record):
     address: NDArray[np.uint64]
     mode: NDArray[np.uint8]
     context: NDArray[np.int32]
+    outer: NDArray[np.int32]
+    frames: Forest
+    places: Places
+
+
+class Places(NamedTuple):
+    """Distinct places of frames in user mode: rows of `UserContexts` i32[p], and AVMA u64[p]."""
+
+    context: NDArray[np.int32]
+    address: NDArray[np.uint64]
 
 
 class _Tails(Record):
     """What of the samples' chains is callers: words `begin` to `begin + length` of `words`.
 
     `mode` u8[n] is that of the first words, before any context word. `context` i32[n] is the
-    sample's row of `UserContexts`, -1 where no word of the tail is one of user mode.
+    sample's row of `UserContexts`, -1 where no word of the tail is one of user mode. `outer` i32[n]
+    is the frame of an unwound stack that is the next caller, -1 for none.
     """
 
     words: NDArray[np.uint64]
@@ -80,6 +100,7 @@ class _Tails(Record):
     length: NDArray[np.int64]
     mode: NDArray[np.uint8]
     context: NDArray[np.int32]
+    outer: NDArray[np.int32]
 
     def take(self, rows: NDArray[np.int64]) -> _Tails:
         return _Tails(
@@ -88,6 +109,7 @@ class _Tails(Record):
             self.length.take(rows),
             self.mode.take(rows),
             self.context.take(rows),
+            self.outer.take(rows),
         )
 
     def blocks(self) -> Iterator[slice]:
@@ -99,36 +121,40 @@ class _Tails(Record):
             yield slice(first, last)
 
 
-def distinct_callers(samples: Samples, context: NDArray[np.int32]) -> Callers:
+def distinct_callers(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> Callers:
     """Find the distinct lists of callers.
 
     Args:
         samples: of a recording; a sample without a chain has no callers.
         context: i32[n] each sample's row of `UserContexts`.
+        stacks: what was unwound of their stacks, in place of the user part of their chains.
     """
-    tails = _tails(samples, context)
+    tails = _tails(samples, context, stacks)
     of_sample, first = _equal_tails(tails)
-    return _decoded(tails.take(first), of_sample)
+    return _decoded(tails.take(first), of_sample, stacks)
 
 
-def _tails(samples: Samples, context: NDArray[np.int32]) -> _Tails:
-    if samples.chain is None or samples.chain_start is None or not len(samples.chain):
-        none = np.zeros(len(samples), np.int64)
-        mode, context = np.zeros(len(none), np.uint8), np.full(len(none), -1, np.int32)
-        return _Tails(np.empty(0, np.uint64), none, none, mode, context)
-    words, begin = samples.chain, samples.chain_start[:-1]
-    length = np.diff(samples.chain_start)
+def _tails(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> _Tails:
+    words = np.empty(0, np.uint64) if samples.chain is None else samples.chain
+    begin = chain_begin(samples)
+    user, end = user_begin(samples)
+    outer = stacks.innermost
+    is_unwound = outer >= 0
+    length = np.where(is_unwound, user, end) - begin
     own_context = _CONTEXT_OF_MODE.take(samples.mode)
     is_own = (length > 1) & (own_context > 0)
-    is_own &= words.take(begin, mode="clip") == own_context
+    rows = np.flatnonzero(is_own)
+    is_own[rows] = words.take(begin.take(rows)) == own_context.take(rows)
     # The sample itself says which instruction it interrupted; with hardware it may know better.
+    is_own_frame = is_unwound & (length == 0) & (samples.mode == abi.PERF_RECORD_MISC_USER)
+    outer = np.where(is_own_frame, np.append(stacks.frames.before, -1).take(outer), outer)
     begin, length = begin + is_own * 2, length - is_own * 2
-    mode = np.where(is_own, samples.mode, _NO_MODE)
-    mode[length == 0] = _NO_MODE
-    is_user = (mode == abi.PERF_RECORD_MISC_USER) & (length > 0)
+    mode = np.where(is_own & (length > 0), samples.mode, _NO_MODE)
+    is_user = (mode == abi.PERF_RECORD_MISC_USER) | (outer >= 0)
     marks = np.flatnonzero(words == USER_CONTEXT)
     is_user |= np.searchsorted(marks, begin) < np.searchsorted(marks, begin + length)
-    return _Tails(words, begin, length, mode, np.where(is_user, context, np.int32(-1)))
+    context = np.where(is_user, context, np.int32(-1))
+    return _Tails(words, begin, length, mode, context, outer.astype(np.int32))
 
 
 def _equal_tails(tails: _Tails) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -140,9 +166,9 @@ def _equal_tails(tails: _Tails) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
 
 
 def _hashes(tails: _Tails, seed: np.uint64) -> NDArray[np.uint64]:
-    """Return a hash of each tail, its mode and its context, u64[n]."""
+    """Return a hash of each tail and what else distinguishes it, u64[n]."""
     facts = tails.mode.astype(np.uint64) << np.uint64(32) | tails.context.astype(np.uint32)
-    hashes = mixed(facts, seed)
+    hashes = mixed(mixed(facts, seed) + tails.outer.view(np.uint32), seed)
     for rows in tails.blocks():
         length = tails.length[rows]
         end = np.cumsum(length)
@@ -156,7 +182,12 @@ def _hashes(tails: _Tails, seed: np.uint64) -> NDArray[np.uint64]:
 
 def _are_equal(tails: _Tails, other: NDArray[np.int64]) -> bool:
     """Return whether each tail is the same as that of row `other`."""
-    columns: tuple[NDArray[np.integer], ...] = (tails.length, tails.mode, tails.context)
+    columns: tuple[NDArray[np.integer], ...] = (
+        tails.length,
+        tails.mode,
+        tails.context,
+        tails.outer,
+    )
     if any((column.take(other) != column).any() for column in columns):
         return False
     begin = tails.begin.take(other)
@@ -168,7 +199,7 @@ def _are_equal(tails: _Tails, other: NDArray[np.int64]) -> bool:
     return True
 
 
-def _decoded(tails: _Tails, of_sample: NDArray[np.int32]) -> Callers:
+def _decoded(tails: _Tails, of_sample: NDArray[np.int32], stacks: UserStacks) -> Callers:
     """Read context words, and turn return addresses into addresses of calls."""
     words = tails.words.take(segments(tails.begin, tails.length))
     end = np.cumsum(tails.length)
@@ -188,6 +219,11 @@ def _decoded(tails: _Tails, of_sample: NDArray[np.int32]) -> Callers:
     is_return[1:] = ~is_context[:-1]
     is_return[(end - tails.length)[tails.length > 0]] = True
     is_return &= words > 0
+    # Frames that are only the innermost of samples are no callers.
+    frames, new_row = stacks.frames.kept(stacks.frames.reached(tails.outer))
+    is_met = np.zeros(len(stacks.address), np.bool_)
+    is_met[frames.value] = True
+    place = np.cumsum(is_met, dtype=np.int32) - np.int32(1)
     kept = np.flatnonzero(~is_context)
     before = np.zeros(len(words) + 1, np.int64)
     np.cumsum(~is_context, out=before[1:])
@@ -200,4 +236,7 @@ def _decoded(tails: _Tails, of_sample: NDArray[np.int32]) -> Callers:
         address=words.take(kept) - is_return.take(kept),
         mode=mode,
         context=np.where(is_user, context, np.int32(-1)),
+        outer=new_row.take(tails.outer),
+        frames=frames._replace(value=place.take(frames.value)),
+        places=Places(stacks.context[is_met], stacks.address[is_met]),
     )

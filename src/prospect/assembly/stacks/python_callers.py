@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.assembly.stacks.unwinding import Chains, user_parts, with_user_part
+from prospect.assembly.stacks.unwinding import user_parts, with_user_part
+from prospect.assembly.stacks.user_stacks import Chains
 from prospect.columns.buffers import segments
 from prospect.records import NamedTuple
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.assembly.python.python_stacks import PythonSamples, PythonStacks
+    from prospect.assembly.stacks.user_stacks import UserStacks
     from prospect.events.columns import Samples
 
     Rows = NDArray[np.int64]
@@ -49,13 +51,27 @@ class _Native(NamedTuple):
     kind: NDArray[np.int8]
 
 
-def with_python_callers(samples: Samples, python: PythonSamples) -> Samples:
-    """Return the samples with Python frames in their call chains.
+def with_python_callers(
+    samples: Samples, unwound: UserStacks, python: PythonSamples
+) -> tuple[Samples, UserStacks]:
+    """Return the samples with Python frames in their call chains, and the stacks of the others.
 
     Args:
-        samples: of a recording, unwound, as `with_python` returned them.
-        python: what that returned of them.
+        samples: of a recording, as `with_python` returned them.
+        unwound: what was unwound of their stacks.
+        python: what `with_python` returned of them.
     """
+    stacks = python.stacks
+    native = np.flatnonzero(unwound.innermost.take(stacks.sample) >= 0)
+    if len(native):
+        of_sample = stacks.sample.take(native)
+        samples = with_user_part(samples, of_sample, unwound.chains(of_sample))
+        unwound = unwound.without(of_sample)
+    return _with_python_frames(samples, python), unwound
+
+
+def _with_python_frames(samples: Samples, python: PythonSamples) -> Samples:
+    """Return the samples with Python frames in their call chains."""
     stacks, ip = python.stacks, python.ip
     native = _native_frames(samples, ip, stacks)
     runs = _run_counts(stacks)

@@ -47,12 +47,12 @@ def stack_copies(  # noqa: PLR0913, PLR0917 - facts from as many stages
         is_continued: bool[n] which stacks were made longer by other means.
     """
     has_copy = taken.stack_block >= 0
-    frames = np.diff(unwound.start)
+    frames = unwound.frames()
     end = np.where(has_copy, unwound.end, NO_COPY).astype(np.int8)
     needed, is_least = _needed_bytes(taken, unwound, task, end)
     is_short = has_copy & (unwound.end != model.END_COMPLETE) & (frames > 0)
-    last = unwound.site.take(unwound.start[1:][is_short] - 1)
-    rows, place_of = np.unique(unwound.sites.object.take(last), return_inverse=True)
+    last = unwound.sites.object.take(unwound.outermost[is_short])
+    rows, place_of = np.unique(last, return_inverse=True)
     place = np.full(len(end), -1, np.int32)
     place[is_short] = place_of
     return StackCopies(

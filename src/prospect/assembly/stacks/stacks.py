@@ -1,9 +1,9 @@
 """Callers of samples → the forest of a profile's call stacks.
 
 Comes in: `Callers`, whose addresses were named together with those of the hits, and the hit of each
-sample. Goes out: `StackTable`, and each sample's row of it. All stacks are hashed from their
-outermost frame on in one pass: equal beginnings have equal hashes, and what has equal hashes is
-compared.
+sample. Goes out: `StackTable`, and each sample's row of it. Lists of callers become a forest, in
+which each shares what it has in common with the one before, behind the frames of unwound stacks;
+then equal frames of one caller are made one, a depth at a time.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.abi import constants as abi
 from prospect.assembly.placing.places import Addresses
 from prospect.assembly.stacks.chain_frames import BLOCK_WORDS
 from prospect.columns.buffers import segments
-from prospect.columns.hashing import mixed, mixed_at, random_seed
+from prospect.columns.forests import Forest, forest_of_lists, joined_forests
+from prospect.columns.hashing import mixed, random_seed
 from prospect.columns.sorting import distinct, numbered
 from prospect.profile.model import StackTable
 from prospect.records import NamedTuple, replace
@@ -31,25 +33,36 @@ if TYPE_CHECKING:
     from prospect.spaces.attribution import Attribution
 
 _MODE_BITS = 3
+_FRAME_BITS = np.uint64(31 + _MODE_BITS)  # of a row of locations, and a mode
+_OUTER = np.uint64(1 << 63)
+_USER = np.uint8(abi.PERF_RECORD_MISC_USER)
 
 
 def caller_addresses(
     callers: Callers, contexts: UserContexts
 ) -> tuple[Addresses, NDArray[np.int64]]:
-    """Return the distinct addresses of all callers, and each caller's row of them, i64[m]."""
-    code = (callers.context.astype(np.int64) + 1 << _MODE_BITS | callers.mode).astype(np.uint64)
+    """Return the distinct addresses of all callers, and which of them each caller has.
+
+    The latter is i64[m + p]: of the callers of lists, and behind them of `Callers.places`.
+    """
+    places = callers.places
+    of_places = np.full(len(places.context), abi.PERF_RECORD_MISC_USER, np.uint8)
+    address = np.concatenate((callers.address, places.address))
+    context = np.concatenate((callers.context, places.context))
+    mode = np.concatenate((callers.mode, of_places))
+    code = (context.astype(np.int64) + 1 << _MODE_BITS | mode).astype(np.uint64)
     while True:
-        row, first = numbered(mixed(callers.address, random_seed()) + mixed(code, random_seed()))
-        columns = (callers.address, code)
+        row, first = numbered(mixed(address, random_seed()) + mixed(code, random_seed()))
+        columns = (address, code)
         if all((column.take(first).take(row) == column).all() for column in columns):
             break
-    context = callers.context.take(first)
+    context = context.take(first)
     return Addresses(
         process_row=np.append(contexts.process_row, np.int32(-1)).take(context),
         space=np.append(contexts.space, np.int32(-1)).take(context),
         epoch=np.append(contexts.epoch, np.int32(-1)).take(context),
-        mode=callers.mode.take(first),
-        address=callers.address.take(first),
+        mode=mode.take(first),
+        address=address.take(first),
     ), row
 
 
@@ -76,20 +89,38 @@ def without_strays(
         is_nowhere: bool[a] of these addresses.
     """
     is_stray = is_nowhere.take(row)
+    if not is_stray.any():
+        return callers, row
+    of_places = is_stray[len(callers.address) :].take(callers.frames.value)
+    is_stray = is_stray[: len(callers.address)]
     length = np.diff(callers.start)
     begin = np.repeat(callers.start[:-1], length)
-    last_stray = np.maximum.accumulate(np.where(is_stray, np.arange(len(row)), -1))
+    last_stray = np.maximum.accumulate(np.where(is_stray, np.arange(len(is_stray)), -1))
     is_kept = last_stray < begin
-    before = np.zeros(len(row) + 1, np.int64)
+    before = np.zeros(len(is_stray) + 1, np.int64)
     np.cumsum(is_kept, out=before[1:])
+    start = before.take(callers.start)
+    # What is behind a stray is nobody's caller, nor is that itself.
+    is_whole = np.diff(start) == length
+    frames, outer = callers.frames, callers.outer
+    frames = frames.behind(np.where(_at(of_places, frames.before), -1, frames.before))
+    outer = np.where(is_whole & ~_at(of_places, outer), outer, -1)
+    frames, new_row = frames.kept(frames.reached(outer))
     kept = replace(
         callers,
-        start=before.take(callers.start),
+        start=start,
         address=callers.address[is_kept],
         mode=callers.mode[is_kept],
         context=callers.context[is_kept],
+        outer=new_row.take(outer),
+        frames=frames,
     )
-    return kept, row[is_kept]
+    return kept, np.append(row[: len(is_stray)][is_kept], row[len(is_stray) :])
+
+
+def _at(column: NDArray[np.bool_], rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return the values at rows, False at row -1."""
+    return np.append(column, False).take(rows)
 
 
 def build_stacks(
@@ -102,7 +133,7 @@ def build_stacks(
 
     Args:
         callers: of the samples.
-        caller_location: i32[m] row of locations of each caller.
+        caller_location: i32[m + p] row of locations of each caller, and of each of the places.
         hits: of the samples.
         hit_location: i32[h] row of locations of each hit.
 
@@ -113,19 +144,34 @@ def build_stacks(
     leaf_of_hit, _ = numbered(leaf)
     pair, first_sample = numbered(leaf_of_hit.take(hits.sample_row) << 32 | callers.of_sample)
     of_callers = callers.of_sample.take(first_sample)
+    in_lists = len(callers.address)
     lists = _Lists(
-        frames=_frame(caller_location, callers.mode),
+        frames=_frame(caller_location[:in_lists], callers.mode),
         begin=callers.start.take(of_callers),
         length=np.diff(callers.start).take(of_callers),
+        outer=callers.outer.take(of_callers),
         leaf=leaf.take(hits.sample_row.take(first_sample)),
     )
-    while True:
-        found = _forest(lists, random_seed())
-        if found:
-            return found[0], found[1].take(pair)
+    of_places = _frame(caller_location[in_lists:], _USER)
+    outer = callers.frames._replace(value=of_places.take(callers.frames.value))
+    inner, last = _forest(lists)
+    # In the forest of lists a frame of the other one stands for itself.
+    marked = np.flatnonzero(inner.value >= _OUTER)
+    stands_for = np.arange(len(inner) + 1) + len(outer)
+    stands_for[-1] = -1
+    stands_for[marked] = (inner.value.take(marked) - _OUTER).view(np.int64)
+    # As if all of them stood further in than any that they stand behind.
+    deepest = outer.depth.max(initial=-1) + np.int32(1)
+    whole = joined_forests((outer, inner._replace(depth=inner.depth + deepest)))
+    whole = whole.behind(np.append(outer.before, stands_for.take(inner.before)).astype(np.int32))
+    is_frame = np.ones(len(whole), np.bool_)
+    is_frame[len(outer) + marked] = False
+    whole, new_row = whole.kept(is_frame)
+    table, row = _merged(whole)
+    return table, row.take(new_row.take(last + len(outer))).take(pair)
 
 
-def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8] | np.uint8) -> NDArray[np.uint64]:
     return location.astype(np.uint64) << np.uint64(_MODE_BITS) | mode
 
 
@@ -133,93 +179,74 @@ class _Lists(NamedTuple):
     """Distinct stacks: callers from the inside out, and the sample's own frame.
 
     `frames` u64[m] are callers, as `_frame` has them; those of a stack are `begin` to `begin` +
-    `length`, i64[c] each. `leaf` u64[c] is the sample's own frame.
+    `length`, i64[c] each. Behind these comes `outer` i32[c], a row of `Callers.frames` or -1.
+    `leaf` u64[c] is the sample's own frame.
     """
 
     frames: NDArray[np.uint64]
     begin: NDArray[np.int64]
     length: NDArray[np.int64]
+    outer: NDArray[np.int32]
     leaf: NDArray[np.uint64]
 
     def blocks(self) -> Iterator[_Lists]:
         """Yield stacks whose frames, and their temporaries, fit into a cache."""
-        end = np.cumsum(self.length + 1)
+        end = np.cumsum(self.length + 2)
         total = int(end[-1]) if len(end) else 0
         edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
         for first, last in itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist()):
+            part = slice(first, last)
             yield _Lists(
-                self.frames, self.begin[first:last], self.length[first:last], self.leaf[first:last]
+                self.frames, self.begin[part], self.length[part], self.outer[part], self.leaf[part]
             )
 
 
-class _Frames(NamedTuple):
-    """Frames of stacks, outermost first, without most that were in the stack before.
+def _forest(lists: _Lists) -> tuple[Forest, NDArray[np.int32]]:
+    """Put stacks into a forest, and return i32[c] the row of each one's own frame.
 
-    A frame that was not (`is_new`) stands right behind its caller. `hash` is of the frame and all
-    its callers; `is_leaf` marks the samples' own frames.
+    The first value of a stack that goes on behind its callers is `_OUTER` and `outer`.
     """
-
-    frame: NDArray[np.uint64]
-    depth: NDArray[np.int64]
-    hash: NDArray[np.uint64]
-    is_new: NDArray[np.bool_]
-    is_leaf: NDArray[np.bool_]
-
-
-def _forest(lists: _Lists, seed: np.uint64) -> tuple[StackTable, NDArray[np.int32]] | None:
-    """Merge equal beginnings of stacks.
-
-    Returns:
-        The table, and i32[c] the row of each stack's own frame; None if hashes collide.
-    """
-    parts = [_changed_frames(block, seed) for block in lists.blocks()]
+    parts, rows, size = [], [np.empty(0, np.int32)], 0
+    for block in lists.blocks():
+        goes_on = block.outer >= 0
+        length = block.length + 1 + goes_on
+        end = np.cumsum(length)
+        frames = np.empty(int(end[-1]), np.uint64)
+        frames[end - 1] = block.leaf
+        frames[(end - length)[goes_on]] = _OUTER | block.outer[goes_on].astype(np.uint64)
+        # Callers stand from the inside out; the forest grows from the outside in.
+        inside_out = segments(1 - block.begin - block.length, block.length)
+        at = segments(end - 1 - block.length, block.length)
+        frames[at] = block.frames.take(-inside_out)
+        part, last = forest_of_lists(frames, length)
+        parts.append(part)
+        rows.append(last + np.int32(size))
+        size += len(part)
     if not parts:
         none = np.empty(0, np.int32)
-        return StackTable(none, none, np.empty(0, np.uint8), none), none
-    found = _Frames(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    # What comes first comes behind its caller: the rows are in an order fit for a forest.
-    row, first = numbered(found.hash)
-    caller = np.where(found.depth > 0, np.append(-1, row[:-1]), -1)
-    # What was in the stack before is equal to something new.
-    new = np.flatnonzero(found.is_new)
-    same = first.take(row.take(new))
-    columns = (found.frame, found.depth, caller)
-    if any((column.take(new) != column.take(same)).any() for column in columns):
-        return None
-    frame = found.frame.take(first)
+        return Forest(none, none, np.empty(0, np.uint64)), none
+    return joined_forests(parts), np.concatenate(rows)
+
+
+def _merged(forest: Forest) -> tuple[StackTable, NDArray[np.int32]]:
+    """Make equal frames of one caller one row; return the rows, and i32[t] which one each is."""
+    row = np.full(len(forest) + 1, -1, np.int32)
+    keys: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+    depth, size = [np.empty(0, np.int32)], 0
+    for number, rows in enumerate(forest.levels()):
+        caller = row.take(forest.before.take(rows)) + 1
+        key = caller.astype(np.uint64) << _FRAME_BITS
+        key |= forest.value.take(rows)
+        place, first = numbered(key)
+        row[rows] = place + size
+        keys.append(key.take(first))
+        depth.append(np.full(len(first), number, np.int32))
+        size += len(first)
+    key = np.concatenate(keys)
+    frame = key & (np.uint64(1) << _FRAME_BITS) - np.uint64(1)
     return StackTable(
-        caller_index=caller.take(first).astype(np.int32),
+        caller_index=(key >> _FRAME_BITS).astype(np.int32) - np.int32(1),
         location_index=(frame >> np.uint64(_MODE_BITS)).astype(np.int32),
         mode=(frame & np.uint64((1 << _MODE_BITS) - 1)).astype(np.uint8),
-        depth=found.depth.take(first).astype(np.int32),
-    ), row[found.is_leaf].astype(np.int32)
-
-
-def _changed_frames(lists: _Lists, seed: np.uint64) -> _Frames:
-    """Return the frames of some stacks; samples of a thread share most with the one before."""
-    length = lists.length + 1
-    end = np.cumsum(length)
-    is_leaf = np.zeros(int(end[-1]), np.bool_)
-    is_leaf[end - 1] = True
-    frames = np.empty(len(is_leaf), np.uint64)
-    frames[end - 1] = lists.leaf
-    # Callers stand from the inside out; the forest grows from the outside in.
-    inside_out = segments(1 - lists.begin - lists.length, lists.length)
-    frames[~is_leaf] = lists.frames.take(-inside_out)
-    place, begin = np.arange(len(frames)), np.repeat(end - length, length)
-    before = np.repeat(np.append(0, length[:-1]), length)
-    differs = (place - begin >= before) | (frames.take(place - before) != frames)
-    is_new = np.maximum.accumulate(np.where(differs, place, -1)) >= begin
-    is_asked = is_new | is_leaf
-    is_asked[:-1] |= is_new[1:]
-    asked = np.flatnonzero(is_asked)
-    total = np.zeros(len(frames) + 1, np.uint64)
-    np.cumsum(mixed_at(frames, place - begin, seed), out=total[1:])
-    begin = begin.take(asked)
-    return _Frames(
-        frame=frames.take(asked),
-        depth=asked - begin,
-        hash=total.take(asked + 1) - total.take(begin),
-        is_new=is_new.take(asked),
-        is_leaf=is_leaf.take(asked),
-    )
+        depth=np.concatenate(depth),
+    ), row

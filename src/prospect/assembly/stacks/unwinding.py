@@ -1,8 +1,9 @@
-"""Samples with registers and stack copies → the same samples with whole call chains.
+"""Samples with registers and stack copies → the same samples with whole stacks.
 
-Comes in: sample columns and the code of the recording. Goes out: columns whose `chain` has the
-user's frames as the kernel would have written them (the PERF_CONTEXT_USER word, the instruction,
-return addresses from the inside out), and what became of the copies.
+Comes in: sample columns and the code of the recording. Goes out: `UserStacks` of what was unwound,
+columns whose `chain` has the user's frames of other samples as the kernel would have written them
+(the PERF_CONTEXT_USER word, the instruction, return addresses from the inside out), and what became
+of the copies.
 
 Where frame pointers were recorded beside a copy (`--call-graph auto`), they take a stack further
 that the copy or its call-frame information could not: but only from a return address on that both
@@ -19,8 +20,9 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.announcing import silent
-from prospect.assembly.stacks.chain_frames import USER_CONTEXT
+from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, user_begin
 from prospect.assembly.stacks.stack_ends import stack_copies
+from prospect.assembly.stacks.user_stacks import Chains, no_user_stacks, stacks_of_unwound
 from prospect.columns.buffers import segments
 from prospect.records import NamedTuple, replace
 from prospect.unwind import model
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
     from prospect.announcing import Announce
     from prospect.assembly.stacks.recorded_code import RecordedCode
     from prospect.assembly.stacks.user_contexts import UserContexts
+    from prospect.assembly.stacks.user_stacks import UserStacks
     from prospect.events.columns import CallBranches, Samples, UserStates
     from prospect.profile.stack_copies import StackCopies
-    from prospect.unwind.model import Unwound
 
 
 class _Machine(NamedTuple):
@@ -60,21 +62,25 @@ _MACHINES = {
 }
 
 
-class Chains(NamedTuple):
-    """Words of samples, one sample's behind another's: `length` i64[n] of `words` are each's."""
+class WholeStacks(NamedTuple):
+    """Samples whose user frames are those of `unwound`, or of their chains where that has none.
 
-    length: NDArray[np.int64]
-    words: NDArray[np.uint64]
+    `copies` says what became of the copies, None where there are none, or none that can be unwound.
+    """
+
+    samples: Samples
+    unwound: UserStacks
+    copies: StackCopies | None
 
 
-def with_whole_chains(
+def with_whole_stacks(
     samples: Samples,
     contexts: UserContexts,
     code: RecordedCode,
     info: RecordingInfo,
     announce: Announce = silent,
-) -> tuple[Samples, StackCopies | None]:
-    """Put the callers in user space into the chains of samples.
+) -> WholeStacks:
+    """Find the callers in user space.
 
     Args:
         samples: of a recording.
@@ -82,19 +88,16 @@ def with_whole_chains(
         code: what stands in them.
         info: what the recording says of itself.
         announce: called with how far it is.
-
-    Returns:
-        The samples, as they are where there is nothing to add; and what became of the copies,
-        None where there are none, or none that can be unwound.
     """
+    nothing = no_user_stacks(len(samples))
     if samples.calls is not None:
         samples = with_user_part(samples, samples.calls.sample, _branch_chains(samples))
     machine = _MACHINES.get(info.arch)
     copy_bytes = max(event.attr.sample_stack_user for event in info.events)
     states = samples.user
     if states is None or machine is None:
-        return samples, None
-    begin, end = (column.take(states.sample) for column in _user_begin(samples))
+        return WholeStacks(samples, nothing, None)
+    begin, end = (column.take(states.sample) for column in user_begin(samples))
     is_64 = states.abi == abi.PERF_SAMPLE_REGS_ABI_64
     # Chains by frame pointers stay as they are, but for the caller of a leaf.
     has_chain = (states.stack_bytes == 0) & (end - begin > 1)
@@ -103,20 +106,20 @@ def with_whole_chains(
         taken = _input(states, rows, contexts, machine)
         samples = _with_leaf_callers(samples, states.sample.take(rows), taken, code)
     if not copy_bytes or not _has(states, machine):
-        return samples, None
+        return WholeStacks(samples, nothing, None)
     rows = np.flatnonzero(is_64 & ~has_chain)
     taken = _input(states, rows, contexts, machine)
     announce("unwinding stacks")
     unwound = unwind(
         taken, code, progress=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
     )
-    frames = Chains(np.diff(unwound.start), unwound.address)
     of_sample = states.sample.take(rows)
-    frames, is_continued = _continued(frames, unwound, user_parts(samples, of_sample))
+    stacks = stacks_of_unwound(unwound, of_sample, len(samples))
+    samples, stacks, is_continued = _continued(samples, stacks, of_sample, unwound.end)
     copies = stack_copies(
         taken, unwound, samples.task.take(of_sample), code.keys, copy_bytes, is_continued
     )
-    return with_user_part(samples, of_sample, frames), copies
+    return WholeStacks(samples, stacks, copies)
 
 
 def _has(states: UserStates, machine: _Machine) -> bool:
@@ -155,23 +158,9 @@ def _input(
     )
 
 
-def _user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the user part of each sample's chain begins, and where the chain ends.
-
-    i64[n] each; the former at the context word, or where the chain ends if it has none.
-    """
-    if samples.chain is None or samples.chain_start is None:
-        none = np.zeros(len(samples), np.int64)
-        return none, none
-    marks = np.flatnonzero(samples.chain == USER_CONTEXT)
-    begin, end = samples.chain_start[:-1], samples.chain_start[1:]
-    following = np.append(marks, len(samples.chain)).take(np.searchsorted(marks, begin))
-    return np.minimum(following, end), end
-
-
 def user_parts(samples: Samples, of_sample: NDArray[np.int64]) -> Chains:
     """Return the frames of user space that the kernel recorded for some samples."""
-    begin, end = (column.take(of_sample) for column in _user_begin(samples))
+    begin, end = (column.take(of_sample) for column in user_begin(samples))
     length = np.maximum(end - begin - 1, 0)
     words = np.empty(0, np.uint64) if samples.chain is None else samples.chain
     return Chains(length, words.take(segments(begin + 1, length)))
@@ -197,37 +186,57 @@ def _with_leaf_callers(
     return with_user_part(samples, of_sample, Chains(parts.length + (caller > 0), words))
 
 
-def _continued(frames: Chains, unwound: Unwound, other: Chains) -> tuple[Chains, NDArray[np.bool_]]:
+def _continued(
+    samples: Samples, stacks: UserStacks, of_sample: NDArray[np.int64], end: NDArray[np.uint8]
+) -> tuple[Samples, UserStacks, NDArray[np.bool_]]:
     """Add to stacks that are not whole what frame pointers say lies behind their last frame.
 
+    Args:
+        samples: of a recording.
+        stacks: of these.
+        of_sample: i64[k] the samples that were unwound, ascending.
+        end: u8[k] why their stacks end.
+
     Returns:
-        The stacks, and bool[n] which of them became longer.
+        The samples, where longer stacks are chains, the other stacks, and bool[k] which stacks
+        became longer.
     """
-    end_of = np.cumsum(frames.length)
-    has_both = (frames.length > 0) & (other.length > 0) & (unwound.end != model.END_COMPLETE)
-    asked = np.flatnonzero(has_both)
+    asked = np.flatnonzero((end != model.END_COMPLETE) & (stacks.innermost.take(of_sample) >= 0))
+    other = user_parts(samples, of_sample.take(asked))
+    asked = asked[other.length > 0]
+    is_longer = np.zeros(len(of_sample), np.bool_)
     if not len(asked):
-        return frames, np.zeros(len(frames.length), np.bool_)
-    begin = (np.cumsum(other.length) - other.length).take(asked)
-    length = other.length.take(asked)
-    place = segments(np.zeros(len(asked), np.int64), length)
-    last = frames.words.take(end_of.take(asked) - 1)
+        return samples, stacks, is_longer
+    other = user_parts(samples, of_sample.take(asked))
+    chains, added = _joined(stacks.chains(of_sample.take(asked)), other)
+    is_longer[asked] = added > 0
+    rows = of_sample.take(asked)
+    return with_user_part(samples, rows, chains), stacks.without(rows), is_longer
+
+
+def _joined(frames: Chains, other: Chains) -> tuple[Chains, NDArray[np.int64]]:
+    """Add to stacks what others, of as many samples, have behind their last frame.
+
+    Returns:
+        The stacks, and i64[k] how many frames each got.
+    """
+    begin = np.cumsum(other.length) - other.length
+    place = segments(np.zeros(len(begin), np.int64), other.length)
+    last = frames.words.take(np.cumsum(frames.length) - 1)
     # Frame pointers may miss frames, but never have more of them than there are. In a recursion
     # many are alike: then the one nearest to the same depth.
-    is_match = other.words.take(segments(begin, length)) == last.repeat(length)
-    is_match &= place < frames.length.take(asked).repeat(length)
-    edges = np.cumsum(length) - length
-    matched = np.maximum.reduceat(np.where(is_match, place, -1), edges)
-    added = np.where(matched >= 0, length - matched - 1, 0)
-    more = np.zeros(len(frames.length), np.int64)
-    more[asked] = added
-    total = frames.length + more
+    is_match = other.words == last.repeat(other.length)
+    is_match &= place < frames.length.repeat(other.length)
+    matched = np.maximum.reduceat(np.where(is_match, place, -1), begin)
+    added = np.where(matched >= 0, other.length - matched - 1, 0)
+    total = frames.length + added
     words = np.empty(int(total.sum()), np.uint64)
     begin_of = np.cumsum(total) - total
     words[segments(begin_of, frames.length)] = frames.words
-    at = (begin_of + frames.length).take(asked)
-    words[segments(at, added)] = other.words.take(segments(begin + matched + 1, added))
-    return Chains(total, words), more > 0
+    words[segments(begin_of + frames.length, added)] = other.words.take(
+        segments(begin + matched + 1, added)
+    )
+    return Chains(total, words), added
 
 
 def _branch_chains(samples: Samples) -> Chains:
@@ -263,10 +272,8 @@ def with_user_part(samples: Samples, of_sample: NDArray[np.int64], frames: Chain
     has_frames = frames.length > 0
     rows = of_sample[has_frames]
     length = frames.length[has_frames]
-    user, end = _user_begin(samples)
-    begin = np.zeros(len(samples), np.int64)
-    if samples.chain_start is not None:
-        begin = samples.chain_start[:-1]
+    user, end = user_begin(samples)
+    begin = chain_begin(samples)
     kept = end - begin
     kept[rows] = user.take(rows) - begin.take(rows)
     total = kept.copy()

@@ -1,0 +1,158 @@
+"""Lists of values, one behind another → a forest in which lists share what they begin with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.columns.buffers import segments
+from prospect.records import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_ROW_BITS = 32
+
+
+class Forest(NamedTuple):
+    """Values, each behind the one that comes before it in its lists.
+
+    Attributes:
+        before: i32[t] row of the value before, less than the row itself; -1 for first values.
+        depth: i32[t] how many values come before.
+        value: i[t].
+    """
+
+    before: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    value: NDArray[np.integer]
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    def levels(self) -> list[NDArray[np.int64]]:
+        """Return the rows of each depth, from 0 on."""
+        if not len(self.depth):
+            return []
+        # Small numbers are sorted by their bits.
+        is_small = int(self.depth.max()) < 1 << 16
+        order = np.argsort(self.depth.astype(np.uint16) if is_small else self.depth, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.depth))[:-1])
+
+    def reached(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return bool[t]: which values stand in the lists that end at some rows."""
+        is_reached = np.zeros(len(self) + 1, np.bool_)
+        is_reached[rows] = True
+        for level in reversed(self.levels()[1:]):
+            is_reached[self.before.take(level[is_reached.take(level)])] = True
+        return is_reached[:-1]
+
+    def kept(self, is_kept: NDArray[np.bool_]) -> tuple[Forest, NDArray[np.int32]]:
+        """Return the forest of some rows, bool[t], which have with them what comes before them.
+
+        Returns:
+            It, and i32[t + 1] its row for each row of this one; the last one is -1, for none.
+        """
+        rows = np.flatnonzero(is_kept)
+        new = np.full(len(self) + 1, -1, np.int32)
+        new[rows] = np.arange(len(rows), dtype=np.int32)
+        before = new.take(self.before.take(rows))
+        return Forest(before, self.depth.take(rows), self.value.take(rows)), new
+
+    def behind(self, before: NDArray[np.int32]) -> Forest:
+        """Return the same values, each behind another one.
+
+        Args:
+            before: i32[t] what comes before each, of less depth in this forest; -1 for none.
+        """
+        depth = np.zeros(len(self) + 1, np.int32)
+        depth[-1] = -1
+        for rows in self.levels():
+            depth[rows] = depth.take(before.take(rows)) + 1
+        return Forest(before, depth[:-1], self.value)
+
+    def lists(self, rows: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the lists that end at some rows, from their last value to their first.
+
+        Args:
+            rows: i[n], -1 for empty lists.
+
+        Returns:
+            i64[n + 1] where each list begins, and i64[m] rows of the forest.
+        """
+        start = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.append(self.depth, -1).take(rows) + 1, out=start[1:])
+        found = np.empty(int(start[-1]), np.int64)
+        place, row = start[:-1], rows.astype(np.int64)
+        while True:
+            goes_on = np.flatnonzero(row >= 0)
+            if not len(goes_on):
+                return start, found
+            place, row = place.take(goes_on), row.take(goes_on)
+            found[place] = row
+            place, row = place + 1, self.before.take(row).astype(np.int64)
+
+
+def forest_of_lists(
+    value: NDArray[np.integer], length: NDArray[np.integer]
+) -> tuple[Forest, NDArray[np.int32]]:
+    """Put lists into a forest, each behind what it has in common with the list before it.
+
+    Lists that begin alike and are no neighbours share nothing: nothing is searched for.
+
+    Args:
+        value: i[m] the lists, one behind another.
+        length: i[n] of each list.
+
+    Returns:
+        The forest, and i32[n] the row of each list's last value, -1 where a list is empty.
+    """
+    last = np.full(len(length), -1, np.int32)
+    kept = np.flatnonzero(length)
+    length = length.take(kept).astype(np.int64)
+    end = np.cumsum(length)
+    begin = end - length
+    others = np.append(0, length[:-1])[: len(length)]
+    # Beside each value stands the one at the same place of the list before.
+    beside = np.arange(len(value))
+    beside -= others.repeat(length)
+    differs = np.flatnonzero(value.take(beside) != value)
+    first = np.append(differs, len(value)).take(np.searchsorted(differs, begin))
+    shared = np.minimum(np.minimum(first - begin, others), length)
+    added = length - shared
+    behind = np.cumsum(added)
+    depth = segments(shared, added)
+    rows = np.arange(len(depth))
+    before = rows - 1
+    # A value that is shared is the last one that was added at its depth.
+    key = np.sort(depth << _ROW_BITS | rows)
+    joins = np.flatnonzero(shared)
+    asked = (shared.take(joins) - 1 << _ROW_BITS) | (behind - added).take(joins)
+    joint = np.full(len(kept), -1, np.int64)
+    joint[joins] = key.take(np.searchsorted(key, asked) - 1) & (1 << _ROW_BITS) - 1
+    adds = np.flatnonzero(added)
+    before[(behind - added).take(adds)] = joint.take(adds)
+    last[kept] = np.where(added > 0, behind - 1, joint)
+    found = Forest(
+        before.astype(np.int32),
+        depth.astype(np.int32),
+        value.take(segments(begin + shared, added)),
+    )
+    return found, last
+
+
+def joined_forests(parts: Sequence[Forest]) -> Forest:
+    """Return forests as one, in which the rows of each stand behind those of the parts before."""
+    first = np.cumsum([0, *map(len, parts)]).tolist()
+    before = [
+        np.where(p.before < 0, -1, p.before + at) for p, at in zip(parts, first, strict=False)
+    ]
+    none = np.zeros(0, np.int32)
+    return Forest(
+        np.concatenate([none, *before], dtype=np.int32),
+        np.concatenate([none, *(part.depth for part in parts)]),
+        np.concatenate([part.value for part in parts] or [none]),
+    )
