@@ -87,7 +87,7 @@ def tables_of(hits: list[Hit], begin_us: int, expected: int) -> dict:
             "source": np.array([int(hit.source(name)) for name, hit in named], np.uint8),
             "object": np.array([_number(hit.path, hit.build_id) for _, hit in named], np.uint64),
             "path": [hit.path for _, hit in named],
-            "object_kind": np.ones(len(named), np.uint8),
+            "object_kind": np.zeros(len(named), np.uint8),
             "build_id": [hit.build_id for _, hit in named],
             "object_source": np.zeros(len(named), np.uint8),
             "note": ["" if name else "stripped" for name, _ in named],
@@ -159,4 +159,24 @@ def fleet_store(path: Path) -> Path:
                 hits.append(Hit("new", 80, build_id=NEW))
             windows[minute] = hits
         fill_host(path, f"h{host}", windows)
+    return path
+
+
+def canaries(path: Path) -> Path:
+    """Write twelve hosts, three with a build that compresses in a library; one mixes builds.
+
+    A thirteenth runs a third build, alone.
+    """
+    for host in range(13):
+        build = NEW if host < 3 else "dd" * 20 if host == 12 else OLD
+        windows = {}
+        for minute in range(2):
+            hits = usual(10 * host + minute, build_id=build)
+            packing = 300 if build == NEW else 30
+            packed = np.random.default_rng(10 * host + minute).poisson(packing)
+            hits.append(Hit("deflate", int(packed), path="/usr/lib/libz.so", build_id="ee" * 20))
+            if host == 11:
+                hits += usual(99, samples=100, build_id=NEW)
+            windows[minute] = hits
+        fill_host(path, f"h{host:02}", windows)
     return path

@@ -131,6 +131,7 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "store",
         "engine",
         "fleet_rows",
+        "by",
         "daemon_hz",
         "daemon_call_graph",
         "window_s",

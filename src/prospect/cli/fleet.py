@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prospect.cli.settings import Settings
+    from prospect.fleet.build_outliers import BuildOutliers
     from prospect.fleet.coverage import Coverage
     from prospect.fleet.deploys import Deploys
     from prospect.fleet.outliers import Outliers
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
 
-    Answer = Top | Outliers | Deploys | Coverage
+    Answer = Top | Outliers | BuildOutliers | Deploys | Coverage
 
 _WORDS = ("top", "outliers", "deploys", "coverage")
 # The rows of an answer, as CSV has them.
@@ -91,6 +92,10 @@ def _question(
         from prospect.fleet.top import top
 
         return lambda store: top(store, chosen, make_engine, rows)
+    if asked == "outliers" and settings.by == "build":
+        from prospect.fleet.build_outliers import build_outliers
+
+        return lambda store: build_outliers(store, chosen, make_engine, rows=rows, fdr=fdr)
     if asked == "outliers":
         from prospect.fleet.outliers import outliers
 

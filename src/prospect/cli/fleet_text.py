@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.fleet.build_outliers import BuildOutliers
 from prospect.fleet.coverage import Coverage
 from prospect.fleet.outliers import Outliers
 from prospect.fleet.top import Top
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 _NAME, _OBJECT, _HOST = 30, 26, 18
 _BUILD = 12
 _MOST_REMARKS = 3
+_MOST_FILES = 2
 _US = 10**6
 _PERCENT = 100.0
 
 
-def lines_of(answer: Top | Outliers | Deploys | Coverage, origin: str) -> Iterator[str]:
+def lines_of(
+    answer: Top | Outliers | BuildOutliers | Deploys | Coverage, origin: str
+) -> Iterator[str]:
     """Return the lines of an answer.
 
     Args:
@@ -36,6 +40,8 @@ def lines_of(answer: Top | Outliers | Deploys | Coverage, origin: str) -> Iterat
         yield from _top(answer)
     elif isinstance(answer, Outliers):
         yield from _outliers(answer)
+    elif isinstance(answer, BuildOutliers):
+        yield from _build_outliers(answer)
     elif isinstance(answer, Coverage):
         yield from _coverage(answer)
     else:
@@ -110,6 +116,50 @@ def _outliers(answer: Outliers) -> Iterator[str]:
     yield (
         f"{counted(answer.tests, 'comparison')} of {counted(answer.functions, 'function')};"
         f" at most {_percent(answer.fdr)} of these are chance"
+    )
+
+
+def _build_outliers(answer: BuildOutliers) -> Iterator[str]:
+    yield (
+        f"{answer.differing_builds} of {counted(answer.builds, 'build')}"
+        f" differ{'s' if answer.differing_builds == 1 else ''} from the usual one, in"
+        f" {counted(answer.found, 'function')}"
+    )
+    if answer.rows:
+        rows = answer.rows
+        yield from table_lines(
+            [
+                Column("Program", right=False),
+                Column("Build", right=False),
+                Column("Function", right=False),
+                Column("Share"),
+                Column("Usual"),
+                Column("±"),
+                Column("Hosts"),
+                Column("q"),
+            ],
+            [
+                [_end(row.process, 12) for row in rows],
+                [row.build_id[:8] for row in rows],
+                [_function(row.function, 20) for row in rows],
+                [f"{_PERCENT * row.share:.2f} %" for row in rows],
+                [f"{_PERCENT * row.usual:.2f} %" for row in rows],
+                [f"{_PERCENT * row.half:.2f}" for row in rows],
+                [str(row.hosts) for row in rows],
+                [f"{row.q:.0e}" for row in rows],
+            ],
+        )
+        files = {row.build_id: row for row in reversed(rows)}
+        for row in [*files.values()][::-1][:_MOST_FILES]:
+            yield (
+                f"{row.build_id[:8]} is of {_end(row.object, 36)}; usual is"
+                f" {row.usual_build_id[:8]}, on {counted(row.usual_hosts, 'host')}"
+            )
+    if answer.found > len(answer.rows):
+        yield f"... and {answer.found - len(answer.rows)} more"
+    yield (
+        f"{counted(answer.tests, 'comparison')} in {counted(answer.programs, 'program')}, at most"
+        f" {_percent(answer.fdr)} of these chance; ± 95 %, by host"
     )
 
 

@@ -73,6 +73,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     store: str = ""
     engine: str = "local"
     fleet_rows: int = 15
+    by: str = "host"
     daemon_hz: int = 19
     daemon_call_graph: str = "fp"
     window_s: float = 60.0

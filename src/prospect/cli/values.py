@@ -141,6 +141,11 @@ def text_or_json(text: str) -> str:
     return _one_of(text, ("text", "json"), "text or json")
 
 
+def host_or_build(text: str) -> str:
+    """Check what outliers are looked for among."""
+    return _one_of(text, ("host", "build"), "host or build")
+
+
 def syntax(text: str) -> str:
     """Read a syntax of x86 instructions."""
     return _one_of(text, SYNTAXES, "att or intel")

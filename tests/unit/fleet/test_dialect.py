@@ -36,7 +36,14 @@ def _asked(tmp_path_factory):
             return _ask(engine, *words)
 
         patch.setattr(Engine, name, noting)
-    for words in (["top"], ["outliers"], ["deploys"], ["deploys", "b"], ["coverage"]):
+    for words in (
+        ["top"],
+        ["outliers"],
+        ["outliers", "--by", "build"],
+        ["deploys"],
+        ["deploys", "b"],
+        ["coverage"],
+    ):
         assert main(["fleet", *words, "symbol:f*", "--store", path, "-f", "/dev/null"]) == 0
     read_store(path, ["service:w*", "tgid:0-3", "event:*"][:1], stacks=True)
     assert main(["sql", "SELECT count(*) FROM frames", "--store", path, "-f", "/dev/null"]) == 0

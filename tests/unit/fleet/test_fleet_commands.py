@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from builders.fleet import NEW, OLD, fleet_store
+from builders.fleet import NEW, OLD, canaries, fleet_store
 from prospect.cli.main import main
 
 pytest.importorskip("duckdb")
@@ -61,6 +61,33 @@ def test_outliers_are_the_hosts_that_differ(fleet, capfd):
     assert "cannot say what is usual" in few["remarks"][-1]
 
 
+def test_builds_that_differ_are_found_wherever_their_program_spends_it(tmp_path, capfd):
+    path = str(canaries(tmp_path / "fleet"))
+    found = answer(capfd, "outliers", "--by", "build", "--store", path)
+    (row,) = (one for one in found["rows"] if one["function"] == "deflate")
+    assert (row["process"], row["object"]) == ("web", "/usr/bin/web")
+    assert (row["build_id"], row["usual_build_id"]) == (NEW, OLD)
+    assert (row["hosts"], row["usual_hosts"]) == (3, 8)
+    assert row["samples"] == pytest.approx(3 * 2 * 1200, rel=0.02)
+    assert row["share"] - row["half"] < 300 / 1200 < row["share"] + row["half"]
+    assert row["usual"] == pytest.approx(30 / 930, rel=0.2)
+    # What takes more of the time leaves less for the rest, of which the largest shows.
+    assert {one["function"] for one in found["rows"]} <= {"deflate", "f0", "f1", "f2"}
+    assert (found["differing_builds"], found["builds"], found["programs"]) == (1, 1, 1)
+    assert any("several builds of it ran there in turn: 1 host" in one for one in found["remarks"])
+    assert any("1 build of one host alone" in one for one in found["remarks"])
+    lines = said(capfd, "outliers", "--by", "build", "--store", path).splitlines()
+    assert "bbbbbbbb is of /usr/bin/web; usual is aaaaaaaa, on 8 hosts" in lines
+    assert max(map(len, lines[1:-2])) <= 80
+
+
+def test_builds_after_one_another_are_compared_with_the_first(fleet, capfd):
+    found = answer(capfd, "outliers", "--by", "build", "--store", fleet)
+    assert [(one["build_id"], one["function"]) for one in found["rows"]] == [(NEW, "new")]
+    few = answer(capfd, "outliers", "--by", "build", "host:h1", "--store", fleet)
+    assert (few["rows"], few["tests"]) == ([], 0)
+
+
 def test_deploys_are_listed_and_compared(fleet, capfd):
     builds = answer(capfd, "deploys", "--store", fleet)["builds"]
     assert [(one["build_id"], one["hosts"]) for one in builds] == [(OLD, 8), (NEW, 8)]
@@ -100,6 +127,7 @@ def test_text_fits_a_terminal_and_csv_has_the_rows(fleet, capfd, question):
         ([], "give one of top, outliers, deploys, coverage"),
         (["tpo"], "did you mean top?"),
         (["top", "nonsense"], "unexpected 'nonsense'"),
+        (["outliers", "--by", "kernel"], "host or build"),
         (["top", "--engine", "duck"], "spark://HOST:PORT"),
         (["top", "--engine", "spark://nowhere"], "spark://HOST:PORT"),
     ],

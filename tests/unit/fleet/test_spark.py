@@ -57,6 +57,7 @@ def said(capfd, cluster, *words):
         ("fleet", "top"),
         ("fleet", "top", "symbol:f1*", "host:h[1-4]"),
         ("fleet", "outliers"),
+        ("fleet", "outliers", "--by", "build"),
         ("fleet", "deploys"),
         ("fleet", "deploys", "bb"),
         ("fleet", "coverage"),

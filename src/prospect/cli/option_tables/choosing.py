@@ -270,6 +270,15 @@ CHOOSING = (
         ("calls", *COMPARERS),
         values.count,
     ),
+    Option(
+        "by",
+        "",
+        ("by",),
+        "host|build",
+        "outliers: show which hosts differ, or which builds of a program's files",
+        ("fleet",),
+        values.host_or_build,
+    ),
     Option("fleet_rows", "", ("rows",), "N", "show N rows", ("fleet",), values.positive),
     Option(
         "fail_if",

@@ -59,24 +59,47 @@ def outlying(counts: NDArray[np.int64], totals: NDArray[np.int64]) -> Outlying:
     """
     there = totals > 0
     shape = counts.shape
-    n = np.maximum(totals, 1).astype(np.float64)[None, :]
     if there.sum() < LEAST_HOSTS:
-        usual = np.median(counts / n, axis=1)
+        usual = np.median(counts / np.maximum(totals, 1)[None, :], axis=1)
         return Outlying(np.asarray(usual), np.ones(shape[0]), np.full(shape, np.nan))
-    usual = np.asarray(np.median((counts / n)[:, there], axis=1), np.float64)
-    # Of what most hosts never do, half a hit is expected where most could have been counted.
-    expected = np.maximum(usual[:, None], 0.5 / n.max()) * n
-    chance = np.sqrt(expected * (1.0 - np.minimum(expected / n, 0.5)))
-    variance = _scale(((counts - expected) / chance)[:, there]) ** 2
-    typical = np.median(expected[:, there], axis=1)
-    phi = np.maximum((variance - 1.0) / typical, _LEAST_PHI)
-    distance = _even(counts, phi) - _even(expected, phi)
-    distance /= np.maximum(_scale(distance[:, there]), 1.0)[:, None]
+    counted, n = counts[:, there], totals[there].astype(np.float64)
+    usual = np.asarray(np.median(counted / n, axis=1), np.float64)
+    expected = expected_counts(usual[:, None], n)
+    variance, phi = dispersion(counted, n, expected)
+    distance = evened(counted, phi) - evened(expected, phi)
+    distance /= np.maximum(_scale(distance), 1.0)[:, None]
     by_spread = student_two_sided(distance, max(_EFFICIENCY * float(there.sum() - 1), 1.0))
     share = np.minimum(expected / n, 1.0 - 1e-12)
-    by_count = binomial_two_sided(counts, np.broadcast_to(n, shape), share)
-    p = np.where(there[None, :], np.maximum(by_spread, by_count), np.nan)
+    by_count = binomial_two_sided(counted, np.broadcast_to(n, counted.shape), share)
+    p = np.full(shape, np.nan)
+    p[:, there] = np.maximum(by_spread, by_count)
     return Outlying(usual, np.sqrt(np.maximum(variance, 1.0)), p)
+
+
+def dispersion(
+    counts: NDArray[np.int64], totals: Floats, expected: Floats
+) -> tuple[Floats, Floats]:
+    """Return how widely counts lie about what is expected of them.
+
+    Returns:
+        f64[r] their variance, as a multiple of what counting alone has, and f64[r] the φ by which
+        `evened` makes them differ by 1.
+    """
+    chance = np.sqrt(expected * (1.0 - np.minimum(expected / totals, 0.5)))
+    variance = _scale((counts - expected) / chance) ** 2
+    return variance, np.maximum((variance - 1.0) / np.median(expected, axis=1), _LEAST_PHI)
+
+
+def expected_counts(share: Floats, totals: Floats) -> Floats:
+    """Return how many samples of each function are expected on each host, f64[r, h].
+
+    Of what most hosts never do, half a hit where most could have been counted.
+
+    Args:
+        share: f64[r, 1] or f64[r, h].
+        totals: f64[h] all samples of each host, none of them 0.
+    """
+    return np.asarray(np.maximum(share, 0.5 / totals.max()) * totals, np.float64)
 
 
 def _scale(values: Floats) -> Floats:
@@ -90,7 +113,7 @@ def _scale(values: Floats) -> Floats:
     return np.asarray(width / (2.0 * at), np.float64)
 
 
-def _even(counts: NDArray[np.int64] | Floats, phi: Floats) -> Floats:
+def evened(counts: NDArray[np.int64] | Floats, phi: Floats) -> Floats:
     """Return counts so that each differs by chance by 1, f64[r, h]."""
     root = np.sqrt(phi)[:, None]
     return np.asarray(2.0 / root * np.arcsinh(root * np.sqrt(counts + _OFFSET)), np.float64)
