@@ -74,12 +74,59 @@ _SORT_ALIASES = {
 }
 # Keys of perf's that are none here: what serves.
 _INSTEAD_OF_KEYS = {
-    "cpu": "prospect report --format html shows each CPU over time",
+    "cpu": "--columns cpu shows CPUs side by side",
     "parent": "prospect calls shows who called whom",
     "srcline": "prospect report --lines has source lines",
     "time": "the row with most time is the first anyway",
     "overhead": "the row with most time is the first anyway",
 }
+
+# What `--columns` shows side by side, and what specifications and others call the same.
+COLUMN_DIMENSIONS = (
+    "event",
+    "cpu",
+    "thread",
+    "process",
+    "program",
+    "service",
+    "mode",
+    "cause",
+    "object",
+    "label",
+    "hour",
+    "session",
+    "host",
+)
+_DIMENSION_ALIASES = {
+    "tid": "thread",
+    "pid": "process",
+    "tgid": "process",
+    "image": "program",
+    "lib-image": "object",
+    "dso": "object",
+    "cgroup": "service",
+    "container": "service",
+}
+
+
+def known_dimension(text: str) -> str:
+    """Return the one of `COLUMN_DIMENSIONS` that a text means; "" means none.
+
+    Raises:
+        UsageError: it is none, or there are several.
+    """
+    words = list(filter(None, text.split(",")))
+    found = list(dict.fromkeys(_DIMENSION_ALIASES.get(word, word) for word in words))
+    for word in found:
+        if word not in COLUMN_DIMENSIONS:
+            raise UsageError(f"give one of {', '.join(COLUMN_DIMENSIONS)}")
+    if len(found) > 1:
+        raise UsageError(
+            f"{' and '.join(found)} are {len(found)} dimensions, and columns differ in one: give "
+            f"{found[0]}, and choose of the others by a specification, or have both as rows by "
+            "--sort"
+        )
+    return found[0] if found else ""
 
 
 def known_sort_keys(given: Iterable[str]) -> tuple[str, ...]:

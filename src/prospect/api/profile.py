@@ -18,7 +18,13 @@ from prospect.api.returned import as_text, returned_report
 from prospect.errors import ProspectError, UsageError
 from prospect.figures import tables
 from prospect.files import outputs
-from prospect.options import DisassemblerOptions, NamingOptions, RecordingOptions, known_sort_keys
+from prospect.options import (
+    DisassemblerOptions,
+    NamingOptions,
+    RecordingOptions,
+    known_dimension,
+    known_sort_keys,
+)
 from prospect.profile import model
 from prospect.records import contents
 
@@ -64,6 +70,28 @@ class Profile(model.Profile):
         """Return lost samples and throttle marks by CPU as columns."""
         return tables.losses_table(self)
 
+    def columns_table(
+        self, columns: str, *, sort: Sequence[str] = ("routine",), detail: str | int = "3"
+    ) -> dict[str, NDArray[Any]]:
+        """Return hits by some keys as columns, with four for each class of hits side by side.
+
+        Args:
+            columns: the dimension that classes differ in, as of ``--columns``.
+            sort: keys of the rows, as of ``--sort``.
+            detail: as of `report`.
+
+        Returns:
+            A column for each key, and of each class ``NAME hits``, ``NAME seconds``, ``NAME
+            error_seconds`` and ``NAME share``, as ``cpu 0 hits``; the rows of each event stand
+            behind each other, with its name in ``event``, unless `columns` is "event".
+
+        Raises:
+            UsageError: the profile does not say, or there is no such dimension.
+        """
+        from prospect.api.columns import columns_table
+
+        return columns_table(self, known_dimension(columns), known_sort_keys(sort), str(detail))
+
     def report(
         self,
         *,
@@ -78,6 +106,7 @@ class Profile(model.Profile):
         classic: bool = False,
         separate: Sequence[str] = (),
         sort: Sequence[str] = (),
+        columns: str = "",
         output: str = "",
     ) -> str:
         """Return the report as the command line writes it; write it to the file `output` as well.
@@ -96,6 +125,8 @@ class Profile(model.Profile):
             classic: the text in the order of Prospect 0.9, without the summary at its top.
             separate: "process" shows functions of each process apart, in the text.
             sort: one table instead, of text, JSON or CSV: time by these keys, as of ``--sort``.
+            columns: one table instead, likewise: what each class of hits has, side by side, as of
+                ``--columns``.
             output: a file, "" for none; a format that is no text needs one, and returns "".
 
         Raises:
@@ -116,6 +147,7 @@ class Profile(model.Profile):
             classic=classic,
             separate=tuple(separate),
             sort=known_sort_keys(sort),
+            columns=known_dimension(columns),
         )
         is_binary = format_of(format).is_binary
         if is_binary and not output:

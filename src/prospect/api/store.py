@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.api.profile import Profile
+from prospect.figures.separation import separated
 from prospect.fleet.opening import engine_of, opened
 from prospect.records import contents
-from prospect.store.part import read_part
+from prospect.store.part import Apart, read_part
 from prospect.store.recorded import part_of_recording
 from prospect.store.specification import parse_specifications
 
@@ -21,6 +22,7 @@ def read_store(
     *,
     stacks: bool = False,
     addresses: bool = False,
+    apart: str = "",
     engine: str = "local",
 ) -> Profile:
     """Read a part of a store.
@@ -30,6 +32,8 @@ def read_store(
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
         addresses: whether hits of a function are told apart by address, where the store has these.
+        apart: what hits are kept apart by besides, of `prospect.options.COLUMN_DIMENSIONS`; "" for
+            nothing.
         engine: "local", or spark://HOST:PORT of a Spark cluster's master.
 
     Raises:
@@ -39,19 +43,21 @@ def read_store(
     chosen = parse_specifications(specifications)
     make_engine = engine_of(engine)
     with opened(path, chosen.texts.get("host", ())) as store:
-        part = read_part(store, chosen, stacks=stacks, addresses=addresses, make_engine=make_engine)
+        part = read_part(store, chosen, Apart(stacks, addresses, apart), make_engine)
         return Profile(**contents(part))
 
 
-def part_of(profile: Profile, specifications: Sequence[str]) -> Profile:
+def part_of(profile: Profile, specifications: Sequence[str], apart: str = "") -> Profile:
     """Choose a part of a recording by the words that choose a part of a store.
 
     Args:
         profile: of the recording, with samples.
         specifications: which part, as ``since:02:10`` or ``comm:nginx``.
+        apart: as in `read_store`: a part has no single samples any more.
 
     Raises:
         UsageError: a specification has no meaning, or nothing fits.
     """
-    part = part_of_recording(profile, parse_specifications(specifications))
+    whole = separated(profile, apart)
+    part = part_of_recording(whole, parse_specifications(specifications))
     return Profile(**contents(part))

@@ -66,12 +66,15 @@ def _check_together(values: dict[str, Any]) -> None:
         raise UsageError(f"-e: there is no disassembled profile in {values['format']}, give json")
     if "lines" in values and values.get("format", "text") not in ("text", "json"):
         raise UsageError(f"--lines: there are no source lines in {values['format']}, give json")
-    if "sort" in values:
-        _check_sorted(values)
+    if values.get("columns") == "session" and not values.get("store"):
+        raise UsageError("--columns session: sessions are of a store: give --store")
+    for keyword in ("columns", "sort"):
+        if keyword in values:
+            _check_table(values, f"--{keyword}")
 
 
-def _check_sorted(values: dict[str, Any]) -> None:
-    """Refuse what a single table has no room for."""
+def _check_table(values: dict[str, Any], table: str) -> None:
+    """Refuse what a single table, as this option makes one, has no room for."""
     from prospect.render.registry import SORTED_FORMATS
 
     for key, option in (
@@ -82,9 +85,9 @@ def _check_sorted(values: dict[str, Any]) -> None:
         ("separate", "--separate"),
     ):
         if key in values:
-            raise UsageError(f"--sort makes one table in place of the report: leave out {option}")
+            raise UsageError(f"{table} makes one table in place of the report: leave out {option}")
     if values.get("format", "text") not in SORTED_FORMATS:
-        raise UsageError(f"--sort: a table is text, json or csv, not {values['format']}")
+        raise UsageError(f"{table}: a table is text, json or csv, not {values['format']}")
 
 
 def unexpected(command: Command, word: str) -> str:

@@ -86,7 +86,8 @@ def write(
         calls=calls,
         classic=settings.classic,
         separate=settings.separate,
-        sort=settings.sort or (("label",) if settings.label else ()),
+        sort=settings.sort or (("label",) if settings.label and not settings.columns else ()),
+        columns=settings.columns,
         recording=name,
         target=settings.target,
         colour=takes_colour(target),
@@ -101,13 +102,13 @@ def write(
             code=_code_choice(settings),
         )
         if isinstance(recording, StorePart):
-            profile = recording.read(stacks=wanted.stacks)
+            profile = recording.read(stacks=wanted.stacks, apart=settings.columns)
         else:
             receivers = sinks(progress, unread)
             path = recording.path if isinstance(recording, RecordingPart) else recording
             profile = api.read(path, settings, wanted, receivers, settings.program)
             if isinstance(recording, RecordingPart):
-                profile = recording.of(profile)
+                profile = recording.of(profile, settings.columns)
         write_to = partial(_render, renderer, profile, settings, unread)
         put(target, write_to, progress, settings)
     if settings.format != "text":  # which says so itself

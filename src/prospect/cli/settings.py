@@ -32,6 +32,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     lines: bool = False
     classic: bool = False
     sort: tuple[str, ...] = ()
+    columns: str = ""
     pager: bool = True
     clear: bool = False
     scope: Detail = "3"

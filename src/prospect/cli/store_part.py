@@ -22,7 +22,7 @@ class StorePart(NamedTuple):
     words: list[str]
     engine: str = "local"
 
-    def read(self, *, stacks: bool = False, addresses: bool = False) -> Profile:
+    def read(self, *, stacks: bool = False, addresses: bool = False, apart: str = "") -> Profile:
         """Read the part; arguments as those of `read_store`.
 
         Raises:
@@ -31,7 +31,12 @@ class StorePart(NamedTuple):
         from prospect.api.store import read_store
 
         return read_store(
-            self.path, self.words, stacks=stacks, addresses=addresses, engine=self.engine
+            self.path,
+            self.words,
+            stacks=stacks,
+            addresses=addresses,
+            apart=apart,
+            engine=self.engine,
         )
 
 
@@ -41,15 +46,15 @@ class RecordingPart(NamedTuple):
     path: str
     words: list[str]
 
-    def of(self, profile: Profile) -> Profile:
-        """Choose the part.
+    def of(self, profile: Profile, apart: str = "") -> Profile:
+        """Choose the part; keep apart what columns are of.
 
         Raises:
             UsageError: nothing fits, or the recording does not say what a word asks for.
         """
         from prospect.api.store import part_of
 
-        return part_of(profile, self.words)
+        return part_of(profile, self.words, apart)
 
 
 def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:

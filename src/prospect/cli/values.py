@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from prospect.errors import StoreError, UsageError
-from prospect.options import DISASSEMBLERS, SYNTAXES, known_sort_keys
+from prospect.options import DISASSEMBLERS, SYNTAXES, known_dimension, known_sort_keys
 from prospect.render.registry import FORMATS
 
 DETAILS = ("2", "3", "4", "k")
@@ -340,6 +340,14 @@ def sections(text: str) -> tuple[str, ...]:
     for section in given:
         _one_of(section, CALL_SECTIONS, f"some of {', '.join(CALL_SECTIONS)}")
     return given
+
+
+def dimension(text: str) -> str:
+    """Read what columns differ in."""
+    found = known_dimension(text)
+    if not found:
+        raise UsageError("give a dimension, such as cpu")
+    return found
 
 
 def sort_keys(text: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def main() -> int:
     from prospect.files.child import die_with  # noqa: PLC0415 - likewise
     from prospect.fleet.otlp import otlp_document, push  # noqa: PLC0415 - likewise
     from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - likewise
-    from prospect.store.part import read_part  # noqa: PLC0415 - likewise
+    from prospect.store.part import Apart, read_part  # noqa: PLC0415 - likewise
     from prospect.store.specification import Specification  # noqa: PLC0415 - likewise
 
     descriptor, lifeline = map(int, sys.argv[1:])
@@ -38,7 +38,7 @@ def main() -> int:
                 # The window that begins in this second.
                 chosen = Specification(begin_s * _US, (begin_s + 1) * _US, {"session": (session,)})
                 with suppress(StoreError):  # without hits, or gone: there is nothing to send
-                    push(url, otlp_document(read_part(store, chosen, stacks=True), "4"))
+                    push(url, otlp_document(read_part(store, chosen, Apart(stacks=True)), "4"))
                 sent += 1
     except ProspectError as error:
         complaint = str(error)

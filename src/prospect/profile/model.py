@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.profile.call_counts import CallCounts
+    from prospect.profile.classes import HitClasses
     from prospect.profile.memory_map import MemoryMap
     from prospect.profile.run_info import RunInfo
     from prospect.profile.sample_data import SampleData
@@ -196,6 +197,7 @@ class HitTable(Record):
         host_hour: i32[h] the number of the host and hour that stand for others, chosen with the
             probability `RunInfo.host_share`; -1 for those that stand for themselves. None where
             all do.
+        class_index: i32[h] row of `Profile.classes`; None where that is.
     """
 
     process_index: NDArray[np.int32]
@@ -209,6 +211,7 @@ class HitTable(Record):
     stack_index: NDArray[np.int32] | None = None
     label_index: NDArray[np.int32] | None = None
     host_hour: NDArray[np.int32] | None = None
+    class_index: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.count)
@@ -364,7 +367,7 @@ class Profile(Record):
     each thread did all its life, where it has no switches. `unhit_mappings` gives the
     mappings without a hit of the process in a row of `processes`, which few reports ask for.
     `sample_data` is what event sources made of samples' raw data, `labels` what rows of
-    `HitTable.label_index` mean.
+    `HitTable.label_index` mean, `classes` what those of `HitTable.class_index` do.
     """
 
     run: RunInfo
@@ -390,3 +393,4 @@ class Profile(Record):
     unhit_mappings: Callable[[int], MemoryMap] | None = None
     sample_data: tuple[SampleData, ...] = ()
     labels: list[str] | None = None
+    classes: HitClasses | None = None

@@ -55,10 +55,10 @@ COLUMNS = (
     "source",
 )
 REMAINDER = "REMAINDER"
-_END = "\r\n"
+END = "\r\n"
 _QUOTE, _TWO_QUOTES = '"', '""'
-_NONE = '""'
-_NO_ROUTINE = ",".join([_NONE] * 6 + [f'"{REMAINDER}"'])
+NONE = '""'
+_NO_ROUTINE = ",".join([NONE] * 6 + [f'"{REMAINDER}"'])
 _ROWS_AT_ONCE = 1 << 13
 # Surrogates that stand for no byte, as JSON can carry them.
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
@@ -77,7 +77,7 @@ class CsvRenderer(FiguresRenderer):
         """Yield the lines of the table."""
         grid = tick_grid(view.by_routine)
         reports = event_reports(view, grid, sample_lateness(view.by_routine, grid))
-        return map(_bytes_of, _lines(view, reports))
+        return map(bytes_of, _lines(view, reports))
 
 
 class SortedCsvRenderer(FiguresRenderer):
@@ -97,29 +97,27 @@ class SortedCsvRenderer(FiguresRenderer):
         """Yield the lines of the table."""
         grid = tick_grid(view.profile)
         titles = ("event", *self.sort, "hits", "seconds", "error_seconds", "percent")
-        yield _bytes_of(",".join(map(_quoted, titles)) + _END)
+        yield bytes_of(",".join(map(quoted, titles)) + END)
         for event in view.events:
             rows = rows_by_keys(view, event, self.sort, grid)
             for at, names in enumerate(zip(*rows.names, strict=True)):
-                figures = (
-                    f"{rows.hits[at]},{_seconds(event, float(rows.seconds[at]))},"
-                    f"{_seconds(event, float(rows.half_s[at]))},{_percent(float(rows.share[at]))}"
-                )
-                yield _bytes_of(_sorted_line(event, names, figures))
+                times = f"{_seconds(event, rows.seconds[at])},{_seconds(event, rows.half_s[at])}"
+                figures = f"{rows.hits[at]},{times},{percent_text(float(rows.share[at]))}"
+                yield bytes_of(_sorted_line(event, names, figures))
             if rows.left_out:
                 share = 1.0 - float(rows.share.sum())
                 names = (REMAINDER,) * len(self.sort)
-                times = f"{_seconds(event, rows.left_out_s)},{_NONE},{_percent(share)}"
-                yield _bytes_of(_sorted_line(event, names, f"{rows.left_out_hits},{times}"))
+                times = f"{_seconds(event, rows.left_out_s)},{NONE},{percent_text(share)}"
+                yield bytes_of(_sorted_line(event, names, f"{rows.left_out_hits},{times}"))
 
 
 def _sorted_line(event: EventView, names: tuple[str, ...], figures: str) -> str:
-    return f"{','.join(map(_quoted, (event.event.name, *names)))},{figures}{_END}"
+    return f"{','.join(map(quoted, (event.event.name, *names)))},{figures}{END}"
 
 
 def _lines(view: ReportView, reports: list[EventReport]) -> Iterator[str]:
     """Yield the lines of the table, some thousand at a time."""
-    yield ",".join(map(_quoted, COLUMNS)) + _END
+    yield ",".join(map(quoted, COLUMNS)) + END
     portions = KERNEL_PORTIONS if view.detail == "k" else range(PORTION_COUNT)
     routine = functools.cache(functools.partial(_routine, view))  # a row a process asks for each
     for report in reports:
@@ -154,12 +152,12 @@ def _portion_lines(
         table.hits[rows].tolist(),
         seconds,
         bars,
-        _texts(table.share[rows], _percent),
-        [_NONE] * len(rows) if late is None else _texts(late, _percent),
+        _texts(table.share[rows], percent_text),
+        [NONE] * len(rows) if late is None else _texts(late, percent_text),
         map(routine, function.tolist()),
     )
     lines = [
-        f"{first},{hits},{seconds},{bar},{share},{late},{routine}{_END}"
+        f"{first},{hits},{seconds},{bar},{share},{late},{routine}{END}"
         for first, hits, seconds, bar, share, late, routine in zip(*columns, strict=True)
     ]
     behind = np.cumsum(shown).tolist()
@@ -168,8 +166,8 @@ def _portion_lines(
         process, portion = divmod(int(groups[group]), PORTION_COUNT)
         rest = event.routine_table(process, portion)
         share = float(rest.share[rest.shown :].sum())
-        times = f"{_seconds(event, rest.skipped_seconds)},{_NONE},{_percent(share)},{_NONE}"
-        line = f"{first[group]},{rest.skipped_hits},{times},{_NO_ROUTINE}{_END}"
+        times = f"{_seconds(event, rest.skipped_seconds)},{NONE},{percent_text(share)},{NONE}"
+        line = f"{first[group]},{rest.skipped_hits},{times},{_NO_ROUTINE}{END}"
         lines.insert(behind[group], line)
     return "".join(lines)
 
@@ -178,10 +176,10 @@ def _first(report: EventReport, process: int, portion: int) -> str:
     processes = report.view.profile.processes
     group = processes.control_group[process] if processes.control_group else ""
     return (
-        f"{_quoted(report.event.event.name)},{_quoted(processes.name[process])},"
+        f"{quoted(report.event.event.name)},{quoted(processes.name[process])},"
         f"{processes.pid[process]},{processes.parent_pid[process]},"
-        f"{_quoted(BIRTH_NAMES.get(int(processes.birth[process]), ''))},"
-        f"{_quoted(group)},{_quoted(PORTION_NAMES[portion])}"
+        f"{quoted(BIRTH_NAMES.get(int(processes.birth[process]), ''))},"
+        f"{quoted(group)},{quoted(PORTION_NAMES[portion])}"
     )
 
 
@@ -193,11 +191,17 @@ def _texts(values: NDArray[np.float64], text: Callable[[float], str]) -> list[st
 
 
 def _seconds(event: EventView, seconds: float) -> str:
-    return repr(round(seconds, 9)) if event.has_time and math.isfinite(seconds) else _NONE
+    return seconds_text(seconds, has_time=event.has_time)
 
 
-def _percent(share: float) -> str:
-    return _NONE if math.isnan(share) else repr(round(share * 100.0, 6))
+def seconds_text(seconds: float, *, has_time: bool) -> str:
+    """Return a time; nothing where it is not known."""
+    return repr(round(float(seconds), 9)) if has_time and math.isfinite(seconds) else NONE
+
+
+def percent_text(share: float) -> str:
+    """Return a share of 0 to 1 in percent; nothing where it is not known."""
+    return NONE if math.isnan(share) else repr(round(share * 100.0, 6))
 
 
 def _routine(view: ReportView, function: int) -> str:
@@ -214,14 +218,16 @@ def _routine(view: ReportView, function: int) -> str:
         objects.build_id[object_index],
         source.name,
     )
-    return ",".join(map(_quoted, fields))
+    return ",".join(map(quoted, fields))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return text as a field."""
     return f'"{text.replace(_QUOTE, _TWO_QUOTES)}"'
 
 
-def _bytes_of(text: str) -> bytes:
+def bytes_of(text: str) -> bytes:
+    """Return lines as bytes, names as they were recorded."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -58,6 +58,13 @@ SORTED_FORMATS = {
     "csv": Format("csv", "SortedCsvRenderer"),
 }
 
+# Of one table with columns for each class of `--columns`.
+CLASS_FORMATS = {
+    "text": Format("text.class_columns", "ClassTextRenderer"),
+    "json": Format("json.class_columns", "ClassJsonRenderer", is_json=True),
+    "csv": Format("class_columns_csv", "ClassCsvRenderer"),
+}
+
 
 def format_of(name: str) -> Format:
     """Return what has to be known of a format, ours or a plug-in's.
@@ -75,22 +82,26 @@ def format_of(name: str) -> Format:
     return Format("plugin_report", "PluginRenderer")
 
 
-def renderer_class(name: str, *, is_sorted: bool = False) -> Any:
+def renderer_class(name: str, *, is_sorted: bool = False, has_columns: bool = False) -> Any:
     """Return the class of the renderer called `name`.
 
     Args:
         name: of the format.
         is_sorted: whether one table is asked for, by the keys of `--sort`.
+        has_columns: whether one with columns for each class of `--columns` is.
 
     Raises:
         UsageError: there is no such format.
     """
     found = format_of(name)
-    if is_sorted and name not in SORTED_FORMATS:
-        raise UsageError(f"--sort makes a table of text, json or csv, no {name}")
+    if is_sorted or has_columns:
+        tables = CLASS_FORMATS if has_columns else SORTED_FORMATS
+        if name not in tables:
+            option = "--columns" if has_columns else "--sort"
+            raise UsageError(f"{option} makes a table of text, json or csv, no {name}")
+        found = tables[name]
     import importlib  # noqa: PLC0415 - not for the names of formats
 
-    found = SORTED_FORMATS[name] if is_sorted else found
     return getattr(importlib.import_module(f"prospect.render.{found.module}"), found.renderer)
 
 
@@ -100,7 +111,10 @@ def make_renderer(name: str, **options: Any) -> Renderer:
     Raises:
         UsageError: there is no such format.
     """
-    chosen = renderer_class(name, is_sorted=bool(options.get("sort")))
+    has_columns = bool(options.get("columns"))
+    if has_columns and not options.get("sort"):
+        options.pop("sort", None)
+    chosen = renderer_class(name, is_sorted=bool(options.get("sort")), has_columns=has_columns)
     known = field_names(chosen)
     if "entry_point" in known:
         from prospect import plugins  # noqa: PLC0415 - seldom asked for

@@ -16,6 +16,8 @@ from prospect.store.specification import ALWAYS, NUMBER_WORDS, OF_SEGMENTS, TEXT
 from prospect.store.windows import CPU, PROCESS, THREAD
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from prospect.store.directory import StoreDirectory
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
 _OF_FUNCTIONS = ("lib-image", "symbol")
 _APART = {"tgid": (PROCESS, THREAD), "tid": (THREAD,), "cpu": (CPU,)}
+# What the classes of `--columns` are, and the word that chooses by the same.
+_CLASS = {
+    "cpu": "cpu",
+    "thread": "tid",
+    "hour": f"t // {HOUR_US}",
+    "session": "segment",
+    "host": "host",
+}
+_WORD_OF = {"cpu": "cpu", "thread": "tid", "process": "tgid"}
+CLASS = "class"
 HOST_HOUR = ("host", "hour")
 _MOST_SHOWN = 5
 
@@ -37,6 +49,7 @@ def chosen_rows(
     part: Part,
     *,
     stacks: bool,
+    apart: str = "",
 ) -> dict[str, NDArray[Any]]:
     """Return the hits that fit, by everything but time, thread and CPU; of a share by `HOST_HOUR`.
 
@@ -45,16 +58,21 @@ def chosen_rows(
         engine: to query it with.
         part: its segments, and what the hits have to fit.
         stacks: whether hits of different stacks are to be told apart.
+        apart: the dimension of `--columns`, whose value is in the column `CLASS` where hits are not
+            told apart by it anyway; for "session" that is the segment.
 
     Raises:
         StoreError: nothing fits; says what there is.
         EngineError: a segment cannot be read.
     """
     chosen = part.chosen
-    _refuse_what_was_not_kept_apart(store, part, chosen)
+    asked = [*chosen.numbers, *filter(None, [_WORD_OF.get(apart)])]
+    _refuse_what_was_not_kept_apart(store, part, asked)
     conditions, parameters = conditions_of(part, chosen)
     keys = (*_KEYS, "stack") if stacks else _KEYS
     columns = ", ".join(keys)
+    if apart in _CLASS:
+        keys, columns = (*keys, CLASS), f"{columns}, {_CLASS[apart]} AS {CLASS}"
     if part.is_share_of_hosts:
         # Which were chosen is a part of the error.
         keys, columns = (*keys, *HOST_HOUR), f"{columns}, host, t // {HOUR_US} AS hour"
@@ -79,7 +97,7 @@ def hits_by_step(
         StoreError: a word chooses by what the store does not keep separate.
         EngineError: a segment cannot be read.
     """
-    _refuse_what_was_not_kept_apart(store, part, part.chosen)
+    _refuse_what_was_not_kept_apart(store, part, part.chosen.numbers)
     conditions, parameters = conditions_of(part, part.chosen)
     rows = engine.rows(
         "SELECT t // ? AS step, sum(n)::BIGINT FROM samples"
@@ -116,9 +134,9 @@ def conditions_of(part: Part, chosen: Specification) -> tuple[list[str], list[An
 
 
 def _refuse_what_was_not_kept_apart(
-    store: StoreDirectory, part: Part, chosen: Specification
+    store: StoreDirectory, part: Part, words: Iterable[str]
 ) -> None:
-    for word in chosen.numbers:
+    for word in words:
         if not all(set(_APART[word]) & set(head.separate) for head in part.heads):
             raise StoreError(
                 f"{store.path}: {word}: the store does not keep this separate;"

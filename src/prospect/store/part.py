@@ -26,7 +26,8 @@ from prospect.profile.model import (
 )
 from prospect.profile.run_info import RunInfo
 from prospect.records import NamedTuple
-from prospect.store.choosing import chosen_rows
+from prospect.store.choosing import CLASS, chosen_rows
+from prospect.store.classes import with_classes
 from prospect.store.engine import EngineError
 from prospect.store.hosts import asked
 from prospect.store.measured import Measured, measured
@@ -46,14 +47,28 @@ if TYPE_CHECKING:
 
 _STILL_RUNNING = 2**64 - 1
 _US = 1e-6
+# What days do not tell apart.
+_FINE = ("process", "thread", "cpu")
+
+
+class Apart(NamedTuple):
+    """What the hits of a part are told apart by, beyond what a report always shows.
+
+    Attributes:
+        stacks: by call stack, where there are any.
+        addresses: by address within a function, as far as the store does.
+        classes: by the dimension of `--columns`, "" for none.
+    """
+
+    stacks: bool = False
+    addresses: bool = False
+    classes: str = ""
 
 
 def read_part(
     store: StoreDirectory,
     chosen: Specification,
-    *,
-    stacks: bool = False,
-    addresses: bool = False,
+    apart: Apart = Apart(),  # noqa: B008 - never changed
     make_engine: EngineMaker = local_engine,
 ) -> Profile:
     """Read a part of a store.
@@ -61,8 +76,7 @@ def read_part(
     Args:
         store: to read.
         chosen: which part.
-        stacks: whether call stacks are wanted, where there are any.
-        addresses: whether hits of a function are told apart by address, as far as the store does.
+        apart: what its hits are told apart by.
         make_engine: what answers queries.
 
     Raises:
@@ -70,28 +84,25 @@ def read_part(
     """
 
     def read(store: StoreDirectory) -> Profile:
-        return _read_part(store, chosen, make_engine, stacks=stacks, addresses=addresses)
+        return _read_part(store, chosen, apart, make_engine)
 
     return asked(store, read)
 
 
 def _read_part(
-    store: StoreDirectory,
-    chosen: Specification,
-    make_engine: EngineMaker,
-    *,
-    stacks: bool,
-    addresses: bool,
+    store: StoreDirectory, chosen: Specification, apart: Apart, make_engine: EngineMaker
 ) -> Profile:
-    kinds = KINDS if stacks else (SAMPLES, FUNCTIONS, COVERAGE)
+    kinds = KINDS if apart.stacks else (SAMPLES, FUNCTIONS, COVERAGE)
     engine = make_engine(store)
     try:
-        part = choose(store, engine.planner, chosen, fine=addresses or bool(chosen.numbers))
+        fine = apart.addresses or bool(chosen.numbers) or apart.classes in _FINE
+        part = choose(store, engine.planner, chosen, fine=fine)
         make_tables(store, engine, part, kinds)
-        rows = chosen_rows(store, engine, part, stacks=stacks)
-        names = read_names(engine, rows, stacks=stacks)
+        rows = chosen_rows(store, engine, part, stacks=apart.stacks, apart=apart.classes)
+        names = read_names(engine, rows, stacks=apart.stacks)
         books = measured(engine, part)
-        return _profile(part, _run(store, part, books), rows, names, books)
+        profile = _profile(part, _run(store, part, books), rows, names, books)
+        return with_classes(profile, part, rows, apart.classes) if CLASS in rows else profile
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
     finally:
@@ -226,6 +237,7 @@ def _processes(rows: dict[str, NDArray[Any]]) -> _Processes:
         is_recorder=kind == KIND_RECORDER,
         is_command=no,
         is_descendant=no,
+        control_group=services if any(services := [key[4] for key in keys]) else None,
     )
     return _Processes(table, np.array(index, np.int32))
 

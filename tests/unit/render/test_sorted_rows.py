@@ -150,7 +150,7 @@ def test_keys_are_what_perf_calls_them():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--sort", "cpu"], "--format html shows each CPU over time"),
+        (["--sort", "cpu"], "--columns cpu shows CPUs side by side"),
         (["--sort", "nonsense"], "give some of program, pid, thread"),
         (["--sort", ""], "give some of program, pid, thread"),
         (["--sort", "pid", "-e"], "leave out -e"),

@@ -18,7 +18,7 @@ from prospect.store.compaction import Made, compact, due
 from prospect.store.contents import contents_of, health_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
-from prospect.store.part import read_part
+from prospect.store.part import Apart, read_part
 from prospect.store.segments import DAY, HOUR, MINUTE, Segment
 from prospect.store.specification import parse_specifications
 
@@ -42,7 +42,7 @@ def merge(path, now_s=TOMORROW_S):
 
 def read(path, *words, **wanted):
     with StoreDirectory(str(path)) as store:
-        return read_part(store, parse_specifications(words), **wanted)
+        return read_part(store, parse_specifications(words), Apart(**wanted))
 
 
 def iso(minute):

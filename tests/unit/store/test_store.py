@@ -19,7 +19,7 @@ from prospect.records import replace
 from prospect.store import schema
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
-from prospect.store.part import read_part
+from prospect.store.part import Apart, read_part
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS
 from prospect.store.specification import parse_specifications
 
@@ -28,7 +28,7 @@ pytest.importorskip("duckdb")
 
 def read(path, *words, stacks=False):
     with StoreDirectory(str(path)) as store:
-        return read_part(store, parse_specifications(words), stacks=stacks)
+        return read_part(store, parse_specifications(words), Apart(stacks))
 
 
 def iso(minute):

@@ -14,7 +14,7 @@ from prospect.cli.commands import (
 )
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
-from prospect.options import SORT_KEYS
+from prospect.options import COLUMN_DIMENSIONS, SORT_KEYS
 from prospect.render.registry import FORMATS
 
 _FOR_OTHER_TOOLS = [name for name, one in FORMATS.items() if one.has_stacks and name != "html"]
@@ -149,6 +149,18 @@ OUTPUT = (
         REPORTS,
         values.sort_keys,
         words=SORT_KEYS,
+    ),
+    Option(
+        "columns",
+        "",
+        ("columns",),
+        "DIMENSION",
+        "write one table in place of the report, of text, json or csv: rows by routine, or by the "
+        "keys of --sort, and side by side what each event, cpu, thread, ... has of them: "
+        f"{', '.join(COLUMN_DIMENSIONS)}",
+        REPORTS,
+        values.dimension,
+        words=COLUMN_DIMENSIONS,
     ),
     Option(
         "label",

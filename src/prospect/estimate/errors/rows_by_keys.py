@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
-from prospect.errors import UsageError
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.first_rows import Bound, first_rows
 from prospect.estimate.statistics.ranks import alike
-from prospect.figures.causes import CAUSE_KIND_NAMES
-from prospect.figures.portions import PORTION_NAMES, hit_portions
+from prospect.figures.hit_keys import sort_keys
 from prospect.figures.processes import chosen_hits
-from prospect.figures.routine_names import shown_name
-from prospect.profile.control_groups import group_name
-from prospect.profile.model import CAUSE_NONE
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -31,10 +26,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.clocks.grid import Grid
     from prospect.figures.report.view import EventView, ReportView
-    from prospect.profile.complete import CompleteProfile
     from prospect.profile.run_info import EventInfo
-
-    Names = tuple[NDArray[np.int64], Callable[[int], str]]
 
 
 class RowsByKeys(Record):
@@ -86,8 +78,8 @@ def rows_by_keys(
     design = sampling_design(profile, event.event_index, grid)
     chosen = chosen_hits(profile, view.detail) & (profile.hits.event == event.event_index)
     at = np.flatnonzero(chosen)
-    columns = [_COLUMNS[key](profile) for key in keys]
-    row_of, first_at = _combined([numbers.take(at) for numbers, _ in columns])
+    columns = [sort_keys(profile, key) for key in keys]
+    row_of, first_at = combined([numbers.take(at) for numbers, _ in columns])
     found = first_rows(profile, design, at, row_of, Bound(len(first_at)))
     is_shown = found.seconds >= view.user_threshold_s if design.has_time else found.hits > 0
     shown = int(np.count_nonzero(is_shown))  # the rows descend
@@ -102,7 +94,7 @@ def rows_by_keys(
     return RowsByKeys(
         event=event.event,
         has_time=design.has_time,
-        names=tuple(_texts(numbers.take(example), name) for numbers, name in columns),
+        names=tuple(key_texts(numbers.take(example), name) for numbers, name in columns),
         hits=found.hits[:shown],
         seconds=found.seconds[:shown],
         half_s=bars.half_width_s[:shown] if design.has_time else unknown,
@@ -117,7 +109,7 @@ def rows_by_keys(
     )
 
 
-def _combined(columns: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+def combined(columns: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Number the combinations of equally long columns.
 
     Returns:
@@ -132,89 +124,7 @@ def _combined(columns: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDAr
     return number, first
 
 
-def _texts(numbers: NDArray[np.int64], name: Callable[[int], str]) -> list[str]:
+def key_texts(numbers: NDArray[np.int64], name: Callable[[int], str]) -> list[str]:
+    """Return the name of each number; each distinct one is made once."""
     known = {number: name(number) for number in set(numbers.tolist())}
     return [known[number] for number in numbers.tolist()]
-
-
-def _programs(profile: CompleteProfile) -> Names:
-    names: dict[str, int] = {}
-    row = [names.setdefault(name, len(names)) for name in profile.processes.name]
-    return _of_processes(profile, row), list(names).__getitem__
-
-
-def _pids(profile: CompleteProfile) -> Names:
-    def text(number: int) -> str:
-        return str(number - 1) if number else "?"
-
-    return _of_processes(profile, profile.processes.pid + 1), text
-
-
-def _services(profile: CompleteProfile) -> Names:
-    groups = profile.processes.control_group or [""] * len(profile.processes)
-    names: dict[str, int] = {}
-    row = [names.setdefault(group_name(group), len(names)) for group in groups]
-    return _of_processes(profile, row), list(names).__getitem__
-
-
-def _labels(profile: CompleteProfile) -> Names:
-    if profile.labels is None or profile.hits.label_index is None:
-        raise UsageError("--sort label: samples have no labels; --label says where they come from")
-    names = profile.labels
-    return profile.hits.label_index.astype(np.int64), lambda row: names[row] or "(none)"
-
-
-def _of_processes(
-    profile: CompleteProfile, value: list[int] | NDArray[np.int32]
-) -> NDArray[np.int64]:
-    return np.asarray(value, np.int64).take(profile.hits.process_index)
-
-
-def _threads(profile: CompleteProfile) -> Names:
-    names: dict[str, int] = {}
-    row = np.array([names.setdefault(name, len(names)) for name in profile.comms], np.int64)
-    return row.take(profile.hits.comm_index), list(names).__getitem__
-
-
-def _functions(profile: CompleteProfile) -> NDArray[np.int64]:
-    index = profile.locations.function_index.take(profile.hits.location_index)
-    return index.astype(np.int64)
-
-
-def _routines(profile: CompleteProfile) -> Names:
-    return _functions(profile), lambda row: shown_name(profile.functions, row)
-
-
-def _objects(profile: CompleteProfile) -> Names:
-    names: dict[str, int] = {}
-    row = [names.setdefault(path, len(names)) for path in profile.objects.path]
-    of_function = np.asarray(row, np.int64).take(profile.functions.object_index)
-    return of_function.take(_functions(profile)), list(names).__getitem__
-
-
-def _modes(profile: CompleteProfile) -> Names:
-    return hit_portions(profile), PORTION_NAMES.__getitem__
-
-
-def _causes(profile: CompleteProfile) -> Names:
-    kind, name = profile.causes.kind, profile.causes.name
-
-    def text(row: int) -> str:
-        if kind[row] == CAUSE_NONE:
-            return "(user code)"
-        return name[row] or CAUSE_KIND_NAMES[kind[row]]
-
-    return profile.hits.cause_index.astype(np.int64), text
-
-
-_COLUMNS: dict[str, Callable[[CompleteProfile], Names]] = {
-    "program": _programs,
-    "pid": _pids,
-    "thread": _threads,
-    "object": _objects,
-    "routine": _routines,
-    "mode": _modes,
-    "cause": _causes,
-    "service": _services,
-    "label": _labels,
-}

@@ -70,7 +70,7 @@ def _event_fields(rows: RowsByKeys) -> dict[str, Any]:
 def _row_fields(rows: RowsByKeys, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     for at in range(len(rows)):
         yield {
-            **{key: _value(key, names[at]) for key, names in zip(keys, rows.names, strict=True)},
+            **{key: key_value(key, names[at]) for key, names in zip(keys, rows.names, strict=True)},
             "hits": int(rows.hits[at]),
             "seconds": rounded(rows.seconds[at]) if rows.has_time else None,
             "error_s": rounded(rows.half_s[at]),
@@ -79,7 +79,8 @@ def _row_fields(rows: RowsByKeys, keys: tuple[str, ...]) -> Iterator[dict[str, A
         }
 
 
-def _value(key: str, name: str) -> str | int | None:
+def key_value(key: str, name: str) -> str | int | None:
+    """Return what a row has of a key; None for nothing."""
     if key == "pid":
         return int(name) if name.isdigit() else None
     return name or None

@@ -18,7 +18,7 @@ from prospect.render.text.numbers import Figures, percent, percent_column, perce
 from prospect.render.text.style import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from prospect.estimate.errors.rows_by_keys import RowsByKeys
     from prospect.figures.report.view import ReportView
@@ -67,12 +67,22 @@ def _table(rows: RowsByKeys, keys: tuple[str, ...], style: Style) -> Iterator[st
     columns = [Column("Rank"), Column("CPU s"), Column("±"), Column("Hits"), Column("Share")]
     shares = percent_column(rows.share.tolist(), percent_digits(rows.total_hits))
     cells = [ranks, times, bars, [str(hits) for hits in rows.hits.tolist()], shares]
-    for key, names in zip(keys, rows.names, strict=True):
+    titles, names = key_columns(keys, rows.names)
+    columns, cells = columns + titles, cells + names
+    return style.hot_rows(table_lines(columns, cells), rows.share.tolist())
+
+
+def key_columns(
+    keys: tuple[str, ...], names: Sequence[Sequence[str]]
+) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns that say what each row is of, and their cells."""
+    columns, cells = [], []
+    for key, texts in zip(keys, names, strict=True):
         columns.append(Column(key.capitalize(), right=key == "pid"))
-        shown = [escaped(_brief(name) if key == "object" else name) or "-" for name in names]
+        shown = [escaped(_brief(name) if key == "object" else name) or "-" for name in texts]
         is_last = key == keys[-1]
         cells.append(shown if is_last else [shortened(name, _NAME_WIDTH) for name in shown])
-    return style.hot_rows(table_lines(columns, cells), rows.share.tolist())
+    return columns, cells
 
 
 def _closing(rows: RowsByKeys, threshold_s: float, style: Style) -> Iterator[str]:

@@ -1,0 +1,52 @@
+"""Classes of hits side by side, as columns for a data frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from prospect.errors import UsageError
+from prospect.estimate.errors.class_columns import EVENT, class_columns
+from prospect.figures.report.view import report_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
+
+_MOST_COLUMNS = 1000
+
+
+def columns_table(
+    profile: Profile, dimension: str, keys: Sequence[str], detail: str
+) -> dict[str, NDArray[Any]]:
+    """Return what `Profile.columns_table` does.
+
+    Raises:
+        UsageError: the profile does not say, or there is no such detail.
+    """
+    if not dimension:
+        raise UsageError("columns_table: give a dimension, such as cpu")
+    view = report_view(profile, cast("Detail", detail), 0.0, 0.0)
+    tables = class_columns(view, dimension, keys, _MOST_COLUMNS)
+    found: dict[str, NDArray[Any]] = {}
+    if dimension != EVENT:
+        events = [table.events[0].name for table in tables for _ in range(len(table))]
+        found["event"] = np.array(events, object)
+    for at, key in enumerate(keys):
+        names = [name for table in tables for name in table.names[at]]
+        found[key] = np.array(names, object)
+    for at, name in enumerate(tables[0].classes):
+        for figure, column in (
+            ("hits", [table.hits[:, at] for table in tables]),
+            ("seconds", [table.seconds[:, at] for table in tables]),
+            ("error_seconds", [table.half_s[:, at] for table in tables]),
+            ("share", [table.share[:, at] for table in tables]),
+        ):
+            found[f"{dimension} {name} {figure}"] = np.concatenate(column)
+    return found

@@ -1,0 +1,132 @@
+"""One table in place of the report: rows by ``--sort``, and for each class of hits its columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from prospect.announcing import counted
+from prospect.estimate.errors.class_columns import class_columns
+from prospect.figures.nothing_chosen import nothing_chosen
+from prospect.figures.processes import asked_for
+from prospect.render.escape import display_width, escaped, shortened
+from prospect.render.figures_renderer import FiguresRenderer
+from prospect.render.renderer import encoded
+from prospect.render.text.columns import Column, table_lines
+from prospect.render.text.header import note_lines
+from prospect.render.text.numbers import Figures, percent_column, percent_digits
+from prospect.render.text.sorted_rows import key_columns
+from prospect.render.text.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prospect.estimate.errors.class_columns import ClassColumns
+    from prospect.figures.report.view import ReportView
+
+MOST_COLUMNS = 6
+_GAP, _SPACE = Column(""), "  "
+_TITLE_WIDTH = 24
+
+
+class ClassTextRenderer(FiguresRenderer):
+    """Hits by some keys, for each class of hits side by side, for people.
+
+    Attributes:
+        columns: the dimension that classes differ in, of `prospect.options.COLUMN_DIMENSIONS`.
+        sort: keys of the rows, of `prospect.options.SORT_KEYS`.
+        colour: mark the title, cut lines and the hottest rows for a terminal.
+    """
+
+    suffix: ClassVar[str] = ".txt"
+
+    columns: str = ""
+    sort: tuple[str, ...] = ("routine",)
+    colour: bool = False
+
+    def pieces(self, view: ReportView) -> Iterator[bytes]:
+        """Yield the lines: a table for each event, one of all where these are the columns."""
+        return encoded(self._lines(view))
+
+    def _lines(self, view: ReportView) -> Iterator[str]:
+        style = Style(self.colour)
+        tables = class_columns(view, self.columns, self.sort, MOST_COLUMNS)
+        whose = asked_for(view.profile.run, view.detail)
+        for table in tables:
+            what = "Time" if table.has_time(0) else "Hits"
+            of_event = f", {escaped(table.events[0].name)}" if len(tables) > 1 else ""
+            title = f"{what} by {', '.join(self.sort)} of {whose}{of_event}, by {self.columns}"
+            yield from style.section(title)
+            if table.total_hits.any():
+                yield from self._table(table, style)
+                yield from self._closing(table, view.user_threshold_s, style)
+            else:
+                yield escaped(nothing_chosen(view.profile, view.detail))
+        yield from note_lines(view, style)
+
+    def _table(self, table: ClassColumns, style: Style) -> Iterator[str]:
+        """Yield the table; what all rows have is its last one."""
+        columns: list[Column] = []
+        cells: list[list[str]] = []
+        head = ""
+        for at, name in enumerate(table.classes):
+            titles, texts = _cells_of(table, at)
+            shown = escaped(self._title(name, table))
+            widths = [
+                max(len(title.title), *map(display_width, column))
+                for title, column in zip(titles, texts, strict=True)
+            ]
+            room = sum(widths) + len(_SPACE) * (len(widths) - 1)
+            if (lacking := min(display_width(shown), _TITLE_WIDTH) - room) > 0:
+                titles[0] = Column(titles[0].title.rjust(widths[0] + lacking))
+                room += lacking
+            shown = shortened(shown, room)
+            fill = max(room - display_width(shown) - 1, 0) * "-"
+            head += f"{shown} {fill}".ljust(room) + 2 * _SPACE
+            columns += [*titles, _GAP]
+            cells += [*texts, [""] * len(texts[0])]
+        titles, texts = key_columns(self.sort, table.names)
+        texts = [[*column, "Total" if not place else ""] for place, column in enumerate(texts)]
+        lines = table_lines([*columns, *titles], [*cells, *texts])
+        yield head.rstrip()
+        yield from style.hot_rows(lines, [*table.share.max(axis=1, initial=0.0).tolist(), 0.0])
+
+    def _title(self, name: str, table: ClassColumns) -> str:
+        if table.others and name is table.classes[-1]:
+            return f"{table.others} others"
+        return f"cpu {name}" if self.columns == "cpu" else name or "(none)"
+
+    def _closing(self, table: ClassColumns, threshold_s: float, style: Style) -> Iterator[str]:
+        """Yield what is not shown."""
+        if table.left_out:
+            hits = counted(int(table.left_out_hits.sum()), "hit")
+            rows = counted(table.left_out, "row")
+            yield style.cut(f"- Left out by '-m {threshold_s:g}': {rows} with {hits}")
+        if table.others:
+            yield style.cut(
+                f"- One column is of {table.others} others, with fewer hits each: a specification "
+                "chooses some of them, --format csv has all"
+            )
+
+
+def _cells_of(table: ClassColumns, at: int) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns of one class, with a row for all at the end."""
+    total_hits, total_s = int(table.total_hits[at]), float(table.total_s[at])
+    hits = [*table.hits[:, at].tolist(), total_hits]
+    shares = percent_column([*table.share[:, at].tolist(), 1.0], percent_digits(total_hits))
+    titles = [Column("Hits"), Column("Share")]
+    texts: list[list[str]] = [list(map(str, hits)), shares]
+    if table.has_time(at):
+        figures = Figures(total_hits, total_s, has_time=True)
+        times, bars = figures.timed_columns(
+            [*table.seconds[:, at].tolist(), total_s],
+            [*table.half_s[:, at].tolist(), float(table.total_half_s[at])],
+        )
+        titles, texts = [Column("CPU s"), Column("±"), *titles], [times, bars, *texts]
+    # A class that has nothing of a row is seen to have nothing.
+    return titles, [
+        [
+            text if hit or title.title == "Hits" else ""
+            for text, hit in zip(column, hits, strict=True)
+        ]
+        for title, column in zip(titles, texts, strict=True)
+    ]
