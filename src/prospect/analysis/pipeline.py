@@ -263,7 +263,8 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
         from prospect.assembly.labels.labels import label_by  # noqa: PLC0415 - seldom asked for
 
         labels = label_by(events.samples, labelled.label, order.naming.label)
-    hits = attribute(events.samples, world.timeline, labels.state if labels else labelled.label)
+    label = labels.state if labels else labelled.label
+    hits = attribute(events.samples, world.timeline, label, world.runs)
     calls = None
     if wanted.stacks or (wanted.waits and waits):
         from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all
@@ -313,8 +314,7 @@ def _assemble(
     objects, functions, locations = builder.tables()
     hit_table, comms = describe_hits(hits, location_index, world)
     run = describe_run(info, events, placed.symbolizer.notes)
-    of_processes = (*placed.jit.notes, *placed.symbolizer.process_notes)
-    run = replace(run, process_notes=of_processes)
+    run = replace(run, process_notes=(*placed.jit.notes, *placed.symbolizer.process_notes))
     if placed.waits is not None:
         run = off_cpu.with_wait_events(run, placed.waits)
     clocks = describe_clocks(info, events, run)

@@ -212,9 +212,8 @@ def _first_of_slots(
         The slots taken, i32[n] the slot of each row, and i64 the rows whose slot another value has.
     """
     # What a free slot holds never falls on it: 0 does on slot 0, and 1 does not.
-    free = np.zeros(1 << _SLOT_BITS, np.uint64)
-    free[0] = 1
-    table = free.copy()
+    table = np.zeros(1 << _SLOT_BITS, np.uint64)
+    table[0] = 1
     slot_of_row = np.empty(len(column), np.int32)
     to_slot = np.uint64(64 - _SLOT_BITS)
     late = [np.empty(0, np.int64)]
@@ -227,10 +226,12 @@ def _first_of_slots(
         row = np.flatnonzero(table.take(slot) != value)
         if len(row):
             new, its_slot = value.take(row), slot.take(row)
-            is_free = table.take(its_slot) == free.take(its_slot)
+            is_free = table.take(its_slot) == (its_slot == 0)
             table[its_slot[is_free]] = new[is_free]
             late.append(first + row[table.take(its_slot) != new])
-    taken = np.flatnonzero(table != free)
+    is_taken = table != 0
+    is_taken[0] = table[0] != 1
+    taken = np.flatnonzero(is_taken)
     return _Slots(taken, table.take(taken)), slot_of_row, np.concatenate(late)
 
 

@@ -7,7 +7,7 @@ group and address make one u64 key a sample (`keys`), which is counted here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,11 +19,16 @@ from prospect.spaces.groups import group_samples
 from prospect.spaces.keys import key_parts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prospect.events.columns import Samples
     from prospect.spaces.keys import KeyPart
+    from prospect.spaces.runs import TaskRuns
     from prospect.spaces.timeline import Timeline
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Attribution(Record):
@@ -59,7 +64,10 @@ class Attribution(Record):
 
 
 def attribute(
-    samples: Samples, timeline: Timeline, label: NDArray[np.uint16] | None = None
+    samples: Samples,
+    timeline: Timeline,
+    label: NDArray[np.uint16] | None = None,
+    runs: Sequence[TaskRuns] | None = None,
 ) -> Attribution:
     """Count the samples by process row, thread name, space, epoch, mode, event, label and address.
 
@@ -67,8 +75,9 @@ def attribute(
         samples: in any order; costs least where neighbours are of one task, as recorded.
         timeline: of the same recording. A task that it never heard of gets process row -1.
         label: u16[n] something more that separates samples.
+        runs: of these samples, if they were cut into runs before.
     """
-    groups = group_samples(samples, timeline, label)
+    groups = group_samples(samples, timeline, label, runs)
     sample_row = np.empty(len(samples), np.int32)
     tables: list[_Distinct] = []
     rows = 0
@@ -80,11 +89,11 @@ def attribute(
             sample_row[part.rows] = place
         rows += len(table.count)
         tables.append(table)
-    group = np.concatenate([table.group for table in tables])
+    group = _joined([table.group for table in tables])
     starts = run_starts(group)
     length = np.diff(starts, append=len(group))
     columns = groups.describe(group.take(starts), timeline)
-    address = np.concatenate([table.address for table in tables])
+    address = _joined([table.address for table in tables])
     np.invert(address, out=address, where=columns.is_negative.repeat(length))
     return Attribution(
         process_row=columns.process_row.repeat(length),
@@ -95,10 +104,14 @@ def attribute(
         event=columns.event.repeat(length),
         label=columns.label.repeat(length),
         address=address,
-        count=np.concatenate([table.count for table in tables]),
-        period=np.concatenate([table.period for table in tables]),
+        count=_joined([table.count for table in tables]),
+        period=_joined([table.period for table in tables]),
         sample_row=sample_row,
     )
+
+
+def _joined(columns: list[NDArray[_Scalar]]) -> NDArray[_Scalar]:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)
 
 
 class _Distinct(Record):

@@ -13,15 +13,16 @@ import numpy as np
 from prospect.abi import constants as abi
 from prospect.columns.sorting import distinct, run_starts
 from prospect.records import Record, replace
-from prospect.spaces.key_bits import folded, group_bits
+from prospect.spaces.key_bits import group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from prospect.events.columns import Samples
+    from prospect.spaces.runs import TaskRuns
     from prospect.spaces.timeline import Timeline
 
 # A sample's kind: CPU mode in 3 bits, whether the address's top bit is set, then the event; then,
@@ -30,6 +31,7 @@ _SIGN_SHIFT = 3
 _EVENT_SHIFT = 4
 # Larger tables than these cost more than to sort what they are indexed by.
 _MOST_KINDS = 1 << 22
+_FEW_KINDS = 1 << 8
 _MOST_GROUPS = 1 << 25
 
 
@@ -48,15 +50,23 @@ class TaskStates(Record):
     pair: list[NDArray[np.int64]]
 
 
-def look_up_tasks(samples: Samples, timeline: Timeline) -> TaskStates:
-    """Find the process state and the thread name of every sample, a run at a time."""
+def look_up_tasks(
+    samples: Samples, timeline: Timeline, all_runs: Iterable[TaskRuns] | None = None
+) -> TaskStates:
+    """Find the process state and the thread name of every sample, a run at a time.
+
+    Args:
+        samples: of the recording.
+        timeline: likewise.
+        all_runs: of these samples, if they were cut into runs before.
+    """
     comms = int(timeline.comm.max()) + 1
 
     def code_of(change: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int64]:
         return change * comms + timeline.comm.take(named)
 
     lengths, codes = [], []
-    for runs in task_runs(samples):
+    for runs in task_runs(samples) if all_runs is None else all_runs:
         change, is_settled = timeline.processes.find_runs(
             task_pid(runs.task), runs.first_ns, runs.last_ns
         )
@@ -97,14 +107,14 @@ class _Kinds(Record):
     """The kinds of all samples.
 
     Attributes:
-        code: u32[n] of each sample.
+        code: u8[n] or u32[n] of each sample.
         codes: how many codes there are, not all of which occur.
         present: i64[k] those that occur.
         kind, label: i64[k] what these are.
         largest_address: the largest of the samples' `key_bits.folded` addresses.
     """
 
-    code: NDArray[np.uint32]
+    code: NDArray[np.unsignedinteger]
     codes: int
     present: NDArray[np.int64]
     kind: NDArray[np.int64]
@@ -203,10 +213,13 @@ class GroupColumns(Record):
 
 
 def group_samples(
-    samples: Samples, timeline: Timeline, label: NDArray[np.uint16] | None
+    samples: Samples,
+    timeline: Timeline,
+    label: NDArray[np.uint16] | None,
+    runs: Iterable[TaskRuns] | None = None,
 ) -> SampleGroups:
     """Group the samples; the spaces of all but user mode are one, and it is -1."""
-    tasks = look_up_tasks(samples, timeline)
+    tasks = look_up_tasks(samples, timeline, runs)
     kinds = _find_kinds(samples, label)
     # Outside user mode epochs do not matter: there the first of all pairs alike stands for them.
     row = timeline.process_row.take(tasks.change).astype(np.int64)
@@ -232,23 +245,29 @@ def group_samples(
 
 def _find_kinds(samples: Samples, label: NDArray[np.uint16] | None) -> _Kinds:
     kinds = (int(samples.event.max(initial=0)) + 1) << _EVENT_SHIFT
-    code = np.empty(len(samples), np.uint32)
+    codes = kinds * (int(label.max(initial=0)) + 1 if label is not None else 1)
+    code_type: type[np.unsignedinteger] = np.uint8 if codes <= _FEW_KINDS else np.uint32
+    code: NDArray[np.unsignedinteger] = np.empty(len(samples), code_type)
+    is_present = np.zeros(kinds, np.bool_)
     largest = 0
     for first in range(0, len(samples), BLOCK_SAMPLES):
         block = slice(first, first + BLOCK_SAMPLES)
-        address = samples.ip[block]
-        largest = max(largest, int(folded(address).max()))
+        address = samples.ip[block].view(np.int64)
+        largest = max(largest, int(address.max()), ~int(address.min()))
         part = code[block]
         np.bitwise_and(samples.mode[block], abi.PERF_RECORD_MISC_CPUMODE_MASK, out=part)
-        part |= (address.view(np.int64) < 0).astype(np.uint32) << np.uint32(_SIGN_SHIFT)
-        part |= samples.event[block].astype(np.uint32) << np.uint32(_EVENT_SHIFT)
-    codes = kinds * (int(label.max(initial=0)) + 1 if label is not None else 1)
-    if label is not None and codes > _MOST_KINDS:
+        part |= (address < 0).astype(code_type) << code_type(_SIGN_SHIFT)
+        if kinds > 1 << _EVENT_SHIFT:
+            part |= samples.event[block].astype(code_type) << code_type(_EVENT_SHIFT)
+        is_present[part[run_starts(part)]] = True
+    if label is None:
+        present = np.flatnonzero(is_present)
+        return _Kinds(code, kinds, present, present, np.zeros_like(present), largest)
+    if codes > _MOST_KINDS:
         met, rank = np.unique(label.astype(np.int64) * kinds + code, return_inverse=True)
         code, codes, present = rank.astype(np.uint32), len(met), np.arange(len(met))
         return _Kinds(code, codes, present, met % kinds, met // kinds, largest)
-    if label is not None:
-        code += label.astype(np.uint32) * np.uint32(kinds)
+    code += label.astype(code_type) * code_type(kinds)
     is_present = np.zeros(codes, np.bool_)
     is_present[code] = True
     present = np.flatnonzero(is_present)

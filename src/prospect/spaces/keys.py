@@ -45,11 +45,13 @@ class KeyPart(Record):
     addresses: NDArray[np.uint64] | None = None
 
     def unpack(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return the groups and folded addresses of keys."""
+        """Return the groups and folded addresses of keys, whose memory the addresses take."""
         group = (keys >> np.uint64(self.address_bits)).view(np.int64)
-        address = keys & np.uint64((1 << self.address_bits) - 1)
+        address = keys
+        address &= np.uint64((1 << self.address_bits) - 1)
         if self.groups is None or self.addresses is None:
-            return group + self.first_group, address
+            group += self.first_group
+            return group, address
         return self.groups.take(group).view(np.int64), self.addresses.take(address.view(np.int64))
 
 

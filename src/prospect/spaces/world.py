@@ -26,10 +26,11 @@ from prospect.spaces.versions import number_versions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.events.columns import Events, Mmaps, Samples, Tasks
+    from prospect.events.columns import Events, Mmaps, Tasks
     from prospect.spaces.address_spaces import AddressSpaces
     from prospect.spaces.mappings import Mappings
     from prospect.spaces.processes import ProcessRows
+    from prospect.spaces.runs import TaskRuns
 
 _NAME_OF_IDLE = b"swapper"
 _NAME_OF_UNKNOWN = b"unknown"
@@ -47,6 +48,7 @@ class World(Record):
         names: the recording's names, and behind them ``swapper``, ``:PID`` and the like for
             tasks that no record names.
         build_ids: the recording's build ids.
+        runs: of the recording's samples, by their tasks and times.
     """
 
     processes: ProcessRows
@@ -56,6 +58,7 @@ class World(Record):
     kernel_mappings: Mappings
     names: list[bytes]
     build_ids: list[bytes]
+    runs: list[TaskRuns]
 
 
 def build_spaces(events: Events) -> World:
@@ -64,7 +67,8 @@ def build_spaces(events: Events) -> World:
     Every task that has a sample gets a process row and a thread name, records or not. Takes about
     2 µs a side record, and a pass over the samples' task words.
     """
-    sampled = _sampled_tasks(events.samples)
+    runs = list(task_runs(events.samples))
+    sampled = _sampled_tasks(runs)
     sampled_pid, sampled_tid = task_pid(sampled), task_tid(sampled)
     tasks, mmaps = events.tasks, events.mmaps
     columns = (tasks.pid, tasks.tid, tasks.parent_pid, tasks.parent_tid, mmaps.pid)
@@ -89,6 +93,7 @@ def build_spaces(events: Events) -> World:
         ),
         names=names.names,
         build_ids=events.build_ids,
+        runs=runs,
     )
 
 
@@ -96,9 +101,9 @@ def _as_mappings(mmaps: Mmaps) -> Mappings:
     return describe_mappings(mmaps, np.full(len(mmaps.start), -1, np.int32))
 
 
-def _sampled_tasks(samples: Samples) -> NDArray[np.uint64]:
+def _sampled_tasks(all_runs: list[TaskRuns]) -> NDArray[np.uint64]:
     """Return the distinct task words of the samples."""
-    met = [distinct(runs.task) for runs in task_runs(samples)]
+    met = [distinct(runs.task) for runs in all_runs]
     return distinct(np.concatenate(met)) if met else np.empty(0, np.uint64)
 
 
