@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import distinct
 from prospect.elf import eh_pointers as pointers
 from prospect.elf import layout
 from prospect.elf.cie import WIDE_LENGTH, parse_cie
@@ -172,7 +173,7 @@ def _listed(header: EhData, data: EhData) -> NDArray[np.int64]:
     if listed is None:
         return none
     offset = (listed[0] - np.uint64(data.address)).view(np.int64)
-    return np.unique(offset[(offset >= 0) & (offset < len(data))])
+    return distinct(offset[(offset >= 0) & (offset < len(data))])
 
 
 def _decode(data: EhData, offset: NDArray[np.int64]) -> FrameTable:

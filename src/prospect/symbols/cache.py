@@ -21,7 +21,7 @@ from prospect.symbols.cache_directory import CacheDirectory
 from prospect.symbols.table import SymbolTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -145,6 +145,25 @@ class SymbolCache(Record):
         kept = CacheDirectory(self.directory)
         kept.put(name, pieces)
         kept.evict((SYMBOLS_SUFFIX, LINES_SUFFIX, FRAMES_SUFFIX), self.most_bytes)
+
+
+def kept_table(
+    cache: SymbolCache | None, key: str | None, read: Callable[[], SymbolTable]
+) -> SymbolTable:
+    """Return the table stored under a key, else what `read` returns, which is kept.
+
+    Args:
+        cache: None to keep nothing.
+        key: from `cache_key`; None for an image that nothing identifies.
+        read: reads the table.
+    """
+    if cache is None or key is None:
+        return read()
+    table = cache.load(key)
+    if table is None:
+        table = read()
+        cache.store(key, table)
+    return table
 
 
 def _entry_name(key: str, suffix: str = SYMBOLS_SUFFIX) -> str:

@@ -27,7 +27,7 @@ from prospect.profile.model import (
 )
 from prospect.profile.naming import NameSource
 from prospect.records import Record, replace
-from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key
+from prospect.symbols.cache import FileIdentity, SymbolCache, cache_key, kept_table
 from prospect.symbols.images.image_files import OTHERS_TAKE_ALL, image_costs, same_build_id
 from prospect.symbols.images.recorded_images import RecordedImages, identity_of
 from prospect.symbols.images.vdso import read_compat_vdso, read_own_vdso, vsyscall_table
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 _KERNEL_KINDS = frozenset({KIND_KERNEL, KIND_MODULE, KIND_BPF})
 _PYTHON_PREFIX = "py::"
+# The vdso is no file of anybody's.
+_KERNELS = FileIdentity(device=0, inode=0, modified_ns=0, owner=-1)
 _GUEST_PREFIXES = (b"[guest", b"[hypervisor")
 
 
@@ -273,17 +275,10 @@ class Symbolizer:
         """Take a table from the cache, else read it and keep it there."""
         debug_image = debug.image if debug else None
         source = debug.source if debug else NameSource.DEBUG_FILE
-        key = cache_key(identity, found.image, debug_image) if self._cache else None
+        key = cache_key(identity, found.image, debug_image)
         if key is not None and source != NameSource.DEBUG_FILE:
             key = f"{key}@{source.name}"
-        table = self._cache.load(key) if self._cache and key is not None else None
-        if table is None:
-            from prospect.symbols.images import images  # noqa: PLC0415 - the cache has most tables
-
-            table = images.read_symbol_table(found.image, debug_image, source)
-            if self._cache and key is not None:
-                self._cache.store(key, table)
-        return table
+        return kept_table(self._cache, key, lambda: _read(found.image, debug_image, source))
 
     def vdso(self, key: ObjectKey, pids: Sequence[int]) -> ElfImage | Missing:
         """Return the image of a mapping of KIND_VDSO, or say why there is none."""
@@ -311,9 +306,10 @@ class Symbolizer:
         image = self.vdso(key, pids)
         if isinstance(image, Missing):
             return Resolution(nameless(offset, image.reason), path, key.kind, note=image.note)
-        from prospect.symbols.images import images  # noqa: PLC0415 - see `_table`
-
-        table = images.read_symbol_table(image)
+        # That of 32-bit programs is read from a process of somebody, who may have changed it.
+        is_own = key.path == b"[vdso]" and image.build_id
+        own_key = cache_key(_KERNELS, image, None) if is_own else None
+        table = kept_table(self._cache, own_key, lambda: _read(image))
         source = np.full(len(table), NameSource.VDSO, np.uint8)
         return _of_image((image, replace(table, source=source)), key, path, offset)
 
@@ -371,6 +367,16 @@ class Symbolizer:
     @cached_property
     def _loaded(self) -> SymbolTable:
         return kernel_symbol_table(self._options.kernel_symbols, self._options.names)
+
+
+def _read(
+    image: ElfImage,
+    debug_image: ElfImage | None = None,
+    source: NameSource = NameSource.DEBUG_FILE,
+) -> SymbolTable:
+    from prospect.symbols.images import images  # noqa: PLC0415 - the cache has most tables
+
+    return images.read_symbol_table(image, debug_image, source)
 
 
 def _lacks_symbols(found: FoundImage) -> bool:

@@ -10,7 +10,9 @@ from builders.elf import Symbol, code, elf_file
 from prospect.elf.image import ElfImage
 from prospect.profile.model import KIND_ANON, KIND_JIT, KIND_KERNEL, KIND_UNKNOWN, KIND_VDSO
 from prospect.profile.naming import NameSource
+from prospect.symbols.images import images
 from prospect.symbols.images.images import read_symbol_table
+from prospect.symbols.images.vdso import read_own_vdso
 from prospect.symbols.jit.map_files import parse_map_file
 from prospect.symbols.objects import HitObject, ObjectKey
 from prospect.symbols.options import DebugServers, SymbolOptions
@@ -77,6 +79,21 @@ def test_an_image_without_symbols_is_stripped(tmp_path: Path) -> None:
 def test_an_image_with_exports_alone_counts_as_stripped_beyond_them(tmp_path: Path) -> None:
     key, _ = image(tmp_path, dynamic_symbols=[Symbol("exported", 0x1000, 16)])
     assert reasons(resolve(key, 2**40)) == [NameSource.NO_STRIPPED]
+
+
+def test_symbols_of_the_vdso_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PROSPECT_NO_CACHE", raising=False)
+    vdso = read_own_vdso()
+    assert vdso is not None
+    key = ObjectKey(b"[vdso]", vdso.build_id or b"", kind=KIND_VDSO)
+    offset = vdso.offset_of_svma(read_symbol_table(vdso).start)
+    found = [symbolizer(use_cache=True).resolve(key, (), offset).named]
+    monkeypatch.setattr(images, "read_symbol_table", None)
+    found.append(symbolizer(use_cache=True).resolve(key, (), offset).named)
+    first, again = ((list(one.name), one.source.tolist(), one.aliases) for one in found)
+    assert first == again
+    assert set(first[1]) == {NameSource.VDSO}
 
 
 def test_a_table_from_the_cache_gives_the_same_names(
