@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _SLOT = re.compile(r"<!-- ([\w ]+) -->\n")
 _POLICY = "default-src 'none'; {}base-uri 'none'; form-action 'none'"
-# The highest level takes eight times as long, and 2 % fewer bytes.
-_GZIP_LEVEL = 6
+# Level 6 takes twice as long for 5 % fewer bytes, the highest one more than ten times for 7 %.
+_GZIP_LEVEL = 4
 _ASKS_ITS_SERVER = "connect-src 'self'; "
 
 
