@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.profile.late import taken
 from prospect.profile.naming import LABELS, NameSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prospect.profile.model import FunctionTable, Profile
 
 
 def shown_name(functions: FunctionTable, row: int) -> str:
     """Return a function's name, or in brackets why it has none."""
-    return functions.name[row] or f"[{LABELS[NameSource(int(functions.source[row]))]}]"
+    return shown_names(functions, (row,))[0]
+
+
+def shown_names(functions: FunctionTable, rows: Sequence[int]) -> list[str]:
+    """Return the same of several functions, whose names are made at once."""
+    return [
+        name or f"[{LABELS[NameSource(int(functions.source[row]))]}]"
+        for row, name in zip(rows, taken(functions.name, rows), strict=True)
+    ]
 
 
 def routine_names(profile: Profile, row: int) -> list[str]:

@@ -49,6 +49,14 @@ class LateList(Sequence[_Item]):
     def __iter__(self) -> Iterator[_Item]:
         return iter(self._all())
 
+    def take(self, rows: Sequence[int]) -> list[_Item]:
+        """Return the items of these rows, of 0 and more; what is missing is made all at once."""
+        items = self._items
+        if missing := [row for row in dict.fromkeys(rows) if items[row] is None]:
+            for row, item in zip(missing, self._make(missing), strict=True):
+                items[row] = item
+        return [items[row] for row in rows]  # type: ignore[misc]  # none is missing
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._all() == list(other)
 
@@ -58,11 +66,13 @@ class LateList(Sequence[_Item]):
         return repr(self._all())
 
     def _all(self) -> list[_Item]:
-        items = self._items
-        if rows := [row for row, item in enumerate(items) if item is None]:
-            for row, item in zip(rows, self._make(rows), strict=True):
-                items[row] = item
-        return items  # type: ignore[return-value]  # none is missing
+        self.take(range(len(self._items)))
+        return self._items  # type: ignore[return-value]  # none is missing
+
+
+def taken(items: Sequence[_Item], rows: Sequence[int]) -> list[_Item]:
+    """Return the items of these rows of a list, late or not."""
+    return items.take(rows) if isinstance(items, LateList) else [items[row] for row in rows]
 
 
 def joined(parts: Sequence[Sequence[_Item]]) -> Sequence[_Item]:
@@ -72,10 +82,15 @@ def joined(parts: Sequence[Sequence[_Item]]) -> Sequence[_Item]:
     start = [0, *itertools.accumulate(map(len, parts))]
 
     def make(rows: Sequence[int]) -> list[_Item]:
-        if len(rows) > 1:
-            whole = list(itertools.chain.from_iterable(parts))
-            return [whole[row] for row in rows]
-        part = bisect_right(start, rows[0]) - 1
-        return [parts[part][rows[0] - start[part]]]
+        of_part: dict[int, list[int]] = {}
+        for row in rows:
+            part = bisect_right(start, row) - 1
+            of_part.setdefault(part, []).append(row - start[part])
+        made = {
+            start[part] + row: item
+            for part, own in of_part.items()
+            for row, item in zip(own, taken(parts[part], own), strict=True)
+        }
+        return [made[row] for row in rows]
 
     return LateList(start[-1], make)

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import distinct
 from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.rows_by_keys import rows_by_keys
 from prospect.estimate.ledger.lateness import sample_lateness
 from prospect.figures.portions import KERNEL_PORTIONS, PORTION_COUNT, PORTION_NAMES
 from prospect.figures.processes import BIRTH_NAMES
+from prospect.profile.late import taken
 from prospect.profile.model import KIND_NAMES
 from prospect.profile.naming import NameSource
 from prospect.render.event_report import event_reports
@@ -147,6 +149,8 @@ def _portion_lines(
     bars = _texts(report.estimates.routines.half_width_s[rows], functools.partial(_seconds, event))
     late = report.late.routines[rows] if report.late else None
     first = [_first(report, *divmod(group, PORTION_COUNT)) for group in groups.tolist()]
+    # `routine` asks for names one by one: they are made all at once before.
+    taken(report.view.profile.functions.name, distinct(function).tolist())
     columns = (
         np.repeat(np.array(first, object), shown).tolist(),
         table.hits[rows].tolist(),
@@ -185,8 +189,8 @@ def _first(report: EventReport, process: int, portion: int) -> str:
 
 def _texts(values: NDArray[np.float64], text: Callable[[float], str]) -> list[str]:
     """Return what stands for each value; each distinct one is written once."""
-    distinct, place = np.unique(values, return_inverse=True)
-    texts: list[str] = np.array([text(one) for one in distinct.tolist()], object)[place].tolist()
+    met, place = np.unique(values, return_inverse=True)
+    texts: list[str] = np.array([text(one) for one in met.tolist()], object)[place].tolist()
     return texts
 
 

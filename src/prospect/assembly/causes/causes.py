@@ -25,6 +25,7 @@ from prospect.assembly.causes.entry_points import (
 )
 from prospect.assembly.causes.sample_causes import NO_CHAIN, SILENT
 from prospect.columns.grouping import distinct_keys
+from prospect.profile.late import taken
 from prospect.profile.model import (
     CAUSE_EXCEPTION,
     CAUSE_IDLE,
@@ -73,7 +74,7 @@ def with_causes(profile: Profile, label: NDArray[np.uint16], of_chains: Sequence
     met, rank = distinct_keys(places + 2, 2 * len(profile.functions.raw_name) + 2)
     cause[unnamed] = len(causes) + rank
     met -= 2
-    causes += [_cause_of_place(profile, one >> 1, has_chain=bool(one & 1)) for one in met.tolist()]
+    causes += _causes_of_places(profile, met.tolist())
     table, row_of = _table(causes, cause, of_others=len(rows) < len(hits))
     cause_index = np.full(len(hits), row_of[NO_CHAIN])
     cause_index[rows] = row_of.take(cause)
@@ -108,11 +109,23 @@ def _function_rows(profile: Profile, hits: NDArray[np.int64]) -> NDArray[np.int6
     return function.take(profile.hits.location_index[hits]).astype(np.int64)
 
 
-def _cause_of_place(profile: Profile, function: int, *, has_chain: bool) -> Cause:
-    """Return why the kernel was entered where only the function that was hit can say."""
+def _causes_of_places(profile: Profile, places: list[int]) -> list[Cause]:
+    """Return why the kernel was entered where only the function that was hit can say.
+
+    Args:
+        profile: whose functions are meant.
+        places: rows of functions, -1 for none, times two, and one more for those with a chain.
+    """
     functions, objects = profile.functions, profile.objects
-    is_own = function >= 0 and objects.kind[functions.object_index[function]] == KIND_KERNEL
-    for name in (functions.raw_name[function], *functions.aliases[function]) if is_own else ():
+    hit = {one >> 1 for one in places if one >= 0}
+    own = [row for row in hit if objects.kind[functions.object_index[row]] == KIND_KERNEL]
+    named = zip(own, taken(functions.aliases, own), strict=True)
+    names = {row: (functions.raw_name[row], *aliases) for row, aliases in named}
+    return [_cause_of_names(names.get(one >> 1, ()), has_chain=bool(one & 1)) for one in places]
+
+
+def _cause_of_names(names: Sequence[str], *, has_chain: bool) -> Cause:
+    for name in names:
         if has_chain:
             cause = cause_of_place(name)
         else:

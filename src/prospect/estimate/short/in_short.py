@@ -20,7 +20,7 @@ from prospect.estimate.statistics.ranks import alike, needed_seconds
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_COUNT, PORTION_USER, hit_portions
 from prospect.figures.processes import chosen_by_detail, chosen_hits
-from prospect.figures.routine_names import shown_name
+from prospect.figures.routine_names import shown_name, shown_names
 from prospect.profile.control_groups import group_name
 from prospect.profile.model import CAUSE_IDLE, CAUSE_NONE, CAUSE_UNCLASSIFIED, CAUSE_UNRECORDED
 from prospect.profile.naming import NameSource
@@ -304,10 +304,11 @@ class _Summary:
             )
         programs = self._mostly(table, self._program, self._program_names)
         callers = main_callers(profile, table.row_of_hit, rows)
+        names = shown_names(profile.functions, of_row.tolist())
         found = tuple(
             FunctionRow(
                 function=function,
-                name=shown_name(profile.functions, function),
+                name=names[row],
                 object_path=profile.objects.path[int(profile.functions.object_index[function])],
                 hits=int(table.hits[row]),
                 seconds=float(table.seconds[row]),

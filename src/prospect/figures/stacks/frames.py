@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.profile.late import taken
 from prospect.profile.model import KIND_BPF, KIND_JIT, KIND_KERNEL, KIND_MODULE
 from prospect.records import Record, replace
 
@@ -100,8 +101,9 @@ def frame_table(profile: CompleteProfile, *, inlined: bool = True) -> FrameTable
     inner_rows, function_rows = inner.take(first).tolist(), function_index.tolist()
 
     def named(of_function: Sequence[str], of_inlined: list[str]) -> list[str]:
+        own = iter(taken(of_function, [row for row in function_rows if row >= 0]))
         return [
-            of_function[row] if row >= 0 else of_inlined[inlined_row]
+            next(own) if row >= 0 else of_inlined[inlined_row]
             for row, inlined_row in zip(function_rows, inner_rows, strict=True)
         ]
 

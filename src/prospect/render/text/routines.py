@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.announcing import counted
-from prospect.figures.routine_names import shown_name
+from prospect.figures.routine_names import shown_names
+from prospect.profile.late import taken
 from prospect.profile.naming import NameSource
 from prospect.records import NamedTuple
 from prospect.render.escape import display_width, escaped, shortened
@@ -115,7 +116,7 @@ class RoutineFormatter:
         table, shown = rows.table, rows.table.shown
         estimates = rows.estimates.rows(slice(0, shown))
         digits = percent_digits(table.total_hits)
-        own = [self._cells(function) for function in table.function[:shown].tolist()]
+        own = self._cells(table.function[:shown].tolist())
         times, bars = self._figures.timed_columns(
             table.seconds[:shown].tolist(), estimates.half_width_s
         )
@@ -141,26 +142,25 @@ class RoutineFormatter:
         seconds = self._figures.with_bar(table.total_seconds, half_s)
         return f"Extrapolated time from {counted(table.total_hits, 'hit')} = {seconds} seconds."
 
-    def _cells(self, function: int) -> _Cells:
-        cells = self._cells_of.get(function)
-        if cells is None:
-            cells = self._cells_of[function] = self._make_cells(function)
-        return cells
+    def _cells(self, rows: list[int]) -> list[_Cells]:
+        known, functions = self._cells_of, self._profile.functions
+        new = [function for function in rows if function not in known]
+        named = zip(new, shown_names(functions, new), taken(functions.aliases, new), strict=True)
+        for function, name, aliases in named:
+            known[function] = self._made_cells(function, escaped(name), aliases)
+        return [known[function] for function in rows]
 
-    def _make_cells(self, function: int) -> _Cells:
+    def _made_cells(self, function: int, name: str, aliases: tuple[str, ...]) -> _Cells:
         functions = self._profile.functions
         address = f"0x{int(functions.address[function]):08x}"
         path = self._paths[int(functions.object_index[function])]
-        name = escaped(shown_name(functions, function))
         if not functions.name[function]:
             return _Cells(address, name, "-", "-", path)
         bind = "GLOBAL" if functions.is_global[function] else "LOCAL"
         is_bracket = int(functions.source[function]) in _BRACKETS
         short = _shortened_bracket(name) if is_bracket else shortened(name, _NAME_WIDTH)
         whole = "" if short == name else f"  = {name}"
-        return _Cells(
-            address, short, "FUNC", bind, path + whole + _also(functions.aliases[function])
-        )
+        return _Cells(address, short, "FUNC", bind, path + whole + _also(aliases))
 
 
 def _late_column(late: NDArray[np.float64]) -> list[str]:
