@@ -110,12 +110,12 @@ _DIMENSION_ALIASES = {
 
 
 def known_dimension(text: str) -> str:
-    """Return the one of `COLUMN_DIMENSIONS` that a text means; "" means none.
+    """Return the one of `COLUMN_DIMENSIONS` that a text means.
 
     Raises:
         UsageError: it is none, or there are several.
     """
-    words = list(filter(None, text.split(",")))
+    words = text.split(",")
     found = list(dict.fromkeys(_DIMENSION_ALIASES.get(word, word) for word in words))
     for word in found:
         if word not in COLUMN_DIMENSIONS:
@@ -126,7 +126,7 @@ def known_dimension(text: str) -> str:
             f"{found[0]}, and choose of the others by a specification, or have both as rows by "
             "--sort"
         )
-    return found[0] if found else ""
+    return found[0]
 
 
 def known_sort_keys(given: Iterable[str]) -> tuple[str, ...]:

@@ -127,6 +127,10 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "tids",
         # A collector gets what a Python program writes.
         "otlp",
+        # Specifications, which are words of the command line.
+        "include_symbols",
+        "exclude_symbols",
+        "exclude_dependent",
         # Of the daemon and its store.
         "store",
         "engine",

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from prospect.errors import UsageError
 from prospect.estimate.errors.class_columns import EVENT, class_columns
 from prospect.figures.report.view import report_view
 
@@ -25,13 +24,7 @@ _MOST_COLUMNS = 1000
 def columns_table(
     profile: Profile, dimension: str, keys: Sequence[str], detail: str
 ) -> dict[str, NDArray[Any]]:
-    """Return what `Profile.columns_table` does.
-
-    Raises:
-        UsageError: the profile does not say, or there is no such detail.
-    """
-    if not dimension:
-        raise UsageError("columns_table: give a dimension, such as cpu")
+    """Return what `Profile.columns_table` does; raises as that."""
     view = report_view(profile, cast("Detail", detail), 0.0, 0.0)
     tables = class_columns(view, dimension, keys, _MOST_COLUMNS)
     found: dict[str, NDArray[Any]] = {}

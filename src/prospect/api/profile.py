@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.api.keywords import chosen, takes
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.announcing import Announce
+    from prospect.figures.processes import Detail
     from prospect.options import DisassemblerKeywords, NamingKeywords, RecordingKeywords
 
     class OpenKeywords(NamingKeywords, DisassemblerKeywords):
@@ -99,6 +100,7 @@ class Profile(model.Profile):
         detail: str | int = "3",
         user_threshold_s: float = 0.02,
         kernel_threshold_s: float = 0.02,
+        threshold: float = 0.0,
         disassemble: int = 0,
         inline: bool = False,
         lines: bool = False,
@@ -117,6 +119,7 @@ class Profile(model.Profile):
             detail: "2" the command, "3" with its descendants, "4" every process, "k" the kernel.
             user_threshold_s: leave out processes and routines with less user time.
             kernel_threshold_s: leave out kernel routines with less time.
+            threshold: in place of both, in percent of the time of all, as of ``--threshold``.
             disassemble: 1 shows the instructions of routines that pass the thresholds, 2 of every
                 routine; in text, JSON and HTML, of a profile that was made with `code`.
             inline: show inlined functions in call stacks, of a profile that was made with `lines`.
@@ -133,7 +136,7 @@ class Profile(model.Profile):
             UsageError: an option has no meaning.
             RenderError: the file cannot be written.
         """
-        from prospect.render.registry import format_of, make_renderer
+        from prospect.render.registry import format_of, make_renderer, with_threshold
 
         renderer = make_renderer(
             format,
@@ -147,8 +150,10 @@ class Profile(model.Profile):
             classic=classic,
             separate=tuple(separate),
             sort=known_sort_keys(sort),
-            columns=known_dimension(columns),
+            columns=columns and known_dimension(columns),
         )
+        if threshold:
+            renderer = with_threshold(renderer, self, cast("Detail", str(detail)), threshold)
         is_binary = format_of(format).is_binary
         if is_binary and not output:
             raise UsageError(f"{format} is not text: name a file as output")

@@ -197,6 +197,8 @@ STORES = (
     *("daemon", "control", "store", "sql", "fleet"),
     *("report", "view", "annotate", "calls", "diff"),
 )
+# Those that options choose a part for, beside specifications.
+SPECIFIED = ("report",)
 # Those whose queries another engine may answer.
 ASKING = ("sql", "fleet", "report", "view", "annotate", "calls", "diff")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")

@@ -68,6 +68,8 @@ def _check_together(values: dict[str, Any]) -> None:
         raise UsageError(f"--lines: there are no source lines in {values['format']}, give json")
     if values.get("columns") == "session" and not values.get("store"):
         raise UsageError("--columns session: sessions are of a store: give --store")
+    if "threshold" in values and {"user_threshold_s", "kernel_threshold_s"} & values.keys():
+        raise UsageError("--threshold takes the place of -m and -k: leave these out, or it")
     for keyword in ("columns", "sort"):
         if keyword in values:
             _check_table(values, f"--{keyword}")

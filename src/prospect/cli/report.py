@@ -12,7 +12,7 @@ from prospect.cli.analysis import Unread, get_ready, put, sinks, takes_colour
 from prospect.cli.commands import REPORT
 from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
-from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse
+from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, specified
 from prospect.cli.terminal import refuse_binary, say
 from prospect.errors import PluginError
 from prospect.files.outputs import ReportFile
@@ -38,6 +38,7 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     if settings.store:
         return _of_store(settings, words)
     named, specifications = divided(REPORT, words)
+    specifications += specified(settings)
     recording = readable(named, "report", output=settings.output)
     target = ReportFile(settings.output)
     try:
@@ -71,7 +72,7 @@ def write(
     get_ready()
     from prospect.analysis.wanted import Wanted
     from prospect.api import profile as api
-    from prospect.render.registry import format_of, make_renderer
+    from prospect.render.registry import format_of, make_renderer, with_threshold
 
     # Who asks for stacks wants to see them.
     calls = settings.calls or (settings.sections if settings.call_graph else ())
@@ -109,6 +110,8 @@ def write(
             profile = api.read(path, settings, wanted, receivers, settings.program)
             if isinstance(recording, RecordingPart):
                 profile = recording.of(profile, settings.columns)
+        if settings.threshold:
+            renderer = with_threshold(renderer, profile, settings.detail, settings.threshold)
         write_to = partial(_render, renderer, profile, settings, unread)
         put(target, write_to, progress, settings)
     if settings.format != "text":  # which says so itself
@@ -155,7 +158,8 @@ def _of_store(settings: Settings, words: list[str]) -> int:
     target = ReportFile(settings.output)
     try:
         refuse_binary(settings.format, target.descriptor)
-        return write(StorePart(settings.store, words, settings.engine), "", settings, target)
+        part = StorePart(settings.store, [*words, *specified(settings)], settings.engine)
+        return write(part, "", settings, target)
     finally:
         target.close()
 

@@ -33,6 +33,10 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     classic: bool = False
     sort: tuple[str, ...] = ()
     columns: str = ""
+    threshold: float = 0.0
+    include_symbols: tuple[str, ...] = ()
+    exclude_symbols: tuple[str, ...] = ()
+    exclude_dependent: bool = False
     pager: bool = True
     clear: bool = False
     scope: Detail = "3"

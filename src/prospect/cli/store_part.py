@@ -79,6 +79,18 @@ def divided(command: Command, words: list[str]) -> tuple[str, list[str]]:
     return first, others
 
 
+def specified(settings: Settings) -> list[str]:
+    """Return the specifications that options stand for, as opreport has them."""
+    found = []
+    if settings.include_symbols:
+        found.append(f"symbol:{','.join(settings.include_symbols)}")
+    if settings.exclude_symbols:
+        found.append(f"exclude-symbol:{','.join(settings.exclude_symbols)}")
+    if settings.exclude_dependent:
+        found.append("dependent:no")
+    return found
+
+
 def refuse(settings: Settings, **options: str) -> None:
     """Refuse options that need what no store keeps: times within a window, code.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from prospect.errors import StoreError, UsageError
-from prospect.options import DISASSEMBLERS, SYNTAXES, known_dimension, known_sort_keys
+from prospect.options import DISASSEMBLERS, SYNTAXES, known_sort_keys
 from prospect.render.registry import FORMATS
 
 DETAILS = ("2", "3", "4", "k")
@@ -38,14 +38,14 @@ def clocks(text: str) -> int:
 
 
 def percent(text: str) -> float:
-    """Read a share of a CPU's time, in percent."""
+    """Read a share of time, in percent."""
     digits = text.removesuffix("%")
     try:
         number = float(digits) if set(digits) <= set("0123456789.") else 0.0
     except ValueError:
         number = 0.0
     if not 0.0 < number <= 100.0:
-        raise UsageError("give a share of a CPU's time, such as 0.5%")
+        raise UsageError("give a share of time in percent, such as 0.5%")
     return number
 
 
@@ -342,12 +342,9 @@ def sections(text: str) -> tuple[str, ...]:
     return given
 
 
-def dimension(text: str) -> str:
-    """Read what columns differ in."""
-    found = known_dimension(text)
-    if not found:
-        raise UsageError("give a dimension, such as cpu")
-    return found
+def symbols(text: str) -> tuple[str, ...]:
+    """Read names and patterns of functions."""
+    return tuple(filter(None, text.split(","))) or (name(text),)
 
 
 def sort_keys(text: str) -> tuple[str, ...]:

@@ -16,10 +16,13 @@ from prospect.figures.portions import (
     PORTION_COUNT,
     PORTION_USER,
     ROUNDING_S,
+    event_has_time,
+    event_seconds,
     hit_portions,
     rows_of_rows,
 )
 from prospect.figures.ranked_rows import unranked
+from prospect.profile.complete import complete
 from prospect.profile.model import BIRTH_EXEC, BIRTH_FORK, BIRTH_PREEXISTING
 from prospect.records import Record
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from prospect.figures.portions import EventHits
     from prospect.figures.ranked_rows import RankedRows
     from prospect.profile.complete import ProfileByRoutine
-    from prospect.profile.model import ProcessTable
+    from prospect.profile.model import ProcessTable, Profile
     from prospect.profile.run_info import RunInfo
 
 Detail = Literal["2", "3", "4", "k"]
@@ -155,6 +158,17 @@ def chosen_hits(profile: ProfileByRoutine, detail: Detail) -> NDArray[np.bool_]:
     if shown == "k":
         chosen &= np.isin(hit_portions(profile), KERNEL_PORTIONS)
     return chosen
+
+
+def chosen_seconds(profile: Profile, detail: Detail) -> float:
+    """Return the time of all hits that `-V` asks for, of the first event that has time."""
+    whole = complete(profile)
+    hits, chosen = whole.hits, chosen_hits(whole, detail)
+    for index, event in enumerate(whole.run.events):
+        at = np.flatnonzero(chosen & (hits.event == index))
+        if len(at) and event_has_time(event) and not event.is_waiting:
+            return float(event_seconds(event, hits.count.take(at), hits.period.take(at)).sum())
+    return 0.0
 
 
 def ended_by_exec(processes: ProcessTable) -> NDArray[np.bool_]:

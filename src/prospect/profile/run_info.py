@@ -20,6 +20,8 @@ class EventInfo(Record):
     `weighs_periods`: samples stand for different amounts, so shares are of summed periods, as those
     of ``perf report`` are, and `relative_error` is the standard deviation of `seconds_per_period`,
     as a share of it.
+    `sample_period` is how many times it happened from sample to sample, 0 for a timer or where a
+    rate was asked for, `unit_mask` that of an x86 processor's event, 0 for none.
     `is_waiting`: each sample is a wait off the CPU, and its period how long that was: exact.
     """
 
@@ -32,6 +34,8 @@ class EventInfo(Record):
     is_waiting: bool = False
     weighs_periods: bool = False
     relative_error: float = 0.0
+    sample_period: int = 0
+    unit_mask: int = 0
 
 
 class RunInfo(Record):

@@ -8,12 +8,14 @@ Formats that installed packages add stand beside them, see `prospect.plugins`.
 from __future__ import annotations
 
 from prospect.errors import UsageError
-from prospect.records import NamedTuple, field_names
+from prospect.records import NamedTuple, Record, contents, field_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from prospect.figures.processes import Detail
+    from prospect.profile.model import Profile
     from prospect.render.renderer import Renderer
 
 
@@ -122,3 +124,24 @@ def make_renderer(name: str, **options: Any) -> Renderer:
         options["entry_point"] = plugins.plugin(plugins.FORMATS, name)
     renderer: Renderer = chosen(**{key: value for key, value in options.items() if key in known})
     return renderer
+
+
+def with_threshold(
+    renderer: Renderer, profile: Profile, detail: Detail, percent: float
+) -> Renderer:
+    """Return a renderer that leaves out rows with less than so much of the time of all.
+
+    Args:
+        renderer: as `make_renderer` made it; one of another format than a report is as it was.
+        profile: that it is going to render.
+        detail: whose time all is.
+        percent: the part of that, 0 to 100.
+    """
+    if not isinstance(renderer, Record) or "user_threshold_s" not in field_names(type(renderer)):
+        return renderer
+    from prospect.figures.processes import chosen_seconds  # noqa: PLC0415 - seldom asked for
+
+    threshold_s = percent / 100.0 * chosen_seconds(profile, detail)
+    changes = {"user_threshold_s": threshold_s, "kernel_threshold_s": threshold_s}
+    changed: Renderer = type(renderer)(**{**contents(renderer), **changes})
+    return changed

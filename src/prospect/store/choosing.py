@@ -12,7 +12,18 @@ from prospect.errors import StoreError
 from prospect.store.patterns import fits_one_of, is_one_of
 from prospect.store.schema import SAMPLE_KEYS, SAMPLE_SUMS
 from prospect.store.segments import HOUR_US
-from prospect.store.specification import ALWAYS, NUMBER_WORDS, OF_SEGMENTS, TEXT_WORDS
+from prospect.store.specification import (
+    ALWAYS,
+    DEPENDENT_KINDS,
+    EXCLUDING,
+    NUMBER_WORDS,
+    OF_EVENTS,
+    OF_FUNCTIONS,
+    OF_SEGMENTS,
+    SHARED_LIBRARY,
+    TEXT_WORDS,
+    event_number,
+)
 from prospect.store.windows import CPU, PROCESS, THREAD
 
 if TYPE_CHECKING:
@@ -27,7 +38,6 @@ if TYPE_CHECKING:
 
 # What a report shows separately; the rest is added up.
 _KEYS = tuple(name for name in SAMPLE_KEYS if name not in ("t", "tid", "cpu", "stack"))
-_OF_FUNCTIONS = ("lib-image", "symbol")
 _APART = {"tgid": (PROCESS, THREAD), "tid": (THREAD,), "cpu": (CPU,)}
 # What the classes of `--columns` are, and the word that chooses by the same.
 _CLASS = {
@@ -120,14 +130,24 @@ def conditions_of(part: Part, chosen: Specification) -> tuple[list[str], list[An
             events = enumerate(part.heads[-1].events)
             fits = [row for row, one in events if any(fnmatchcase(one.name, p) for p in patterns)]
             condition, values = is_one_of("event", fits)
+        elif word == "dependent":
+            condition, values = is_one_of("object_kind", DEPENDENT_KINDS)
+            condition = f"{condition} OR regexp_matches(path, ?)"
+            values = [*values, SHARED_LIBRARY]
         else:
             condition, values = fits_one_of(TEXT_WORDS[word], patterns)
-        if word in _OF_FUNCTIONS:
-            condition = f"function IN (SELECT function FROM function_rows WHERE {condition})"
+        if word in OF_FUNCTIONS:
+            is_in = "NOT IN" if word in EXCLUDING else "IN"
+            condition = f"function {is_in} (SELECT function FROM function_rows WHERE {condition})"
         conditions.append(condition)
         parameters += values
     for word, numbers in chosen.numbers.items():
-        condition, values = is_one_of(NUMBER_WORDS[word], numbers)
+        if word in OF_EVENTS:
+            events = enumerate(part.heads[-1].events)
+            meant = [row for row, one in events if event_number(one, word) in numbers]
+            condition, values = is_one_of("event", meant)
+        else:
+            condition, values = is_one_of(NUMBER_WORDS[word], numbers)
         conditions.append(condition)
         parameters += values
     return conditions, parameters
@@ -137,7 +157,9 @@ def _refuse_what_was_not_kept_apart(
     store: StoreDirectory, part: Part, words: Iterable[str]
 ) -> None:
     for word in words:
-        if not all(set(_APART[word]) & set(head.separate) for head in part.heads):
+        if word not in OF_EVENTS and not all(
+            set(_APART[word]) & set(head.separate) for head in part.heads
+        ):
             raise StoreError(
                 f"{store.path}: {word}: the store does not keep this separate;"
                 f" prospect daemon --separate {_APART[word][0]} does from then on"
@@ -172,8 +194,10 @@ def _commonest(engine: Queries, part: Part, chosen: Specification, word: str) ->
     """Return the commonest values of a word in the span that was asked for."""
     if word == "event":
         return [one.name for one in part.heads[-1].events][:_MOST_SHOWN]
+    if word in OF_EVENTS:
+        return [str(event_number(one, word)) for one in part.heads[-1].events][:_MOST_SHOWN]
     column = (TEXT_WORDS | NUMBER_WORDS)[word]
-    names = " JOIN functions USING (function)" if word in _OF_FUNCTIONS else ""
+    names = " JOIN functions USING (function)" if word in OF_FUNCTIONS else ""
     rows = engine.rows(
         f"SELECT {column}, sum(n) AS hits FROM samples{names} WHERE t >= ? AND t < ?"
         f" GROUP BY {column} ORDER BY hits DESC, {column} LIMIT {_MOST_SHOWN}",

@@ -6,6 +6,7 @@ It has no samples: what is left out would look like ticks that are missing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -20,7 +21,14 @@ from prospect.profile.control_groups import group_name
 from prospect.profile.model import NO_CPU, HitTable, Profile
 from prospect.records import contents, replace
 from prospect.store.part import no_clocks, no_samples
-from prospect.store.specification import ALWAYS
+from prospect.store.specification import (
+    ALWAYS,
+    DEPENDENT_KINDS,
+    EXCLUDING,
+    OF_EVENTS,
+    SHARED_LIBRARY,
+    event_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,9 +117,18 @@ def _fitting(samples: StackSamples, chosen: Specification, word: str) -> NDArray
         numbers = _numbers(samples, word)
         return np.isin(numbers, chosen.numbers[word])
     names, index = _names(samples.profile, word)
-    patterns = chosen.texts[word]
-    meant = [any(fnmatchcase(name, one) for one in patterns) for name in names]
-    return np.array([*meant, False], np.bool_).take(index).take(samples.hit_index)
+    if word == "dependent":
+        kinds = samples.profile.objects.kind.tolist()
+        is_library = re.compile(SHARED_LIBRARY).search
+        meant = [
+            kind in DEPENDENT_KINDS or bool(is_library(name))
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+    else:
+        patterns = chosen.texts[word]
+        meant = [any(fnmatchcase(name, one) for one in patterns) for name in names]
+    fits = np.array([*meant, False], np.bool_) ^ (word in EXCLUDING)
+    return fits.take(index).take(samples.hit_index)
 
 
 def _numbers(samples: StackSamples, word: str) -> NDArray[np.int64]:
@@ -123,6 +140,9 @@ def _numbers(samples: StackSamples, word: str) -> NDArray[np.int64]:
             raise UsageError(f"{samples.profile.run.origin}: does not say on which CPU: no cpu:")
         return samples.cpu.astype(np.int64)
     profile = samples.profile
+    if word in OF_EVENTS:
+        of_event = [event_number(event, word) for event in profile.run.events]
+        return np.array(of_event, np.int64).take(profile.hits.event).take(samples.hit_index)
     pid = profile.processes.pid.take(profile.hits.process_index)
     return pid.take(samples.hit_index).astype(np.int64)
 
@@ -139,7 +159,9 @@ def _names(profile: CompleteProfile, word: str) -> tuple[Sequence[str], NDArray[
         "image": (processes.name, process),
         "comm": (profile.comms, hits.comm_index.astype(np.int64)),
         "symbol": (profile.functions.name, function),
+        "exclude-symbol": (profile.functions.name, function),
         "lib-image": (profile.objects.path, images),
+        "dependent": (profile.objects.path, images),
         "event": ([event.name for event in profile.run.events], hits.event.astype(np.int64)),
         "host": ([profile.run.hostname], none),
         "service": ([group_name(group) for group in groups], process),

@@ -8,17 +8,21 @@ Source: OProfile, ``doc/oprofile.xml``, "Profile specifications".
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from prospect.errors import UsageError
 from prospect.profile.control_groups import container_name
+from prospect.profile.model import KIND_BPF, KIND_KERNEL, KIND_MODULE, KIND_VDSO
 from prospect.records import NamedTuple
 from prospect.spelling import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from prospect.profile.run_info import EventInfo
 
 SINCE, UNTIL = "since", "until"
 # What each word compares; those of text take patterns, those of numbers numbers.
@@ -31,15 +35,26 @@ TEXT_WORDS = {
     "comm": "comm",
     "lib-image": "path",
     "symbol": "name",
+    "exclude-symbol": "name",
+    "dependent": "path",
     "event": "event",
 }
+# Words of functions; those that say what is not meant.
+OF_FUNCTIONS = ("lib-image", "symbol", "exclude-symbol", "dependent")
+EXCLUDING = ("exclude-symbol", "dependent")
+# What `dependent:no` leaves out: OProfile's dependent images, of the kernel and of libraries.
+DEPENDENT_KINDS = (KIND_KERNEL, KIND_MODULE, KIND_VDSO, KIND_BPF)
+SHARED_LIBRARY = r"\.so(?:[. ]|$)"
 # What all of a segment is of; no column of its rows.
 OF_SEGMENTS = ("session", "host")
-NUMBER_WORDS = {"tgid": "pid", "tid": "tid", "cpu": "cpu"}
+NUMBER_WORDS = {"tgid": "pid", "tid": "tid", "cpu": "cpu", "count": "event", "unit-mask": "event"}
+# What events are chosen by beside their names.
+OF_EVENTS = ("count", "unit-mask")
 WORDS = (SINCE, UNTIL, *TEXT_WORDS, *NUMBER_WORDS)
 ALWAYS = 2**62
 _AGO = re.compile(r"-(\d{1,9})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_HEXADECIMAL = re.compile("0x[0-9a-fA-F]{1,8}")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _US = 10**6
 _MOST_NUMBER = 2**31 - 1
@@ -95,6 +110,8 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
             texts[name] = tuple(filter(None, value.split(",")))
             if name == "container":
                 texts[name] = tuple(map(container_name, texts[name]))
+            if name == "dependent" and value != "no":
+                raise UsageError(f"{word}: give no, to see programs without libraries and kernel")
         else:
             numbers[name] = _numbers(name, value)
     if times[SINCE] >= times[UNTIL]:
@@ -103,6 +120,19 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
             " too, as since:2026-11-22T23:50"
         )
     return Specification(times[SINCE], times[UNTIL], texts, numbers, tuple(words))
+
+
+def event_number(event: EventInfo, word: str) -> int:
+    """Return what a word of `OF_EVENTS` compares: an event's period, or its unit mask.
+
+    Of timers the period is that of one of them, in nanoseconds; 0 where a rate was asked for.
+    """
+    if word == "unit-mask":
+        return event.unit_mask
+    is_timer = math.isclose(event.seconds_per_period * event.clocks, 1e-9)
+    if is_timer and event.frequency_hz > 0:
+        return round(event.clocks * 1e9 / event.frequency_hz)
+    return event.sample_period
 
 
 def moment_us(text: str, now: datetime) -> int:
@@ -146,6 +176,8 @@ def _numbers(name: str, value: str) -> tuple[int, ...]:
     for part in value.split(","):
         first, dash, last = part.partition("-")
         ends = (first, last if dash else first)
+        if name == "unit-mask" and _HEXADECIMAL.fullmatch(part):
+            ends = (str(int(part, 16)),) * 2
         if not all(end.isascii() and end.isdigit() and int(end) <= _MOST_NUMBER for end in ends):
             raise UsageError(f"{name}:{value}: give numbers, as {name}:3 or {name}:0,4-7")
         low, high = int(ends[0]), int(ends[1])

@@ -128,7 +128,7 @@ def test_record_and_report_spell_their_files_differently():
         (["--clocks", "5"], "--clocks 5: give a number of clocks from 1 to 4"),
         (["--clocks=5"], "--clocks 5: give a number of clocks"),
         (["--clocks", "2.0"], "--clocks 2.0: give a number of clocks"),
-        (["--overhead", "0"], "--overhead 0: give a share of a CPU's time, such as 0.5%"),
+        (["--overhead", "0"], "--overhead 0: give a share of time in percent, such as 0.5%"),
         (["--overhead=-1%"], "--overhead -1%: give a share"),
         (["--overhead=101%"], "--overhead 101%: give a share"),
         (["--overhead=1%%"], "--overhead 1%%: give a share"),

@@ -37,6 +37,9 @@ def part(*words):
         (["event:cpu-clock"], 30),
         (["tgid:77"], 21),
         (["cpu:0"], 15),
+        (["symbol:wor?,jitted", "exclude-symbol:jit*"], 8),
+        (["dependent:no"], 14),
+        (["unit-mask:0x0"], 30),
     ],
 )
 def test_words_choose_the_hits_that_they_choose_of_a_store(words, hits):
@@ -81,3 +84,43 @@ def test_what_fits_nothing_says_what_there_is():
         part("session:current")
     with pytest.raises(UsageError, match=r"nothing fits .* it is from 2026-11-"):
         part("until:2001-01-01")
+
+
+def test_events_are_chosen_by_what_they_count():
+    profile = recording()
+    event = replace(
+        profile.run.events[0],
+        seconds_per_period=0.0,
+        seconds_per_hit=0.0,
+        frequency_hz=0.0,
+        sample_period=10_000,
+        unit_mask=0x41,
+    )
+    profile = replace(profile, run=replace(profile.run, events=(event,)))
+
+    def hits(*words):
+        return part_of_recording(profile, parse_specifications(words)).hits.count.sum()
+
+    assert hits("count:10000", "unit-mask:0x41") == hits("unit-mask:65") == 30
+    with pytest.raises(UsageError, match="nothing fits count:7; count: there is 10000"):
+        hits("count:7")
+    with pytest.raises(UsageError, match="nothing fits unit-mask:0x1; unit-mask: there is 65"):
+        hits("unit-mask:0x1")
+
+
+def test_the_count_of_a_timer_is_that_of_one_of_its_clocks():
+    events = {"frequency_hz": 1000.0, "clocks": 4, "seconds_per_period": 1e-9 / 4}
+    profile = recording()
+    event = replace(profile.run.events[0], **events)
+    profile = replace(profile, run=replace(profile.run, events=(event,)))
+    found = part_of_recording(profile, parse_specifications(["count:4000000"]))
+    assert found.hits.count.sum() == 30
+
+
+def test_what_excludes_all_says_what_there_is():
+    with pytest.raises(
+        UsageError, match=r"nothing fits exclude-symbol:\*; exclude-symbol: there is"
+    ):
+        part("exclude-symbol:*")
+    with pytest.raises(UsageError, match="dependent:yes: give no"):
+        part("dependent:yes")

@@ -263,3 +263,26 @@ def test_times_are_kept_to_the_microsecond(tmp_path):
         (path,) = [store.root + one.path(SAMPLES) for one in store.segments()]
         assert engine.rows("SELECT DISTINCT t FROM read_parquet(?)", [[path]]) == [(BEGIN_S * US,)]
         engine.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "hits"),
+    [
+        (["exclude-symbol:jitted,vfs_*"], 20),
+        (["symbol:work,jitted", "exclude-symbol:jit*"], 8),
+        (["dependent:no"], 14),
+        (["unit-mask:0"], 30),
+    ],
+)
+def test_words_that_leave_out_leave_out_the_same_of_a_store(tmp_path, words, hits):
+    fill(tmp_path / "s", [window_at(0)])
+    assert read(tmp_path / "s", *words).hits.count.sum() == hits
+
+
+def test_words_of_events_say_what_there_is(tmp_path):
+    fill(tmp_path / "s", [window_at(0)])
+    with pytest.raises(StoreError, match="nothing fits count:7; count: there is 3906250"):
+        read(tmp_path / "s", "count:7")
+    assert read(tmp_path / "s", "count:3906250").hits.count.sum() == 30
+    with pytest.raises(StoreError, match="nothing fits unit-mask:3; unit-mask: there is 0"):
+        read(tmp_path / "s", "unit-mask:3")

@@ -165,6 +165,7 @@ def event_info(
     """
     attr = event.attr
     rate_hz = float(attr.frequency_hz or 0)
+    is_x86 = info.arch.startswith(("x86", "i"))
     is_clock = attr.type == abi.PERF_TYPE_SOFTWARE and attr.config in (
         abi.PERF_COUNT_SW_CPU_CLOCK,
         abi.PERF_COUNT_SW_TASK_CLOCK,
@@ -190,6 +191,8 @@ def event_info(
         clocks=clocks,
         weighs_periods=found.periods_vary,
         relative_error=found.relative_error,
+        sample_period=0 if is_clock or attr.frequency_hz else attr.sample_period,
+        unit_mask=attr.config >> 8 & 0xFF if attr.type == abi.PERF_TYPE_RAW and is_x86 else 0,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prospect.cli import values
-from prospect.cli.commands import COMPARERS, FINDERS, REPORTS
+from prospect.cli.commands import COMPARERS, FINDERS, REPORTS, SPECIFIED
 from prospect.cli.option import Option
 
 CHOOSING = (
@@ -149,6 +149,34 @@ CHOOSING = (
         "leave out of trees and of the graph what has less than this share of the hits",
         ("calls",),
         values.share,
+    ),
+    Option(
+        "include_symbols",
+        "",
+        ("include-symbols",),
+        "LIST",
+        "only hits of these functions: names and shell patterns, as symbol: in a specification",
+        SPECIFIED,
+        values.symbols,
+        is_repeated=True,
+    ),
+    Option(
+        "exclude_symbols",
+        "",
+        ("exclude-symbols",),
+        "LIST",
+        "no hits of these functions, likewise",
+        SPECIFIED,
+        values.symbols,
+        is_repeated=True,
+    ),
+    Option(
+        "exclude_dependent",
+        "",
+        ("exclude-dependent",),
+        "",
+        "only hits in programs themselves: none of the kernel, its modules and shared libraries",
+        SPECIFIED,
     ),
     Option(
         "port",

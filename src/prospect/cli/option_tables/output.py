@@ -14,7 +14,7 @@ from prospect.cli.commands import (
 )
 from prospect.cli.option import Option
 from prospect.cli.settings import DEFAULT_RECORDING
-from prospect.options import COLUMN_DIMENSIONS, SORT_KEYS
+from prospect.options import COLUMN_DIMENSIONS, SORT_KEYS, known_dimension
 from prospect.render.registry import FORMATS
 
 _FOR_OTHER_TOOLS = [name for name, one in FORMATS.items() if one.has_stacks and name != "html"]
@@ -55,6 +55,16 @@ OUTPUT = (
         "leave out kernel routines with less time than SEC",
         NAMERS,
         values.seconds,
+    ),
+    Option(
+        "threshold",
+        "",
+        ("threshold",),
+        "PERCENT",
+        "leave out rows with less than PERCENT of the time of all that -V asks for, in place of -m "
+        "and -k",
+        REPORTS,
+        values.percent,
     ),
     Option(
         "system_map",
@@ -159,7 +169,7 @@ OUTPUT = (
         "keys of --sort, and side by side what each event, cpu, thread, ... has of them: "
         f"{', '.join(COLUMN_DIMENSIONS)}",
         REPORTS,
-        values.dimension,
+        known_dimension,
         words=COLUMN_DIMENSIONS,
     ),
     Option(

@@ -1,0 +1,62 @@
+"""Options that stand for specifications, as opreport has them, and `--threshold`."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from builders.stacks import stacks_profile
+from prospect.api.profile import Profile
+from prospect.cli.commands import REPORT
+from prospect.cli.options import parse
+from prospect.cli.store_part import specified
+from prospect.errors import UsageError
+from prospect.records import contents
+from prospect.render.registry import make_renderer, with_threshold
+
+
+def words_of(*arguments):
+    return specified(parse(REPORT, list(arguments))[0])
+
+
+def test_options_are_specifications():
+    assert words_of("--include-symbols", "a,b", "--include-symbols=c*") == ["symbol:a,b,c*"]
+    assert words_of("--exclude-symbols", "a", "--exclude-dependent") == [
+        "exclude-symbol:a",
+        "dependent:no",
+    ]
+    assert words_of("--no-cache") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--threshold", "1", "-m", "2"], "takes the place of -m and -k"),
+        (["--threshold", "101"], "give a share of time in percent"),
+        (["--include-symbols", ""], "give a name or a pattern"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(arguments, says):
+    with pytest.raises(UsageError, match=says):
+        parse(REPORT, arguments)
+
+
+def test_a_threshold_is_a_part_of_the_time_that_is_asked_for():
+    profile = stacks_profile()
+    renderer = with_threshold(
+        make_renderer("json", sort=("routine",), detail="4"), profile, "4", 20
+    )
+    out = io.BytesIO()
+    renderer.render(profile, out)
+    (event,) = json.loads(out.getvalue())["events"]
+    assert [row["hits"] for row in event["rows"]] == [9, 8, 6]
+    assert event["left_out"]["hits"] == 30 - 23
+    text = Profile(**contents(profile)).report(sort=["routine"], detail="4", threshold=20)
+    assert "4 rows" in text or "3 rows" in text
+
+
+def test_formats_without_thresholds_are_as_they_were():
+    renderer = make_renderer("folded")
+    assert with_threshold(renderer, stacks_profile(), "4", 5.0) is renderer
