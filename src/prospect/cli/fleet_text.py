@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from prospect.announcing import counted
+from prospect.fleet import wording
 from prospect.fleet.build_outliers import BuildOutliers
 from prospect.fleet.coverage import Coverage
 from prospect.fleet.outliers import Outliers
 from prospect.fleet.top import Top
+from prospect.fleet.wording import BUILD_DIGITS, NO_NAME, clock, end_of, length
 from prospect.render.escape import escaped
 from prospect.render.text.columns import Column, table_lines
 
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
     from prospect.fleet.deploys import Build, Deploys
 
 _NAME, _OBJECT, _HOST = 30, 26, 18
-_BUILD = 12
 _MOST_REMARKS = 3
 _MOST_FILES = 2
-_US = 10**6
 _PERCENT = 100.0
 
 
@@ -51,11 +50,8 @@ def lines_of(
 
 
 def _top(answer: Top) -> Iterator[str]:
-    measured = answer.measured
-    yield (
-        f"{counted(answer.hosts, 'host')}, {counted(answer.cpus, 'CPU')}, {answer.busy_cpus:.1f}"
-        f" busy; measured {_percent(measured.measured_share)} of {_span(*measured[:2])}"
-    )
+    above, below = wording.of_top(answer)
+    yield above
     half = [_PERCENT * (row.high - row.low) / 2.0 for row in answer.rows]
     rows = answer.rows
     yield from table_lines(
@@ -75,22 +71,15 @@ def _top(answer: Top) -> Iterator[str]:
             [f"{one:.1f}" for one in half],
             [f"{row.cpus:.3g}" if row.cpus < 100 else f"{row.cpus:.0f}" for row in rows],
             [str(row.hosts) for row in rows],
-            [_end(row.object, _OBJECT) for row in rows],
+            [end_of(row.object, _OBJECT) for row in rows],
         ],
     )
-    more = answer.functions - len(rows)
-    each = "between hosts" if answer.hosts_hit > 1 else "of the samples of one host"
-    yield (
-        (f"... and {more} more; " if more > 0 else "") + f"± 95 %, {each}; {answer.samples} samples"
-    )
+    yield below
 
 
 def _outliers(answer: Outliers) -> Iterator[str]:
-    yield (
-        f"{answer.differing_hosts} of {counted(answer.hosts, 'host')}"
-        f" differ{'s' if answer.differing_hosts == 1 else ''} from the rest, in"
-        f" {counted(answer.found, 'function')}"
-    )
+    above, below = wording.of_outliers(answer)
+    yield above
     if answer.rows:
         rows = answer.rows
         yield from table_lines(
@@ -103,28 +92,22 @@ def _outliers(answer: Outliers) -> Iterator[str]:
                 Column("Object", right=False),
             ],
             [
-                [_end(row.host, _HOST) for row in rows],
+                [end_of(row.host, _HOST) for row in rows],
                 [_function(row.function, 24) for row in rows],
                 [f"{_PERCENT * row.share:.2f} %" for row in rows],
                 [f"{_PERCENT * row.usual:.2f} %" for row in rows],
                 [f"{row.q:.0e}" for row in rows],
-                [_end(row.object, 14) for row in rows],
+                [end_of(row.object, 14) for row in rows],
             ],
         )
     if answer.found > len(answer.rows):
         yield f"... and {answer.found - len(answer.rows)} more"
-    yield (
-        f"{counted(answer.tests, 'comparison')} of {counted(answer.functions, 'function')};"
-        f" at most {_percent(answer.fdr)} of these are chance"
-    )
+    yield below
 
 
 def _build_outliers(answer: BuildOutliers) -> Iterator[str]:
-    yield (
-        f"{answer.differing_builds} of {counted(answer.builds, 'build')}"
-        f" differ{'s' if answer.differing_builds == 1 else ''} from the usual one, in"
-        f" {counted(answer.found, 'function')}"
-    )
+    above, below = wording.of_build_outliers(answer)
+    yield above
     if answer.rows:
         rows = answer.rows
         yield from table_lines(
@@ -139,7 +122,7 @@ def _build_outliers(answer: BuildOutliers) -> Iterator[str]:
                 Column("q"),
             ],
             [
-                [_end(row.process, 12) for row in rows],
+                [end_of(row.process, 12) for row in rows],
                 [row.build_id[:8] for row in rows],
                 [_function(row.function, 20) for row in rows],
                 [f"{_PERCENT * row.share:.2f} %" for row in rows],
@@ -152,15 +135,12 @@ def _build_outliers(answer: BuildOutliers) -> Iterator[str]:
         files = {row.build_id: row for row in reversed(rows)}
         for row in [*files.values()][::-1][:_MOST_FILES]:
             yield (
-                f"{row.build_id[:8]} is of {_end(row.object, 36)}; usual is"
+                f"{row.build_id[:8]} is of {end_of(row.object, 36)}; usual is"
                 f" {row.usual_build_id[:8]}, on {counted(row.usual_hosts, 'host')}"
             )
     if answer.found > len(answer.rows):
         yield f"... and {answer.found - len(answer.rows)} more"
-    yield (
-        f"{counted(answer.tests, 'comparison')} in {counted(answer.programs, 'program')}, at most"
-        f" {_percent(answer.fdr)} of these chance; ± 95 %, by host"
-    )
+    yield below
 
 
 def _deploys(answer: Deploys) -> Iterator[str]:
@@ -171,17 +151,8 @@ def _deploys(answer: Deploys) -> Iterator[str]:
         yield "Files of which there are several builds; prospect fleet deploys BUILD compares"
         yield from _builds(answer.builds)
         return
-    build = answer.build
-    functions = counted(answer.functions, "function")
-    yield (
-        f"{build.build_id[:_BUILD]} of {_end(build.object, _OBJECT)} since"
-        f" {_clock(build.first_us)}: {answer.significant} of {functions} changed"
-    )
-    programs = ", ".join(escaped(one) for one in answer.processes[:3])
-    yield (
-        f"Shares of {programs or 'nothing'} on {counted(answer.hosts, 'host')}, before"
-        f" ({answer.before_samples} samples) and after ({answer.after_samples})"
-    )
+    above, below = wording.of_deploys(answer, _OBJECT)
+    yield from above.splitlines()
     if answer.changes:
         rows = answer.changes
         yield from table_lines(
@@ -201,13 +172,10 @@ def _deploys(answer: Deploys) -> Iterator[str]:
                 [f"{_PERCENT * (row.after - row.before):+.2f}" for row in rows],
                 [f"{_PERCENT * row.half:.2f}" for row in rows],
                 [f"{row.q:.0e}" for row in rows],
-                [_end(row.object, 14) for row in rows],
+                [end_of(row.object, 14) for row in rows],
             ],
         )
-    yield (
-        f"At most {_percent(answer.fdr)} of those with q up to {answer.fdr:g} are expected to be"
-        " chance; ± 95 %"
-    )
+    yield below
 
 
 def _builds(builds: Sequence[Build]) -> Iterator[str]:
@@ -221,28 +189,20 @@ def _builds(builds: Sequence[Build]) -> Iterator[str]:
             Column("Object", right=False),
         ],
         [
-            [one.build_id[:_BUILD] for one in builds],
-            [_clock(one.first_us) for one in builds],
-            [_clock(one.last_us) for one in builds],
+            [one.build_id[:BUILD_DIGITS] for one in builds],
+            [clock(one.first_us) for one in builds],
+            [clock(one.last_us) for one in builds],
             [str(one.hosts) for one in builds],
             [str(one.samples) for one in builds],
-            [_end(one.object, _OBJECT) for one in builds],
+            [end_of(one.object, _OBJECT) for one in builds],
         ],
     )
 
 
 def _coverage(answer: Coverage) -> Iterator[str]:
     hosts = answer.hosts
-    whole_s = answer.span_s * len(hosts)
-    measured_s = sum(min(one.measured_s, answer.span_s) for one in hosts)
-    expected = sum(one.expected for one in hosts)
-    lost = sum(one.lost + one.throttled for one in hosts)
-    missing = sum(one.missing for one in hosts)
-    yield (
-        f"{counted(len(hosts), 'host')}: {_percent(measured_s / whole_s if whole_s else 1.0)} of"
-        f" {_span(answer.begin_us, answer.end_us)} measured; of {expected} ticks {lost} lost,"
-        f" {missing} missing"
-    )
+    measured, named = wording.of_coverage(answer)
+    yield measured
     shown = hosts[:8]
     yield from table_lines(
         [
@@ -255,10 +215,10 @@ def _coverage(answer: Coverage) -> Iterator[str]:
             Column("Missing"),
         ],
         [
-            [_end(one.host, 24) for one in shown],
+            [end_of(one.host, 24) for one in shown],
             [str(one.cpus) for one in shown],
-            [_length(answer.unmeasured_s(one)) for one in shown],
-            [_clock(one.end_us) for one in shown],
+            [length(answer.unmeasured_s(one)) for one in shown],
+            [clock(one.end_us) for one in shown],
             [str(one.expected) for one in shown],
             [str(one.lost + one.throttled) for one in shown],
             [str(one.missing) for one in shown],
@@ -267,8 +227,7 @@ def _coverage(answer: Coverage) -> Iterator[str]:
     if len(hosts) > len(shown):
         yield f"... and {len(hosts) - len(shown)} hosts that miss no more than these"
     yield ""
-    share = answer.nameless_samples / max(answer.samples, 1)
-    yield f"{_percent(share)} of {answer.samples} samples are in code without a name"
+    yield named
     if answer.nameless:
         rows = answer.nameless[:7]
         yield from table_lines(
@@ -282,41 +241,13 @@ def _coverage(answer: Coverage) -> Iterator[str]:
             [
                 [str(row.samples) for row in rows],
                 [str(row.hosts) for row in rows],
-                [row.build_id[:_BUILD] or "not known" for row in rows],
-                [_end(row.object, _OBJECT) for row in rows],
+                [row.build_id[:BUILD_DIGITS] or "not known" for row in rows],
+                [end_of(row.object, _OBJECT) for row in rows],
                 [escaped(row.why)[:24] for row in rows],
             ],
         )
 
 
 def _function(name: str, width: int = _NAME) -> str:
-    text = escaped(name) or "[no name]"
+    text = escaped(name) or NO_NAME
     return text if len(text) <= width else f"{text[: width - 3]}..."
-
-
-def _end(text: str, width: int) -> str:
-    """Return the end of a text: of a path that says most."""
-    shown = escaped(text)
-    return shown if len(shown) <= width else f"...{shown[-(width - 3) :]}"
-
-
-def _percent(share: float) -> str:
-    return f"{_PERCENT * share:.3g} %"
-
-
-def _length(seconds: float) -> str:
-    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= unit:
-            return f"{seconds / unit:.1f} {name}"
-    return f"{seconds:.0f} s"
-
-
-def _span(begin_us: int, end_us: int) -> str:
-    return _length(max(end_us - begin_us, 0) / _US)
-
-
-def _clock(at_us: int) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_us // _US))
-    except (OverflowError, OSError, ValueError):
-        return "not known"

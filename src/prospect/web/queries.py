@@ -6,16 +6,19 @@ Comes in: text that anybody who has the token may have written. Goes out: number
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl
 
 from prospect.records import NamedTuple, replace
 from prospect.render.html.parts import SCOPES, Selection
 from prospect.render.html.timeline import Choice
+from prospect.web.fleet_pages import QUESTIONS, FleetQuestion
 
 _MOST_FIELDS = 16
 _MOST_FRAMES = 4096
 _MOST_DIGITS = 18
 _LONGEST_SEARCH = 256
+_BUILD = re.compile(r"[0-9a-f]{0,128}")
 _LATEST_S = 1 << 36  # the year 4147
 
 
@@ -73,6 +76,24 @@ def choice_query(query: str) -> Choice:
     if fields:
         raise QueryError
     return Choice(begin=begin, **spans)
+
+
+def fleet_query(name: str, query: str) -> FleetQuestion:
+    """Read a question about all hosts.
+
+    Args:
+        name: of it.
+        query: of which time, and which build.
+
+    Raises:
+        QueryError: it says something else.
+    """
+    fields = _fields(query)
+    span = span_of(fields.pop("span")) if "span" in fields else None
+    build = fields.pop("build", "") if name == "deploys" else ""
+    if name not in QUESTIONS or fields or not _BUILD.fullmatch(build):
+        raise QueryError
+    return FleetQuestion(name, span, build)
 
 
 def span_of(text: str) -> tuple[int, int]:

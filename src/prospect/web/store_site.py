@@ -20,9 +20,11 @@ from prospect.fleet.opening import engine_of, opened
 from prospect.records import Record, replace
 from prospect.render.diff_registry import make_diff_renderer
 from prospect.render.html.timeline import Bar, Choice, TimelinePage, error_page
+from prospect.store.hosts import HostsDirectory
 from prospect.store.specification import SINCE, UNTIL, parse_specifications
 from prospect.store.timeline import timeline
-from prospect.web.queries import QueryError, choice_query, span_of
+from prospect.web.fleet_pages import fleet_page, ways_to
+from prospect.web.queries import QueryError, choice_query, fleet_query, span_of
 from prospect.web.recording import CodeFinder, serve_profile
 from prospect.web.site import HTML, NOT_FOUND, Answer, GuardedSite, Site
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from prospect.options import NamingOptions
     from prospect.render.html import HtmlRenderer
     from prospect.render.html.timeline import Span
+    from prospect.web.fleet_pages import FleetQuestion
 
 _MOST_BARS = 240
 _MOST_PARTS = 3
@@ -81,6 +84,8 @@ class StoreSite(GuardedSite):
             if kind == "part":
                 span, slash, inner = rest.partition("/")
                 return self._part(span_of(span)).known(inner, query) if slash else NOT_FOUND
+            if kind == "fleet":
+                return Answer(200, HTML, self._fleet_page(fleet_query(rest, query)))
             if kind == "diff":
                 before, _, after = rest.rstrip("/").partition("/")
                 return Answer(200, HTML, self._difference(span_of(before), span_of(after)))
@@ -99,14 +104,30 @@ class StoreSite(GuardedSite):
         make_engine = engine_of(self._shown.engine)
         with self._turn, opened(self._shown.path) as store:
             found = timeline(store, chosen, _MOST_BARS, make_engine)
+            has_hosts = isinstance(store, HostsDirectory)
         bars = [
             Bar(one.begin_s, one.hits / max(one.expected, 1), one.lost / max(one.expected, 1))
             for one in found.steps
         ]
         title = " ".join((self._shown.path, *self._shown.words))
         return TimelinePage(
-            title, found.begin_s, found.end_s, found.step_s, bars, found.remarks, choice
+            title=title,
+            begin_s=found.begin_s,
+            end_s=found.end_s,
+            step_s=found.step_s,
+            bars=bars,
+            remarks=found.remarks,
+            choice=choice,
+            ways=ways_to(choice.span or choice.view) if has_hosts else (),
         ).document()
+
+    def _fleet_page(self, question: FleetQuestion) -> bytes:
+        span = question.span
+        chosen = parse_specifications(self._words_of(span) if span else self._shown.words)
+        title = " ".join((self._shown.path, *self._shown.words))
+        hosts = chosen.texts.get("host", ())
+        with self._turn, opened(self._shown.path, hosts) as store:
+            return fleet_page(store, chosen, engine_of(self._shown.engine), question, title)
 
     def _part(self, span: Span) -> Site:
         with self._turn:

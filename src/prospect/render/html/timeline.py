@@ -32,7 +32,13 @@ svg { width: 100%; border: 1px solid var(--line); }
 .all { fill: transparent; }
 a:hover .all { fill: var(--line); }
 text { font-size: 11px; fill: currentColor; } p { overflow-wrap: anywhere; } .q { opacity: .75; }
-.do a { margin-right: 1.5rem; }
+.do a, .do b { margin-right: 1.5rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; }
+th, td { padding: .1rem .8rem .1rem 0; text-align: left; overflow-wrap: anywhere; }
+th { border-bottom: 1px solid var(--line); } tbody tr:hover { background: #8882; }
+.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+svg.share { width: 7.5rem; border: 0; vertical-align: middle; }
+.error { fill: none; stroke: currentColor; }
 """
 
 
@@ -80,6 +86,7 @@ class TimelinePage(Record):
         bars: where something was measured.
         remarks: sentences.
         choice: so far.
+        ways: addresses of questions about all hosts, and what these are called.
     """
 
     title: str
@@ -89,14 +96,15 @@ class TimelinePage(Record):
     bars: Sequence[Bar]
     remarks: Sequence[str]
     choice: Choice
+    ways: Sequence[tuple[str, str]] = ()
 
     def document(self) -> bytes:
         """Return the page."""
-        remarks = "".join(f'<p class="q">{_shown(one)}</p>' for one in self.remarks)
+        remarks = "".join(f'<p class="q">{shown(one)}</p>' for one in self.remarks)
         body = (
-            f"<h1>{_shown(self.title)}</h1><p>Busy CPUs over time, each bar {_length(self.step_s)};"
+            f"<h1>{shown(self.title)}</h1><p>Busy CPUs over time, each bar {_length(self.step_s)};"
             f" red is lost, empty was not measured. {self._what_to_do()}</p>"
-            f"{''.join(self._picture())}{self._actions()}{remarks}"
+            f"{''.join(self._picture())}{self._actions()}{self._questions()}{remarks}"
         )
         return page_of(body)
 
@@ -156,7 +164,13 @@ class TimelinePage(Record):
             links.append(("?", f"Forget A, {_clock(choice.other[0])} to {_clock(choice.other[1])}"))
         if choice.view:
             links.append((Choice(other=choice.other).address(), "All of the store"))
-        return f'<p class="do">{"".join(_link(*link) for link in links)}</p>'
+        return f'<p class="do">{"".join(link_to(*link) for link in links)}</p>'
+
+    def _questions(self) -> str:
+        if not self.ways:
+            return ""
+        of_what = "All hosts in this span" if self.choice.span else "All hosts"
+        return f'<p class="do">{of_what}: {"".join(link_to(*one) for one in self.ways)}</p>'
 
 
 def page_of(body: str) -> bytes:
@@ -173,7 +187,7 @@ def page_of(body: str) -> bytes:
 
 def error_page(sentence: str) -> bytes:
     """Return a page that says why there is nothing to show."""
-    return page_of(f"<h1>Prospect</h1><p>{_shown(sentence)}</p>")
+    return page_of(f"<h1>Prospect</h1><p>{shown(sentence)}</p>")
 
 
 def _rect(name: str, left: float, top: float, width: float, height: float) -> str:
@@ -183,11 +197,13 @@ def _rect(name: str, left: float, top: float, width: float, height: float) -> st
     )
 
 
-def _link(address: str, text: str) -> str:
+def link_to(address: str, text: str) -> str:
+    """Return a link; its address is relative."""
     return f'<a href="{escape(address)}">{escape(text)}</a> '
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """Return text of anybody's as a page can show it."""
     return escape(escaped(text))
 
 
