@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from prospect.errors import StoreError
 from prospect.files.user_cache import is_own
@@ -29,6 +30,8 @@ STORE_PREFIX = "store="
 DIGEST_DIGITS = 32
 _DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})$")
 _MOST_HOSTS = 200_000
+# Of a path, DuckDB takes these for patterns, and would read other hosts' files.
+_PATTERN = re.compile(r"[\[*?]")
 
 
 class HostsDirectory(StoreDirectory):
@@ -57,13 +60,19 @@ class HostsDirectory(StoreDirectory):
         return self._listed
 
     def _places(self) -> list[str]:
-        """Return the directories of stores, below this one."""
+        """Return the directories of stores, below this one.
+
+        Raises:
+            StoreError: the name of one is a pattern.
+        """
         found = []
         for host in self._directories(""):
             if host.startswith(HOST_PREFIX):
                 found.append(host)
                 stores = self._directories(host)
                 found += [f"{host}/{one}" for one in stores if one.startswith(STORE_PREFIX)]
+        if wrong := next(filter(_PATTERN.search, found), ""):
+            raise StoreError(f"{self.path}: {wrong} is a pattern: rename it {quote(wrong, '/=')}")
         return found
 
     def _directories(self, path: str) -> list[str]:

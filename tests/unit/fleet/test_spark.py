@@ -96,8 +96,8 @@ def test_names_that_paths_quote_are_read(cluster, tmp_path):
     fill(tmp_path / "f" / "host=b%2F1", [window_at(5)])
     found = read_store(str(tmp_path / "f"), ["host:b/1"], engine=cluster.url)
     assert sum(by_routine(found).values()) == 30
-    fill_host(tmp_path / "f", "x[1]", {0: []})
-    with pytest.raises(StoreError, match=r"host=x\[1\].*rename"):
+    fill_host(tmp_path / "f", "x{1}", {0: []})
+    with pytest.raises(StoreError, match=r"host=x\{1\}.*rename"):
         read_store(str(tmp_path / "f"), engine=cluster.url)
 
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from builders.fleet import Hit, fill_host
 from builders.stacks import stacks_profile
 from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
 from prospect.api.store import read_store
@@ -132,6 +133,32 @@ def test_names_that_say_what_files_hold_are_of_one_segment():
     assert segments_of_names(one.place, HOUR, names) == [sent]
     assert segments_of_names(one.place, HOUR, names[:2]) == []
     assert segments_of_names(one.place, HOUR, [one.path(SAMPLES)]) == [one]
+
+
+@pytest.mark.parametrize(("name", "quoted"), [("x[1]", "x%5B1%5D"), ("x*", "x%2A"), ("x?", "x%3F")])
+def test_a_host_whose_directory_is_a_pattern_is_refused_and_read_once_renamed(
+    tmp_path, name, quoted
+):
+    fleet = tmp_path / "f"
+    for count, host in ((3, name), (5, "x1"), (7, "x2")):
+        fill_host(fleet, host, {0: [Hit("work", count)]})
+    with pytest.raises(StoreError) as error:
+        read_store(str(fleet))
+    assert f"host={name} is a pattern: rename it host={quoted}" in str(error.value)
+    (fleet / f"host={name}").rename(fleet / f"host={quoted}")
+    assert sum(by_routine(read_store(str(fleet))).values()) == 15
+
+
+@pytest.mark.parametrize("name", ["x{1}", "x\\1", "x'1", "x 1;", "x]"])
+def test_other_signs_in_the_name_of_a_host_are_its_name(tmp_path, name):
+    fleet = tmp_path / "f"
+    for count, host in ((3, name), (5, "x1"), (7, "x2")):
+        fill_host(fleet, host, {0: [Hit("work", count)]})
+    sums = {
+        host: sum(by_routine(read_store(str(fleet), [f"host:{host}"])).values())
+        for host in (name.replace("]", "[]]"), "x1", "x2")
+    }
+    assert list(sums.values()) == [3, 5, 7]
 
 
 def test_what_is_no_store_of_hosts_is_refused(tmp_path):
