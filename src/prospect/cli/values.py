@@ -93,17 +93,17 @@ def report_format(text: str) -> str:
     if plugin(ADDED, text) is not None:
         return text
     known = (*FORMATS, *(one.name for one in plugins(ADDED)))
-    return _one_of(text, known, f"one of {', '.join(known)}")
+    return one_of(text, known, f"one of {', '.join(known)}")
 
 
 def comparison_format(text: str) -> str:
     """Read a format of comparisons."""
-    return _one_of(text, ("text", "json", "html"), "text, json or html")
+    return one_of(text, ("text", "json", "html"), "text, json or html")
 
 
 def counts_format(text: str) -> str:
     """Read a format of counts."""
-    return _one_of(text, ("text", "json", "csv"), "text, json or csv")
+    return one_of(text, ("text", "json", "csv"), "text, json or csv")
 
 
 def events(text: str) -> tuple[str, ...]:
@@ -138,22 +138,17 @@ def _numbers(text: str, of: str) -> tuple[int, ...]:
 
 def text_or_json(text: str) -> str:
     """Read text or json."""
-    return _one_of(text, ("text", "json"), "text or json")
-
-
-def host_or_build(text: str) -> str:
-    """Check what outliers are looked for among."""
-    return _one_of(text, ("host", "build"), "host or build")
+    return one_of(text, ("text", "json"), "text or json")
 
 
 def syntax(text: str) -> str:
     """Read a syntax of x86 instructions."""
-    return _one_of(text, SYNTAXES, "att or intel")
+    return one_of(text, SYNTAXES, "att or intel")
 
 
 def disassembler(text: str) -> str:
     """Read who disassembles; GDB has to be installed."""
-    if _one_of(text, DISASSEMBLERS, "library or gdb") == "gdb":
+    if one_of(text, DISASSEMBLERS, "library or gdb") == "gdb":
         import shutil
 
         if not any(map(shutil.which, ("gdb-multiarch", "gdb"))):
@@ -206,50 +201,10 @@ def call_graph(text: str) -> str:
     return text
 
 
-def daemon_call_graph(text: str) -> str:
-    """Read how a daemon finds callers."""
-    return _one_of(text, ("fp", "auto", "none"), "fp, auto or none")
-
-
-def window(text: str) -> float:
-    """Read the length of a window."""
-    found = seconds(text)
-    if not 1.0 <= found <= 3600.0:
-        raise UsageError("give seconds, from 1 to 3600")
-    return found
-
-
-def separations(text: str) -> tuple[str, ...]:
-    """Read what a store keeps apart."""
-    given = tuple(text.split(","))
-    for word in given:
-        _one_of(word, ("process", "thread", "cpu"), "some of process, thread, cpu")
-    return given
-
-
 def report_separations(text: str) -> tuple[str, ...]:
     """Read what a report shows apart."""
-    _one_of(text, ("process",), "process; --sort has tables by thread and other keys")
+    one_of(text, ("process",), "process; --sort has tables by thread and other keys")
     return (text,)
-
-
-def host_share(text: str) -> float:
-    """Read a share of hosts."""
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 1e-6 <= share <= 1.0:
-        raise UsageError("give a share over 0 and up to 1, as 0.01")
-    return share
-
-
-def keep(text: str) -> str:
-    """Read how much a store keeps."""
-    from prospect.store.retention import parse_keep
-
-    parse_keep(text)
-    return text
 
 
 def count_calls(text: str) -> str:
@@ -338,7 +293,7 @@ def sections(text: str) -> tuple[str, ...]:
     """Read sections of `prospect calls`."""
     given = tuple(text.split(","))
     for section in given:
-        _one_of(section, CALL_SECTIONS, f"some of {', '.join(CALL_SECTIONS)}")
+        one_of(section, CALL_SECTIONS, f"some of {', '.join(CALL_SECTIONS)}")
     return given
 
 
@@ -385,17 +340,10 @@ def listed(text: str) -> tuple[str, ...]:
     return words
 
 
-def _one_of(text: str, known: tuple[str, ...], words: str) -> str:
+def one_of(text: str, known: tuple[str, ...], words: str) -> str:
     """Return a word that is known; `words` say which there are."""
     if text not in known:
         from prospect.spelling import suggestion
 
         raise UsageError(f"give {words}{suggestion(text, known)}")
-    return text
-
-
-def engine(text: str) -> str:
-    """Read the name of an engine: local, or the address of a Spark cluster's master."""
-    if text != "local" and not text.startswith("spark://"):
-        raise UsageError("give local, or spark://HOST:PORT of a cluster's master")
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.cli import values
+from prospect.cli import store_values, values
 from prospect.cli.commands import COMPARERS, FINDERS, REPORTS, SPECIFIED
 from prospect.cli.option import Option
 
@@ -305,7 +305,7 @@ CHOOSING = (
         "host|build",
         "outliers: show which hosts differ, or which builds of a program's files",
         ("fleet",),
-        values.host_or_build,
+        store_values.host_or_build,
     ),
     Option("fleet_rows", "", ("rows",), "N", "show N rows", ("fleet",), values.positive),
     Option(

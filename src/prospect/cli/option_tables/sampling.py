@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.cli import values
+from prospect.cli import store_values, values
 from prospect.cli.commands import ASKING, CHOOSERS, RECORDERS, RECORDS, SAMPLERS, STORES
 from prospect.cli.option import Option
 
@@ -258,7 +258,7 @@ STORING = (
         "what answers queries of a store: DuckDB in this process, or the Spark cluster whose "
         "master is at spark://HOST:PORT, with the store at the same path on each of its workers",
         ASKING,
-        values.engine,
+        store_values.engine,
     ),
     Option(
         "daemon_hz",
@@ -278,7 +278,7 @@ STORING = (
         "find out who called: fp by frame pointers, auto also by copies of stacks, none within the "
         "kernel only",
         _DAEMON,
-        values.daemon_call_graph,
+        store_values.daemon_call_graph,
         words=("fp", "auto", "none"),
     ),
     Option(
@@ -288,7 +288,7 @@ STORING = (
         "SECONDS",
         "how finely the store resolves time, from 1 to 3600",
         _DAEMON,
-        values.window,
+        store_values.window,
     ),
     Option(
         "separate",
@@ -297,7 +297,7 @@ STORING = (
         "WHAT[,...]",
         "keep processes, threads or CPUs apart (process, thread, cpu), which takes more room",
         _DAEMON,
-        values.separations,
+        store_values.separations,
         words=("process", "thread", "cpu"),
     ),
     Option(
@@ -308,7 +308,7 @@ STORING = (
         "remove what is older than AGE, such as 12h, 7d or 4w, and the oldest where all of it is "
         "larger than SIZE, such as 500M",
         _DAEMON,
-        values.keep,
+        store_values.keep,
     ),
     Option(
         "metrics",
@@ -338,7 +338,7 @@ STORING = (
         "send an hour only from a share of hosts, such as 0.01, chosen anew for each hour by their "
         "names; what they send counts for all of them",
         (*_DAEMON, "store"),
-        values.host_share,
+        store_values.host_share,
     ),
     Option(
         "unit",
