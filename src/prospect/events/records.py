@@ -281,10 +281,13 @@ def _equal_run(words: Words, position: int, stop: int, least_words: int) -> rang
     if header & _TYPE_MASK != abi.PERF_RECORD_SAMPLE or size & 7 or stride < least_words:
         return range(0)
     count = min(-(-(stop - position) // stride), (len(words) - position) // stride)
-    headers = words[position : position + count * stride : stride]
-    differs = (headers ^ np.uint64(header)) & np.uint64(_TYPE_AND_SIZE_MASK)
-    if differs.any():
-        count = int((differs != 0).argmax())
+    # Most runs are short where there are other records at all.
+    for compared in (min(count, _LEAST_RUN), count):
+        headers = words[position : position + compared * stride : stride]
+        differs = (headers ^ np.uint64(header)) & np.uint64(_TYPE_AND_SIZE_MASK)
+        if differs.any():
+            count = int((differs != 0).argmax())
+            break
     return range(position, position + count * stride, stride)
 
 

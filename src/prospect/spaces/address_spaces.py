@@ -48,6 +48,19 @@ class MadeMappings(Record):
     end: NDArray[np.uint64]
 
 
+class LocatedRuns(Record):
+    """Neighbouring addresses that are in one mapping.
+
+    Attributes:
+        start, length: i64[r] rows of the addresses; the runs have all of them, in order.
+        mapping: i64[r] as `AddressSpaces.locate` returns it.
+    """
+
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    mapping: NDArray[np.int64]
+
+
 class AddressSpaces(Record):
     """Every address space of a recording at every time.
 
@@ -85,17 +98,26 @@ class AddressSpaces(Record):
             epoch: [n] the space's epoch at the time.
             address: u64[n] AVMA.
         """
-        if not len(address) or not len(self.made.mapping):
-            return np.full(len(address), -1, np.int64)
+        runs = self.locate_runs(space, epoch, address)
+        return runs.mapping.repeat(runs.length)
+
+    def locate_runs(
+        self,
+        space: NDArray[np.integer],
+        epoch: NDArray[np.integer],
+        address: NDArray[np.uint64],
+    ) -> LocatedRuns:
+        """Return what `locate` does, of runs of neighbours of one page."""
         # Sorted hits ask for the same page many times in a row.
-        starts = run_starts(space, epoch, address >> _PAGE_BITS if self._is_paged else address)
-        length = np.diff(starts, append=len(address))
-        space, epoch, address = space[starts], epoch[starts], address[starts]
-        found = np.full(len(starts), -1, np.int64)
+        start = run_starts(space, epoch, address >> _PAGE_BITS if self._is_paged else address)
+        length = np.diff(start, append=len(address))
+        mapping = np.full(len(start), -1, np.int64)
+        space, epoch, address = space.take(start), epoch.take(start), address.take(start)
         asked = np.flatnonzero(space >= 0)
-        version = self.version.take(self.first_epoch.take(space[asked]) + epoch[asked])
-        found[asked] = self._locate_each(version, address[asked])
-        return found.repeat(length)
+        if len(asked) and len(self.made.mapping):
+            version = self.version.take(self.first_epoch.take(space[asked]) + epoch[asked])
+            mapping[asked] = self._locate_each(version, address[asked])
+        return LocatedRuns(start, length, mapping)
 
     def standing(
         self, space: int, epoch: int

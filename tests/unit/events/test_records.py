@@ -93,6 +93,16 @@ def test_samples_of_one_size_are_handed_over_as_one_range(no_walk):
     assert samples.calls == [range]
 
 
+@pytest.mark.parametrize("alike", [3, 4, 5, 9])
+def test_a_range_ends_with_the_last_sample_of_one_size(no_walk, monkeypatch, alike):
+    monkeypatch.setattr(records, "_LEAST_RUN", 4)
+    parts = [*[sample(4)] * alike, other(2), *[sample(3)] * 20]
+    samples, others, fault = search(*parts)
+    assert samples.positions == places(parts, is_sample=True)
+    assert others.positions == places(parts, is_sample=False)
+    assert fault is None
+
+
 def test_samples_of_many_sizes_are_found_without_a_walk(no_walk):
     parts = [sample(3 + row % 5) for row in range(1000)]
     samples = assert_chain(parts, rewinds=0)

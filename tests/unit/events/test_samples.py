@@ -382,3 +382,16 @@ def test_control_groups_have_paths_and_the_last_one_counts():
     )
     assert found.control_groups == {1: b"/", 9: b"/b", 10: b"/c"}
     assert found.damage == ()
+
+
+def test_windows_of_one_event_stand_beside_those_of_several(monkeypatch):
+    monkeypatch.setattr(records, "_SMALL_WORDS", 8)
+    monkeypatch.setattr(records, "WINDOW_WORDS", 32)
+    make = RecordBuilder(_PERF)
+    ids = [7] * 20 + [8, 7] * 10 + [8] * 20 + [9] * 3 + [0] * 20
+    parts = [make.sample(ip=at, pid=1, tid=1, time=at, id=id_) for at, id_ in enumerate(ids)]
+    found = decoded([event(_PERF, ids=(7,)), event(_PERF, ids=(8,))], *parts)
+    assert found.damage == ("samples left out, with an id that no event has: 3",)
+    kept = [(at, id_) for at, id_ in enumerate(ids) if id_ != 9]
+    assert found.samples.ip.tolist() == [at for at, _ in kept]
+    assert found.samples.event.tolist() == [int(id_ == 8) for _, id_ in kept]

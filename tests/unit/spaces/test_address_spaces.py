@@ -33,6 +33,25 @@ def test_four_libraries_in_turn_at_one_address_get_their_own_hits():
     assert names_hit(log) == [b"/lib/%d" % (number // 10) for number in range(40)]
 
 
+def test_located_runs_have_all_addresses_in_their_order():
+    log = EventLog()
+    log.mmap(0, 2, 0x1000, 0x2000, b"/file")
+    for address in (0x10, 0x20, 0x1000, 0x1FFF, 0x2000, 0x5000):
+        log.sample(5, 2, address)
+    events = log.events()
+    world = build_spaces(events)
+    hits = attribute(events.samples, world.timeline)
+    spaces = world.address_spaces
+    runs = spaces.locate_runs(hits.space, hits.epoch, hits.address)
+    assert runs.start.tolist() == [0, 2, 4, 5]
+    assert runs.length.tolist() == [2, 2, 1, 1]
+    assert runs.mapping.tolist() == [-1, 0, 0, -1]
+    nothing = spaces.locate_runs(hits.space[:0], hits.epoch[:0], hits.address[:0])
+    assert len(nothing.start) == len(nothing.mapping) == 0
+    nowhere = spaces.locate_runs(np.full_like(hits.space, -1), hits.epoch, hits.address)
+    assert (nowhere.mapping == -1).all()
+
+
 def test_a_mapping_in_the_middle_leaves_both_ends_standing():
     log = EventLog()
     log.mmap(0, 2, 0x1000, 0x3000, b"/wide")

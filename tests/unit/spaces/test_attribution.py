@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from builders.sideband import KERNEL, USER, EventLog, samples_of
-from prospect.records import replace
-from prospect.spaces import keys, runs
+from prospect.records import contents, replace
+from prospect.spaces import groups, keys, runs
 from prospect.spaces.attribution import attribute
 from prospect.spaces.world import build_spaces
 
@@ -65,6 +65,40 @@ def test_runs_end_with_their_block(monkeypatch):
     blocks = list(runs.task_runs(log.events().samples))
     assert [block.first_sample for block in blocks] == [0, 4, 8]
     assert [block.length.tolist() for block in blocks] == [[4], [4], [2]]
+
+
+@pytest.mark.parametrize("labels", [1, 5, 300])
+def test_samples_of_many_events_and_labels_are_told_apart(labels):
+    count, events_met = 600, 3
+    log = EventLog()
+    for time in range(count):
+        log.sample(time, 2, 0x10, mode=KERNEL)
+    events = log.events()
+    event = (np.arange(count) % events_met).astype(np.uint16)
+    label = (np.arange(count) // events_met % labels).astype(np.uint16)
+    samples = replace(events.samples, event=event)
+    world = build_spaces(replace(events, samples=samples))
+    hits = attribute(samples, world.timeline, label, world.runs)
+    assert len(hits) == events_met * min(labels, count // events_met)
+    assert (hits.event.take(hits.sample_row) == event).all()
+    assert (hits.label.take(hits.sample_row) == label).all()
+
+
+def test_runs_that_were_cut_before_give_the_same_hits(monkeypatch):
+    monkeypatch.setattr(runs, "BLOCK_SAMPLES", 4)
+    monkeypatch.setattr(groups, "BLOCK_SAMPLES", 4)
+    monkeypatch.setattr(keys, "BLOCK_SAMPLES", 4)
+    log = EventLog()
+    log.comm(0, 2, b"before")
+    log.comm(6, 2, b"after")
+    for time in range(1, 12):
+        log.sample(time, 2 + time // 5, 0x10)
+    events = log.events()
+    world = build_spaces(events)
+    plain = attribute(events.samples, world.timeline)
+    hits = attribute(events.samples, world.timeline, None, world.runs)
+    for column, expected in contents(plain).items():
+        assert (getattr(hits, column) == expected).all()
 
 
 @pytest.mark.parametrize("period", [np.broadcast_to(np.uint64(7), 6), np.full(6, 7, np.uint64)])

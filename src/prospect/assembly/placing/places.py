@@ -149,22 +149,27 @@ def place(
         python: what stands at addresses of Python functions, None without.
     """
     is_user = hits.mode == abi.PERF_RECORD_MISC_USER
-    rows = np.flatnonzero(is_user)
     fixed, object_index = _places_by_mode(hits, world)
-    located = world.address_spaces.locate(
-        hits.space.take(rows), hits.epoch.take(rows), hits.address.take(rows)
-    )
     is_vsyscall = is_user & (hits.address >> np.uint64(12) == _VSYSCALL_PAGE)
     object_index[is_vsyscall] = _FIXED_KEYS.index(VSYSCALL_KEY)
-    is_mapped = located >= 0
-    rows, located = rows[is_mapped], located[is_mapped]
-    objects = _objects_of_mappings(located, hits.process_row[rows], world, info, is_other)
-    object_index[rows] = objects.object_of_mapping[located] + np.int32(len(fixed))
-    address = hits.address.copy()
+    runs = world.address_spaces.locate_runs(
+        np.where(is_user, hits.space, np.int32(-1)), hits.epoch, hits.address
+    )
+    is_mapped = runs.mapping >= 0
+    located = runs.mapping[is_mapped]
+    last = (runs.start + runs.length - 1)[is_mapped]
+    objects = _objects_of_mappings(located, hits.process_row.take(last), world, info, is_other)
+    # Of runs that are in no mapping the object stays, and the address.
+    in_object = np.full(len(runs.mapping), -1, np.int32)
+    in_object[is_mapped] = objects.object_of_mapping.take(located) + np.int32(len(fixed))
+    in_object = in_object.repeat(runs.length)
+    np.copyto(object_index, in_object, where=in_object >= 0)
+    shift = np.zeros(len(runs.mapping), np.uint64)
+    shift[is_mapped] = objects.shift_of_mapping.take(located)
     # Modulo 2**64, like the kernel's own arithmetic on page offsets.
-    address[rows] += objects.shift_of_mapping[located]
-    mapping = np.full(len(hits), -1, np.int64)
-    mapping[rows] = located
+    address = shift.repeat(runs.length)
+    address += hits.address
+    mapping = runs.mapping.repeat(runs.length)
     keys = [*fixed, *objects.keys]
     pids: list[list[int]] = [[]] * len(fixed) + objects.pids
     if python is not None:
