@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _MOST_SUMS = 1 << 23
 _LARGEST_TABLE = 1 << 26
 _SAMPLES_AT_ONCE = 1 << 16
+_SUMS_AT_ONCE = 1 << 15
 
 
 class Cells(NamedTuple):
@@ -279,17 +280,28 @@ def _by_level(
 ) -> tuple[Disagreement, ...]:
     """Compare the clocks in blocks of each length, from the longest."""
     pairs, blocks, clocks = sums_ns.shape
+    lengths = 1 + (blocks.bit_length() - 1) // 2
+    variance, squares = np.empty((lengths, pairs)), np.empty((lengths, pairs))
+    # Some pairs at once, whose temporaries stay in the cache.
+    step = max(_SUMS_AT_ONCE // (blocks * clocks), 1)
+    for first in range(0, pairs, step):
+        part = slice(first, first + step)
+        # Clocks first, so that adding them up takes whole columns.
+        sums = np.ascontiguousarray(sums_ns[part].transpose(2, 0, 1))
+        for length in range(lengths):
+            deviation = sums - sums.sum(axis=0) / clocks
+            deviation *= deviation
+            of_blocks = deviation.sum(axis=0) / (clocks * (clocks - 1))
+            variance[length, part] = of_blocks.sum(axis=1)
+            squares[length, part] = np.einsum("pb,pb->p", of_blocks, of_blocks)
+            if length < lengths - 1:
+                fours = sums.reshape(clocks, sums.shape[1], -1, 4)
+                sums = fours[..., 0] + fours[..., 1] + fours[..., 2] + fours[..., 3]
     levels = []
-    while True:
-        deviation = sums_ns - sums_ns.mean(axis=2, keepdims=True)
-        variance = np.einsum("pbk,pbk->pb", deviation, deviation) / (clocks * (clocks - 1))
-        total = np.bincount(of_row, variance.sum(axis=1), rows).astype(np.float64)
-        squares = np.bincount(of_row, np.einsum("pb,pb->p", variance, variance), rows)
-        ratio = np.divide(total**2, squares, out=np.zeros(rows), where=squares > 0)
+    for of_pair, squares_of_pair in zip(variance[::-1], squares[::-1], strict=True):
+        total = np.bincount(of_row, of_pair, rows).astype(np.float64)
+        square = np.bincount(of_row, squares_of_pair, rows)
+        ratio = np.divide(total**2, square, out=np.zeros(rows), where=square > 0)
         freedom = np.maximum((clocks + 1) * ratio - 2.0, clocks - 1.0)
         levels.append(Disagreement(total, freedom))
-        if blocks == 1:
-            break
-        blocks //= 4
-        sums_ns = sums_ns.reshape(pairs, blocks, 4, clocks).sum(axis=2)
-    return tuple(reversed(levels))
+    return tuple(levels)
