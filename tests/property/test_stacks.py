@@ -12,7 +12,8 @@ from prospect.assembly.stacks import chains as chains_module
 from prospect.assembly.stacks.chains import distinct_callers
 from prospect.assembly.stacks.stacks import build_stacks, caller_addresses, without_strays
 from prospect.assembly.stacks.user_contexts import UserContexts
-from prospect.assembly.stacks.user_stacks import no_user_stacks
+from prospect.assembly.stacks.user_stacks import UserStacks, no_user_stacks
+from prospect.columns.forests import forest_of_lists
 
 KERNEL, USER, GUEST_USER = 1, 2, 5
 CONTEXT_GUEST_USER = 2**64 - 2560
@@ -99,6 +100,96 @@ def test_the_table_is_a_forest_of_distinct_stacks(drawn):
         used |= rows_left
         rows_left = {int(table.caller_index[row]) for row in rows_left} - {-1}
     assert used == set(range(len(table)))
+
+
+addresses = st.integers(4096, 4100) | st.integers(1, 2**47)
+# Behind a context stands at least the instruction.
+kernel_words = st.lists(st.sampled_from([0, 1, 4096, 2**63 + 5]), max_size=4)
+unwound_samples = st.lists(
+    st.tuples(
+        kernel_words | kernel_words.map(lambda found: [CONTEXT_KERNEL, 2**63, *found]),
+        st.lists(addresses, min_size=1, max_size=5),
+        st.sampled_from([KERNEL, USER, 0]),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(unwound_samples)
+def test_unwound_stacks_are_what_chains_of_their_words_are(drawn):
+    chains = [(kernel, [CONTEXT_USER, *user]) for kernel, user, *_ in drawn]
+    modes = [mode for *_, mode, _ in drawn]
+    places = [[word - (n > 0) for n, word in enumerate(user)] for _, user, *_ in drawn]
+    is_unwound = np.array([unwound for *_, unwound in drawn], np.bool_)
+    address = np.array(sorted({one for each in places for one in each}), np.uint64)
+    values = np.searchsorted(address, np.array([a for each in places for a in each[::-1]], "u8"))
+    frames, innermost = forest_of_lists(values, np.array([len(each) for each in places], np.int64))
+    stacks = UserStacks(
+        frames,
+        np.where(is_unwound, innermost, -1).astype(np.int32),
+        np.zeros(len(address), np.int32),
+        address,
+    )
+    found = [
+        _named(chained([[*kernel, *user] for kernel, user in chains], modes), None),
+        # What a recording has of the user part does not count where it was unwound.
+        _named(
+            chained(
+                [
+                    [*kernel, *(([CONTEXT_USER, 7, 8] if n % 2 else []) if unwound else user)]
+                    for n, ((kernel, user), unwound) in enumerate(
+                        zip(chains, is_unwound, strict=True)
+                    )
+                ],
+                modes,
+            ),
+            stacks,
+        ),
+    ]
+    assert found[0] == found[1]
+
+
+def _named(samples, stacks, is_nowhere=lambda _: False):
+    """The frames of each sample from the inside out: mode, and address; of its own the mode."""
+    contexts = np.zeros(len(samples), np.int32)
+    callers = distinct_callers(samples, contexts, stacks or no_user_stacks(len(samples)))
+    rows = np.zeros(1, np.int32)
+    known, row = caller_addresses(callers, UserContexts(contexts, rows, rows, rows))
+    nowhere = np.array([is_nowhere(one) for one in known.address.tolist()], np.bool_)
+    callers, row = without_strays(callers, row, nowhere)
+    hits = SimpleNamespace(mode=samples.mode, sample_row=np.arange(len(samples)))
+    table, index = build_stacks(
+        callers, row.astype(np.int32), hits, np.full(len(samples), len(known), np.int32)
+    )
+    address = [*known.address.tolist(), None]
+    return [
+        [(mode, address[location]) for mode, location in frames_of(table, int(row))]
+        for row in index
+    ]
+
+
+def test_an_unwound_stack_ends_before_what_is_in_no_mapping():
+    words = [[11, 21, 31, 41], [12, 21, 31, 41], [13, 31, 41], [14, 21], [15]]
+    places = [[word - (n > 0) for n, word in enumerate(each)] for each in words]
+    address = np.array(sorted({one for each in places for one in each}), np.uint64)
+    values = np.searchsorted(address, np.array([a for each in places for a in each[::-1]], "u8"))
+    frames, innermost = forest_of_lists(values, np.array([len(each) for each in places]))
+    stacks = UserStacks(frames, innermost, np.zeros(len(address), np.int32), address)
+    modes = [USER, USER, KERNEL, USER, USER]
+    kernel = [[], [], [CONTEXT_KERNEL, 1, 101], [], []]
+    found = _named(chained(kernel, modes), stacks, lambda one: one == 30)
+    assert found == [
+        [(USER, None), (USER, 20)],
+        [(USER, None), (USER, 20)],
+        [(KERNEL, None), (KERNEL, 100), (USER, 13)],
+        [(USER, None), (USER, 20)],
+        [(USER, None)],
+    ]
+    # So do the words of a chain, and all that lies behind them.
+    found = _named(chained(kernel, modes), stacks, lambda one: one == 100)
+    assert found[2] == [(KERNEL, None)]
+    assert found[0] == [(USER, None), (USER, 20), (USER, 30), (USER, 40)]
 
 
 def test_rows_do_not_depend_on_the_seed_of_the_hash():

@@ -99,7 +99,7 @@ class Forest(NamedTuple):
 def forest_of_lists(
     value: NDArray[np.integer], length: NDArray[np.integer]
 ) -> tuple[Forest, NDArray[np.int32]]:
-    """Put lists into a forest, each behind what it has in common with the list before it.
+    """Put lists into a forest, each behind what it has in common with the last one not empty.
 
     Lists that begin alike and are no neighbours share nothing: nothing is searched for.
 

@@ -18,7 +18,7 @@ from prospect.abi import constants as abi
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
 from prospect.events.columns import CallBranches, UserStates
-from prospect.records import NamedTuple
+from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,17 +160,25 @@ class UserStateColumns:
             return None
         parts = self._states
         sample = np.concatenate([part.sample for part in parts])
-        # The samples of a window stand event by event.
-        order = np.argsort(sample, kind="stable")
-        return UserStates(
-            sample=sample.take(order),
-            abi=np.concatenate([part.abi for part in parts]).take(order),
-            registers=np.concatenate([part.registers for part in parts]).take(order, axis=0),
-            stack_block=np.concatenate([part.stack_block for part in parts]).take(order),
-            stack_begin=np.concatenate([part.stack_begin for part in parts]).take(order),
-            stack_bytes=np.concatenate([part.stack_bytes for part in parts]).take(order),
+        states = UserStates(
+            sample=sample,
+            abi=np.concatenate([part.abi for part in parts]),
+            registers=np.concatenate([part.registers for part in parts]),
+            stack_block=np.concatenate([part.stack_block for part in parts]),
+            stack_begin=np.concatenate([part.stack_begin for part in parts]),
+            stack_bytes=np.concatenate([part.stack_bytes for part in parts]),
             register_numbers=self._numbers,
             blocks=tuple(self._blocks),
+        )
+        if (sample[1:] > sample[:-1]).all():
+            return states
+        # The samples of a window stand event by event.
+        order = np.argsort(sample, kind="stable")
+        columns = ("sample", "abi", "stack_block", "stack_begin", "stack_bytes")
+        return replace(
+            states,
+            registers=states.registers.take(order, axis=0),
+            **{name: getattr(states, name).take(order) for name in columns},
         )
 
     def _finish_calls(self) -> CallBranches | None:

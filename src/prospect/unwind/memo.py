@@ -2,7 +2,8 @@
 
 In: columns of keys. Out: rules as `elf.frame_rules` packs them, and rows of a `SiteTable`. Stacks
 of a program are made of the same few thousand places, so that a direct-mapped table answers nearly
-all: a slot holds the last key that fell on it. Places that push each other out get several rows.
+all: a slot holds the last site that fell on it. Places that push each other out get several rows.
+Keys and rules stand by site, next to each other: what is asked for stays in the cache.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 ADDRESS_BITS = 48
 CONTEXT_BITS = 64 - ADDRESS_BITS
 _SLOT_BITS = 20
+_FIRST_SITE_BITS = 14
 # Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, 6.4.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SLOT_SHIFT = np.uint64(64 - _SLOT_BITS)
@@ -42,9 +44,10 @@ class SiteMemo:
     def __init__(self, finder: CodeFinder) -> None:
         self._finder = finder
         self._frame_rows: dict[int, FrameRows | None] = {}
-        self._key = np.full(1 << _SLOT_BITS, _NO_KEY)
-        self._rule = np.zeros(1 << _SLOT_BITS, np.int64)
         self._site = np.zeros(1 << _SLOT_BITS, np.int32)
+        # By site, with room for more of them.
+        self._key = np.full(1 << _FIRST_SITE_BITS, _NO_KEY)
+        self._rule = np.zeros(1 << _FIRST_SITE_BITS, np.int64)
         self._tables: list[SiteTable] = []
         self._count = 0
         self._first_context = 0
@@ -64,17 +67,15 @@ class SiteMemo:
         Returns:
             i64[n] rules, `NO_MAP` where nothing is mapped; i32[n] rows of the sites.
         """
-        slot = ((key * _MULTIPLIER) >> _SLOT_SHIFT).view(np.int64)
-        rule, site = self._rule.take(slot), self._site.take(slot)
-        missed = np.flatnonzero(self._key.take(slot) != key)
+        site = self._site.take(_slots(key))
+        missed = np.flatnonzero(self._key.take(site) != key)
         if len(missed):
             distinct, which = np.unique(key.take(missed), return_inverse=True)
-            found, rows = self._find(distinct)
-            rule[missed], site[missed] = found.take(which), rows.take(which)
-            slot = ((distinct * _MULTIPLIER) >> _SLOT_SHIFT).view(np.int64)
-            # Of several keys on one slot the last is the one that stays, in all three columns.
-            self._key[slot], self._rule[slot], self._site[slot] = distinct, found, rows
-        return rule, site
+            found = self._find(distinct)
+            # Of several sites on one slot the last is the one that stays.
+            self._site[_slots(distinct)] = found
+            site[missed] = found.take(which)
+        return self._rule.take(site), site
 
     def is_of_image(self, site: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return whether each site lies in an image, bool[n]."""
@@ -86,8 +87,8 @@ class SiteMemo:
         distinct, place = np.unique(site, return_inverse=True)
         rows = taken(self.sites(), distinct.astype(np.int64))
         self._tables.append(replace(rows, is_interrupted=np.ones(len(rows), np.bool_)))
-        self._count += len(rows)
-        return (place + (self._count - len(rows))).astype(np.int32)
+        # They are found by nobody who looks their places up.
+        return self._numbered(np.full(len(rows), _NO_KEY), rows.rule).take(place)
 
     def sites(self) -> SiteTable:
         """Return all places met so far."""
@@ -99,8 +100,8 @@ class SiteMemo:
             self._tables = [table]
         return self._tables[0]
 
-    def _find(self, key: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Ask what stands at distinct places; return their rules and their new sites."""
+    def _find(self, key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Ask what stands at distinct places; return their new sites."""
         address = key & _ADDRESS
         context = (key >> np.uint64(ADDRESS_BITS)).astype(np.int32) + np.int32(self._first_context)
         found, svma, is_mapped = self._finder.locate(context, address)
@@ -112,8 +113,21 @@ class SiteMemo:
             if table is not None:
                 at = np.flatnonzero((found == row) & is_mapped)
                 rule[at] = table.look_up(svma.take(at))
-        site = np.arange(self._count, self._count + len(key), dtype=np.int32)
-        self._count += len(key)
         is_interrupted = np.zeros(len(key), np.bool_)
         self._tables.append(SiteTable(context, address, found, svma, rule, is_interrupted))
-        return rule, site
+        return self._numbered(key, rule)
+
+    def _numbered(self, key: NDArray[np.uint64], rule: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Note keys and rules of new sites; return their numbers."""
+        site = np.arange(self._count, self._count + len(key), dtype=np.int32)
+        self._count += len(key)
+        if self._count > len(self._key):
+            room = 2 * self._count - len(self._key)
+            self._key = np.append(self._key, np.full(room, _NO_KEY))
+            self._rule = np.append(self._rule, np.zeros(room, np.int64))
+        self._key[site], self._rule[site] = key, rule
+        return site
+
+
+def _slots(key: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return ((key * _MULTIPLIER) >> _SLOT_SHIFT).view(np.int64)

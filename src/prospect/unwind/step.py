@@ -107,9 +107,9 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
         signals = np.flatnonzero(kind == rules.KIND_SIGNAL)
         _find_rare_cfa(lanes, rule, cfa, end, around)
     trampoline = _Signal.read(lanes, signals, rule, around.machine) if len(signals) else None
-    second_rule = rule >> rules.SECOND_BITS & 3
     second = lanes.second
     if second is not None:
+        second_rule = rule >> rules.SECOND_BITS & 3
         second = _restored(lanes, second, cfa, second_rule, rules.second_bytes(rule))
     if around.machine.return_slot:
         at = cfa + _WORD * around.machine.return_slot
@@ -120,6 +120,7 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
     else:
         pc = second if second is not None else lanes.fp
         at = cfa + rules.second_bytes(rule)
+        second_rule = rule >> rules.SECOND_BITS & 3
         is_saved = second_rule == rules.RULE_AT_CFA
         _note_cut(lanes, at, is_saved & ~lanes.place(at)[1], end, needed)
         _check_links(lanes, cfa, second_rule, end, around)

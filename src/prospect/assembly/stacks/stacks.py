@@ -154,21 +154,48 @@ def build_stacks(
     )
     of_places = _frame(caller_location[in_lists:], _USER)
     outer = callers.frames._replace(value=of_places.take(callers.frames.value))
-    inner, last = _forest(lists)
-    # In the forest of lists a frame of the other one stands for itself.
-    marked = np.flatnonzero(inner.value >= _OUTER)
-    stands_for = np.arange(len(inner) + 1) + len(outer)
-    stands_for[-1] = -1
-    stands_for[marked] = (inner.value.take(marked) - _OUTER).view(np.int64)
-    # As if all of them stood further in than any that they stand behind.
-    deepest = outer.depth.max(initial=-1) + np.int32(1)
-    whole = joined_forests((outer, inner._replace(depth=inner.depth + deepest)))
-    whole = whole.behind(np.append(outer.before, stands_for.take(inner.before)).astype(np.int32))
-    is_frame = np.ones(len(whole), np.bool_)
-    is_frame[len(outer) + marked] = False
-    whole, new_row = whole.kept(is_frame)
+    whole, last = _joined(outer, lists)
     table, row = _merged(whole)
-    return table, row.take(new_row.take(last + len(outer))).take(pair)
+    return table, row.take(last).take(pair)
+
+
+def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, NDArray[np.int64]]:
+    """Put stacks behind the frames of unwound stacks, where they go on there.
+
+    Returns:
+        The forest, and i64[c] the row of each stack's own frame.
+    """
+    depth_of = np.append(outer.depth, -1)
+    # Most have nothing between their own frame and the unwound ones.
+    bare = np.flatnonzero(lists.length == 0)
+    before = lists.outer.take(bare)
+    leaves = Forest(before, depth_of.take(before) + np.int32(1), lists.leaf.take(bare))
+    others = np.flatnonzero(lists.length)
+    inner, last_of_inner = _forest(lists.take(others))
+    # In the forest of the others a frame of the outer one stands for itself.
+    marked = np.flatnonzero(inner.value >= _OUTER)
+    first = len(outer) + len(leaves)
+    stands_for = np.arange(first, first + len(inner) + 1)
+    stands_for[-1] = -1
+    stands_for[marked] = (inner.value.take(marked) & ~_OUTER).view(np.int64)
+    whole = Forest(
+        np.concatenate((outer.before, before, stands_for.take(inner.before))).astype(np.int32),
+        np.concatenate((outer.depth, leaves.depth, inner.depth, [-1])).astype(np.int32),
+        np.concatenate((outer.value, leaves.value, inner.value)),
+    )
+    for rows in inner.levels():
+        at = rows + first
+        whole.depth[at] = whole.depth.take(whole.before.take(at)) + 1
+    whole = whole._replace(depth=whole.depth[:-1])
+    last = np.empty(len(lists.length), np.int64)
+    last[bare] = np.arange(len(outer), first)
+    last[others] = last_of_inner + first
+    if not len(marked):
+        return whole, last
+    is_frame = np.ones(len(whole), np.bool_)
+    is_frame[first + marked] = False
+    whole, new_row = whole.kept(is_frame)
+    return whole, new_row.take(last).astype(np.int64)
 
 
 def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8] | np.uint8) -> NDArray[np.uint64]:
@@ -189,16 +216,17 @@ class _Lists(NamedTuple):
     outer: NDArray[np.int32]
     leaf: NDArray[np.uint64]
 
+    def take(self, rows: NDArray[np.int64]) -> _Lists:
+        begin, length = self.begin.take(rows), self.length.take(rows)
+        return _Lists(self.frames, begin, length, self.outer.take(rows), self.leaf.take(rows))
+
     def blocks(self) -> Iterator[_Lists]:
         """Yield stacks whose frames, and their temporaries, fit into a cache."""
         end = np.cumsum(self.length + 2)
         total = int(end[-1]) if len(end) else 0
         edges = np.searchsorted(end, np.arange(0, total, BLOCK_WORDS))
         for first, last in itertools.pairwise(distinct(np.array([0, *edges, len(end)])).tolist()):
-            part = slice(first, last)
-            yield _Lists(
-                self.frames, self.begin[part], self.length[part], self.outer[part], self.leaf[part]
-            )
+            yield self.take(np.arange(first, last))
 
 
 def _forest(lists: _Lists) -> tuple[Forest, NDArray[np.int32]]:

@@ -14,6 +14,7 @@ Chains of frame pointers that come with the link register (arm64) get the caller
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,8 @@ from prospect.unwind.leaves import leaf_callers
 from prospect.unwind.unwinder import unwind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from prospect.abi.recording import RecordingInfo
@@ -126,6 +129,27 @@ def _has(states: UserStates, machine: _Machine) -> bool:
     return {machine.pc, machine.sp, machine.fp} <= set(states.register_numbers)
 
 
+class _Registers(Mapping[int, "NDArray[np.uint64]"]):
+    """Registers of some states, rows i64[k]; each is gathered when it is asked for."""
+
+    def __init__(
+        self, table: NDArray[np.uint64], rows: NDArray[np.int64], columns: dict[int, int]
+    ) -> None:
+        self._table, self._rows, self._columns = table, rows, columns
+
+    def __getitem__(self, number: int) -> NDArray[np.uint64]:
+        return self._table[:, self._columns[number]].take(self._rows)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._columns
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
 def _input(
     states: UserStates,
     rows: NDArray[np.int64],
@@ -133,10 +157,8 @@ def _input(
     machine: _Machine,
 ) -> model.UnwindInput:
     """Return what is known of some states, rows i64[k]; 0 for registers that are not recorded."""
-    registers = {
-        number: states.registers[rows, column]
-        for column, number in enumerate(states.register_numbers)
-    }
+    numbers = {number: column for column, number in enumerate(states.register_numbers)}
+    registers = _Registers(states.registers, rows, numbers)
     unknown = np.zeros(len(rows), np.uint64)
     stack_bytes = states.stack_bytes.take(rows).astype(np.int64)
     dwarf = machine.dwarf_of_perf
@@ -150,11 +172,15 @@ def _input(
         stack_begin=states.stack_begin.take(rows),
         stack_bytes=stack_bytes,
         blocks=states.blocks,
-        registers={
-            dwarf[number]: column
-            for number, column in registers.items()
-            if number < len(dwarf) and dwarf[number] >= 0
-        },
+        registers=_Registers(
+            states.registers,
+            rows,
+            {
+                dwarf[number]: column
+                for number, column in numbers.items()
+                if number < len(dwarf) and dwarf[number] >= 0
+            },
+        ),
     )
 
 
