@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,9 @@ def code(tmp_path):
     symbolizer = Symbolizer(SymbolOptions(use_cache=False))
     key = ObjectKey(bytes(path), inode=path.stat().st_ino)
     found = symbolizer.images.find(key, [])
-    made = RecordedCode(None, None, None, symbolizer, SymbolCache(tmp_path / "cache"))
+    made = RecordedCode(
+        None, SimpleNamespace(mappings=()), None, symbolizer, SymbolCache(tmp_path / "cache")
+    )
     made.keys, made._images = [key], {0: (found.image, found)}
     return made
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.assembly.placing.places import Addresses, place
+from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.elf.frame_rows import FrameRows, frame_row_costs, read_frame_rows
 from prospect.elf.image import NO_ADDRESS
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from prospect.symbols.symbolizer import Symbolizer
 
 _NO_OBJECT = -1
+_NOT_MET = -2
 _ROW_BYTES = 16  # of FrameRows: u64 start, i64 rule
 # Working out the rows of more than this, at its peak, is the work of a child.
 _LARGE_BYTES = 16 << 20
@@ -70,6 +72,11 @@ class RecordedCode:
         # By row; code of a JIT, of which only CPython's trampolines have one, has no image.
         self._images: dict[int, tuple[ElfImage, FoundImage | None]] = {}
         self.keys: list[ObjectKey] = []
+        # By mapping, behind these for none: the object, and what turns an AVMA into its offset.
+        # Code of JITs is known by address, and stays not met.
+        mappings = len(world.mappings)
+        self._object_row = np.append(np.full(mappings, _NOT_MET, np.int32), np.int32(_NO_OBJECT))
+        self._shift = np.zeros(mappings + 1, np.uint64)
         # Asked at each step of unwinding, and each time the file would be opened.
         self._is_other = functools.cache(symbolizer.images.is_other)
 
@@ -77,6 +84,30 @@ class RecordedCode:
         self, context: NDArray[np.int32], address: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.bool_]]:
         """Find the images at addresses; see `unwind.model.CodeFinder.locate`."""
+        contexts = self._contexts
+        mapping = self._world.address_spaces.locate(
+            contexts.space.take(context), contexts.epoch.take(context), address
+        )
+        # Unwinding asks for a few places at each step, and mostly in the same mappings.
+        met = self._object_row.take(mapping)
+        object_row, svma = met.copy(), address + self._shift.take(mapping)
+        for row in distinct(met).tolist():
+            rows = np.flatnonzero(met == row)
+            if row == _NOT_MET:
+                object_row[rows], svma[rows] = self._identified(
+                    context.take(rows), address.take(rows)
+                )
+            elif row >= 0:
+                object_row[rows], svma[rows] = self._stated(row, svma.take(rows))
+        # Frames in what is only read are those of interpreters; no call returns there.
+        prot = np.append(self._world.mappings.prot, np.uint32(0)).take(mapping)
+        is_code = (prot & abi.PROT_EXEC) != 0
+        return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
+
+    def _identified(
+        self, context: NDArray[np.int32], address: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+        """Find the objects at addresses in mappings not met before, and their SVMAs."""
         contexts = self._contexts
         placed = place(
             Addresses(
@@ -105,16 +136,21 @@ class RecordedCode:
                     object_row[rows[is_known]] = self._trampoline_row(placed.keys[at])
                 continue
             row = self._row(placed.keys[at], placed.pids[at])
-            if row == _NO_OBJECT:
-                continue
-            stated = self._images[row][0].svma_of_offset(placed.address.take(rows))
-            is_stated = stated != NO_ADDRESS
-            object_row[rows[is_stated]] = row
-            svma[rows[is_stated]] = stated[is_stated]
-        # Frames in what is only read are those of interpreters; no call returns there.
-        prot = np.append(self._world.mappings.prot, np.uint32(0)).take(placed.mapping_index)
-        is_code = (prot & abi.PROT_EXEC) != 0
-        return np.where(is_code, object_row, np.int32(_NO_OBJECT)), svma, is_code
+            mapping = placed.mapping_index.take(rows)
+            self._object_row[mapping] = row
+            if row != _NO_OBJECT:
+                offset = placed.address.take(rows)
+                self._shift[mapping] = offset - address.take(rows)
+                object_row[rows], svma[rows] = self._stated(row, offset)
+        return object_row, svma
+
+    def _stated(
+        self, row: int, offset: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+        """Return the SVMAs of offsets in an image; no object where it states none."""
+        stated = self._images[row][0].svma_of_offset(offset)
+        is_stated = stated != NO_ADDRESS
+        return np.where(is_stated, np.int32(row), np.int32(_NO_OBJECT)), stated
 
     def _find_all(self, objects: Iterable[tuple[ObjectKey, list[int]]]) -> None:
         """Find the files of objects, those of other users the smallest first.
