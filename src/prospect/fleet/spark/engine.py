@@ -82,12 +82,12 @@ class SparkEngine:
                 .parquet(*(f"{self._path}/{path}" for path in placed.paths))
             )
             if any(placed.hosts):
-                places = self._session.createDataFrame(
-                    [
-                        (uri_of(f"{self._path}/{path}"), int(segment), storable(host))
-                        for path, segment, host in zip(*placed, strict=True)
-                    ],
-                    "file_path STRING, segment INT, host STRING",
+                places = self._frame(
+                    {
+                        "file_path": [uri_of(f"{self._path}/{path}") for path in placed.paths],
+                        "segment": np.array(placed.segments, np.int32),
+                        "host": placed.hosts,
+                    }
                 )
                 files = files.selectExpr("*", "_metadata.file_path")
                 files = files.join(places.hint("broadcast"), "file_path").drop("file_path")
@@ -115,11 +115,14 @@ class SparkEngine:
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
+        self._frame(columns).createOrReplaceTempView(name)
+
+    def _frame(self, columns: Columns) -> Any:
+        """Return columns as Spark has them; rows of Python would need a Python on each worker."""
         import pyarrow as pa  # noqa: PLC0415 - where Spark is asked
 
         arrays = {key: _arrow_column(column) for key, column in columns.items()}
-        table = pa.table(arrays)
-        self._session.createDataFrame(table).createOrReplaceTempView(name)
+        return self._session.createDataFrame(pa.table(arrays))
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the result of a query as rows.
