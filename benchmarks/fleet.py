@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from prospect.store.segments import (
     KINDS,
     SAMPLES,
     STACKS,
+    SUMS,
     TOTALS,
     Segment,
 )
@@ -124,7 +126,7 @@ def write_day(store: StoreDirectory, engine: Engine, head: str) -> None:
         if kind == SAMPLES:
             options += f", KV_METADATA {{prospect: '{head}'}}"
         copy = partial(_copy, writer, typed, options)
-        store.write(segment.path(kind), copy)
+        store.write(segment.path(kind), copy, sync=False)
         writer.close()
 
 
@@ -136,9 +138,8 @@ def link_hosts(made: list[Path], fleet: Path, hosts: int) -> None:
     """Give the days the names of as many hosts."""
     fleet.mkdir(mode=0o700)
     for host in range(hosts):
-        subprocess.run(
-            ["cp", "-al", made[host % len(made)], fleet / f"host=h{host:05d}"], check=True
-        )
+        source, target = made[host % len(made)], fleet / f"host=h{host:05d}"
+        shutil.copytree(source, target, copy_function=os.link)
 
 
 def describe(made: list[Path]) -> None:
@@ -222,6 +223,10 @@ _BY_FUNCTION = (
 TABLES_OF_A_DAY = {
     SAMPLES: f"{_SUMS} FROM ({_DRAWN.format(stack=_own('p.stack'), pool=_OF_KEPT)}) WHERE n > 0",
     TOTALS: f"{_SUMS} FROM ({_DRAWN.format(stack='0', pool=_BY_FUNCTION)}) WHERE n > 0",
+    SUMS: (
+        "SELECT * EXCLUDE (t, n, q, w), min(t) AS t, sum(n) AS n, sum(q) AS q, sum(w) AS w"
+        f" FROM day_{TOTALS} GROUP BY ALL"
+    ),
     STACKS: (
         "WITH RECURSIVE used AS (SELECT s.*, number, variant FROM stacks AS s JOIN kept"
         " USING (stack) UNION SELECT s.*, used.number, used.variant FROM stacks AS s JOIN used"

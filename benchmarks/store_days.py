@@ -1,7 +1,7 @@
 """Days of a large host in minutes: real windows, drawn anew, through the real store.
 
     sudo prospect daemon --store /tmp/real -H 304 --window 60     # for some minutes, under load
-    python benchmarks/store_days.py /tmp/real [--days 2]
+    python benchmarks/store_days.py /tmp/real [--days 2] [--keep DIRECTORY]
 
 304 samples a second of each of two busy CPUs are as many as 19 of each of 64 CPUs, half of which
 are busy. Each simulated window is one of the real ones, chosen at random, in which each row has a
@@ -162,10 +162,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("real", help="a store with real windows")
     parser.add_argument("--days", type=int, default=2, help="how many are simulated")
+    parser.add_argument("--keep", help="make the store in this directory, or ask that in it")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="prospect-days-") as directory:
-        path = str(Path(directory, "store"))
-        fill(path, Real(given.real), given.days)
+    with tempfile.TemporaryDirectory(prefix="prospect-days-") as scratch:
+        path = str(Path(given.keep or scratch, "store"))
+        if not Path(path).exists():
+            fill(path, Real(given.real), given.days)
 
         def day(number: int) -> list[str]:
             begin, end = (

@@ -65,9 +65,13 @@ class Question(NamedTuple):
 
 @contextmanager
 def question(
-    store: StoreDirectory, chosen: Specification, make_engine: EngineMaker
+    store: StoreDirectory,
+    chosen: Specification,
+    make_engine: EngineMaker,
+    *,
+    hours: bool = False,
 ) -> Iterator[Question]:
-    """Ask a store while the block runs.
+    """Ask a store while the block runs; hits of different hours are told apart where `hours`.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
@@ -75,7 +79,7 @@ def question(
     engine = make_engine(store)
     try:
         part = choose(store, engine.planner, chosen, fine=bool(chosen.numbers))
-        make_tables(store, engine, part, (SAMPLES, FUNCTIONS, COVERAGE))
+        make_tables(store, engine, part, (SAMPLES, FUNCTIONS, COVERAGE), hours=hours)
         yield Question(engine, part, part.chosen)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None

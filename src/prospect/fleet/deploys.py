@@ -112,7 +112,7 @@ def deploys(  # noqa: PLR0913 - what a command line says
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
-    with question(store, chosen, make_engine) as asked:
+    with question(store, chosen, make_engine, hours=True) as asked:
         found = _builds(asked)
         remarks = list(asked.part.remarks)
         if not build:

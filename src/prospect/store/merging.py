@@ -17,7 +17,7 @@ import numpy as np
 from prospect.records import contents, replace
 from prospect.store.rare_stacks import without_rare
 from prospect.store.reading import checked, files, name_files
-from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS
+from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS, SAMPLE_SUMS
 from prospect.store.segments import (
     COVERAGE,
     DAY,
@@ -26,6 +26,7 @@ from prospect.store.segments import (
     HOUR_US,
     SAMPLES,
     STACKS,
+    SUMS,
     TOTALS,
     Segment,
 )
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 _LEAST_SHARE = {HOUR: 2e-5, DAY: 2e-5}
 _LEAST = 2
 _LEVEL = 9
+# What a process of a daemon has memory for.
+_GROUP = 250_000
 _READ = "read_parquet(?, hive_partitioning=false)"
 _CUT = f"{_READ} AS s LEFT JOIN cut ON s.stack = cut.old"
 _STACK = "coalesce(cut.new, s.stack)"
@@ -58,6 +61,20 @@ _SUMMARY = {
 }
 # These may differ between windows that are one segment.
 _LOOSE = ("limits", "recorder_command_line", "cpu_mhz")
+# Rows of a day that hours are not told apart in, by number in the order of files.
+_OF_HOURS = ("address", "t", *SAMPLE_SUMS)
+_SAME = ", ".join(name for name in SAMPLE_KEYS if name not in _OF_HOURS)
+_EACH = ", ".join(f"s.{name}::{COLUMNS[TOTALS][name]} AS {name}" for name in _OF_HOURS)
+_ORDER = f"{ORDER[SAMPLES].removesuffix(', t')}, kind, pid"
+_OF_DAY = (
+    f"SELECT row_number() OVER (ORDER BY {_ORDER}) AS number, * FROM (SELECT {_SAME},"
+    " min(address) AS address, min(t) AS t, sum(n)::BIGINT AS n, sum(q)::BIGINT AS q,"
+    f" sum(w)::BIGINT AS w FROM {_READ} GROUP BY {_SAME})"
+)
+_SORTED = (
+    f"SELECT {_SAME}, h.address, h.t, h.n, h.q, h.w FROM (SELECT number, {_EACH} FROM {_READ} AS s"
+    f" JOIN of_day USING ({_SAME}) ORDER BY number, s.t) AS h JOIN of_day AS d USING (number)"
+)
 
 
 def merge_alike(
@@ -147,7 +164,8 @@ class _Merge:
     def _summarize(self, kind: str, query: str, head: Head | None = None) -> None:
         """Write sums by hour; those of one hour after the other, for all at once take much memory.
 
-        Two segments of one hour remain two rows of it, which add up as any do.
+        Two segments of one hour remain two rows of it, which add up as any do. Rows are sorted by
+        the number of what they have in common: to sort by texts takes ten times the memory.
         """
         with ExitStack() as opened:
             parts = []
@@ -155,19 +173,30 @@ class _Merge:
                 part = opened.enter_context(self._store.scratch(self._into.path(kind)))
                 parts.append(self._store.root + part)
                 self._engine.run(f"COPY ({query}) TO '{parts[-1]}' (FORMAT parquet)", [[path]])
-            self._copy(kind, f"SELECT * FROM {_READ}", [parts], head)
+            self._engine.keep("of_day", _OF_DAY, [parts])
+            if kind == TOTALS:
+                self._copy(SUMS, "SELECT * FROM of_day")
+            self._copy(kind, _SORTED, [parts], head, is_sorted=True)
+            self._engine.run("DROP TABLE of_day")
 
     def _copy(
-        self, kind: str, query: str, parameters: list[Any] | None = None, head: Head | None = None
+        self,
+        kind: str,
+        query: str,
+        parameters: list[Any] | None = None,
+        head: Head | None = None,
+        *,
+        is_sorted: bool = False,
     ) -> None:
         chosen = ", ".join(
             f'"{name}"::{type_} AS "{name}"' for name, type_ in COLUMNS[kind].items()
         )
         content = Content(
-            f"SELECT {chosen} FROM ({query}) ORDER BY {ORDER[kind]}",
+            f"SELECT {chosen} FROM ({query})" + ("" if is_sorted else f" ORDER BY {ORDER[kind]}"),
             parameters or [],
-            self._hits if kind in (SAMPLES, TOTALS) else None,
+            self._hits if kind in (SAMPLES, TOTALS, SUMS) else None,
             _LEVEL,
+            _GROUP,
         )
         copy_to_file(self._store, self._engine, content, self._into.path(kind), head)
 

@@ -97,7 +97,8 @@ def _read_part(
     try:
         fine = apart.addresses or bool(chosen.numbers) or apart.classes in _FINE
         part = choose(store, engine.planner, chosen, fine=fine)
-        make_tables(store, engine, part, kinds)
+        hours = part.is_share_of_hosts or apart.classes == "hour"
+        make_tables(store, engine, part, kinds, hours=hours)
         rows = chosen_rows(store, engine, part, stacks=apart.stacks, apart=apart.classes)
         names = read_names(engine, rows, stacks=apart.stacks)
         books = measured(engine, part)

@@ -18,6 +18,7 @@ from prospect.store.segments import (
     HOUR_US,
     MINUTE,
     SAMPLES,
+    SUMS,
     TOTALS,
     coarsest,
 )
@@ -182,10 +183,10 @@ def heads_of_segments(
 
     Of many hosts' segments only the ends of the files are read.
     """
-    for kind in (COVERAGE, TOTALS, SAMPLES):
-        having = [one for one in segments if kind != TOTALS or one.tier == DAY]
+    for kind in (COVERAGE, TOTALS, SUMS, SAMPLES):
+        having = [one for one in segments if kind not in (TOTALS, SUMS) or one.tier == DAY]
         paths = files(store, having, kind)
-        if len(paths) < len(having):
+        if len(paths) < len(having) and kind != SUMS:
             why = store.refused.get(having[0].path(kind), "they are missing")
             raise StoreError(f"its {kind}: {why}")
         if store.reads_all and paths:
@@ -217,21 +218,33 @@ def files(store: StoreDirectory, segments: list[Segment], kind: str) -> list[str
     return [store.root + name for name in names if store.has_ours(name)]
 
 
-def hit_files(store: StoreDirectory, segments: list[Segment], *, stacks: bool = False) -> list[str]:
-    """Return the paths of the files that hold the hits of segments, each hit once.
+def hit_files(
+    store: StoreDirectory, part: Part, *, stacks: bool = False, hours: bool = True
+) -> list[str]:
+    """Return the paths of the files that hold the hits of a part, each hit once.
 
     Args:
-        store: that they are of.
-        segments: whose windows are different ones.
+        store: that is read.
+        part: whose segments' windows are different ones.
         stacks: whether hits of different stacks are told apart.
+        hours: whether hits of different hours are; if not, a day that lies in the span may have
+            all of its hits in the first.
 
     Raises:
         EngineError: one is not there any more, as where its minutes became an hour just now; who
             begins anew finds that. See `hosts.asked`.
     """
-    days = [] if stacks else [one for one in segments if one.tier == DAY]
-    others = [one for one in segments if stacks or one.tier != DAY]
-    return _all_files(store, others, SAMPLES) + _all_files(store, days, TOTALS)
+    days = [] if stacks else [one for one in part.segments if one.tier == DAY]
+    others = [one for one in part.segments if stacks or one.tier != DAY]
+    span = part.chosen.since_us, part.chosen.until_us
+    within = [] if hours else [one for one in days if one.is_within(*span)]
+    sums = set(files(store, within, SUMS))
+    by_hour = [one for one in days if store.root + one.path(SUMS) not in sums]
+    return [
+        *_all_files(store, others, SAMPLES),
+        *_all_files(store, by_hour, TOTALS),
+        *sorted(sums),
+    ]
 
 
 def book_files(store: StoreDirectory, segments: list[Segment]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.errors import StoreError
 from prospect.profile.run_info import EventInfo, RunInfo
 from prospect.records import Record, contents, field_names
-from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS, TOTALS
+from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES, STACKS, SUMS, TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +50,8 @@ COLUMNS: dict[str, dict[str, str]] = {
     SAMPLES: SAMPLE_KEYS | SAMPLE_SUMS,
     # Of a day, added up over stacks: `stack` is 0.
     TOTALS: SAMPLE_KEYS | SAMPLE_SUMS,
+    # These, added up over hours: `t` is the first. Days of earlier versions have none.
+    SUMS: SAMPLE_KEYS | SAMPLE_SUMS,
     # A frame and, by `caller`, those outside of it; 0 for none.
     STACKS: {
         "stack": "UBIGINT",
@@ -96,6 +98,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 ORDER = {
     SAMPLES: "service, process, comm, event, mode, cause_kind, cause, function, address, stack, t",
     TOTALS: "service, process, comm, event, mode, cause_kind, cause, function, t",
+    SUMS: "service, process, comm, event, mode, cause_kind, cause, function, t",
     STACKS: "depth, caller, stack",
     FUNCTIONS: "path, address, function",
     COVERAGE: "cpu, event, t",

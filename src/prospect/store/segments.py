@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 MINUTE, HOUR, DAY = "minute", "hour", "day"
 TIERS = (MINUTE, HOUR, DAY)  # the finest first
 # The files of a segment, in the order in which they get their names: the last one makes it whole.
-# Totals are of days: samples, added up over stacks.
+# Totals and sums are of days: samples added up over stacks, and over stacks and hours.
 COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "samples"
-TOTALS = "totals"
-KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SAMPLES)
+TOTALS, SUMS = "totals", "sums"
+KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SUMS, SAMPLES)
 SUFFIX = ".parquet"
 CURRENT = "current"
 # The directory of a host's store among those of many; its name is quoted as in a URL.
@@ -92,10 +92,16 @@ class Segment(NamedTuple):
 
     def answers(self, since_us: int, until_us: int) -> bool:
         """Whether a summary by hours says of each of its hits if it lies in a span."""
+        begin_us = self.begin_s * _US // HOUR_US * HOUR_US
         return all(
-            end_us % HOUR_US == 0 or not self.begin_s * _US < end_us < self.end_s * _US
+            end_us % HOUR_US == 0 or not begin_us < end_us < self.end_s * _US
             for end_us in (since_us, until_us)
         )
+
+    def is_within(self, since_us: int, until_us: int) -> bool:
+        """Whether a span has all of its hits, and the hours that these are in."""
+        begin_us = self.begin_s * _US // HOUR_US * HOUR_US
+        return since_us <= begin_us and self.end_s * _US <= until_us
 
 
 def segment_of(tier: str, name: str) -> Segment | None:

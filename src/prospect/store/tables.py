@@ -14,7 +14,7 @@ import numpy as np
 from prospect.store.engine import Engine, Placed
 from prospect.store.reading import book_files, hit_files, name_files
 from prospect.store.schema import COLUMNS
-from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, STACKS, TOTALS
+from prospect.store.segments import COVERAGE, FUNCTIONS, KINDS, SAMPLES, STACKS, SUMS, TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -130,7 +130,12 @@ def local_engine(store: StoreDirectory) -> Queries:
 
 
 def make_tables(
-    store: StoreDirectory, engine: Queries, part: Part, kinds: Collection[str] = KINDS
+    store: StoreDirectory,
+    engine: Queries,
+    part: Part,
+    kinds: Collection[str] = KINDS,
+    *,
+    hours: bool = True,
 ) -> None:
     """Let queries read a part of a store by the names `TABLES`.
 
@@ -139,13 +144,19 @@ def make_tables(
         engine: that is to be queried.
         part: what of the store.
         kinds: of files that are wanted, for finding those of names reads them; all tables need all.
+        hours: whether hits of different hours are to be told apart; see `reading.hit_files`.
 
     Raises:
         EngineError: a file cannot be read.
     """
     for kind in (SAMPLES, COVERAGE):
         if kind in kinds:
-            _make_placed(store, engine, part, kind, stacks=STACKS in kinds)
+            there = set(
+                hit_files(store, part, stacks=STACKS in kinds, hours=hours)
+                if kind == SAMPLES
+                else book_files(store, part.segments)
+            )
+            _make_placed(store, engine, part, kind, there)
     for kind, name in ((FUNCTIONS, _FUNCTION_ROWS), (STACKS, _STACK_ROWS)):
         if kind in kinds:
             found = name_files(store, engine.planner, part.segments, kind)
@@ -162,19 +173,15 @@ def make_tables(
 
 
 def _make_placed(
-    store: StoreDirectory, engine: Queries, part: Part, kind: str, *, stacks: bool
+    store: StoreDirectory, engine: Queries, part: Part, kind: str, there: set[str]
 ) -> None:
-    """Make a table whose rows say which segment and host they are of."""
-    hosts, of_days = part.hosts, kind
-    if kind == SAMPLES:
-        of_days = TOTALS
-        there = set(hit_files(store, part.segments, stacks=stacks))
-    else:
-        there = set(book_files(store, part.segments))
+    """Make a table of files, whose rows say which segment and host they are of."""
+    hosts = part.hosts
+    kinds = (SAMPLES, TOTALS, SUMS) if kind == SAMPLES else (kind,)
     found = [
         (path, row)
         for row, one in enumerate(part.segments)
-        for path in dict.fromkeys((one.path(kind), one.path(of_days)))
+        for path in map(one.path, kinds)
         if store.root + path in there
     ]
     paths, rows = [path for path, _ in found], [row for _, row in found]

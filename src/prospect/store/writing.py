@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from prospect.store.windows import Span, Window
 
 _TABLE = "written"
-# Each group of rows has a dictionary of each column.
-_ONE_GROUP = "ROW_GROUP_SIZE 1000000"
+# Each group of rows has a dictionary of each column, and lies in memory until it is written.
+_ONE_GROUP = 1_000_000
 _US = 10**6
 # Of functions and stacks; an hour of very many different ones begins to write them twice.
 _MOST_KNOWN = 500_000
@@ -73,12 +73,14 @@ class Content(NamedTuple):
         parameters: of the query.
         hits: how many hits it has then; None for a file of something else.
         level: of compression, as that of `zstd`.
+        group: how many rows share dictionaries.
     """
 
     query: str
     parameters: Sequence[Any] = ()
     hits: int | None = None
     level: int = 3
+    group: int = _ONE_GROUP
 
 
 def copy_to_file(
@@ -97,7 +99,10 @@ def copy_to_file(
         EngineError: it cannot be written, or has other hits.
         OSError: it cannot be synced or named.
     """
-    options = f"FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {content.level}, {_ONE_GROUP}"
+    options = (
+        f"FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {content.level},"
+        f" ROW_GROUP_SIZE {content.group}"
+    )
     if head is not None:
         options += f", KV_METADATA {{{HEAD_KEY}: '{written_head(head)}'}}"
 

@@ -87,6 +87,39 @@ def test_a_day_has_the_hits_and_stacks_of_its_minutes(filled, store, stacks):
             assert len(after.stacks) > 0
 
 
+@pytest.mark.parametrize("words", [(), ("comm:*",), (f"since:{iso(-5)}", f"until:{iso(660)}")])
+def test_a_day_that_was_made_without_sums_over_hours_says_the_same(store, words):
+    merge(store)
+    (sums,) = store.glob("day/*/*.sums.parquet")
+    found = read(store, *words)
+    sums.unlink()
+    assert by_routine(read(store, *words)) == by_routine(found)
+
+
+def test_sums_over_hours_are_read_only_where_all_of_them_are_asked_for(store):
+    merge(store)
+    shutil.rmtree(store / "hour")
+    for words in ((f"since:{iso(-5)}",), (f"since:{iso(-65)}",), (f"until:{iso(55)}",)):
+        (sums,) = store.glob("day/*/*.sums.parquet")
+        found = by_routine(read(store, *words))
+        sums.rename(store / "away")
+        assert by_routine(read(store, *words)) == found
+        (store / "away").rename(sums)
+
+
+def test_a_span_that_begins_in_a_days_first_hour_before_its_first_window_has_that_hour(store):
+    merge(store)
+    found = read(store, f"since:{iso(-2)}", f"until:{iso(55)}")
+    assert by_routine(found) == by_routine(stacks_profile(), 3)
+
+
+def test_a_damaged_file_of_sums_leaves_the_hours_to_answer(store):
+    merge(store)
+    (sums,) = store.glob("day/*/*.sums.parquet")
+    sums.write_bytes(b"PAR1")
+    assert by_routine(read(store)) == by_routine(stacks_profile(), 6)
+
+
 def test_what_a_summary_does_not_say_is_read_from_its_hours(store):
     merge(store)
     assert 0 < read(store, "cpu:0").hits.count.sum() <= read(store).hits.count.sum()

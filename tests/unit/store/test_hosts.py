@@ -16,7 +16,7 @@ from prospect.errors import StoreError
 from prospect.profile.complete import complete
 from prospect.records import replace
 from prospect.store.hosts import HostsDirectory, segments_of_names
-from prospect.store.segments import HOUR, KINDS, SAMPLES, Segment
+from prospect.store.segments import COVERAGE, FUNCTIONS, HOUR, KINDS, SAMPLES, Segment
 
 pytest.importorskip("duckdb")
 
@@ -126,10 +126,10 @@ def test_a_host_that_began_a_new_store_has_both(hosts):
 
 def test_names_that_say_what_files_hold_are_of_one_segment():
     one = Segment(HOUR, BEGIN_S, BEGIN_S + 3600, "current", 0, 59, "host=a/store=1")
-    digests = tuple(f"{number:032x}" for number in (1, 2, 0, 0, 4))
-    sent = one._replace(digests=(*digests[:2], "", "", digests[4]))
+    there = {COVERAGE: f"{1:032x}", FUNCTIONS: f"{2:032x}", SAMPLES: f"{4:032x}"}
+    sent = one._replace(digests=tuple(there.get(kind, "") for kind in KINDS))
     names = [sent.path(kind) for kind in KINDS if sent.digests[KINDS.index(kind)]]
-    assert names[0].endswith(f".coverage.{digests[0]}.parquet")
+    assert names[0].endswith(f".coverage.{there[COVERAGE]}.parquet")
     assert segments_of_names(one.place, HOUR, names) == [sent]
     assert segments_of_names(one.place, HOUR, names[:2]) == []
     assert segments_of_names(one.place, HOUR, [one.path(SAMPLES)]) == [one]
