@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import signal
 import socket
 import subprocess
@@ -247,3 +248,28 @@ def test_a_service_manager_hears_of_it(tmp_path):
                 words.append(heard.recv(100))
         except TimeoutError:
             assert words[-1] == b"STOPPING=1"
+
+
+def test_what_is_kept_apart_is_chosen_and_shown_side_by_side(tmp_path):
+    store = tmp_path / "s"
+    with RunningDaemon(
+        store, "--separate", "library,process,thread,cpu", "--window", "600"
+    ) as daemon:
+        time.sleep(2)
+        assert daemon.control("dump").returncode == 0
+        assert "hits in a library are kept by program anyway" in daemon.said()
+        assert status(daemon)["separate"] == ["process", "thread", "cpu"]
+        load = daemon.load.pid
+        assert daemon.end() == 0
+
+    def hits(*words):
+        ran = run("report", "--store", str(store), *words, "--format", "json", "-V4")
+        (event,) = json.loads(ran.stdout)["tables"]
+        return {one["class"]: one["hits"] for one in event["classes"]}
+
+    of_load = sum(hits(f"tgid:{load}", "--columns", "cpu").values())
+    assert of_load > 50
+    assert list(hits(f"tid:{load}", "--columns", "thread").values()) == [of_load]
+    assert list(hits(f"tid:{load}", "cpu:0-1023", "--columns", "process").values()) == [of_load]
+    by_program = hits("lib-image:*", "--columns", "program")
+    assert len(by_program) > 1

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 _FILE = "options"
 _MOST_BYTES = 1 << 16
+_LIBRARY = "library"
+_OF_LIBRARIES = (
+    "--separate library: hits in a library are kept by program anyway, as in "
+    "prospect report --store DIR lib-image:'*/libc.so*' --columns program"
+)
 
 
 def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) -> int:
@@ -45,6 +50,8 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         keep_what_is_needed()
         daemon = Daemon(store, lambda: _options(store, command_line), say)
         of_target = f" {settings.target}" if settings.target else ""
+        if _LIBRARY in settings.separate:
+            say(_OF_LIBRARIES)
         say(f"sampling{of_target} into {path}; Ctrl-C or SIGTERM ends it")
         # What is imported by now stays until the end: nothing of it has to be looked through.
         gc.freeze()
@@ -135,7 +142,7 @@ def _options(store: StoreDirectory, command_line: tuple[str, ...]) -> DaemonOpti
         frequency_hz=settings.daemon_hz,
         call_graph="" if settings.daemon_call_graph == "none" else settings.daemon_call_graph,
         window_s=settings.window_s,
-        separate=settings.separate,
+        separate=tuple(word for word in settings.separate if word != _LIBRARY),
         keep=parse_keep(settings.keep),
         use_cache=settings.use_cache,
         metrics=os.path.abspath(settings.metrics) if settings.metrics else "",

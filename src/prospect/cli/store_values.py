@@ -8,6 +8,9 @@ from __future__ import annotations
 from prospect.cli.values import one_of, seconds
 from prospect.errors import UsageError
 
+# The last one is OProfile's word for what a store does anyway.
+SEPARATIONS = ("process", "thread", "cpu", "library")
+
 
 def daemon_call_graph(text: str) -> str:
     """Read how a daemon finds callers."""
@@ -26,7 +29,7 @@ def separations(text: str) -> tuple[str, ...]:
     """Read what a store keeps apart."""
     given = tuple(text.split(","))
     for word in given:
-        one_of(word, ("process", "thread", "cpu"), "some of process, thread, cpu")
+        one_of(word, SEPARATIONS, f"some of {', '.join(SEPARATIONS)}")
     return given
 
 

@@ -1,53 +1,45 @@
 """The process that sends windows of a store to a collector, and ends.
 
-It takes the memory of a report, for a moment. Its arguments are the descriptor of the store's
-directory and that of a pipe whose end is its own; a line of JSON on standard input says where to
-and which windows, one on standard output how many of them are done, and why no more.
+It takes the memory of a report, for a moment. A line of JSON on standard input says where to and
+which windows, one on standard output how many of them are done, and why no more.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from prospect.daemon import at_work
+
+if TYPE_CHECKING:
+    from prospect.store.directory import StoreDirectory
 
 _US = 10**6
 
 
-def main() -> int:
-    """Send; return the exit status."""
-    os.umask(0o077)
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - behind the environment
-    from prospect.errors import ProspectError, StoreError  # noqa: PLC0415 - likewise
-    from prospect.files.child import die_with  # noqa: PLC0415 - likewise
+def _prepared() -> at_work.Work:
+    from prospect.errors import ProspectError, StoreError  # noqa: PLC0415 - behind the environment
     from prospect.fleet.otlp import otlp_document, push  # noqa: PLC0415 - likewise
-    from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - likewise
     from prospect.store.part import Apart, read_part  # noqa: PLC0415 - likewise
     from prospect.store.specification import Specification  # noqa: PLC0415 - likewise
 
-    descriptor, lifeline = map(int, sys.argv[1:])
-    die_with(lifeline)
-    sent, complaint = 0, ""
-    try:
-        keep_nothing()
-        url, windows = json.loads(sys.stdin.read())
-        with StoreDirectory(f"/proc/self/fd/{descriptor}/.") as store:
+    def send(store: StoreDirectory, order: bytes) -> tuple[int, str]:
+        url, windows = json.loads(order)
+        sent, complaint = 0, ""
+        try:
             for begin_s, session in windows:
                 # The window that begins in this second.
                 chosen = Specification(begin_s * _US, (begin_s + 1) * _US, {"session": (session,)})
                 with suppress(StoreError):  # without hits, or gone: there is nothing to send
                     push(url, otlp_document(read_part(store, chosen, Apart(stacks=True)), "4"))
                 sent += 1
-    except ProspectError as error:
-        complaint = str(error)
-    sys.stdout.write(json.dumps([sent, complaint]) + "\n")
-    return 0
+        except ProspectError as error:
+            complaint = str(error)
+        return 0, json.dumps([sent, complaint])
+
+    return send
 
 
 if __name__ == "__main__":
-    # What the interpreter would tidy up ends with the process.
-    status = main()
-    sys.stdout.flush()
-    os._exit(status)
+    at_work.do(_prepared)

@@ -212,6 +212,7 @@ def test_gdb_is_asked_for_only_where_it_is_installed(monkeypatch):
         (["--call-graph", "none"], "daemon_call_graph", "none"),
         (["--window", "10"], "window_s", 10.0),
         (["--separate", "process,cpu"], "separate", ("process", "cpu")),
+        (["--separate", "library"], "separate", ("library",)),
         (["--keep", "12h,500M"], "keep", "12h,500M"),
         (["--metrics", "there.prom"], "metrics", "there.prom"),
         (["--unit"], "unit", True),

@@ -295,10 +295,11 @@ STORING = (
         "",
         ("separate",),
         "WHAT[,...]",
-        "keep processes, threads or CPUs apart (process, thread, cpu), which takes more room",
+        "keep processes, threads or CPUs apart (process, thread, cpu), which takes more room; hits "
+        "of a library are kept by program anyway (library)",
         _DAEMON,
         store_values.separations,
-        words=("process", "thread", "cpu"),
+        words=store_values.SEPARATIONS,
     ),
     Option(
         "keep",
