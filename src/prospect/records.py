@@ -77,7 +77,10 @@ else:
             return cls(*values)
 
         def _replace(self, /, **changes: Any) -> Self:
-            return type(self)(**{**self._asdict(), **changes})
+            fields = self._asdict()
+            if not changes.keys() <= fields.keys():
+                _complete(type(self), len(fields), fields, changes)
+            return tuple.__new__(type(self), (fields | changes).values())
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))

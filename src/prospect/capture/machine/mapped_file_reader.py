@@ -47,6 +47,7 @@ _DELETED = b" (deleted)"
 _PATH_ONLY = os.O_PATH | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
+_PAGE_BYTES = 4096
 _PT_NOTE = 4
 _MOST_SEGMENTS = 256
 _MOST_NOTES_BYTES = 1 << 16
@@ -54,8 +55,8 @@ _ELF64, _ELF32 = 2, 1
 _LITTLE_ENDIAN = 1
 # e_phoff and e_phentsize, e_phnum: offset and form, by class
 _HEADER_FIELDS = {_ELF64: (32, "Q", 54), _ELF32: (28, "I", 42)}
-# p_offset and p_filesz: offset and form, by class
-_SEGMENT_FIELDS = {_ELF64: (8, 32, "Q", 56), _ELF32: (4, 16, "I", 32)}
+# p_type, p_offset and p_filesz, by class
+_SEGMENTS = {_ELF64: struct.Struct("<I4xQ16xQ16x"), _ELF32: struct.Struct("<II8xI12x")}
 
 
 class _Version(NamedTuple):
@@ -167,7 +168,7 @@ def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:
     for major, minor, inode, pid, *fields in rows:
         one = Map(*fields)
         yield MappingRecord(
-            (major, minor, inode), pid, one.start, one.start + one.length, one.name, 0
+            (major, minor, inode), pid, one.start, one.start + one.length, one.name, 0, 0
         )
 
 
@@ -250,7 +251,9 @@ class Mounts:
         major, minor, inode = mapping.file
         if not self._is_plain(mapping):
             return -1
-        devices = self._devices.setdefault((major, minor), {os.makedev(major, minor)})
+        devices = self._devices.get((major, minor))
+        if devices is None:
+            devices = self._devices[major, minor] = {os.makedev(major, minor)}
         for link, is_path in self._places(mapping):
             try:
                 fd = os.open(link, _PATH_ONLY)
@@ -328,7 +331,8 @@ def _read_build_id(path_fd: int) -> bytes:
 
 
 def _build_id_of(fd: int) -> bytes:
-    header = os.pread(fd, 64, 0)
+    # One page has all of it, of nearly every file.
+    header = os.pread(fd, _PAGE_BYTES, 0)
     if len(header) < 52 or header[:4] != b"\x7fELF" or header[5] != _LITTLE_ENDIAN:
         return b""
     if header[4] not in _HEADER_FIELDS:
@@ -336,17 +340,20 @@ def _build_id_of(fd: int) -> bytes:
     table_at, form, counts_at = _HEADER_FIELDS[header[4]]
     (table,) = struct.unpack_from("<" + form, header, table_at)
     each, count = struct.unpack_from("<HH", header, counts_at)
-    begin_at, size_at, form, least = _SEGMENT_FIELDS[header[4]]
-    if each < least or table > 1 << 62:
+    segment = _SEGMENTS[header[4]]
+    if each < segment.size or table > 1 << 62:
         return b""
-    segments = os.pread(fd, each * min(count, _MOST_SEGMENTS), table)
-    for at in range(0, len(segments) - least + 1, each):
-        if int.from_bytes(segments[at : at + 4], "little") != _PT_NOTE:
-            continue
-        (begin,) = struct.unpack_from("<" + form, segments, at + begin_at)
-        (size,) = struct.unpack_from("<" + form, segments, at + size_at)
-        if begin <= 1 << 62:
-            build_id = gnu_build_id(os.pread(fd, min(size, _MOST_NOTES_BYTES), begin))
+    segments = _content(fd, header, table, each * min(count, _MOST_SEGMENTS))
+    for at in range(0, len(segments) - segment.size + 1, each):
+        kind, begin, size = segment.unpack_from(segments, at)
+        if kind == _PT_NOTE and begin <= 1 << 62:
+            build_id = gnu_build_id(_content(fd, header, begin, min(size, _MOST_NOTES_BYTES)))
             if build_id:
                 return build_id[:20]
     return b""
+
+
+def _content(fd: int, beginning: bytes, at: int, size: int) -> bytes:
+    """Return what a file holds at a place, of its beginning if that goes so far."""
+    end = at + size
+    return beginning[at:end] if end <= len(beginning) else os.pread(fd, size, at)

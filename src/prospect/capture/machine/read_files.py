@@ -70,8 +70,7 @@ class ReadFiles:
 
     def add(self, row: ReadFile) -> int:
         """Add a row; return its number, -1 where there is no room."""
-        now = self.counts()
-        files, begin = now.files, now.path_bytes
+        files, begin, *others = _HEAD.unpack_from(self._rows)
         end = begin + _PATH.size + len(row.path)
         if files >= MOST_FILES or end > _MOST_PATH_BYTES or len(row.path) > 0xFFFF:
             return -1
@@ -82,8 +81,8 @@ class ReadFiles:
         at = _HEAD.size + files * _ROW.size
         _ROW.pack_into(self._rows, at, *numbers, len(build_id), build_id)
         # Last: the reader may be killed at any point.
-        _HEAD.pack_into(self._rows, 0, *now._replace(files=files + 1, path_bytes=end))
-        return files
+        _HEAD.pack_into(self._rows, 0, files + 1, end, *others)
+        return int(files)
 
     def extend(self, number: int, until_ns: int) -> None:
         """Say that a file still held at `until_ns` what its row says."""
