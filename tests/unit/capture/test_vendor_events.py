@@ -18,7 +18,7 @@ from prospect.abi import constants as abi
 from prospect.capture.events import libpfm, pmus
 from prospect.capture.events.event_listing import list_events
 from prospect.capture.events.event_parsing import parse_events
-from prospect.capture.events.vendor_events import vendor_event
+from prospect.capture.events.vendor_events import listed_events, vendor_event
 from prospect.errors import UsageError
 
 KERNEL, HYPERVISOR = abi.FLAG_EXCLUDE_KERNEL, abi.FLAG_EXCLUDE_HV
@@ -200,6 +200,27 @@ def test_what_is_listed_can_be_asked_for():
     for event in list_events("vendor event")[0]:
         (chosen,) = parse_events(event.name)
         assert chosen.attr.type >= abi.PERF_TYPE_RAW, event.name
+
+
+@pytest.mark.parametrize(("pattern", "listed"), [("", ["CYCLES"]), ("rapl::", ["ENERGY"])])
+def test_a_unit_that_the_kernel_lacks_is_listed_by_its_name_only(monkeypatch, pattern, listed):
+    core = libpfm.VendorUnit("core", "A Core", True, 4, 0, 1)
+    power = libpfm.VendorUnit("rapl", "Its Power", True, 1, 0, 2)
+    names = {core: "CYCLES", power: "ENERGY"}
+
+    class Library:
+        units = (core, power)
+
+        def events(self, unit):
+            yield libpfm.VendorEvent(names[unit], "", (("ALL", ""),), ())
+
+        def encode(self, text):
+            if text != "core::CYCLES:ALL":
+                raise libpfm.EncodingError(libpfm.NOT_SUPPORTED, "event not supported")
+            return libpfm.EventAttr()
+
+    monkeypatch.setattr(libpfm, "library", Library)
+    assert [event.name for _unit, event in listed_events(pattern)] == listed
 
 
 def test_a_unit_outside_of_the_cores_counts_on_its_own_cpus(tmp_path, monkeypatch):

@@ -64,6 +64,9 @@ def present_units() -> tuple[VendorUnit, ...]:
 def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
     """Yield the events of this machine's units, and of the unit that a pattern names.
 
+    The library tells units by the processor's model; in a virtual machine the kernel may lack
+    some of them. Those are listed only by their name.
+
     Args:
         pattern: as of `list_events`; before ``::`` stands a unit, present or not.
     """
@@ -72,7 +75,7 @@ def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
         return
     asked = pattern.partition(_OF_UNIT)[0].lower() if _OF_UNIT in pattern else ""
     for unit in library.units:
-        if unit.name.lower() == asked or (unit.is_present and not asked):
+        if unit.name.lower() == asked or (not asked and _is_in_kernel(library, unit)):
             for event in library.events(unit):
                 yield unit, event
 
@@ -80,6 +83,19 @@ def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
 def vendor_names() -> list[str]:
     """Return the names of this machine's events, without unit masks."""
     return [event.name for _unit, event in listed_events("")]
+
+
+def _is_in_kernel(library: Library, unit: VendorUnit) -> bool:
+    """Whether this machine has a unit, and its kernel a driver for it: one event tells of all."""
+    event = next(iter(library.events(unit)), None) if unit.is_present else None
+    if event is None:
+        return False
+    mask = f":{event.masks[0][0]}" if event.masks else ""
+    try:
+        library.encode(f"{unit.name}{_OF_UNIT}{event.name}{mask}")
+    except libpfm.EncodingError as error:
+        return error.code != libpfm.NOT_SUPPORTED
+    return True
 
 
 def _problem(library: Library, name: str, error: libpfm.EncodingError) -> str:
