@@ -196,4 +196,6 @@ sys.exit(main())
 def test_a_plain_recording_loads_nothing_heavy_to_its_end(tmp_path):
     modules = loaded("record", "-o", str(tmp_path / "perf.data"), "true")
     assert TOO_HEAVY_BEFORE_EXEC.isdisjoint(modules)
-    assert len(modules) <= 98, modules
+    # Another process of the machine may begin to run Python meanwhile, and is looked at then.
+    plain = [name for name in modules if not name.startswith("prospect.capture.python")]
+    assert len(plain) <= 98, plain
