@@ -267,7 +267,8 @@ def _find_kinds(samples: Samples, label: NDArray[np.uint16] | None) -> _Kinds:
         met, rank = np.unique(label.astype(np.int64) * kinds + code, return_inverse=True)
         code, codes, present = rank.astype(np.uint32), len(met), np.arange(len(met))
         return _Kinds(code, codes, present, met % kinds, met // kinds, largest)
-    code += label.astype(code_type) * code_type(kinds)
+    if codes > kinds:
+        code += label.astype(code_type) * code_type(kinds)
     is_present = np.zeros(codes, np.bool_)
     is_present[code] = True
     present = np.flatnonzero(is_present)

@@ -67,9 +67,11 @@ def test_runs_end_with_their_block(monkeypatch):
     assert [block.length.tolist() for block in blocks] == [[4], [4], [2]]
 
 
-@pytest.mark.parametrize("labels", [1, 5, 300])
-def test_samples_of_many_events_and_labels_are_told_apart(labels):
-    count, events_met = 600, 3
+@pytest.mark.parametrize(
+    ("events_met", "labels"), [(3, 1), (3, 5), (3, 300), (8, 2), (16, 1), (16, 2), (17, 1)]
+)
+def test_samples_of_many_events_and_labels_are_told_apart(events_met, labels):
+    count = 600
     log = EventLog()
     for time in range(count):
         log.sample(time, 2, 0x10, mode=KERNEL)
