@@ -58,6 +58,8 @@ _HEXADECIMAL = re.compile("0x[0-9a-fA-F]{1,8}")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _US = 10**6
 _MOST_NUMBER = 2**31 - 1
+_MOST_COUNT = 2**63 - 1
+_MOST_DIGITS = len(str(_MOST_COUNT))
 
 
 class Specification(NamedTuple):
@@ -101,7 +103,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
             )
         if name in given:
             raise UsageError(f"{word}: {name}: is given twice; give a list, as {name}:A,B")
-        if not value:
+        if not value.strip(","):
             raise UsageError(f"{word}: give a value")
         given.add(name)
         if name in times:
@@ -125,14 +127,15 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
 def event_number(event: EventInfo, word: str) -> int:
     """Return what a word of `OF_EVENTS` compares: an event's period, or its unit mask.
 
-    Of timers the period is that of one of them, in nanoseconds; 0 where a rate was asked for.
+    Of timers the period is that of one of them, in nanoseconds; 0 where a rate was asked for. It is
+    below 2^63, as the kernel takes none above.
     """
     if word == "unit-mask":
         return event.unit_mask
     is_timer = math.isclose(event.seconds_per_period * event.clocks, 1e-9)
     if is_timer and event.frequency_hz > 0:
         return round(event.clocks * 1e9 / event.frequency_hz)
-    return event.sample_period
+    return min(event.sample_period, _MOST_COUNT)
 
 
 def moment_us(text: str, now: datetime) -> int:
@@ -173,12 +176,16 @@ def _microseconds(moment: datetime) -> int:
 
 def _numbers(name: str, value: str) -> tuple[int, ...]:
     found: list[int] = []
+    most = _MOST_COUNT if name == "count" else _MOST_NUMBER
     for part in value.split(","):
         first, dash, last = part.partition("-")
         ends = (first, last if dash else first)
         if name == "unit-mask" and _HEXADECIMAL.fullmatch(part):
             ends = (str(int(part, 16)),) * 2
-        if not all(end.isascii() and end.isdigit() and int(end) <= _MOST_NUMBER for end in ends):
+        if not all(
+            end.isascii() and end.isdigit() and len(end) <= _MOST_DIGITS and int(end) <= most
+            for end in ends
+        ):
             raise UsageError(f"{name}:{value}: give numbers, as {name}:3 or {name}:0,4-7")
         low, high = int(ends[0]), int(ends[1])
         if high - low > 100_000:

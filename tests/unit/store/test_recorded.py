@@ -108,6 +108,25 @@ def test_events_are_chosen_by_what_they_count():
         hits("unit-mask:0x1")
 
 
+@pytest.mark.parametrize(
+    ("period", "word"),
+    [
+        (4_000_000_000, "count:4000000000"),
+        # No kernel takes a period from 2^63 on, but a file may say it.
+        (2**64 - 1, "count:9223372036854775807"),
+    ],
+)
+def test_events_are_chosen_by_large_periods(period, word):
+    profile = recording()
+    event = replace(
+        profile.run.events[0], seconds_per_period=0.0, frequency_hz=0.0, sample_period=period
+    )
+    profile = replace(profile, run=replace(profile.run, events=(event,)))
+    assert part_of_recording(profile, parse_specifications([word])).hits.count.sum() == 30
+    with pytest.raises(UsageError, match=f"there is {word.partition(':')[2]}"):
+        part_of_recording(profile, parse_specifications(["count:7"]))
+
+
 def test_the_count_of_a_timer_is_that_of_one_of_its_clocks():
     events = {"frequency_hz": 1000.0, "clocks": 4, "seconds_per_period": 1e-9 / 4}
     profile = recording()
