@@ -7,6 +7,7 @@ out: the numbers and their names. Of what the table of hits does not say, as CPU
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,7 +96,7 @@ def _services(profile: CompleteProfile) -> Names:
 
 def _labels(profile: CompleteProfile) -> Names:
     if profile.labels is None or profile.hits.label_index is None:
-        raise UsageError("--sort label: samples have no labels; --label says where they come from")
+        raise UsageError("samples have no labels; --label says where they come from")
     names = profile.labels
     return profile.hits.label_index.astype(np.int64), lambda row: names[row] or "(none)"
 
@@ -133,12 +134,14 @@ def _modes(profile: CompleteProfile) -> Names:
 
 
 def _causes(profile: CompleteProfile) -> Names:
-    kind, name = profile.causes.kind, profile.causes.name
+    kinds = [CAUSE_KIND_NAMES[kind] for kind in profile.causes.kind.tolist()]
+    names = [name or kind for name, kind in zip(profile.causes.name, kinds, strict=True)]
+    causes = Counter(names)
 
     def text(row: int) -> str:
-        if kind[row] == CAUSE_NONE:
+        if profile.causes.kind[row] == CAUSE_NONE:
             return "(user code)"
-        return name[row] or CAUSE_KIND_NAMES[kind[row]]
+        return names[row] if causes[names[row]] == 1 else f"{kinds[row]} {names[row]}"
 
     return profile.hits.cause_index.astype(np.int64), text
 

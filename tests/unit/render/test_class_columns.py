@@ -21,6 +21,12 @@ from prospect.cli.options import parse
 from prospect.errors import UsageError
 from prospect.figures.separation import separated
 from prospect.options import COLUMN_DIMENSIONS, known_dimension
+from prospect.profile.model import (
+    CAUSE_INTERRUPT,
+    CAUSE_SOFTIRQ,
+    KIND_KERNEL,
+    MODE_KERNEL,
+)
 from prospect.records import contents, replace
 from prospect.render.registry import make_renderer
 
@@ -236,12 +242,31 @@ def test_what_a_table_cannot_be_is_refused(words, says):
     [
         ("session", "sessions are of a store"),
         ("cpu", "no single samples"),
-        ("label", "samples have no labels"),
+        ("label", "^samples have no labels"),
     ],
 )
 def test_what_a_profile_does_not_say_is_refused(dimension, why):
     with pytest.raises(UsageError, match=why):
         written(many_programs(2), "json", dimension)
+
+
+def test_causes_of_several_kinds_with_one_name_are_told_apart():
+    build = ProfileBuilder()
+    process = build.process("p", 100, is_descendant=True)
+    routine = build.function("work", build.object("[kernel]", KIND_KERNEL), 0)
+    for kind, name, count in (
+        (CAUSE_INTERRUPT, "(dispatch)", 1),
+        (CAUSE_SOFTIRQ, "(dispatch)", 2),
+        (CAUSE_SOFTIRQ, "timer", 4),
+    ):
+        build.hit(process, routine, count, MODE_KERNEL, cause=(kind, name))
+    profile = Profile(**contents(build.build()))
+    expected = {"interrupt (dispatch)": 1, "softirq (dispatch)": 2, "timer": 4}
+    assert hits_of(profile, "cause") == {"work": expected}
+    found = profile.columns_table("cause", detail="4")
+    assert {name: found[f"cause {name} hits"].tolist() for name in expected} == {
+        name: [count] for name, count in expected.items()
+    }
 
 
 def test_an_hour_needs_to_know_when():
