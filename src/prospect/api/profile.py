@@ -100,7 +100,7 @@ class Profile(model.Profile):
         detail: str | int = "3",
         user_threshold_s: float = 0.02,
         kernel_threshold_s: float = 0.02,
-        threshold: float = 0.0,
+        threshold: float | None = None,
         disassemble: int = 0,
         inline: bool = False,
         lines: bool = False,

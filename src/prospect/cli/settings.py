@@ -33,7 +33,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     classic: bool = False
     sort: tuple[str, ...] = ()
     columns: str = ""
-    threshold: float = 0.0
+    threshold: float | None = None
     include_symbols: tuple[str, ...] = ()
     exclude_symbols: tuple[str, ...] = ()
     exclude_dependent: bool = False
