@@ -269,6 +269,30 @@ def test_causes_of_several_kinds_with_one_name_are_told_apart():
     }
 
 
+@pytest.mark.parametrize("dimension", ["cpu", "process", "event"])
+def test_a_recording_without_hits_has_no_rows(dimension):
+    profile = Profile(**contents(ProfileBuilder().build()))
+    assert f"by {dimension}\n" in written(profile, "text", dimension)
+    (table,) = tables(profile, dimension)
+    assert (table["rows"], table["left_out"]["rows"]) == ([], 0)
+    (head,) = csv.reader(io.StringIO(written(profile, "csv", dimension)))
+    assert head[:2] == ["event", "routine"]
+    assert profile.columns_table(dimension, detail="4")["routine"].tolist() == []
+
+
+def test_a_command_without_hits_has_no_rows():
+    build = ProfileBuilder()
+    build.process("idle", 1, is_command=True)
+    other = build.process("busy", 2)
+    build.hit(other, build.function("work", build.object("/bin/busy"), 0), 5)
+    profile = build.build()
+    assert "No sample hit the process itself (-V 2)" in written(
+        profile, "text", "program", detail="2"
+    )
+    (table,) = tables(profile, "program", detail="2")
+    assert (table["classes"], table["rows"]) == ([], [])
+
+
 def test_an_hour_needs_to_know_when():
     profile = stacks_profile()
     with pytest.raises(UsageError, match="does not say when"):

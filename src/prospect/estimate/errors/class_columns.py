@@ -41,7 +41,7 @@ class ClassColumns(Record):
     """Hits by row and class; rows by descending share of time, or of hits where an event has none.
 
     Attributes:
-        events: of each column.
+        events: of each column; of the table where it has none, as nothing was chosen.
         classes: what each column is of; the last is `OTHERS` where there are any.
         others: how many classes the last column is of, 0 for none.
         names: of each key a list with a name for each row.
@@ -199,7 +199,7 @@ def _table(
     whole = np.where(has_time, total_s, total_hits)
     example = at.take(first_at.take(order[:shown]))
     return ClassColumns(
-        events=tuple(one.design.event for one in sources for _ in range(one.columns)),
+        events=tuple(one.design.event for one in sources for _ in range(max(one.columns, 1))),
         classes=classes.names,
         others=classes.others,
         names=tuple(key_texts(numbers.take(example), name) for numbers, name in columns),
