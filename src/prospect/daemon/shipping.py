@@ -66,7 +66,8 @@ class Shipping:
     def follow(self, options: DaemonOptions) -> None:
         """Go on with other settings."""
         if (options.ship, options.host_share) != self._shipment[:2]:
-            self._shipment = Shipment(options.ship, options.host_share)
+            host = options.target.rpartition("@")[2] or host_name()
+            self._shipment = Shipment(options.ship, options.host_share, host=host)
             self._due_s, self._failures = time.monotonic(), 0
 
     def due_s(self) -> float:
@@ -123,12 +124,12 @@ class Shipping:
 
     def set_aside(self, segment: Segment) -> None:
         """Keep the books of a segment that is removed, if it was to be sent and was not."""
-        url, share, _ = self._shipment
+        url, share, _, host = self._shipment
         if (
             url
             and segment.tier != DAY  # whose hours were sent, or are said
             and segment.last >= sent_before(self._store, url).next
-            and is_chosen(segment, host_name(), share)
+            and is_chosen(segment, host, share)
         ):
             set_aside(self._store, segment)
 
@@ -169,7 +170,9 @@ class Shipping:
         if self._failures:
             wait_s = min(_RETRY_S * 2.0 ** min(self._failures - 1, 10), _LONGEST_RETRY_S)
         else:
-            spread = blake2b(host_name().encode("utf-8", "surrogateescape"), digest_size=4).digest()
+            spread = blake2b(
+                self._shipment.host.encode("utf-8", "surrogateescape"), digest_size=4
+            ).digest()
             wait_s = _HOUR_S - now_s % _HOUR_S
             wait_s += _FIRST_S + int.from_bytes(spread, "little") % _SPREAD_S
         self._due_s = time.monotonic() + wait_s

@@ -17,6 +17,7 @@ from prospect.fleet.sending import place_in_target, send_segment
 from prospect.store.segments import COVERAGE, MINUTE, SAMPLES, SUFFIX, segment_of
 
 if TYPE_CHECKING:
+    from prospect.fleet.sending import Shipment
     from prospect.fleet.targets import Target
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Engine
@@ -29,7 +30,6 @@ _MOST_BYTES = 1 << 26
 _MEMORY = "128MB"
 # No sender takes longer.
 _UNFINISHED_S = 3600.0
-_US = 10**6
 
 
 def set_aside(store: StoreDirectory, segment: Segment) -> None:
@@ -59,13 +59,13 @@ def clean_aside(store: StoreDirectory) -> None:
                 os.unlink(f"{FOLDER}/{entry.name}", dir_fd=store.descriptor)
 
 
-def send_lost(store: StoreDirectory, target: Target, share: float) -> int:
+def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
     """Send what is aside, as segments without samples; return how many windows that is.
 
     Args:
         store: that lost it.
         target: to send to.
-        share: of hosts that send an hour.
+        shipment: for which host, and how many such hosts it stands for.
 
     Raises:
         StoreError: the target does not take one, or DuckDB is not installed.
@@ -78,13 +78,16 @@ def send_lost(store: StoreDirectory, target: Target, share: float) -> int:
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
 
     with closing(Engine(store, memory=_MEMORY)) as engine:
-        head = _latest_head(store, engine)
+        head = latest_head(store, engine)
         if head is None:
             return 0
-        head, windows = replace(head, host_share=share), 0
+        head, windows = replace(head, host_share=shipment.share), 0
+        place = place_in_target(store, shipment.host)
         for run in _runs(aside):
             with suppress(EngineError):  # one that is damaged says nothing
-                windows += _send_run(store, target, engine, head, run)
+                windows += _send_run(
+                    store, target, engine, head, [one._replace(place=place) for one in run]
+                )
             for one in run:
                 os.unlink(_path(one), dir_fd=store.descriptor)
     return windows
@@ -125,9 +128,7 @@ def _send_run(
         COVERAGE: f"SELECT {books} FROM {source} ORDER BY {ORDER[COVERAGE]}",
         SAMPLES: f"SELECT {nothing} WHERE false",
     }
-    whole = run[0]._replace(
-        end_s=max(one.end_s for one in run), last=run[-1].last, place=place_in_target(store)
-    )
+    whole = run[0]._replace(end_s=max(one.end_s for one in run), last=run[-1].last)
     made = {kind: f"{FOLDER}/{kind}.made" for kind in queries}
 
     def content(_: Segment, kind: str) -> bytes:
@@ -148,15 +149,14 @@ def _send_run(
     return sum(one.last - one.first + 1 for one in run)
 
 
-def _latest_head(store: StoreDirectory, engine: Engine) -> Head | None:
-    """Return the head of the latest segment that is there, None for none."""
-    from prospect.store.reading import choose  # noqa: PLC0415 - behind the engine
-    from prospect.store.specification import Specification  # noqa: PLC0415 - likewise
+def latest_head(store: StoreDirectory, engine: Engine) -> Head | None:
+    """Return the head of the latest segment that is whole, None for none."""
+    from prospect.store.reading import checked  # noqa: PLC0415 - behind the engine
 
-    begins = [one.begin_s for one in store.segments()]
-    if not begins:
-        return None
-    return choose(store, engine, Specification(since_us=max(begins) * _US)).heads[-1]
+    for one in sorted(store.segments(), key=lambda one: one.begin_s, reverse=True):
+        if head := checked(store, engine, [one])[0].get(one):
+            return head
+    return None
 
 
 def _path(segment: Segment) -> str:

@@ -49,11 +49,13 @@ class Shipment(NamedTuple):
         url: of the target.
         share: of hosts that send an hour.
         everything: whether the hour that is not over is sent too.
+        host: that the store is of.
     """
 
     url: str
     share: float = 1.0
     everything: bool = False
+    host: str = ""
 
 
 class Waiting(NamedTuple):
@@ -115,7 +117,7 @@ def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
         for one in segments
         if one.last >= state.of(one)
         and (shipment.everything or one.begin_s // _HOUR_S != this_hour)
-        and is_chosen(one, host_name(), shipment.share)
+        and is_chosen(one, shipment.host, shipment.share)
     ]
     size = sum(map(store.size_bytes, found))
     return Waiting(found, size, min((one.begin_s for one in found), default=0))
@@ -124,7 +126,7 @@ def waiting(store: StoreDirectory, shipment: Shipment, now_s: float) -> Waiting:
 def send(
     store: StoreDirectory,
     target: Target,
-    url: str,
+    shipment: Shipment,
     segments: list[Segment],
     content: Contents,
 ) -> int:
@@ -133,7 +135,7 @@ def send(
     Args:
         store: that they are of.
         target: to send to.
-        url: of it, as it was named.
+        shipment: as `waiting` has it.
         segments: as `waiting` finds them.
         content: returns what a file is sent as.
 
@@ -141,7 +143,8 @@ def send(
         StoreError: the target does not take one; those before it are sent.
         GoneError: one was removed meanwhile; likewise.
     """
-    place = place_in_target(store)
+    url = shipment.url
+    place = place_in_target(store, shipment.host)
     size = 0
     state = sent_before(store, url)
     through: Segment | None = None
@@ -205,18 +208,18 @@ def whole_file(store: StoreDirectory) -> Contents:
     return content
 
 
-def place_in_target(store: StoreDirectory) -> str:
-    """Return the directory that this machine's store has among those of many hosts."""
+def place_in_target(store: StoreDirectory, host: str) -> str:
+    """Return the directory that a host's store has among those of many hosts."""
     machine = b""
     with suppress(OSError), open(_MACHINE_ID, "rb") as file:
         machine = file.read(64)
     # A machine of the same name, or a store that was begun anew, numbers other windows alike.
     number = blake2b(f"{store.made_at!r}\0".encode() + machine, digest_size=8).hexdigest()
-    return f"{HOST_PREFIX}{quote(host_name(), safe='')}/{STORE_PREFIX}{number}"
+    return f"{HOST_PREFIX}{quote(host, safe='')}/{STORE_PREFIX}{number}"
 
 
 def host_name() -> str:
-    """Return what this machine calls itself."""
+    """Return what this machine calls itself, which need not be the host of a store that is here."""
     return os.uname().nodename
 
 

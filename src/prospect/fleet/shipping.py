@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from prospect.errors import StoreError
-from prospect.fleet.lost import clean_aside, send_lost
-from prospect.fleet.sending import GoneError, Shipment, send, waiting
+from prospect.fleet.lost import clean_aside, latest_head, send_lost
+from prospect.fleet.sending import GoneError, Shipment, host_name, send, waiting
 from prospect.fleet.targets import target_of
 from prospect.fleet.weights import contents_to_send
 from prospect.records import NamedTuple
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Segments that are merged or removed meanwhile: how often what waits is looked for anew.
 _MOST_LOOKS = 8
+_MEMORY = "128MB"
 
 
 class Shipped(NamedTuple):
@@ -38,23 +39,26 @@ def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
 
     Args:
         store: to send.
-        shipment: where to, and how much of it.
+        shipment: where to, and how much of it; without a host that of the latest segment, as a
+            store may have been made on another machine.
         now_s: seconds since 1970.
     """
     size = lost = 0
     try:
+        if not shipment.host:
+            shipment = shipment._replace(host=_host_of(store))
         with (
             closing(target_of(shipment.url)) as target,
             contents_to_send(store, shipment.share) as content,
         ):
             clean_aside(store)
-            lost = send_lost(store, target, shipment.share)
+            lost = send_lost(store, target, shipment)
             for _ in range(_MOST_LOOKS):
                 due = waiting(store, shipment, now_s)
                 if not due.segments:
                     break
                 try:
-                    size += send(store, target, shipment.url, due.segments, content)
+                    size += send(store, target, shipment, due.segments, content)
                 except GoneError:
                     continue
     except StoreError as error:
@@ -62,3 +66,11 @@ def ship(store: StoreDirectory, shipment: Shipment, now_s: float) -> Shipped:
     except OSError as error:
         return Shipped(size, lost, f"the store: {error.strerror}")
     return Shipped(size, lost, "")
+
+
+def _host_of(store: StoreDirectory) -> str:
+    from prospect.store.engine import Engine  # noqa: PLC0415 - 60 MB, which a daemon does not need
+
+    with closing(Engine(store, memory=_MEMORY)) as engine:
+        head = latest_head(store, engine)
+    return (str(head.run["hostname"]) if head else "") or host_name()

@@ -39,9 +39,8 @@ def _bucket(s3_server, tmp_path, monkeypatch):
     for host in ("a", "b/1"):
         path = tmp_path / host.replace("/", "-")
         fill(path, [window_at(minute) for minute in range(2)])
-        monkeypatch.setattr("prospect.fleet.sending.host_name", lambda host=host: host)
         with StoreDirectory(str(path)) as store:
-            assert ship(store, Shipment(URL), BEGIN_S + 7200).complaint == ""
+            assert ship(store, Shipment(URL, host=host), BEGIN_S + 7200).complaint == ""
     monkeypatch.setattr(object_store, "_RETRIES", 0)
     s3_server.seen.clear()
     return s3_server

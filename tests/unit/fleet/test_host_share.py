@@ -41,9 +41,8 @@ def _target(tmp_path_factory):
     for host in HOSTS:
         segments = fill(path / host, [window_at(minute) for minute in HOURS])
         sent += sum(is_chosen(one, host, SHARE) for one in segments)
-        with pytest.MonkeyPatch.context() as patch, StoreDirectory(str(path / host)) as store:
-            patch.setattr("prospect.fleet.sending.host_name", lambda host=host: host)
-            assert ship(store, Shipment(str(target), SHARE), NOW_S).complaint == ""
+        with StoreDirectory(str(path / host)) as store:
+            assert ship(store, Shipment(str(target), SHARE, host=host), NOW_S).complaint == ""
     return target, sent
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,13 +15,14 @@ import pytest
 
 from builders.s3_server import BUCKET
 from builders.stacks import stacks_profile
-from builders.stored import BEGIN_S, by_routine, fill, window_at
+from builders.stored import BEGIN_S, by_routine, fill, samples_file, window_at
 from prospect.api.store import read_store
 from prospect.cli.main import main
 from prospect.fleet import object_store
 from prospect.fleet.sending import Shipment, sent_before, waiting
 from prospect.fleet.share import is_chosen
 from prospect.fleet.shipping import ship
+from prospect.records import replace
 from prospect.store.compaction import compact
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
@@ -68,11 +68,25 @@ def test_a_directory_of_hosts_is_what_the_store_is(store, target):
     assert shipped.sent_bytes == sum(path.stat().st_size for path in files)
     assert hits_of(f"file://{target}") == ALL
     assert all(not path.stat().st_mode & 0o077 for path in files)
-    host = os.uname().nodename
+    host = stacks_profile().run.hostname
     assert {path.relative_to(target).parts[0] for path in files} == {f"host={host}"}
     again = sent(store, f"file://{target}")
     assert again == (0, 0, "")
     assert sorted(path for path in target.rglob("*") if path.is_file()) == files
+
+
+def test_stores_of_several_hosts_sent_from_one_machine_stay_apart(tmp_path, target, capfd):
+    for host in ("web-1", "web-2"):
+        made = stacks_profile()
+        profile = replace(made, run=replace(made.run, hostname=host))
+        segments = fill(tmp_path / host, [window_at(minute, profile) for minute in range(2)])
+        # What is damaged names nobody.
+        samples_file(tmp_path / host, segments[-1]).write_bytes(b"")
+        words = ["--store", str(tmp_path / host), "--ship", str(target)]
+        assert main(["store", "ship", *words]) == 0
+    capfd.readouterr()
+    assert {path.name for path in target.iterdir()} == {"host=web-1", "host=web-2"}
+    assert by_routine(read_store(str(target), ["host:web-2"])) == by_routine(stacks_profile())
 
 
 def test_a_bucket_of_hosts_is_what_the_store_is(s3_server, store):
