@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from builders.profile_builder import ProfileBuilder, run_info
 from builders.stacks import with_stacks
-from prospect.figures.calls.call_graph import call_arcs, call_graph, frame_totals, hits_within
+from prospect.figures.calls.call_graph import (
+    call_arcs,
+    call_graph,
+    frame_totals,
+    numbers_within,
+    of_each_hit,
+)
 from prospect.figures.calls.call_tree import (
     callees_of_tree,
     callees_tree,
@@ -55,7 +61,7 @@ def test_totals_count_each_sample_once(drawn):
         assert totals.self_hits[frame] == own[label]
         assert totals.total_hits[frame] == whole[label]
         rows = np.flatnonzero(graph.forest.frame_index == frame)
-        inside = hits_within(graph, rows)
+        inside = of_each_hit(graph, numbers_within(graph, rows))
         assert graph.profile.hits.count[inside].sum() == whole[label]
     assert graph.hits == len(names)
 

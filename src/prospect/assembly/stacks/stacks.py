@@ -173,29 +173,29 @@ def _joined(outer: Forest, lists: _Lists) -> tuple[Forest, NDArray[np.int64]]:
     others = np.flatnonzero(lists.length)
     inner, last_of_inner = _forest(lists.take(others))
     # In the forest of the others a frame of the outer one stands for itself.
-    marked = np.flatnonzero(inner.value >= _OUTER)
+    is_marked = inner.value >= _OUTER
+    marked, own = np.flatnonzero(is_marked), np.flatnonzero(~is_marked)
     first = len(outer) + len(leaves)
-    stands_for = np.arange(first, first + len(inner) + 1)
-    stands_for[-1] = -1
+    stands_for = np.empty(len(inner) + 1, np.int32)
+    stands_for[own] = np.arange(first, first + len(own))
     stands_for[marked] = (inner.value.take(marked) & ~_OUTER).view(np.int64)
+    stands_for[-1] = -1
+    inner = Forest(
+        stands_for.take(inner.before.take(own)), inner.depth.take(own), inner.value.take(own)
+    )
+    none = np.array([-1], np.int32)
     whole = Forest(
-        np.concatenate((outer.before, before, stands_for.take(inner.before))).astype(np.int32),
-        np.concatenate((outer.depth, leaves.depth, inner.depth, [-1])).astype(np.int32),
+        np.concatenate((outer.before, before, inner.before)),
+        np.concatenate((outer.depth, leaves.depth, inner.depth, none)),
         np.concatenate((outer.value, leaves.value, inner.value)),
     )
     for rows in inner.levels():
         at = rows + first
         whole.depth[at] = whole.depth.take(whole.before.take(at)) + 1
-    whole = whole._replace(depth=whole.depth[:-1])
     last = np.empty(len(lists.length), np.int64)
     last[bare] = np.arange(len(outer), first)
-    last[others] = last_of_inner + first
-    if not len(marked):
-        return whole, last
-    is_frame = np.ones(len(whole), np.bool_)
-    is_frame[first + marked] = False
-    whole, new_row = whole.kept(is_frame)
-    return whole, new_row.take(last).astype(np.int64)
+    last[others] = stands_for.take(last_of_inner)
+    return whole._replace(depth=whole.depth[:-1]), last
 
 
 def _frame(location: NDArray[np.int32], mode: NDArray[np.uint8] | np.uint8) -> NDArray[np.uint64]:

@@ -13,16 +13,20 @@ import numpy as np
 
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.half_widths import half_widths
-from prospect.figures.calls.call_graph import hits_within
+from prospect.estimate.errors.parts import parts_of
+from prospect.figures.calls.call_graph import numbers_within, of_each_hit
 from prospect.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.design import Design
+    from prospect.estimate.errors.parts import Parts
     from prospect.figures.calls.call_graph import CallGraph
     from prospect.figures.calls.call_tree import CallTree
     from prospect.figures.calls.calls_view import CallsView, EventCalls
+
+_FRAMES_OF_A_SET = 31  # bits of an i32 but its sign
 
 
 class CallEstimates(Record):
@@ -46,9 +50,10 @@ def estimate_calls(view: CallsView) -> tuple[CallEstimates, ...]:
 
 def tree_half_widths(graph: CallGraph, tree: CallTree) -> NDArray[np.float64]:
     """Estimate the error of the rows of one tree, f64[r]; NaN where nothing is known."""
-    if graph.event.is_waiting:
+    if graph.event.is_waiting or not len(tree):
         return np.full(len(tree), np.nan)
-    return _tree_half_widths(sampling_design(graph.profile, graph.event_index), tree)
+    design = sampling_design(graph.profile, graph.event_index)
+    return _tree_half_widths(design, tree, parts_of(design, (_deepest_rows(tree),)))
 
 
 def _event_estimates(event: EventCalls) -> CallEstimates:
@@ -56,18 +61,27 @@ def _event_estimates(event: EventCalls) -> CallEstimates:
     if graph.event.is_waiting:
         return _unknown(event)
     design = sampling_design(graph.profile, graph.event_index)
+    if not design.has_time:
+        return _unknown(event)
     frames = np.append(graph.forest.frame_index, -1).take(graph.row_of_hit)
-    rank = np.full(len(graph.frames) + 1, -1, np.int64)
+    rank = np.full(len(graph.frames) + 1, -1, np.int32)
     rank[event.hottest] = np.arange(len(event.hottest))
-    totals = [
-        half_widths(design, np.where(_is_within(event, frame), 0, -1), 1)[0]
-        for frame in event.hottest.tolist()
-    ]
+    own = rank.take(frames)
+    sets = _frames_of_hits(event)
+    trees = [tree for tree in (event.callees, event.callers) if tree]
+    # All that is estimated here tells apart far fewer sets of hits than there are hits.
+    tables = (own, *(one - np.int32(1) for one in sets), *map(_deepest_rows, trees))
+    parts = parts_of(design, tables)
+    totals = []
+    for nth in range(len(event.hottest)):
+        which, bit = divmod(nth, _FRAMES_OF_A_SET)
+        row_of_hit = (sets[which] >> bit & 1) - np.int32(1)
+        totals.append(half_widths(design, row_of_hit, 1, parts)[0])
     return CallEstimates(
         total_s=np.array(totals, np.float64),
-        self_s=half_widths(design, rank.take(frames), len(event.hottest)),
-        callees_s=_tree_half_widths(design, event.callees),
-        callers_s=_tree_half_widths(design, event.callers),
+        self_s=half_widths(design, own, len(event.hottest), parts),
+        callees_s=_tree_half_widths(design, event.callees, parts),
+        callers_s=_tree_half_widths(design, event.callers, parts),
     )
 
 
@@ -82,18 +96,33 @@ def _unknown(event: EventCalls) -> CallEstimates:
     return CallEstimates(*(np.full(size, np.nan) for size in sizes))
 
 
-def _is_within(event: EventCalls, frame: int) -> NDArray[np.bool_]:
-    graph = event.graph
-    return hits_within(graph, np.flatnonzero(graph.forest.frame_index == frame))
+def _frames_of_hits(event: EventCalls) -> list[NDArray[np.int32]]:
+    """Return which of the hottest frames are on the stack of each hit, as bits of i32[h] each."""
+    graph, found = event.graph, []
+    for first in range(0, len(event.hottest), _FRAMES_OF_A_SET):
+        bits = np.zeros(len(graph.forest) + 1, np.int32)
+        for bit, frame in enumerate(event.hottest[first : first + _FRAMES_OF_A_SET].tolist()):
+            rows = np.flatnonzero(graph.forest.frame_index == frame)
+            bits |= numbers_within(graph, rows).astype(np.int32) << bit
+        found.append(of_each_hit(graph, bits))
+    return found
 
 
-def _tree_half_widths(design: Design, tree: CallTree | None) -> NDArray[np.float64]:
+def _deepest_rows(tree: CallTree) -> NDArray[np.int32]:
+    """Return the deepest row that each hit is in, which tells all above; i32[h], -1 for none."""
+    deepest = tree.rows_at_depth[0].astype(np.int32)
+    for row_of_hit in tree.rows_at_depth[1:]:
+        np.copyto(deepest, row_of_hit, where=row_of_hit >= 0, casting="same_kind")
+    return deepest
+
+
+def _tree_half_widths(design: Design, tree: CallTree | None, parts: Parts) -> NDArray[np.float64]:
     if tree is None:
         return np.empty(0)
     found = np.full(len(tree), np.nan)
     for depth, row_of_hit in enumerate(tree.rows_at_depth):
         rows = np.flatnonzero(tree.depth == depth)
-        rank = np.full(len(tree) + 1, -1, np.int64)
+        rank = np.full(len(tree) + 1, -1, np.int32)
         rank[rows] = np.arange(len(rows))
-        found[rows] = half_widths(design, rank.take(row_of_hit), len(rows))
+        found[rows] = half_widths(design, rank.take(row_of_hit), len(rows), parts)
     return found

@@ -6,7 +6,7 @@ forest of calls by routine with the time of each row, and sums of it by routine 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -244,14 +244,21 @@ def call_arcs(graph: CallGraph) -> Arcs:
     )
 
 
-def hits_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return bool[h]: the hits whose stack has one of `rows` of the forest in it."""
-    # How many of their subtrees each number lies in; the last place is that of hits in no row.
-    depth = np.zeros(len(graph.forest) + 2, np.int64)
+def numbers_within(graph: CallGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool[t + 1]: the numbers, as `CallGraph.begin` has them, in the subtrees of `rows`."""
+    # How many of their subtrees each number lies in.
+    depth = np.zeros(len(graph.forest) + 1, np.int64)
     np.add.at(depth, graph.begin.take(rows), 1)
     np.subtract.at(depth, graph.end.take(rows), 1)
-    is_within = np.cumsum(depth) > 0
-    is_within[-1] = False
-    of_row = np.append(is_within.take(graph.begin), False)
-    is_in: NDArray[np.bool_] = of_row.take(graph.row_of_hit)
-    return is_in
+    return np.cumsum(depth) > 0
+
+
+def of_each_hit(graph: CallGraph, of_number: NDArray[Any]) -> NDArray[Any]:
+    """Return what is said of the number of each hit, [h]; 0 for hits in no row.
+
+    Args:
+        graph: the calls.
+        of_number: [t + 1] by number, 0 or False for the last one, which no row has.
+    """
+    of_row = of_number.take(np.append(graph.begin, len(graph.forest)))
+    return of_row.take(graph.row_of_hit)
