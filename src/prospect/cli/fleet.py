@@ -45,6 +45,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError(
             f"fleet: which question? give one of {', '.join(_WORDS)}{suggestion(asked, _WORDS)}"
         )
+    if settings.by == "build" and asked != "outliers":
+        raise UsageError(f"--by build is of prospect fleet outliers, not of {asked}")
     target = ReportFile(settings.output)
     try:
         answer, origin = _answered(settings, asked, words[1:])

@@ -13,7 +13,6 @@ from prospect.render.registry import FORMATS
 
 DETAILS = ("2", "3", "4", "k")
 
-
 CALL_SECTIONS = ("totals", "callees", "callers", "graph")
 
 

@@ -124,6 +124,7 @@ def test_text_fits_a_terminal_and_csv_has_the_rows(fleet, capfd, question):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["top", "--by", "build"], "is of prospect fleet outliers, not of top"),
         ([], "give one of top, outliers, deploys, coverage"),
         (["tpo"], "did you mean top?"),
         (["top", "nonsense"], "unexpected 'nonsense'"),
