@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import prospect
 from builders.daemon import RunningDaemon
 from builders.recordings import build_program, hits_by
+from builders.ssh_target import PLAIN
+from builders.starter import STARTER
 from builders.terminal import SCREEN_LEFT, Terminal
 from prospect.api.store import read_store
 from prospect.errors import CaptureError
@@ -83,8 +87,64 @@ def test_top_shows_another_machine(target, tmp_path):
         assert terminal.end() == 0
         load.kill()
     assert all(part in terminal.seen for part in SCREEN_LEFT)
-    ran = target.prospect("top", "--target", "there", "-p", "1")
-    assert ran.returncode == 2
+
+
+@pytest.fixture
+def elsewhere(target):
+    """Let sessions begin among processes with numbers of their own; return what does so here."""
+    words = ["unshare", "-pf", "--kill-child", "--mount-proc", "sh", "-c", "echo; exec sleep 600"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as outer:
+        outer.stdout.readline()
+        (inner,) = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+        enter = ["nsenter", "-t", inner, "-p", "-m"]
+        target.begin_sessions_by(f"exec {' '.join(enter)} {PLAIN.removeprefix('exec ')}")
+        yield enter
+        outer.kill()
+
+
+@pytest.mark.parametrize("option", ["-p", "-t"])
+def test_top_follows_whom_it_is_told_of_on_another_machine(target, elsewhere, tmp_path, option):
+    """What numbers mean there is known there alone: here they are others', or nobody's."""
+    for name in ("starts-late", "spins-for-top"):
+        shutil.copy("/bin/sh", tmp_path / name)
+    words = [*elsewhere, f"--wd={tmp_path}", sys.executable, "-c"]
+    program = f"import os; print(os.getpid(), flush=True)\n{STARTER}"
+    other = [*elsewhere, f"--wd={tmp_path}", "./spins-for-top", "-c", "while :; do :; done"]
+    with (
+        subprocess.Popen(other) as stranger,
+        subprocess.Popen([*words, program], stdout=subprocess.PIPE) as load,
+    ):
+        numbers = dict(zip(("-p", "-t"), map(int, load.stdout), strict=False))
+        terminal = Terminal(
+            *(tmp_path, "--target", "there", "-H", "100", option, str(numbers[option])),
+            environment=target.environment,
+        )
+        kind = {"-p": "process", "-t": "thread"}[option]
+        terminal.until(f"{kind} {numbers[option]} (".encode())
+        terminal.until(b"starts-late", keys="2")
+        terminal.press("s")
+        terminal.until(b"Save the recording as")
+        terminal.press("\r")
+        terminal.until(b"are in prospect-")
+        subprocess.run([*elsewhere, "kill", "-9", str(numbers["-p"])], check=True)
+        terminal.until(b"ended")
+        terminal.press("q")
+        assert terminal.end() == 0
+        stranger.kill()
+    assert b"spins-for-top" not in terminal.seen
+    (saved,) = tmp_path.glob("prospect-*")
+    processes = prospect.open(saved).processes
+    rows = zip(processes.name, processes.is_descendant.tolist(), strict=True)
+    wanted = {name for name, is_descendant in rows if is_descendant}
+    assert "starts-late" in wanted
+    assert "spins-for-top" not in wanted
+
+
+def test_who_is_not_there_is_said(target, tmp_path):
+    options = ("--target", "there", "-p", "4194304")
+    terminal = Terminal(tmp_path, *options, environment=target.environment)
+    assert terminal.end() == 1
+    assert b"prospect: there: there is no process 4194304 (-p)" in terminal.seen
 
 
 def test_a_daemon_here_keeps_a_store_of_it_and_is_controlled_by_its_name(target, tmp_path):

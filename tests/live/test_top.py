@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.starter import STARTER
 from builders.terminal import SCREEN_LEFT, Terminal
 from prospect.analysis.reading import read_profile
 from prospect.options import NamingOptions
@@ -130,28 +131,11 @@ def test_what_cannot_be_recorded_is_said_before_a_screen_opens(tmp_path):
     assert b"\x1b[?1049h" not in terminal.seen
 
 
-THREADS = """
-import subprocess, threading
-COUNT = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"
-def spin():
-    while True:
-        sum(range(1000))
-def start():
-    while True:
-        subprocess.run(["./starts-late", "-c", COUNT])
-threading.Thread(target=spin, daemon=True).start()
-starter = threading.Thread(target=start)
-starter.start()
-print(starter.native_id, flush=True)
-starter.join()
-"""
-
-
 @pytest.fixture
 def threaded(tmp_path):
     """Run a program with a thread that spins, and one that starts a process."""
     shutil.copy("/bin/sh", tmp_path / "starts-late")
-    words = [sys.executable, "-c", THREADS]
+    words = [sys.executable, "-c", STARTER]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, cwd=tmp_path, start_new_session=True
     ) as program:

@@ -43,8 +43,6 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         )
     if settings.pids and settings.tids:
         raise UsageError("-p names processes, -t threads: give one of them")
-    if settings.target and (settings.pids or settings.tids):
-        raise UsageError("--target shows all of another machine: leave out -p and -t")
     get_ready()
     try:
         from prospect.tui.app import TopApp

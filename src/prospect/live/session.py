@@ -19,7 +19,7 @@ from prospect.errors import ProspectError, RecordingError
 from prospect.events.schema import schema_of
 from prospect.files.outputs import RecordingFile
 from prospect.live.floods import FloodGate
-from prospect.live.followed import follow
+from prospect.live.followed import Followed
 from prospect.live.growing import GrowingProfile
 from prospect.live.source import KernelSource
 from prospect.live.spool import NoSpool, Spool, copy_extents
@@ -116,18 +116,14 @@ class LiveSession:
             RecordingError: there is no place for the spool.
         """
         with ExitStack() as opened:
-            self._followed = follow(options)
-            if self._followed:
-                opened.push(self._followed)
             self._source = opened.enter_context(closing(source(options, _gate)))
-            if self._followed:
-                self._followed.find_family()
+            self._whom = self._source.whom
             self._growing = GrowingProfile(
                 most_samples or _suiting_samples(os.cpu_count() or 1),
                 stacks=bool(options.call_graph),
                 use_cache=options.use_cache,
                 off_cpu=options.off_cpu,
-                followed=self._followed,
+                followed=Followed(self._whom) if self._whom else None,
             )
             self._growing.fetch_names = self._source.fetch_names
             self._costs: deque[tuple[float, float]] = deque(maxlen=_COSTS)
@@ -169,8 +165,8 @@ class LiveSession:
             lost=int(profile.losses.lost.sum()),
             limits=profile.run.limits,
             lost_share=_lost_share(part),
-            followed=self._followed.words if self._followed else "",
-            has_ended=self._followed is not None and self._followed.has_ended,
+            followed=self._whom.words if self._whom else "",
+            has_ended=self._source.has_ended,
         )
 
     def take(self) -> LiveState:
@@ -227,7 +223,7 @@ class LiveSession:
         """Return what a recording from one mark to the other says of itself, but for processes."""
         info = self._source.info(begin, end)
         limits = [*info.extras["limits"], *filter(None, [self._spool.refusal])]
-        attached = list(self._followed.pids) if self._followed else []
+        attached = list(self._whom.pids) if self._whom else []
         return info._replace(extras=info.extras | {"limits": limits, "attached_pids": attached})
 
 

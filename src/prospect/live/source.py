@@ -28,6 +28,7 @@ from prospect.capture.python.frames import PythonFrames
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing
 from prospect.live.beginning import Beginning, check_scope
+from prospect.live.chosen import Chosen
 from prospect.recording.document import Interval, describe_interval, recording_info
 from prospect.recording.events import open_events, with_rate
 from prospect.recording.sampling_cost import sample_cost
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
+    from prospect.live.chosen import Whom
     from prospect.profile.model import Profile
     from prospect.recording.document import CpuTimes
     from prospect.recording.events import RecordOptions
@@ -68,6 +70,12 @@ if TYPE_CHECKING:
 
         sample_cost_ns: float
         mark: Mark
+        whom: Whom | None
+
+        @property
+        def has_ended(self) -> bool:
+            """Whether all that were named have ended."""
+            ...
 
         @property
         def child_pids(self) -> list[int]:
@@ -182,6 +190,7 @@ class KernelSource(Closing):
     Attributes:
         mark: when the last part ended; at first, when sampling began.
         sample_cost_ns: what a sample costs, 0 where that is not known.
+        whom: the options name, as they were when sampling began; None for everybody.
     """
 
     def __init__(self, options: RecordOptions, make_gate: MakeGate) -> None:
@@ -193,13 +202,17 @@ class KernelSource(Closing):
 
         Raises:
             UsageError: an option that this kernel cannot follow.
-            CaptureError: the whole system may not be sampled; says what to do.
+            CaptureError: the whole system may not be sampled, or whom to follow is not there;
+                says what to do.
         """
         self._options = with_rate(replace(options, wakers=False))
         self._lock = threading.Lock()
         self._poll = select.poll()
         is_followed = bool(options.pids or options.tids)
         with ExitStack() as opened:
+            self._chosen = Chosen(options.pids, options.tids) if is_followed else None
+            if self._chosen:
+                opened.push(self._chosen)
             watch = opened.enter_context(closing(CpuWatch()))
             self._events = opened.enter_context(
                 closing(open_events(self._options, os.getpid(), watch.online))
@@ -226,12 +239,18 @@ class KernelSource(Closing):
             self._thread = threading.Thread(target=self._watch_rings, name="rings", daemon=True)
             self._thread.start()
             opened.callback(self._end_thread)
+            self.whom = self._chosen.whom() if self._chosen else None
             self._opened = opened.pop_all()
 
     @property
     def child_pids(self) -> list[int]:
         """Processes that work for the source."""
         return [*filter(None, [self._python.child.pid])]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all that the options name have ended."""
+        return self._chosen is not None and self._chosen.have_ended()
 
     @property
     def seen(self) -> Mapping[int, Sequence[int]]:

@@ -14,7 +14,7 @@ from prospect.live.source import KernelSource
 from prospect.perfdata.writer import RecordingWriter
 from prospect.recording.events import RecordOptions
 from prospect.target.agent import Watched
-from prospect.target.chunks import CHUNK, INFO, MARK, RECORDS
+from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.serving import Served, serve, with_tuples
 
 TYPE_CHECKING = False
@@ -53,11 +53,14 @@ def _sample(served: Served) -> tuple[None, int]:
     watched = Watched(served.output, served.pump)
     with KernelSource(options, _AllPass) as source:
         _write(served.output, INFO, _described(source))
+        if source.whom:
+            _write(served.output, WHOM, json.dumps(source.whom).encode("ascii"))
         _write(served.output, MARK, json.dumps({"mark": source.mark}).encode("ascii"))
-        known = source.descriptions()
+        known, is_told = source.descriptions(), False
         while True:
             time.sleep(_TICK_S)
             watched.wait()
+            has_ended = source.has_ended
             before, records = source.mark, source.take()
             extras = source.info(before, source.mark).extras
             if source.descriptions() != known:  # a CPU came on line
@@ -66,6 +69,9 @@ def _sample(served: Served) -> tuple[None, int]:
             _write(served.output, RECORDS, records)
             said = {"mark": source.mark, "extras": extras}
             _write(served.output, MARK, json.dumps(said).encode("ascii"))
+            if has_ended and not is_told:
+                _write(served.output, ENDED, b"")
+                is_told = True
 
 
 def _described(source: KernelSource) -> bytes:

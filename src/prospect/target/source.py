@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from prospect.capture.machine.machine import accounting
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing
+from prospect.live.chosen import Whom
 from prospect.live.source import Mark
 from prospect.perfdata.reader import open_recording
 from prospect.records import contents, replace
-from prospect.target.chunks import CHUNK, INFO, MARK, RECORDS
+from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.frames import FrameError
 from prospect.target.live_names import LiveNames
 from prospect.target.pump import OFFSET
@@ -40,6 +41,10 @@ _MOST_CHUNK_BYTES = 1 << 29
 # What waits here for somebody to ask for it.
 _MOST_WAITING_BYTES = 1 << 28
 _SILENCE_S = 20.0
+# What reading a document raises that is not as it should be.
+_DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+# pid_t's.
+_MOST_PID = (1 << 31) - 1
 _START_S = 120.0
 
 
@@ -49,11 +54,14 @@ def source_on(target: str) -> MakeSource:
 
 
 class TargetSource(Closing):
-    """Samples all CPUs of a target until `close`; see `KernelSource`.
+    """Samples all CPUs of a target, or whom the options name there, until `close`.
+
+    See `KernelSource`.
 
     Attributes:
         mark: when the last part ended; at first, when sampling began.
         sample_cost_ns: what a sample costs there, 0 where that is not known.
+        whom: the options name, as the target says; None for everybody.
     """
 
     child_pids: list[int] = []  # noqa: RUF012 - none is of this machine
@@ -63,11 +71,12 @@ class TargetSource(Closing):
 
         Args:
             target: where.
-            options: rate, clocks and call graph.
+            options: rate, clocks, call graph, and whom to follow there.
             make_gate: makes what leaves out records, of the events.
 
         Raises:
-            CaptureError: the whole system may not be sampled there, or no connection be made.
+            CaptureError: the whole system may not be sampled there, whom to follow is not there,
+                or no connection can be made.
         """
         self._target = target
         self._remote = Remote(target, AGENT, _wanted(options), is_silent=True)
@@ -78,6 +87,7 @@ class TargetSource(Closing):
         try:
             self._arrived.wait_for_mark(_START_S)
             self._info = self._arrived.info
+            self.whom = _checked(self._arrived.whom, options)
             self._gate = make_gate(self.descriptions())
             (self.mark, self._extras), *_ = self._arrived.take()[1]
         except BaseException:
@@ -85,6 +95,11 @@ class TargetSource(Closing):
             raise
         cost = self._info.extras.get("sample_cost_ns")
         self.sample_cost_ns = float(cost) if isinstance(cost, int | float) else 0.0
+
+    @property
+    def has_ended(self) -> bool:
+        """As of `KernelSource`."""
+        return self._arrived.has_ended
 
     @property
     def seen(self) -> Mapping[int, Sequence[int]]:
@@ -156,6 +171,17 @@ def _wanted(options: RecordOptions) -> dict[str, Any]:
     return contents(replace(options, use_cache=False))
 
 
+def _checked(whom: Whom | None, options: RecordOptions) -> Whom | None:
+    """Return whom a target says it follows.
+
+    Raises:
+        FrameError: it follows somebody where nobody was named, or everybody where somebody was.
+    """
+    if bool(whom) != bool(options.pids or options.tids):
+        raise FrameError("the target's answer is damaged: it does not follow who was named")
+    return whom
+
+
 def _over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]:
     """Return what is said of the time between two marks, of what is said of a part of it.
 
@@ -194,6 +220,8 @@ class _Arrived:
 
     Attributes:
         info: what recordings of the session say of themselves.
+        whom: the session follows; None for everybody.
+        has_ended: whether all that were named have ended.
         waiting_bytes: records that were not taken yet.
     """
 
@@ -207,6 +235,8 @@ class _Arrived:
         self._takes_all = False
         self._ended = ""
         self.info: RecordingInfo
+        self.whom: Whom | None = None
+        self.has_ended = False
 
     def write(self, content: bytes) -> None:
         """Take what follows what was taken before; wait while there is too much already.
@@ -274,6 +304,10 @@ class _Arrived:
                 return
             if letter == INFO:
                 self.info = _info_in(chunk)
+            elif letter == WHOM:
+                self.whom = _whom_in(chunk)
+            elif letter == ENDED:
+                self.has_ended = True
             elif letter == RECORDS:
                 self._pending = chunk
             elif letter == MARK:
@@ -301,13 +335,27 @@ def _info_in(chunk: bytes) -> RecordingInfo:
         os.close(descriptor)
 
 
+def _whom_in(chunk: bytes) -> Whom:
+    """Return whom a session follows.
+
+    Raises:
+        FrameError: this names nobody.
+    """
+    with suppress(*_DAMAGES):
+        words, pids, members = json.loads(chunk)
+        numbers = (*pids, *(members or ()))
+        if pids and all(isinstance(pid, int) and 0 < pid <= _MOST_PID for pid in numbers):
+            return Whom(str(words), tuple(pids), None if members is None else tuple(members))
+    raise FrameError("the target's answer is damaged")
+
+
 def _mark_in(chunk: bytes) -> tuple[Mark, dict[str, Any]]:
     """Return a moment, and what is said of the time before it.
 
     Raises:
         FrameError: this says none.
     """
-    with suppress(ValueError, TypeError, KeyError, AttributeError):
+    with suppress(*_DAMAGES):
         said = json.loads(chunk)
         time_ns, at, cpu_times, lost = said["mark"]
         times = {str(cpu): [int(one) for one in row] for cpu, row in cpu_times.items()}

@@ -17,6 +17,7 @@ from prospect.cli.commands import TOP
 from prospect.cli.options import parse
 from prospect.errors import CaptureError, UsageError
 from prospect.events.columns import TASK_EXIT, TASK_FORK
+from prospect.live.chosen import Chosen
 from prospect.live.followed import Followed
 from prospect.records import replace
 from prospect.tui.figures import live_figures
@@ -52,8 +53,8 @@ def child():
 
 
 def test_what_is_forked_later_is_followed_and_a_number_given_again_is_not(child):
-    with Followed((child.pid,), ()) as followed:
-        followed.find_family()
+    with Chosen((child.pid,), ()) as chosen:
+        followed = Followed(chosen.whom())
         followed.take_in(
             Part(
                 (TASK_FORK, 900_001, child.pid, 5),
@@ -77,41 +78,38 @@ def test_children_that_ran_already_are_followed():
     script = "sleep 60 & echo $!; wait"
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as shell:
         kid = int(shell.stdout.readline())
-        with Followed((shell.pid,), ()) as followed:
-            followed.find_family()
-            assert marked(followed, kid, os.getpid())[1] == [True, False]
+        with Chosen((shell.pid,), ()) as chosen:
+            assert marked(Followed(chosen.whom()), kid, os.getpid())[1] == [True, False]
         os.kill(kid, 9)
 
 
 def test_it_says_when_all_that_were_named_have_ended(child):
     other = subprocess.Popen(["sleep", "60"])
-    with other, Followed((child.pid, other.pid), ()) as followed:
-        assert followed.words.startswith(f"processes {child.pid} (")
+    with other, Chosen((child.pid, other.pid), ()) as chosen:
+        assert chosen.whom().words.startswith(f"processes {child.pid} (")
         for one in (child, other):
-            assert not followed.has_ended
+            assert not chosen.have_ended()
             one.kill()
             one.wait()
-            followed.take_in(Part())
-        assert followed.has_ended
+        assert chosen.have_ended()
 
 
 def test_a_thread_is_followed_until_it_ends():
     go = threading.Event()
     thread = threading.Thread(target=go.wait)
     thread.start()
-    with Followed((), (thread.native_id,)) as followed:
-        assert followed.pids == (os.getpid(),)
-        assert followed.words.startswith(f"thread {thread.native_id} (")
-        assert marked(followed, 1, os.getpid())[1] == [True, True]
-        followed.take_in(Part())
-        assert not followed.has_ended
+    with Chosen((), (thread.native_id,)) as chosen:
+        whom = chosen.whom()
+        assert whom.pids == (os.getpid(),)
+        assert whom.words.startswith(f"thread {thread.native_id} (")
+        assert marked(Followed(whom), 1, os.getpid())[1] == [True, True]
+        assert not chosen.have_ended()
         go.set()
         thread.join()
         # The kernel takes it away a moment after Python has let it go.
         while Path(f"/proc/self/task/{thread.native_id}").exists():
             pass
-        followed.take_in(Part())
-        assert followed.has_ended
+        assert chosen.have_ended()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +122,7 @@ def test_a_thread_is_followed_until_it_ends():
 )
 def test_who_is_not_there_is_named(pids, tids, says):
     with pytest.raises(CaptureError) as refused:
-        Followed(pids, tids)
+        Chosen(pids, tids)
     assert says in str(refused.value)
 
 

@@ -8,8 +8,9 @@ import struct
 import pytest
 
 from prospect.errors import CaptureError
+from prospect.live.chosen import Whom
 from prospect.live.source import Mark
-from prospect.target.chunks import CHUNK, MARK, RECORDS
+from prospect.target.chunks import CHUNK, ENDED, MARK, RECORDS, WHOM
 from prospect.target.frames import FrameError
 from prospect.target.source import _Arrived, _mark_in, _over
 
@@ -47,6 +48,17 @@ def test_parts_come_whole_in_pieces_of_any_size(size):
         arrived.wait_for_mark(1)
 
 
+@pytest.mark.parametrize("members", [(7, 9), None])
+def test_whom_a_session_follows_is_said_there(members):
+    whom = Whom("process 7 (it)", (7,), members)
+    arrived = _Arrived()
+    stream = chunk(WHOM, json.dumps(whom).encode())
+    arrived.write(AT.pack(0) + stream)
+    assert (arrived.whom, arrived.has_ended) == (whom, False)
+    arrived.write(AT.pack(len(stream)) + chunk(ENDED, b""))
+    assert arrived.has_ended
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -56,6 +68,13 @@ def test_parts_come_whole_in_pieces_of_any_size(size):
         AT.pack(0) + chunk(MARK, b"["),
         AT.pack(0) + chunk(MARK, b'{"mark": [1, 2, {"cpu": "x"}, {}]}'),
         AT.pack(0) + chunk(MARK, b'{"mark": [1, 2, {}, {}], "extras": 5}'),
+        AT.pack(0) + chunk(MARK, b'{"mark": [Infinity, 2, {}, {}]}'),
+        AT.pack(0) + chunk(MARK, b"[" * 200_000),
+        AT.pack(0) + chunk(WHOM, b"[]"),
+        AT.pack(0) + chunk(WHOM, b'["nobody", [], null]'),
+        AT.pack(0) + chunk(WHOM, b'["it", [-7], null]'),
+        AT.pack(0) + chunk(WHOM, b'["it", [7], [1e999]]'),
+        AT.pack(0) + chunk(WHOM, b'["it", [7], [18446744073709551616]]'),
     ],
 )
 def test_what_is_no_part_is_refused(content):
