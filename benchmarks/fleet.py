@@ -30,7 +30,7 @@ from prospect.records import replace
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.reading import choose
-from prospect.store.schema import COLUMNS, ORDER, written_head
+from prospect.store.schema import COLUMNS, ORDER, WHOLE_WINDOW, written_head
 from prospect.store.segments import (
     COVERAGE,
     CURRENT,
@@ -220,6 +220,8 @@ _BY_FUNCTION = (
     "(SELECT process, comm, kind, event, mode, cause_kind, cause, function, sum(share) AS share"
     f" FROM pool GROUP BY ALL) AS p CROSS JOIN mix AS m CROSS JOIN {_VARIANTS} AS v"
 )
+# The row of a whole window has none.
+_TICKS = f"CASE WHEN c >= 0 THEN {RATE_HZ * 60} ELSE 0 END"
 TABLES_OF_A_DAY = {
     SAMPLES: f"{_SUMS} FROM ({_DRAWN.format(stack=_own('p.stack'), pool=_OF_KEPT)}) WHERE n > 0",
     TOTALS: f"{_SUMS} FROM ({_DRAWN.format(stack='0', pool=_BY_FUNCTION)}) WHERE n > 0",
@@ -243,10 +245,11 @@ TABLES_OF_A_DAY = {
     ),
     COVERAGE: (
         f"SELECT {BEGIN_US} + m * 60000000 AS t, {BEGIN_US} + (m + 1) * 60000000"
-        f' AS "until", c AS cpu, 0 AS event, {RATE_HZ * 60} AS expected,'
-        f" ({RATE_HZ * 60} * {BUSY})::BIGINT AS recorded, 0 AS lost, 0 AS throttled,"
-        f" ({RATE_HZ * 60} * {1 - BUSY})::BIGINT AS idle, 0 AS missing, 0 AS steal_us"
-        f" FROM (SELECT unnest(range(1440)) AS m) CROSS JOIN (SELECT unnest(range({CPUS})) AS c)"
+        f' AS "until", c AS cpu, 0 AS event, {_TICKS} AS expected,'
+        f" ({_TICKS} * {BUSY})::BIGINT AS recorded, 0 AS lost, 0 AS throttled,"
+        f" ({_TICKS} * {1 - BUSY})::BIGINT AS idle, 0 AS missing, 0 AS steal_us"
+        " FROM (SELECT unnest(range(1440)) AS m) CROSS JOIN"
+        f" (SELECT unnest(range({WHOLE_WINDOW}, {CPUS})) AS c)"
     ),
 }
 

@@ -10,6 +10,7 @@ from prospect.records import NamedTuple
 from prospect.store.choosing import conditions_of
 from prospect.store.engine import EngineError
 from prospect.store.reading import choose
+from prospect.store.schema import WHOLE_WINDOW
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
 from prospect.store.tables import make_tables
@@ -115,16 +116,24 @@ class HostBooks(NamedTuple):
 
 def books_of(asked: Question) -> list[HostBooks]:
     """Read what was measured of each host, in the order of their names."""
+    times = Specification(since_us=asked.chosen.since_us, until_us=asked.chosen.until_us)
+    conditions, parameters = conditions_of(asked.part, times)
+    condition = " AND ".join(conditions)
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _BOOKS)
     named = ", ".join(_BOOKS)
+    # Windows are counted by the row that each of them has for itself: to group the rows of all CPUs
+    # by window, 1,440 of a host's day, is most of what this would take.
     rows = asked.engine.rows(
-        f'WITH windows AS (SELECT segment, t, max("until") AS ended, {sums} FROM coverage'
-        " WHERE t >= ? AND t < ? GROUP BY segment, t), books AS (SELECT host_number,"
-        " min(t) AS begin, max(ended) AS ended, sum(ended - t)::BIGINT AS length,"
-        f" count(*) AS windows, {sums} FROM windows JOIN segments USING (segment)"
-        f" GROUP BY host_number) SELECT host, cpus, begin, ended, length, windows, {named}"
+        f"WITH ticks AS (SELECT segment, {sums} FROM coverage WHERE {condition} GROUP BY segment),"
+        ' windows AS (SELECT segment, min(t) AS begin, max("until") AS ended,'
+        ' sum("until" - t)::BIGINT AS length, count(*) AS windows FROM coverage'
+        f" WHERE cpu = {WHOLE_WINDOW} AND {condition} GROUP BY segment),"
+        " books AS (SELECT host_number, min(begin) AS begin, max(ended) AS ended,"
+        f" sum(length)::BIGINT AS length, sum(windows)::BIGINT AS windows, {sums} FROM windows"
+        " JOIN ticks USING (segment) JOIN segments USING (segment) GROUP BY host_number)"
+        f" SELECT host, cpus, begin, ended, length, windows, {named}"
         " FROM books JOIN hosts USING (host_number) ORDER BY host",
-        [asked.chosen.since_us, asked.chosen.until_us],
+        [*parameters, *parameters],
     )
     return [
         HostBooks(host, cpus, begin, ended, max(length, 0) * _US, windows, *books)

@@ -56,7 +56,7 @@ def keep_hits(asked: Question) -> Busy:
     engine.keep(
         "name_of_functions",
         "SELECT function, min(path) AS path, min(name) AS name FROM function_rows WHERE"
-        f" {of_functions} AND function IN (SELECT function FROM hits_of_functions)"
+        f" {of_functions} AND function IN (SELECT DISTINCT function FROM hits_of_functions)"
         " GROUP BY function",
         parameters,
     )

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.estimate.ledger.ledger import tick_ledger
+from prospect.store.schema import WHOLE_WINDOW
 
 if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
-
-_WHOLE = -1  # the CPU of the row of a whole window
 
 
 def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
     return {
         "t": np.full(rows, begin_us, np.int64),
         "until": np.full(rows, end_us, np.int64),
-        "cpu": np.array([*cpus, _WHOLE], np.int16),
+        "cpu": np.array([*cpus, WHOLE_WINDOW], np.int16),
         "event": np.full(rows, event, np.uint16),
         "expected": expected,
         "recorded": recorded,

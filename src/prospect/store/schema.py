@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 HEAD_KEY = "prospect"
+WHOLE_WINDOW = -1
 _MOST_HEAD_BYTES = 1 << 22
 
 # One row: what was hit so, in one window. `t` is the window's begin in microseconds since 1970,
@@ -78,8 +79,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "object_source": "UTINYINT",
         "note": "VARCHAR",
     },
-    # Ticks by what became of them, of a window (`t` to `until`), CPU and event. A row of CPU -1
-    # says of the whole window how many samples belong to no clock, and what else was lost.
+    # Ticks by what became of them, of a window (`t` to `until`), CPU and event. Each window has one
+    # row of CPU `WHOLE_WINDOW`: how many of its samples belong to no clock, and what else was lost.
     COVERAGE: {
         "t": "BIGINT",
         "until": "BIGINT",
