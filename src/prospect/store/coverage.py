@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prospect.estimate.clocks.grid import as_window, tick_grid
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.store.schema import WHOLE_WINDOW
 
@@ -24,7 +25,11 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
         begin_us: of the window, in microseconds since 1970.
         end_us: likewise.
     """
-    ledger = tick_ledger(profile)
+    grid = tick_grid(profile)
+    if grid is not None:
+        # Clocks run on from window to window: whole periods leave out half a tick a clock of each.
+        grid = as_window(grid, profile.run.begin_ns)
+    ledger = tick_ledger(profile, grid)
     event = int(profile.clocks.event[0]) if len(profile.clocks) else 0
     cpus: list[int] = []
     steal_us: list[int] = []

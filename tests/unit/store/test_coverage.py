@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from builders.stored import fill, window_at
-from builders.ticks import ASLEEP, FULL, HELD, IDLE, THROTTLED, USER, Ticking
+from builders.ticks import (
+    ASLEEP,
+    FULL,
+    HELD,
+    IDLE,
+    PHASE_NS,
+    START_NS,
+    THROTTLED,
+    USER,
+    Ticking,
+)
+from prospect.columns.table_rows import taken
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
 from prospect.records import replace
@@ -58,3 +71,49 @@ def test_losses_and_holes_are_said(tmp_path, ticking):
     assert any("expected samples were lost" in limit for limit in found.run.limits)
     assert found.losses.cpu.tolist() == [0, 1]
     assert found.run.wall_seconds == 180
+
+
+def windows_of(whole, edges):
+    """Cut a profile at times of its clocks into the windows that a daemon would have taken."""
+    samples, clocks, stops = whole.samples, whole.clocks, whole.clock_stops
+    for begin, end in itertools.pairwise(np.array(edges, np.uint64)):
+        chosen = np.flatnonzero((samples.time_ns >= begin) & (samples.time_ns < end))
+        run = replace(whole.run, begin_ns=int(begin), end_ns=int(end))
+        begins = np.maximum(clocks.begin_ns, begin)
+        cut = replace(clocks, begin_ns=begins, end_ns=np.minimum(clocks.end_ns, end))
+        own = np.flatnonzero((stops.end_ns > begin) & (stops.begin_ns < end))
+        yield replace(
+            whole,
+            run=run,
+            samples=taken(samples, chosen),
+            clocks=cut,
+            clock_stops=taken(stops, own),
+        )
+
+
+@pytest.mark.parametrize("idle", [ASLEEP, IDLE])
+def test_books_of_windows_add_up_to_those_of_all_their_time(idle):
+    made = Ticking(np.random.default_rng(7))
+    ends = []
+    for cpu in (0, 1):
+        for clock, period_ns in enumerate((200_000_000, 212_000_000, 223_000_000, 191_000_000)):
+            ticks = 60_000_000_000 // period_ns
+            fates = [(USER, ticks // 3), (idle, ticks // 3), (USER, ticks // 3)]
+            ends.append(made.clock(fates, cpu=cpu, clock=clock, period_ns=period_ns))
+    whole = made.profile()
+    # As many windows as make a tick a clock and window one in seventeen.
+    edges = np.linspace(START_NS, min(ends), 18)
+    due = sum((edges[-1] - START_NS - PHASE_NS) // one[3] for one in made.clocks)
+    names = ("recorded", "lost", "throttled", "idle", "missing")
+    expected = found = recorded = 0
+    for window in windows_of(whole, edges):
+        books = coverage_columns(complete(window), 10, 20)
+        rest = sum(books[name].sum() for name in names)
+        assert abs(int(books["expected"].sum()) - rest) <= len(made.clocks)
+        expected += int(books["expected"].sum())
+        recorded += int(books["recorded"].sum())
+        found += rest
+    assert recorded == np.sum(whole.samples.time_ns < edges[-1])
+    # The moment of switching on counts as a tick of the first window.
+    assert expected == pytest.approx(due, abs=2 * len(made.clocks))
+    assert found == pytest.approx(expected, abs=len(made.clocks))

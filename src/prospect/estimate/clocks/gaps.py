@@ -56,7 +56,10 @@ class Gaps(Record):
 
 
 class _Ends(Record):
-    """The grid at both ends of each stretch; where there is no sample, the phase counts as 0.
+    """The grid at both ends of each stretch.
+
+    Where there is no sample, the phase counts as 0; of a timer that ran before, as if it had begun
+    at time 0: so windows that follow each other have as many ticks as all of their time.
 
     Attributes:
         has_samples: bool[s].
@@ -126,6 +129,25 @@ def tick_bounds(grid: Grid) -> tuple[Numbers, Numbers]:
     return first_ns, np.clip(ends.last_tick - ends.tick_before, 0.0, _MOST_TICKS)
 
 
+def window_ticks(grid: Grid, clock_end_ns: NDArray[np.uint64]) -> Numbers:
+    """Return how many ticks each timer that ran before a window has in it, f64[r].
+
+    That is by the phase of its first stretch, whatever stopped it later.
+
+    Args:
+        grid: as `as_window` returns it.
+        clock_end_ns: u64[c] when clocks ended.
+    """
+    rows = np.flatnonzero(grid.ran_before)
+    stretches = grid.stretches
+    begin_ns = stretches.begin_ns[rows]
+    end_ns = clock_end_ns.take(stretches.clock_index[rows]).astype(np.int64)
+    length_ns = np.maximum(end_ns, begin_ns) - begin_ns
+    ticks = np.floor((length_ns - _ends(grid).first_phase_ns[rows]) / stretches.period_ns[rows])
+    counted: Numbers = np.clip(ticks + 1, 0.0, _MOST_TICKS)
+    return counted
+
+
 def throttled_ticks(grid: Grid) -> Numbers:
     """Return f64[s]: how many ticks passed between each stretch and the one before it.
 
@@ -153,9 +175,12 @@ def _ends(grid: Grid) -> _Ends:
     first_phase_ns, last_phase_ns = np.zeros(len(stretches)), np.zeros(len(stretches))
     first_phase_ns[has_samples] = grid.phase_ns[first]
     last_phase_ns[has_samples] = grid.phase_ns[last]
+    is_bare = grid.ran_before & ~has_samples
+    first_phase_ns[is_bare] = (-stretches.begin_ns % stretches.period_ns)[is_bare]
+    last_phase_ns[is_bare] = first_phase_ns[is_bare]
     # Tick 0 is the moment of switching on. After a throttle, some kernels have a tick at once.
-    tick_before = np.zeros(len(stretches))
-    tick_before[has_samples] = np.minimum(grid.tick[first] - 1, 0.0)
+    tick_before = np.where(grid.ran_before, -1.0, 0.0)
+    tick_before[has_samples] = np.minimum(grid.tick[first] - 1, tick_before[has_samples])
     length_ns = (stretches.end_ns - stretches.begin_ns).astype(np.float64)
     return _Ends(
         has_samples=has_samples,

@@ -53,6 +53,8 @@ class Grid(Record):
         since_ns: f64[m] time since the stretch's begin.
         phase_ns: f64[m] of the grid around the sample, from the stretch's begin on.
         tick: f64[m] whole number: the tick it was taken for; tick 0 is due at the phase.
+        ran_before: bool[s] whether the timer ran before the stretch's begin, as that of a window
+            of a longer time does: tick 0 is one then, and not the moment of switching on.
     """
 
     stretches: Stretches
@@ -63,6 +65,7 @@ class Grid(Record):
     since_ns: Numbers
     phase_ns: Numbers
     tick: Numbers
+    ran_before: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.sample_index)
@@ -107,7 +110,20 @@ def tick_grid(profile: Profile) -> Grid | None:
         since_ns=since_ns,
         phase_ns=phase_ns,
         tick=tick,
+        ran_before=np.zeros(len(stretches), np.bool_),
     )
+
+
+def as_window(grid: Grid, begin_ns: int) -> Grid:
+    """Return the grid of a window whose timers ran before it, but for those that began in it.
+
+    Args:
+        grid: of the window.
+        begin_ns: of the window.
+    """
+    stretches = grid.stretches
+    ran = stretches.is_first & (stretches.begin_ns <= begin_ns)
+    return replace(grid, ran_before=ran)
 
 
 def _parts(rows: int) -> Iterator[slice]:

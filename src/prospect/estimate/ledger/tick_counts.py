@@ -22,6 +22,7 @@ from prospect.estimate.clocks.gaps import (
     GAP_KINDS,
     find_gaps,
     throttled_ticks,
+    window_ticks,
 )
 from prospect.estimate.clocks.stretches import usable_periods_ns
 from prospect.records import NamedTuple
@@ -53,7 +54,7 @@ class TickCounts(NamedTuple):
     """Ticks by kind, i64[r] each.
 
     Attributes:
-        expected: whole periods in the time that the clock ran.
+        expected: whole periods in the time that the clock ran; of a window, ticks due in it.
         recorded: samples.
         lost: samples that the kernel could not deliver, as it counted them, those that the file
             had no room for, and those that it dropped for the sake of other tracers' programs.
@@ -116,7 +117,7 @@ def count_ticks(
     missing = _missing(grid, gaps, group, is_idle, np.isfinite(idle_s))
     in_idle = is_idle[:-1].astype(np.float64)
     idle_hits = by_clock(np.bincount(grid.stretch, in_idle, len(grid.stretches)))
-    expected = summed(_expected(clocks))
+    expected = summed(_expected(clocks, grid))
     period_ns = usable_periods_ns(clocks)[np.unique(group, return_index=True)[1]]
     held_up = missing[:, GAP_INNER, _BUSY]
     missing = _by_books(missing, idle_s, period_ns * 1e-9, idle_hits, expected)
@@ -151,10 +152,11 @@ def _hits_idle(profile: ProfileByRoutine) -> NDArray[np.bool_]:
     return is_idle
 
 
-def _expected(clocks: ClockTable) -> NDArray[np.float64]:
+def _expected(clocks: ClockTable, grid: Grid) -> NDArray[np.float64]:
     ran_ns = np.maximum(clocks.end_ns, clocks.begin_ns) - clocks.begin_ns
     ticks = np.floor(ran_ns.astype(np.float64) / usable_periods_ns(clocks))
     expected: NDArray[np.float64] = np.minimum(ticks, _MOST_TICKS)
+    expected[grid.stretches.clock_index[grid.ran_before]] = window_ticks(grid, clocks.end_ns)
     return expected
 
 
