@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import TYPE_CHECKING
 
+from prospect.store.directory import PART_SUFFIX
 from prospect.store.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+_RANDOM = re.compile(rf"\.[0-9a-f]{{16}}(?={re.escape(PART_SUFFIX)}$)")
 
 
 def is_killed_at(step: int, calls: Iterable[str], work: Callable[[], object]) -> bool:
@@ -45,3 +50,19 @@ def is_killed_at(step: int, calls: Iterable[str], work: Callable[[], object]) ->
         work()
     finally:
         os._exit(0)
+
+
+def left_in(path: Path) -> frozenset[tuple[str, int, bytes]]:
+    """Return the name, mode and content of all that lies below a path.
+
+    Many steps in turn leave the same, and what comes after them is then the same too. The random
+    digits in the names of unfinished files are left out.
+    """
+    return frozenset(
+        (
+            _RANDOM.sub("", str(one.relative_to(path))),
+            one.lstat().st_mode,
+            b"" if one.is_dir() else one.read_bytes(),
+        )
+        for one in path.rglob("*")
+    )
