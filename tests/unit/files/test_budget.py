@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -211,7 +212,7 @@ def test_rows_for_unwinding_are_paid_for_by_files_of_others_only(tmp_path):
     symbolizer = Symbolizer(SymbolOptions(use_cache=False, budget=ReadBudget(1 << 20)))
     key = ObjectKey(bytes(path), inode=path.stat().st_ino)
     found = symbolizer.images.find(key, [])
-    rows = RecordedCode(None, None, None, symbolizer)
+    rows = RecordedCode(None, SimpleNamespace(mappings=()), None, symbolizer)
     rows.keys = [key]
     assert found.file.owner == os.geteuid()
     assert rows._is_affordable(key, found, None)
