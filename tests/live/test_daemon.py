@@ -195,7 +195,7 @@ def test_settings_are_read_again(tmp_path):
 
 
 @pytest.mark.parallel
-def test_new_settings_cost_no_sample_and_metrics_follow(tmp_path):
+def test_new_settings_cost_no_sample_of_the_window_under_way_and_metrics_follow(tmp_path):
     metrics = tmp_path / "prospect.prom"
     with RunningDaemon(tmp_path / "s", "--window", "3600", "--metrics", str(metrics)) as daemon:
         time.sleep(2)
