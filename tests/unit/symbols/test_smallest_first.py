@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -158,7 +159,7 @@ def test_while_stacks_are_unwound_no_file_takes_what_those_met_later_need(open_p
     ]
     namer = symbolizer()
     before = of_others.bytes
-    rows = RecordedCode(None, None, None, namer)
+    rows = RecordedCode(None, SimpleNamespace(mappings=()), None, namer)
     for key in keys:
         rows._find_all([(key, [])])
     assert rows._row(keys[0], []) < 0 <= rows._row(keys[1], [])
