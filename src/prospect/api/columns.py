@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from prospect.estimate.errors.class_columns import EVENT, class_columns
+from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
 from prospect.figures.report.view import report_view
 
 if TYPE_CHECKING:
@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from prospect.figures.processes import Detail
     from prospect.profile.model import Profile
 
-_MOST_COLUMNS = 1000
-
 
 def columns_table(
     profile: Profile, dimension: str, keys: Sequence[str], detail: str
 ) -> dict[str, NDArray[Any]]:
     """Return what `Profile.columns_table` does; raises as that."""
     view = report_view(profile, cast("Detail", detail), 0.0, 0.0)
-    tables = class_columns(view, dimension, keys, _MOST_COLUMNS)
+    tables = class_columns(view, dimension, keys, MOST_COLUMNS)
     found: dict[str, NDArray[Any]] = {}
     if dimension != EVENT:
         events = [table.events[0].name for table in tables for _ in range(len(table))]

@@ -5,7 +5,7 @@ As `cli.values`, from which it is apart because no recording asks for any of it.
 
 from __future__ import annotations
 
-from prospect.cli.values import one_of, seconds
+from prospect.cli.values import one_of, seconds, some_of
 from prospect.errors import UsageError
 
 # The last one is OProfile's word for what a store does anyway.
@@ -27,10 +27,7 @@ def window(text: str) -> float:
 
 def separations(text: str) -> tuple[str, ...]:
     """Read what a store keeps apart."""
-    given = tuple(text.split(","))
-    for word in given:
-        one_of(word, SEPARATIONS, f"some of {', '.join(SEPARATIONS)}")
-    return given
+    return some_of(text, SEPARATIONS)
 
 
 def host_share(text: str) -> float:

@@ -291,10 +291,7 @@ def name(text: str) -> str:
 
 def sections(text: str) -> tuple[str, ...]:
     """Read sections of `prospect calls`."""
-    given = tuple(text.split(","))
-    for section in given:
-        one_of(section, CALL_SECTIONS, f"some of {', '.join(CALL_SECTIONS)}")
-    return given
+    return some_of(text, CALL_SECTIONS)
 
 
 def symbols(text: str) -> tuple[str, ...]:
@@ -347,3 +344,11 @@ def one_of(text: str, known: tuple[str, ...], words: str) -> str:
 
         raise UsageError(f"give {words}{suggestion(text, known)}")
     return text
+
+
+def some_of(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return words with commas between them, all of which are known."""
+    given = tuple(text.split(","))
+    for word in given:
+        one_of(word, known, f"some of {', '.join(known)}")
+    return given

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from prospect.estimate.errors.class_columns import EVENT, class_columns
+from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
 from prospect.render.csv import END, NONE, REMAINDER, bytes_of, percent_text, quoted, seconds_text
 from prospect.render.figures_renderer import FiguresRenderer
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.class_columns import ClassColumns
     from prospect.figures.report.view import ReportView
 
-MOST_COLUMNS = 1000
 _FIGURES = ("hits", "seconds", "error_seconds", "percent")
 
 

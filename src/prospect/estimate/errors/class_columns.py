@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from prospect.profile.run_info import EventInfo
 
 EVENT, OTHERS = "event", "others"
+# What programs read has this many columns at most; the text has fewer.
+MOST_COLUMNS = 1000
 # Classes in an order of their own; others stand by their hits.
 _ORDERED = ("cpu", "hour")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prospect.estimate.errors.class_columns import EVENT, class_columns
+from prospect.estimate.errors.class_columns import EVENT, MOST_COLUMNS, class_columns
 from prospect.render.encoding import encoded, listed, rounded
 from prospect.render.figures_renderer import FiguresRenderer
 from prospect.render.json.fields import event_fields, run_fields
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from prospect.figures.report.view import ReportView
 
 SCHEMA = "prospect-columns/1"
-MOST_COLUMNS = 1000
 
 
 class ClassJsonRenderer(FiguresRenderer):
