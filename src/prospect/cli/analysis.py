@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 def get_ready() -> None:
     """Set this process up for one analysis; before numpy is imported."""
-    # Numpy's linear algebra would start a thread for each CPU (58 ms); nothing here uses it.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from prospect.columns.numpy_start import start_numpy
+
+    start_numpy()
     # The tables hold no cycles, and the process ends with the report: looking for some among the
     # records of 100,000 processes took a sixth of the time.
     gc.disable()

@@ -32,8 +32,9 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     """
     if settings.unit:
         return _show_unit(settings, command_line)
-    # Numpy's linear algebra would start a thread for each CPU; nothing here uses it.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from prospect.columns.numpy_start import start_numpy
+
+    start_numpy()
     os.umask(0o077)
     from prospect.daemon.loop import Daemon
     from prospect.daemon.rights import keep_what_is_needed

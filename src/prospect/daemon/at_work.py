@@ -30,10 +30,11 @@ def do(prepare: Callable[[], Work]) -> NoReturn:
             are. The work is given the store and standard input; it returns an exit status and what
             is to be said, "" for nothing.
     """
-    # Numpy's linear algebra would start a thread for each CPU; nothing here uses it.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    from prospect.columns.numpy_start import start_numpy  # noqa: PLC0415 - once it is known whose
+
+    start_numpy()
     os.umask(0o077)
-    from prospect.files.child import die_with  # noqa: PLC0415 - behind the environment
+    from prospect.files.child import die_with  # noqa: PLC0415 - behind numpy
 
     descriptor, lifeline = map(int, sys.argv[1:])
     # The lock goes with the parent: nobody else may begin to write before this one has ended.
@@ -47,7 +48,7 @@ def do(prepare: Callable[[], Work]) -> NoReturn:
 
 
 def _done(work: Work, descriptor: int) -> tuple[int, str]:
-    from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - behind the environment
+    from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - behind numpy
     from prospect.errors import ProspectError  # noqa: PLC0415 - likewise
     from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - likewise
 

@@ -21,7 +21,7 @@ _HAS_MORE = 4
 
 
 def _prepared() -> at_work.Work:
-    from prospect.store.compaction import compact  # noqa: PLC0415 - behind the environment
+    from prospect.store.compaction import compact  # noqa: PLC0415 - behind numpy
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - likewise
 
     def merge(store: StoreDirectory, now_s: bytes) -> tuple[int, str]:

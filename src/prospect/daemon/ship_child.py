@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _prepared() -> at_work.Work:
-    from prospect.fleet.sending import Shipment  # noqa: PLC0415 - behind the environment
+    from prospect.fleet.sending import Shipment  # noqa: PLC0415 - behind numpy
     from prospect.fleet.shipping import ship  # noqa: PLC0415 - likewise
 
     def send(store: StoreDirectory, shipment: bytes) -> tuple[int, str]:
