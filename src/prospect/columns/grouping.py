@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.counting import counted
+from prospect.columns.sorting import ascending
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def equal_rows(packed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[n
     Args:
         packed: u64[n] from `packed_keys`.
     """
-    order = np.argsort(packed)
+    order = ascending(packed)
     ordered = packed.take(order)
     return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
 

@@ -15,6 +15,7 @@ _Integer = TypeVar("_Integer", bound=np.integer)
 # Computer Programming, volume 3, 6.4, "multiplicative hashing"; Steele, Lea and Flood, OOPSLA 2014.
 _MULTIPLIERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 _LEAST_TO_HASH = 1 << 12
+_WORD_BITS = 64
 
 
 def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -24,6 +25,21 @@ def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
     for column in columns:
         is_start[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(is_start)
+
+
+def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the rows in ascending order of their keys, i64[n], those of one key as they stood.
+
+    Key and row as one number, if they fit, are sorted in a third of the time of row numbers alone.
+    """
+    row_bits = max(len(key) - 1, 0).bit_length()
+    if int(key.max(initial=0)).bit_length() + row_bits > _WORD_BITS:
+        return np.argsort(key, kind="stable")
+    packed = key << np.uint64(row_bits)
+    packed |= np.arange(len(key), dtype=np.uint64)
+    packed.sort()
+    packed &= np.uint64((1 << row_bits) - 1)
+    return packed.view(np.int64)
 
 
 def numbered(column: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

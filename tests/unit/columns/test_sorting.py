@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prospect.columns.sorting import numbered
+from prospect.columns.sorting import ascending, numbered
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
@@ -26,3 +26,14 @@ def test_values_that_share_all_slots_are_told_apart():
     number, first = numbered(column)
     assert (column.take(first).take(number) == column).all()
     assert len(first) == len(np.unique(column))
+
+
+@pytest.mark.parametrize("bits", [1, 20, 50, 64])
+@pytest.mark.parametrize("count", [0, 1, 2, 5000])
+def test_rows_of_one_key_stay_in_their_order(count, bits):
+    random = np.random.default_rng(7)
+    key = random.integers(0, 1 << bits, count, dtype=np.uint64, endpoint=False)
+    key[count // 2 :] = key[: count - count // 2]
+    order = ascending(key)
+    expected = sorted(range(count), key=lambda row: (int(key[row]), row))
+    assert order.tolist() == expected
