@@ -148,7 +148,7 @@ def _portion_lines(
     seconds = _texts(table.seconds[rows], functools.partial(_seconds, event))
     bars = _texts(report.estimates.routines.half_width_s[rows], functools.partial(_seconds, event))
     late = report.late.routines[rows] if report.late else None
-    first = [_first(report, *divmod(group, PORTION_COUNT)) for group in groups.tolist()]
+    first = _firsts(report, groups)
     # `routine` asks for names one by one: they are made all at once before.
     taken(report.view.profile.functions.name, distinct(function).tolist())
     columns = (
@@ -176,15 +176,27 @@ def _portion_lines(
     return "".join(lines)
 
 
-def _first(report: EventReport, process: int, portion: int) -> str:
+def _firsts(report: EventReport, groups: NDArray[np.int64]) -> list[str]:
+    """Return what the lines of each group begin with."""
     processes = report.view.profile.processes
-    group = processes.control_group[process] if processes.control_group else ""
-    return (
-        f"{quoted(report.event.event.name)},{quoted(processes.name[process])},"
-        f"{processes.pid[process]},{processes.parent_pid[process]},"
-        f"{quoted(BIRTH_NAMES.get(int(processes.birth[process]), ''))},"
-        f"{quoted(group)},{quoted(PORTION_NAMES[portion])}"
+    process, portion = np.divmod(groups, PORTION_COUNT)
+    event, rows = quoted(report.event.event.name), process.tolist()
+    births = {number: quoted(name) for number, name in BIRTH_NAMES.items()}
+    portions = [quoted(name) for name in PORTION_NAMES]
+    names, control_groups = processes.name, processes.control_group
+    columns = zip(
+        rows,
+        processes.pid.take(process).tolist(),
+        processes.parent_pid.take(process).tolist(),
+        processes.birth.take(process).tolist(),
+        portion.tolist(),
+        strict=True,
     )
+    return [
+        f"{event},{quoted(names[row])},{pid},{parent},{births.get(birth, NONE)},"
+        f"{quoted(control_groups[row]) if control_groups else NONE},{portions[of]}"
+        for row, pid, parent, birth, of in columns
+    ]
 
 
 def _texts(values: NDArray[np.float64], text: Callable[[float], str]) -> list[str]:

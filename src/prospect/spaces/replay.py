@@ -205,14 +205,13 @@ class Replay:
             version = spaces.add_space(row, version)
             self._enter(pid, records.mmap_ns[index], row, version)
         else:
-            covered = spaces.covered(space, start, end)
-            content = records.mmap_content
-            is_same = all(content[each] == content[index] for each in covered)
-            runs_alike = all(
-                records.mmap_runs[each] == records.mmap_runs[index] for each in covered
-            )
-            if covered and is_same and runs_alike and spaces.is_inside(space, start, end):
-                return
+            is_same = True
+            if covered := spaces.covered(space, start, end):
+                content, runs = records.mmap_content, records.mmap_runs
+                is_same = all(content[each] == content[index] for each in covered)
+                runs_alike = all(runs[each] == runs[index] for each in covered)
+                if is_same and runs_alike and spaces.is_inside(space, start, end):
+                    return
             if (
                 not is_same
                 or spaces.is_shared[version]
