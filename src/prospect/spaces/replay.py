@@ -196,7 +196,9 @@ class Replay:
     def _mmap(self, index: int) -> None:
         records, spaces = self._records, self.spaces
         pid = records.mmap_pid[index]
-        row = self.known_row(pid)
+        row = self._row[pid]
+        if row < 0:
+            row = self.known_row(pid)
         self.mapping_row.append(row)
         start, end = records.mmap_start[index], records.mmap_end[index]
         version = self._version[pid]

@@ -80,24 +80,28 @@ def _snapshot(
     recorded: object, pid: NDArray[np.int32], parent_row: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     """Return i32[4, p]: parent, group, session (-1 unknown) and the kernel-thread flag (0 or 1)."""
-    columns = np.full((4, len(pid)), -1, np.int32)
-    columns[3] = 0
+    columns = 4
     facts = {
         number: value
         for number, value in by_number(recorded).items()
-        if type(value) is list and len(value) == len(columns) and all(map(is_i32, value))
+        if type(value) is list and len(value) == columns and all(map(is_i32, value))
     }
-    for row, number in enumerate(pid.tolist()):
-        parent = int(parent_row[row])
-        if parent >= 0 and int(pid[parent]) == number:
-            columns[:, row] = columns[:, parent]  # an exec keeps its process's group and session
+    # Lists, as each row may be made of one before it: a hundred thousand of them are a second of
+    # numpy's single elements.
+    numbers = pid.tolist()
+    rows: list[list[int]] = []
+    for number, parent in zip(numbers, parent_row.tolist(), strict=True):
+        if parent >= 0 and numbers[parent] == number:
+            row = rows[parent]  # an exec keeps its process's group and session
         else:
+            row = [-1, -1, -1, 0]
             known = facts.pop(number, None)  # a later life of this pid is another process
             if known is not None:
-                columns[:, row] = known
+                row = known
             elif parent >= 0:
-                columns[_GROUP : _SESSION + 1, row] = columns[_GROUP : _SESSION + 1, parent]
-    return columns
+                row[_GROUP : _SESSION + 1] = rows[parent][_GROUP : _SESSION + 1]
+        rows.append(row)
+    return np.array(rows, np.int32).reshape(-1, columns).T
 
 
 def _command_rows(
