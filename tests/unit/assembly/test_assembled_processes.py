@@ -66,6 +66,18 @@ def test_groups_go_down_a_chain_of_forks_as_far_as_the_first_is_known():
     }
 
 
+def test_a_parent_may_have_its_row_behind_its_children():
+    log = EventLog()
+    log.fork(0, 40, 30)
+    log.comm(0, 30, b"child")
+    log.comm(0, 40, b"parent")
+    table = processes_of(log, processes={"40": [1, 41, 42, 0]})
+    assert table.pid.tolist() == [30, 40]
+    assert table.parent_index.tolist() == [1, -1]
+    assert table.parent_pid.tolist() == [40, 1]
+    assert table.group_pid.tolist() == [-1, 41]
+
+
 def test_children_of_kthreadd_are_kernel_threads_until_they_execute():
     log = EventLog()
     log.comm(0, 2, b"kthreadd")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from prospect.spaces.world import World
 
 _KTHREADD_PID = 2
-_GROUP, _SESSION = 1, 2  # columns of the snapshot
 
 
 def describe_processes(world: World, info: RecordingInfo) -> ProcessTable:
@@ -89,18 +88,18 @@ def _snapshot(
     # Lists, as each row may be made of one before it: a hundred thousand of them are a second of
     # numpy's single elements.
     numbers = pid.tolist()
-    rows: list[list[int]] = []
-    for number, parent in zip(numbers, parent_row.tolist(), strict=True):
+    unknown = [-1, -1, -1, 0]
+    rows = [unknown] * len(numbers)
+    for at, (number, parent) in enumerate(zip(numbers, parent_row.tolist(), strict=True)):
         if parent >= 0 and numbers[parent] == number:
-            row = rows[parent]  # an exec keeps its process's group and session
+            rows[at] = rows[parent]  # an exec keeps its process's group and session
         else:
-            row = [-1, -1, -1, 0]
             known = facts.pop(number, None)  # a later life of this pid is another process
             if known is not None:
-                row = known
+                rows[at] = known
             elif parent >= 0:
-                row[_GROUP : _SESSION + 1] = rows[parent][_GROUP : _SESSION + 1]
-        rows.append(row)
+                _, group, session, _ = rows[parent]
+                rows[at] = [-1, group, session, 0]
     return np.array(rows, np.int32).reshape(-1, columns).T
 
 
