@@ -27,7 +27,7 @@ from prospect.estimate.compare.condition import parse_condition
 from prospect.estimate.compare.matched_stacks import matched_stacks
 from prospect.estimate.compare.matching import label_runs, matched_rows, named_row
 from prospect.estimate.compare.remarks import comparison_notes, comparison_warnings
-from prospect.estimate.compare.row_times import row_times, seconds_per_hit
+from prospect.estimate.compare.row_times import row_times, run_parts, seconds_per_hit
 from prospect.estimate.compare.spread import own_spread_of, spread_of
 from prospect.estimate.compare.stack_tests import StackTest
 from prospect.estimate.compare.variation import Rows, side_means, variation_of
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from prospect.estimate.compare.compared_stacks import ComparedStacks
     from prospect.estimate.compare.condition import Condition
     from prospect.estimate.compare.matching import Kind, Labels, MatchedRows
+    from prospect.estimate.compare.row_times import RunParts
     from prospect.estimate.compare.spread import Spread
     from prospect.estimate.compare.variation import Variation
     from prospect.estimate.compare.verdict import Verdict
@@ -59,6 +60,8 @@ _TESTED_FROM_HITS = 10
 # four fifths of two CPUs, runs of one program differed by 15 to 18 % (docs/diff.md).
 _LOAD_EFFECT = 0.4
 _TESTED_KINDS: tuple[Kind, ...] = ("process", "object", "routine")
+_SUMS: tuple[Kind, ...] = ("total", "portion")
+_KINDS = (*_TESTED_KINDS, *_SUMS)
 
 
 class _Recordings(Record):
@@ -109,23 +112,32 @@ def compare(
         divisor=divisors(work, before, after),
     )
     allowance = _load_allowance(data, shown)
-    tested = [matched_rows(kind, data.runs, data.labels) for kind in _TESTED_KINDS]
-    rows = [_rows(data, matched) for matched in tested]
+    matched = {kind: matched_rows(kind, data.runs, data.labels) for kind in _KINDS}
+    merged = [
+        run_parts(run, [rows.row_of_hit[at] for rows in matched.values()])
+        for at, run in enumerate(data.runs)
+    ]
+    found = {kind: _rows(data, rows, merged) for kind, rows in matched.items()}
+    rows = [found[kind] for kind in _TESTED_KINDS]
     assumed = [math.hypot(shown.run_variation, allowed) for allowed in allowance]
     variation = variation_of(rows[-1], data.before, (assumed[0], assumed[1]))
     tables = [
-        _table(data, matched, each, spread_of(each, data.before, variation))
-        for matched, each in zip(tested, rows, strict=True)
+        _table(data, matched[kind], each, spread_of(each, data.before, variation))
+        for kind, each in zip(_TESTED_KINDS, rows, strict=True)
     ]
     (processes, objects, routines), tested_count = _with_significance(tables, shown.fdr)
+    total, portions = (
+        _table(data, matched[kind], found[kind], own_spread_of(found[kind], data.before, variation))
+        for kind in _SUMS
+    )
     described = _described(data)
     comparison = Comparison(
         options=shown,
         before=described[: data.before],
         after=described[data.before :],
         work=work,
-        total=_chosen_table(data, "total", variation),
-        portions=_chosen_table(data, "portion", variation),
+        total=total,
+        portions=portions,
         processes=processes,
         objects=objects,
         routines=routines,
@@ -203,10 +215,13 @@ def _load_allowance(data: _Recordings, options: CompareOptions) -> tuple[float, 
     return _LOAD_EFFECT * loads[0], _LOAD_EFFECT * loads[1]
 
 
-def _rows(data: _Recordings, matched: MatchedRows) -> Rows:
+def _rows(
+    data: _Recordings, matched: MatchedRows, merged: Sequence[RunParts] | None = None
+) -> Rows:
+    """Add hits up by row; `merged` is of each recording, where that is known."""
     times = [
-        row_times(run, row_of_hit, len(matched))
-        for run, row_of_hit in zip(data.runs, matched.row_of_hit, strict=True)
+        row_times(run, matched.row_of_hit[at], len(matched), merged[at] if merged else None)
+        for at, run in enumerate(data.runs)
     ]
     return Rows(
         hits=np.stack([each.hits for each in times], axis=1),
@@ -214,12 +229,6 @@ def _rows(data: _Recordings, matched: MatchedRows) -> Rows:
         sampling=np.stack([each.sampling_variance for each in times], axis=1) / data.divisor**2,
         own=np.stack([each.own_variance for each in times], axis=1) / data.divisor**2,
     )
-
-
-def _chosen_table(data: _Recordings, kind: Kind, variation: Variation) -> ChangeTable:
-    matched = matched_rows(kind, data.runs, data.labels)
-    rows = _rows(data, matched)
-    return _table(data, matched, rows, own_spread_of(rows, data.before, variation))
 
 
 def _table(data: _Recordings, matched: MatchedRows, rows: Rows, spread: Spread) -> ChangeTable:

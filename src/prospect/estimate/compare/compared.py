@@ -14,6 +14,7 @@ import numpy as np
 from prospect.columns.sorting import distinct
 from prospect.errors import RecordingError
 from prospect.estimate.errors.design import sampling_design
+from prospect.figures.by_routine import by_routine
 from prospect.figures.portions import PORTION_INTERRUPT, hit_portions, is_kernel_portion
 from prospect.figures.processes import chosen_by_detail
 from prospect.profile.complete import complete
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from prospect.estimate.errors.design import Design
     from prospect.figures.processes import Detail
-    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.complete import CompleteProfile, ProfileByRoutine
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -53,7 +54,7 @@ class ComparedRun(Record):
     """A recording as one side, or one of several of a side, of a comparison.
 
     Attributes:
-        profile: completed: each index of each table is a row.
+        profile: each index of each table is a row; its hits may know no addresses.
         event_index: row of `RunInfo.events` of the event whose hits are compared.
         design: how it was sampled.
         counts: bool[h] which rows of `profile.hits` are compared.
@@ -63,7 +64,7 @@ class ComparedRun(Record):
         blocks: the samples of these hits in time.
     """
 
-    profile: CompleteProfile
+    profile: ProfileByRoutine
     event_index: int
     design: Design
     counts: NDArray[np.bool_]
@@ -88,7 +89,7 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
     Raises:
         RecordingError: none of its events is worth time.
     """
-    profile = complete(profile)
+    profile = _without_addresses(complete(profile))
     index = _timed_event(profile)
     hits, processes = profile.hits, profile.processes
     portion = hit_portions(profile)
@@ -110,8 +111,17 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
     )
 
 
+def _without_addresses(profile: CompleteProfile) -> ProfileByRoutine:
+    """Return the profile with fewer hits: no table of a comparison knows addresses.
+
+    Where there are no samples, as in a part of a store, hits alone know their stacks, and stay.
+    """
+    has_stacks = profile.hits.stack_index is not None and not len(profile.samples)
+    return profile if has_stacks else by_routine(profile)
+
+
 def sample_blocks(
-    profile: CompleteProfile, seconds: NDArray[np.float64], counts: NDArray[np.bool_]
+    profile: ProfileByRoutine, seconds: NDArray[np.float64], counts: NDArray[np.bool_]
 ) -> SampleBlocks:
     """Find the stretch of each sample whose hit counts; `seconds` f64[h] are of hits."""
     samples, run = profile.samples, profile.run
@@ -132,7 +142,7 @@ def sample_blocks(
     return SampleBlocks(count, hit_index, block, worth.take(hit_index))
 
 
-def _timed_event(profile: CompleteProfile) -> int:
+def _timed_event(profile: ProfileByRoutine) -> int:
     timed = [
         index
         for index, event in enumerate(profile.run.events)
@@ -147,7 +157,7 @@ def _timed_event(profile: CompleteProfile) -> int:
     return next((index for index in timed if index in with_hits), timed[0])
 
 
-def _other_load(profile: CompleteProfile, seconds: float) -> float:
+def _other_load(profile: ProfileByRoutine, seconds: float) -> float:
     run = profile.run
     cpu_seconds = run.wall_seconds * run.cpus
     if not (run.system_wide and math.isfinite(cpu_seconds) and cpu_seconds > 0):

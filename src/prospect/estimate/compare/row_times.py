@@ -12,13 +12,17 @@ import numpy as np
 
 from prospect.columns.grouping import distinct_keys
 from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars
+from prospect.estimate.errors.parts import parts_of
 from prospect.estimate.statistics.beta import student_quantile
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from prospect.estimate.compare.compared import ComparedRun
+    from prospect.estimate.compare.compared import ComparedRun, SampleBlocks
+    from prospect.estimate.errors.parts import Parts
 
 _FEWEST_BLOCKS = 8
 
@@ -39,24 +43,63 @@ class RowTimes(Record):
     own_variance: NDArray[np.float64]
 
 
-def row_times(run: ComparedRun, row_of_hit: NDArray[np.int64], row_count: int) -> RowTimes:
+class RunParts(NamedTuple):
+    """Compared hits that no table of a comparison tells apart, as one.
+
+    Attributes:
+        parts: what error bars are made of.
+        blocks: as `ComparedRun.blocks`, of parts in place of samples; `hit_index` is their number.
+    """
+
+    parts: Parts
+    blocks: SampleBlocks
+
+
+def run_parts(run: ComparedRun, tables: Sequence[NDArray[np.int64]]) -> RunParts:
+    """Merge the compared hits of a recording that are in the same row of each of these tables.
+
+    Args:
+        run: the compared part of a recording.
+        tables: i64[h] each, the row of each hit; that of every compared hit is there.
+    """
+    parts = parts_of(run.design, [rows.astype(np.int32) for rows in tables])
+    samples = run.blocks
+    blocks = max(samples.stretches, 1)
+    cell = parts.part_of_hit.take(samples.hit_index) * np.int64(blocks) + samples.block
+    found, place = distinct_keys(cell, len(parts.first_hit) * blocks)
+    seconds = np.bincount(place, samples.seconds, len(found)).astype(np.float64)
+    part, block = np.divmod(found, blocks)
+    return RunParts(parts, samples._replace(hit_index=part, block=block, seconds=seconds))
+
+
+def row_times(
+    run: ComparedRun,
+    row_of_hit: NDArray[np.int64],
+    row_count: int,
+    merged: RunParts | None = None,
+) -> RowTimes:
     """Sum a recording's hits by row.
 
     Args:
         run: the compared part of a recording.
         row_of_hit: i64[h] the row of each hit, -1 for none.
         row_count: how many rows there are, those without a hit here included.
+        merged: of tables with this one among them, where that is known: to save time.
     """
     member = row_of_hit >= 0
     row = row_of_hit[member]
     count = run.profile.hits.count[member]
     hits = np.bincount(row, count, row_count).astype(np.int64)
     seconds = np.bincount(row, run.seconds[member], row_count).astype(np.float64)
-    bars = error_bars(run.design, row_of_hit.astype(np.int32), row_count)
+    parts = merged.parts if merged else None
+    bars = error_bars(run.design, row_of_hit.astype(np.int32), row_count, parts=parts)
     error = bars.half_width_s / student_quantile(CONFIDENCE, np.full(row_count, np.inf))
     # Whatever else is known, a hit more or less may have been just missed.
     sampling = np.maximum(error, seconds_per_hit(run)) ** 2
-    own = np.maximum(sampling, _successive_variance(run, row_of_hit, row_count))
+    samples, row_of = run.blocks, row_of_hit
+    if merged:
+        samples, row_of = merged.blocks, row_of_hit.take(merged.parts.first_hit)
+    own = np.maximum(sampling, _successive_variance(samples, row_of, row_count))
     return RowTimes(hits, seconds, sampling, own)
 
 
@@ -72,7 +115,7 @@ def seconds_per_hit(run: ComparedRun) -> float:
 
 
 def _successive_variance(
-    run: ComparedRun, row_of_hit: NDArray[np.int64], row_count: int
+    samples: SampleBlocks, row_of_hit: NDArray[np.int64], row_count: int
 ) -> NDArray[np.float64]:
     """Return f64[r] s²: the variance of a row's sum, from differences of neighbouring blocks.
 
@@ -82,13 +125,12 @@ def _successive_variance(
     Source: von Neumann, Ann. Math. Statist. 12 (1941), the mean square successive difference; for
     systematic samples Wolter, Introduction to Variance Estimation (2007), chapter 8.
     """
-    samples = run.blocks
     blocks = samples.stretches
     if blocks < _FEWEST_BLOCKS:
         return np.zeros(row_count)
     row, block, worth = row_of_hit.take(samples.hit_index), samples.block, samples.seconds
-    if (row_of_hit[run.counts] < 0).any():
-        member = row >= 0
+    member = row >= 0
+    if not member.all():
         row, block, worth = row[member], block[member], worth[member]
     key, place = distinct_keys(row * blocks + block, row_count * blocks)
     seconds = np.bincount(place, worth, len(key))
