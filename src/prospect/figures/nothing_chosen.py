@@ -11,7 +11,7 @@ from prospect.figures.processes import DETAIL_WORDS, chosen_hits, shown_detail
 
 if TYPE_CHECKING:
     from prospect.figures.processes import Detail
-    from prospect.profile.complete import CompleteProfile
+    from prospect.profile.complete import ProfileByRoutine
 
 # What is worth a look instead, the narrower first.
 _OTHERS: tuple[Detail, ...] = ("3", "4")
@@ -19,7 +19,7 @@ NO_SAMPLES = "The recording has no samples: run longer, or raise the rate (-H)."
 NO_HITS = "This part of the store has no samples: nothing was measured, or nothing ran."
 
 
-def nothing_chosen(profile: CompleteProfile, detail: Detail) -> str:
+def nothing_chosen(profile: ProfileByRoutine, detail: Detail) -> str:
     """Say which other `-V` has hits, not of idle CPUs nor of Prospect; see `has_chosen` first.
 
     Args:
@@ -44,7 +44,7 @@ def nothing_chosen(profile: CompleteProfile, detail: Detail) -> str:
     return f"{none}; {' and '.join(found)}."
 
 
-def has_chosen(profile: CompleteProfile, detail: Detail) -> bool:
+def has_chosen(profile: ProfileByRoutine, detail: Detail) -> bool:
     """Say whether `-V` asks for any hit of a completed profile."""
     return bool(profile.hits.count[chosen_hits(profile, detail)].sum())
 
@@ -79,7 +79,7 @@ def no_sample_left(detail: Detail, left_without: list[tuple[str, int]], everywhe
     return f"No sample of -V {detail} passes {given}: {hint}."
 
 
-def _words(profile: CompleteProfile, detail: Detail) -> str:
+def _words(profile: ProfileByRoutine, detail: Detail) -> str:
     """Return whose hits they are; processes that the recorder was attached to are no command."""
     words = "the command itself" if detail == "2" else DETAIL_WORDS[detail]
     return words if profile.run.command else words.replace("the command", "the process")
