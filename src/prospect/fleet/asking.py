@@ -32,11 +32,13 @@ class Question(NamedTuple):
     """The tables of a part of a store, and what is asked of them.
 
     Attributes:
+        store: that is asked.
         engine: that answers.
         part: what it has.
         chosen: what is asked for.
     """
 
+    store: StoreDirectory
     engine: Queries
     part: Part
     chosen: Specification
@@ -81,7 +83,7 @@ def question(
     try:
         part = choose(store, engine.planner, chosen, fine=bool(chosen.numbers))
         make_tables(store, engine, part, (SAMPLES, FUNCTIONS, COVERAGE), hours=hours)
-        yield Question(engine, part, part.chosen)
+        yield Question(store, engine, part, part.chosen)
     except EngineError as error:
         raise StoreError(f"{store.path}: cannot be read: {error}") from None
     finally:

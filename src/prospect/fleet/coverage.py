@@ -90,14 +90,17 @@ def coverage(
         of_functions, more = asked.of_functions
         named, numbers = is_one_of("source", SOURCES_WITH_NAMES)
         found = asked.engine.rows(
-            "WITH hit AS (SELECT segment, function, sum(n)::BIGINT AS n FROM samples"
-            f" WHERE {condition} GROUP BY segment, function), nameless AS (SELECT function, path,"
-            f" build_id, note FROM functions WHERE NOT {named} AND {of_functions})"
+            # Few functions are nameless: only their hits are added up by host.
+            "WITH nameless AS (SELECT function, path, build_id, note FROM functions"
+            f" WHERE NOT {named} AND {of_functions}),"
+            " hit AS (SELECT segment, function, sum(n)::BIGINT AS n FROM samples"
+            f" WHERE {condition} AND function IN (SELECT function FROM nameless)"
+            " GROUP BY segment, function)"
             " SELECT path, build_id, sum(n)::BIGINT AS n, count(DISTINCT host_number),"
             " min(note), sum(sum(n)) OVER ()::BIGINT, count(*) OVER () FROM hit"
             " JOIN nameless USING (function) JOIN segments USING (segment)"
             f" GROUP BY path, build_id ORDER BY n DESC, path, build_id LIMIT {int(rows)}",
-            [*parameters, *numbers, *more],
+            [*numbers, *more, *parameters],
         )
         ((samples,),) = asked.engine.rows(
             f"SELECT coalesce(sum(n), 0)::BIGINT FROM samples WHERE {condition}", parameters

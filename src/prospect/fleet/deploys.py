@@ -131,17 +131,25 @@ def _builds(asked: Question) -> list[Build]:
     """Return the builds of every file that has several, by object and time."""
     condition, parameters = asked.condition
     of_functions, more = asked.of_functions
+    # Hits are added up by host and hour only for files that may have several builds.
+    asked.engine.keep(
+        "functions_of_builds",
+        "SELECT function, path, build_id FROM functions WHERE build_id <> ''"
+        f" AND {of_functions} AND path IN (SELECT path FROM function_rows WHERE build_id <> ''"
+        " GROUP BY path HAVING count(DISTINCT build_id) > 1)",
+        more,
+    )
     rows = asked.engine.rows(
         "WITH hit AS (SELECT segment, function, min(t) AS first, max(t) AS last,"
-        f" sum(n)::BIGINT AS n FROM samples WHERE {condition} GROUP BY segment, function),"
+        f" sum(n)::BIGINT AS n FROM samples WHERE {condition} AND function IN (SELECT function"
+        " FROM functions_of_builds) GROUP BY segment, function),"
         " builds AS (SELECT path, build_id, min(first) AS first, max(last) AS last, count(DISTINCT"
         " host_number) AS hosts, sum(n)::BIGINT AS n FROM hit JOIN segments USING (segment)"
-        " JOIN (SELECT function, path, build_id FROM functions"
-        f" WHERE build_id <> '' AND {of_functions}) AS f USING (function) GROUP BY path, build_id),"
+        " JOIN functions_of_builds USING (function) GROUP BY path, build_id),"
         " several AS (SELECT path FROM builds GROUP BY path HAVING count(*) > 1)"
         " SELECT path, build_id, first, last, hosts, n FROM builds JOIN several USING (path)"
         " ORDER BY path, first, build_id",
-        [*parameters, *more],
+        parameters,
     )
     return [Build(*row) for row in rows]
 

@@ -1,6 +1,8 @@
-"""The hits of all hosts by function, kept once for all that a question asks of them.
+"""The hits of all hosts by function, added up some hosts at a time.
 
-Sums of squares are DECIMAL(38): exact, so that every engine says the same to the last digit.
+Of each function stay sums over hosts; what one host did with it stays only as long as its turn
+lasts, for hosts times functions are more than memory holds. Sums of squares are DECIMAL(38): exact,
+so that every engine says the same to the last digit, however hosts take turns.
 """
 
 from __future__ import annotations
@@ -8,15 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prospect.records import NamedTuple
+from prospect.store.segments import SAMPLES
+from prospect.store.tables import make_placed, placed_hits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prospect.fleet.asking import Question
 
-# By number of host and of name: builds of a program are one, where nobody asks for them. A name's
-# number is that of one of its functions, so that no engine has to count them.
-BY_HOST = "hits_of_hosts"
-TOTALS = "totals_of_hosts"
+# By number of name: builds of a program are one, where nobody asks for them. A name's number is
+# that of one of its functions, so that no engine has to count them.
 NAMES = "names"
+# Sums over hosts, by number of name; `squares` and `products` with the host's total, of `w`.
+SUMS = "sums_of_names"
+TOTALS = "totals_of_hosts"
+# While its hosts have their turn, by number of host and of name.
+BY_HOST = "hits_of_hosts"
+_FILES, _HITS, _NUMBERS = "files_in_turn", "hits_of_functions", "number_of_functions"
+_SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
 
 
 class Busy(NamedTuple):
@@ -26,38 +37,29 @@ class Busy(NamedTuple):
         hosts: how many hosts have any.
         samples: how many there are.
         weight: the sum of their periods.
+        squares: the sum of the squares of hosts' sums.
+        turns: files of hits, with the places of their segments, by hosts that are read at once.
     """
 
     hosts: int
     samples: int
     weight: int
+    squares: int
+    turns: list[list[tuple[str, int]]]
 
 
 def keep_hits(asked: Question) -> Busy:
-    """Add hits up by host and function, but not those of idle CPUs.
+    """Add hits up by function, as `SUMS`, and by host, as `TOTALS`, but not those of idle CPUs.
 
     Raises:
         EngineError: a file cannot be read.
     """
     engine = asked.engine
-    condition, parameters = asked.condition
-    engine.keep(
-        "hits_of_functions",
-        "SELECT segment, function, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM samples"
-        f" WHERE {condition} AND pid <> 0 GROUP BY segment, function",
-        parameters,
-    )
-    engine.keep(
-        TOTALS,
-        "SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM hits_of_functions"
-        " JOIN segments USING (segment) GROUP BY host_number",
-    )
     of_functions, parameters = asked.of_functions
     engine.keep(
         "name_of_functions",
-        "SELECT function, min(path) AS path, min(name) AS name FROM function_rows WHERE"
-        f" {of_functions} AND function IN (SELECT DISTINCT function FROM hits_of_functions)"
-        " GROUP BY function",
+        "SELECT function, min(path) AS path, min(name) AS name FROM function_rows"
+        f" WHERE {of_functions} GROUP BY function",
         parameters,
     )
     engine.keep(
@@ -65,13 +67,101 @@ def keep_hits(asked: Question) -> Busy:
         "SELECT path, name, min(function) AS number FROM name_of_functions GROUP BY path, name",
     )
     engine.keep(
+        _NUMBERS, f"SELECT function, number FROM name_of_functions JOIN {NAMES} USING (path, name)"
+    )
+    turns = _turns(asked)
+    for turn, files in enumerate(turns):
+        _add_up(asked, files)
+        engine.keep(
+            f"{TOTALS}_{turn}",
+            f"SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {_HITS}"
+            " JOIN segments USING (segment) GROUP BY host_number",
+        )
+        engine.keep(
+            f"{SUMS}_{turn}",
+            "SELECT number, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w, count(*) AS hosts,"
+            f" {_SQUARE.format('h')} AS squares, {_SQUARE.format('t')} AS products"
+            f" FROM {BY_HOST} AS h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY number",
+        )
+        if len(turns) > 1:
+            _let_go(asked)
+    for name in (TOTALS, SUMS):
+        every = (f"SELECT * FROM {name}_{turn}" for turn in range(len(turns)))
+        engine.view(name, " UNION ALL ".join(every))
+    ((hosts, samples, weight, squares),) = engine.rows(
+        "SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce(sum(h.w), 0)::BIGINT,"
+        f" coalesce({_SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
+    )
+    return Busy(hosts, samples, weight, int(squares), turns)
+
+
+def in_turns(asked: Question, busy: Busy, numbers: str) -> Iterator[None]:
+    """Yield while `BY_HOST` has the hits of some hosts, of all hosts in turn.
+
+    Args:
+        asked: whose hits `keep_hits` has added up.
+        busy: what that returned.
+        numbers: a query for the numbers of the names that are wanted.
+
+    Raises:
+        EngineError: a file cannot be read.
+    """
+    if len(busy.turns) == 1:
+        yield
+        return
+    wanted = f"function IN (SELECT function FROM {_NUMBERS} WHERE number IN ({numbers}))"
+    for files in busy.turns:
+        _add_up(asked, files, wanted)
+        yield
+        _let_go(asked)
+
+
+def _turns(asked: Question) -> list[list[tuple[str, int]]]:
+    """Divide the files of hits among turns, so that the hits of a host are in one."""
+    store, part, engine = asked.store, asked.part, asked.engine
+    placed = placed_hits(store, part, stacks=False, hours=False)
+    if engine.most_rows is None:
+        return [placed]
+    rows = dict(
+        engine.planner.rows(
+            "SELECT file_name, num_rows FROM parquet_file_metadata(?)",
+            [[store.root + path for path, _ in placed]],
+        )
+    )
+    hosts = part.hosts
+    by_host: dict[str, list[tuple[str, int]]] = {}
+    for path, segment in placed:
+        by_host.setdefault(hosts[segment], []).append((path, segment))
+    turns: list[list[tuple[str, int]]] = []
+    left = 0
+    for files in by_host.values():
+        size = sum(rows[store.root + path] for path, _ in files)
+        if not turns or size > left:
+            turns.append([])
+            left = engine.most_rows
+        turns[-1] += files
+        left -= size
+    return turns
+
+
+def _add_up(asked: Question, files: list[tuple[str, int]], wanted: str = "1 = 1") -> None:
+    engine = asked.engine
+    condition, parameters = asked.condition
+    make_placed(engine, _FILES, SAMPLES, asked.part, files)
+    engine.keep(
+        _HITS,
+        f"SELECT segment, function, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {_FILES}"
+        f" WHERE {condition} AND pid <> 0 AND {wanted} GROUP BY segment, function",
+        parameters,
+    )
+    engine.keep(
         BY_HOST,
-        "SELECT host_number, number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
-        " FROM hits_of_functions JOIN segments USING (segment) JOIN (SELECT function, number"
-        f" FROM name_of_functions JOIN {NAMES} USING (path, name)) AS f USING (function)"
+        f"SELECT host_number, number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {_HITS}"
+        f" JOIN segments USING (segment) JOIN {_NUMBERS} USING (function)"
         " GROUP BY host_number, number",
     )
-    ((hosts, samples, weight),) = engine.rows(
-        f"SELECT count(*), coalesce(sum(n), 0)::BIGINT, coalesce(sum(w), 0)::BIGINT FROM {TOTALS}"
-    )
-    return Busy(hosts, samples, weight)
+
+
+def _let_go(asked: Question) -> None:
+    for name in (BY_HOST, _HITS):
+        asked.engine.drop(name)

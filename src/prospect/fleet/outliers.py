@@ -10,13 +10,14 @@ from prospect.announcing import counted
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.outlying import LEAST_HOSTS, outlying
 from prospect.fleet.asking import question
-from prospect.fleet.hits import BY_HOST, NAMES, TOTALS, keep_hits
+from prospect.fleet.hits import BY_HOST, NAMES, SUMS, TOTALS, in_turns, keep_hits
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.fleet.asking import Question
+    from prospect.fleet.hits import Busy
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -94,12 +95,12 @@ def outliers(
         StoreError: nothing fits, or nothing can be read.
     """
     with question(store, chosen, make_engine) as asked:
-        keep_hits(asked)
+        busy = keep_hits(asked)
         totals = asked.engine.columns(
             f"SELECT host, host_number, n FROM {TOTALS} JOIN hosts USING (host_number)"
             " ORDER BY host_number"
         )
-        names, counts = _counts(asked, totals["host_number"].tolist())
+        names, counts = _counts(asked, busy, totals["host_number"].tolist())
         remarks = list(asked.part.remarks)
     hosts = len(totals["host"])
     if hosts < LEAST_HOSTS:
@@ -138,20 +139,23 @@ def outliers(
     )
 
 
-def _counts(asked: Question, hosts: list[int]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+def _counts(
+    asked: Question, busy: Busy, hosts: list[int]
+) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
     """Return the functions with most samples, and i64[r, h] those of each host."""
     most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(len(hosts), 1)), 1)
-    found = asked.engine.columns(
-        f"WITH sums AS (SELECT number, sum(w) AS w FROM {BY_HOST} GROUP BY number),"
-        f" first AS (SELECT number, path, name FROM sums JOIN {NAMES} USING (number)"
-        f" ORDER BY w DESC, path, name LIMIT {most})"
-        f" SELECT host_number, path, name, n FROM {BY_HOST} JOIN first USING (number)"
+    engine = asked.engine
+    engine.keep(
+        "most_hit",
+        f"SELECT number, path, name FROM (SELECT number, sum(w) AS w FROM {SUMS} GROUP BY number)"
+        f" AS sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name LIMIT {most}",
     )
-    number: dict[tuple[str, str], int] = {}
-    keys = zip(found["path"].tolist(), found["name"].tolist(), strict=True)
-    row = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
-    place = {host: at for at, host in enumerate(hosts)}
-    column = np.array([place[host] for host in found["host_number"].tolist()], np.int64)
-    counts = np.zeros((len(number), len(hosts)), np.int64)
-    counts[row, column] = found["n"]
-    return list(number), counts
+    names = engine.columns("SELECT number, path, name FROM most_hit ORDER BY number")
+    counts = np.zeros((len(names["number"]), len(hosts)), np.int64)
+    for _ in in_turns(asked, busy, "SELECT number FROM most_hit"):
+        found = engine.columns(
+            f"SELECT host_number, number, n FROM {BY_HOST} JOIN most_hit USING (number)"
+        )
+        row = np.searchsorted(names["number"], found["number"])
+        counts[row, np.searchsorted(hosts, found["host_number"])] = found["n"]
+    return list(zip(names["path"].tolist(), names["name"].tolist(), strict=True)), counts

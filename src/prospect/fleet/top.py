@@ -8,7 +8,7 @@ import numpy as np
 
 from prospect.estimate.statistics.clusters import ClusterSums, shares_of
 from prospect.fleet.asking import books_of, question
-from prospect.fleet.hits import BY_HOST, NAMES, TOTALS, keep_hits
+from prospect.fleet.hits import NAMES, SUMS, keep_hits
 from prospect.records import NamedTuple, Record
 from prospect.store.measured import share_remarks
 
@@ -99,15 +99,11 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
         busy = keep_hits(asked)
         books = books_of(asked)
         found = asked.engine.rows(
-            "WITH sums AS (SELECT number, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w,"
-            " count(*) AS hosts, sum(h.w::DECIMAL(19, 0) * h.w::DECIMAL(19, 0)) AS squares,"
-            " sum(h.w::DECIMAL(19, 0) * t.w::DECIMAL(19, 0)) AS products"
-            f" FROM {BY_HOST} AS h JOIN {TOTALS} AS t USING (host_number) GROUP BY number)"
+            "WITH sums AS (SELECT number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w,"
+            " sum(hosts)::BIGINT AS hosts, sum(squares) AS squares, sum(products) AS products"
+            f" FROM {SUMS} GROUP BY number)"
             " SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"
             f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name LIMIT {int(rows)}"
-        )
-        ((squares,),) = asked.engine.rows(
-            f"SELECT sum(w::DECIMAL(19, 0) * w::DECIMAL(19, 0)) FROM {TOTALS}"
         )
         event = asked.part.heads[-1].events[0]
         remarks = [*share_remarks(asked.part), *asked.part.remarks]
@@ -117,7 +113,7 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
         squares=np.array([float(row[5]) for row in found]),
         products=np.array([float(row[6]) for row in found]),
         total=float(busy.weight),
-        total_squares=float(squares or 0),
+        total_squares=float(busy.squares),
         hosts=busy.hosts,
         samples=busy.samples,
     )

@@ -59,9 +59,13 @@ class Engine:
     """An in-memory database that sees one store.
 
     Attributes:
+        most_rows: see `tables.Queries`.
         root: of the store, as `StoreDirectory` has it.
         reads_all: likewise.
     """
+
+    # Each of so many groups takes some 150 bytes, and there are a few tables of them.
+    most_rows: int | None = 2_000_000
 
     def __init__(self, store: StoreDirectory, *, threads: int = 1, memory: str = "1GB") -> None:
         """Begin.
@@ -139,6 +143,10 @@ class Engine:
             EngineError: it cannot be executed.
         """
         self.run(f"CREATE TABLE {name} AS {query}", parameters)
+
+    def drop(self, name: str) -> None:
+        """Let go of a result that was kept."""
+        self.run(f"DROP TABLE {name}")
 
     def run(self, query: str, parameters: Sequence[Any] = ()) -> None:
         """Execute a statement.

@@ -64,7 +64,13 @@ _MORE = {
 
 
 class Queries(Protocol):
-    """An engine that answers queries in DuckDB's dialect about the tables of one part."""
+    """An engine that answers queries in DuckDB's dialect about the tables of one part.
+
+    Attributes:
+        most_rows: how many rows it can group at once, were each of them a group; None for any.
+    """
+
+    most_rows: int | None
 
     @property
     def planner(self) -> Engine:
@@ -90,6 +96,9 @@ class Queries(Protocol):
         Raises:
             EngineError: it cannot be executed.
         """
+
+    def drop(self, name: str) -> None:
+        """Let go of a result that was kept, where its room is needed before the end."""
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
@@ -151,12 +160,13 @@ def make_tables(
     """
     for kind in (SAMPLES, COVERAGE):
         if kind in kinds:
-            there = set(
-                hit_files(store, part, stacks=STACKS in kinds, hours=hours)
+            placed = (
+                placed_hits(store, part, stacks=STACKS in kinds, hours=hours)
                 if kind == SAMPLES
-                else book_files(store, part.segments)
+                else _placed(store, part, (kind,), book_files(store, part.segments))
             )
-            _make_placed(store, engine, part, kind, there)
+            make_placed(engine, f"{kind}_files", kind, part, placed)
+            engine.view(kind, f"SELECT *{_MORE[kind]} FROM {kind}_files")
     for kind, name in ((FUNCTIONS, _FUNCTION_ROWS), (STACKS, _STACK_ROWS)):
         if kind in kinds:
             found = name_files(store, engine.planner, part.segments, kind)
@@ -172,21 +182,54 @@ def make_tables(
         engine.view(FRAMES, _FRAMES)
 
 
-def _make_placed(
-    store: StoreDirectory, engine: Queries, part: Part, kind: str, there: set[str]
-) -> None:
-    """Make a table of files, whose rows say which segment and host they are of."""
-    hosts = part.hosts
-    kinds = (SAMPLES, TOTALS, SUMS) if kind == SAMPLES else (kind,)
-    found = [
+def placed_hits(
+    store: StoreDirectory, part: Part, *, stacks: bool, hours: bool
+) -> list[tuple[str, int]]:
+    """Return the files that hold the hits of a part, and the place of each one's segment.
+
+    Args:
+        store: that is read.
+        part: of it.
+        stacks: as `reading.hit_files` has it.
+        hours: likewise.
+
+    Raises:
+        EngineError: likewise.
+    """
+    paths = hit_files(store, part, stacks=stacks, hours=hours)
+    return _placed(store, part, (SAMPLES, TOTALS, SUMS), paths)
+
+
+def _placed(
+    store: StoreDirectory, part: Part, kinds: Sequence[str], paths: Sequence[str]
+) -> list[tuple[str, int]]:
+    there = set(paths)
+    return [
         (path, row)
         for row, one in enumerate(part.segments)
         for path in map(one.path, kinds)
         if store.root + path in there
     ]
-    paths, rows = [path for path, _ in found], [row for _, row in found]
-    engine.table(f"{kind}_files", kind, Placed(paths, rows, [hosts[row] for row in rows]))
-    engine.view(kind, f"SELECT *{_MORE[kind]} FROM {kind}_files")
+
+
+def make_placed(
+    engine: Queries, name: str, kind: str, part: Part, placed: Sequence[tuple[str, int]]
+) -> None:
+    """Let queries read files as a table, whose rows say which segment and host they are of.
+
+    Args:
+        engine: that is to be queried.
+        name: of the table.
+        kind: of the files.
+        part: that they belong to.
+        placed: their paths below the store, each with the place of its segment in the part.
+
+    Raises:
+        EngineError: one cannot be read.
+    """
+    hosts = part.hosts
+    paths, rows = [path for path, _ in placed], [row for _, row in placed]
+    engine.table(name, kind, Placed(paths, rows, [hosts[row] for row in rows]))
 
 
 def _make_hosts(engine: Queries, part: Part) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from builders.fleet import NEW, OLD, canaries, fleet_store
 from prospect.cli.main import main
+from prospect.store.engine import Engine
 
 pytest.importorskip("duckdb")
 
@@ -50,6 +51,17 @@ def test_words_choose_and_symbols_keep_their_share_of_all(fleet, capfd):
     assert [one["function"] for one in chosen] == ["f0", "spin"]
     assert chosen == [one for one in every if one["function"] in ("f0", "spin")]
     assert answer(capfd, "top", "host:h1,h2", "--store", fleet)["hosts"] == 2
+
+
+@pytest.mark.parametrize("words", [("top",), ("top", "symbol:f1*"), ("outliers",)])
+def test_hosts_that_take_turns_add_up_alike(fleet, capfd, monkeypatch, words):
+    at_once = answer(capfd, *words, "--store", fleet)
+    turns = []
+    drop = Engine.drop
+    monkeypatch.setattr(Engine, "most_rows", 300)
+    monkeypatch.setattr(Engine, "drop", lambda engine, name: turns.append(drop(engine, name)))
+    assert answer(capfd, *words, "--store", fleet) == at_once
+    assert len(turns) > 4
 
 
 def test_outliers_are_the_hosts_that_differ(fleet, capfd):

@@ -41,11 +41,13 @@ _TYPES = {
 _PATTERN = re.compile(r"[\[\]{}*?;,\\]")
 _UNSIGNED = {
     name for columns in COLUMNS.values() for name, type_ in columns.items() if type_ == "UBIGINT"
-}
+} | {"number"}  # of a name: that of a function
 
 
 class SparkEngine:
     """Tables of one part of a store, on a cluster."""
+
+    most_rows: int | None = None  # what does not fit in memory it writes to disk
 
     def __init__(self, store: StoreDirectory, master: str) -> None:
         """Begin.
@@ -112,6 +114,9 @@ class SparkEngine:
             kept = self._session.sql(translated(query), args=_arguments(parameters)).cache()
             kept.createOrReplaceTempView(name)
             self._kept.append(kept)
+
+    def drop(self, name: str) -> None:
+        """Do nothing: what was kept may still be wanted for what is answered later."""
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
