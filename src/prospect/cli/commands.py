@@ -119,8 +119,8 @@ STORE = Command(
     "store",
     "list|check|compact|drop|export|ship [SPEC...]",
     "show which days, hosts and services a store has, or whether it is whole; make hours and days "
-    "of windows; remove a part of it, or export DIRECTORY SPEC... to copy one; send what is "
-    "finished somewhere else",
+    "of windows, and of many hosts' stores days of all of them; remove a part, or export "
+    "DIRECTORY SPEC... to copy one; send what is finished somewhere else",
     None,
 )
 SQL = Command(
@@ -200,6 +200,6 @@ STORES = (
 # Those that options choose a part for, beside specifications.
 SPECIFIED = ("report",)
 # Those whose queries another engine may answer.
-ASKING = ("sql", "fleet", "report", "view", "annotate", "calls", "diff")
+ASKING = ("sql", "store", "fleet", "report", "view", "annotate", "calls", "diff")
 RECORDING_READERS = ("report", "view", "annotate", "calls", "archive")
 FINDERS = (*NAMERS, "calls", *COMPARERS, "archive")

@@ -37,6 +37,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         from prospect.spelling import suggestion
 
         raise UsageError(f"store: give one of {', '.join(_WORDS)}{suggestion(word, _WORDS)}")
+    if word != "compact" and settings.engine != "local":
+        raise UsageError(f"--engine adds up many hosts: of prospect store compact, not of {word}")
     if word in _CHANGES:
         from prospect.cli.store_changes import change
 

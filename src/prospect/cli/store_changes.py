@@ -15,6 +15,7 @@ from prospect.store.directory import StoreDirectory
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
+    from prospect.store.hosts import HostsDirectory
     from prospect.store.specification import Specification
 
 
@@ -35,13 +36,18 @@ def change(word: str, settings: Settings, words: list[str]) -> int:
 
 
 def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:
-    """Merge what is over by the clock of this machine."""
+    """Merge what is over by the clock of this machine; of many hosts make sums of all of them."""
     from prospect.store.compaction import compact
     from prospect.store.engine import Engine, EngineError
 
     if words:
         raise UsageError("store compact: all that is over is merged; it takes no specifications")
-    with StoreDirectory(settings.store or usual_store()) as store:
+    path = settings.store or usual_store()
+    if (of_hosts := _of_hosts(path)) is not None:
+        return _compact_fleet(of_hosts, settings.engine)
+    if settings.engine != "local":
+        raise UsageError("store compact: --engine adds up many hosts; one host's store needs none")
+    with StoreDirectory(path) as store:
         store.lock()
         store.clean()
         try:
@@ -53,6 +59,33 @@ def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]
         made._asdict(),
         f"made: {counted(made.hours, 'hour')}, {counted(made.days, 'day')}",
     )
+
+
+def _of_hosts(path: str) -> HostsDirectory | None:
+    """Return stores of many hosts, None where one host's store is named."""
+    from prospect.fleet.opening import opened
+    from prospect.fleet.places import FILE, place_of
+    from prospect.store.hosts import HostsDirectory
+
+    if place_of(path).scheme != FILE:
+        raise UsageError("store compact: days of a fleet are made in a directory, not in a bucket")
+    store = opened(path)
+    if isinstance(store, HostsDirectory):
+        return store
+    store.close()
+    return None
+
+
+def _compact_fleet(store: HostsDirectory, engine: str) -> tuple[dict[str, int], str]:
+    from prospect.fleet.keeping import keep_days
+    from prospect.fleet.opening import engine_of
+
+    with store:
+        made = keep_days(store, engine_of(engine), time.time())
+    sentence = f"made: {counted(made.days, 'day')} of all hosts"
+    if made.left:
+        sentence += f"; left, for others of their day are gone: {counted(made.left, 'segment')}"
+    return made._asdict(), sentence
 
 
 def _drop(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]:

@@ -26,8 +26,11 @@ SUMS = "sums_of_names"
 TOTALS = "totals_of_hosts"
 # While its hosts have their turn, by number of host and of name.
 BY_HOST = "hits_of_hosts"
-_FILES, _HITS, _NUMBERS = "files_in_turn", "hits_of_functions", "number_of_functions"
-_SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
+# Likewise, of functions by segment, those without a name too.
+HITS = "hits_of_functions"
+# A sum of products of `w`, of a table `h` and another one.
+SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
+_FILES, _NUMBERS = "files_in_turn", "number_of_functions"
 
 
 class Busy(NamedTuple):
@@ -55,6 +58,44 @@ def keep_hits(asked: Question) -> Busy:
         EngineError: a file cannot be read.
     """
     engine = asked.engine
+    keep_names(asked)
+    turns = turns_of(asked)
+    for turn, files in enumerate(turns):
+        add_up(asked, files)
+        engine.keep(
+            f"{TOTALS}_{turn}",
+            f"SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {HITS}"
+            " JOIN segments USING (segment) GROUP BY host_number",
+        )
+        engine.keep(
+            f"{SUMS}_{turn}",
+            "SELECT number, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w, count(*) AS hosts,"
+            f" {SQUARE.format('h')} AS squares, {SQUARE.format('t')} AS products"
+            f" FROM {BY_HOST} AS h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY number",
+        )
+        if len(turns) > 1:
+            let_go(asked)
+    for name in (TOTALS, SUMS):
+        engine.view(name, union_of(name, turns))
+    ((hosts, samples, weight, squares),) = engine.rows(
+        "SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce(sum(h.w), 0)::BIGINT,"
+        f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
+    )
+    return Busy(hosts, samples, weight, int(squares), turns)
+
+
+def union_of(name: str, turns: list[list[tuple[str, int]]]) -> str:
+    """Return a query for what was kept in all turns, each by the name with its number."""
+    return " UNION ALL ".join(f"SELECT * FROM {name}_{turn}" for turn in range(len(turns)))
+
+
+def keep_names(asked: Question) -> None:
+    """Give the names of functions numbers.
+
+    Raises:
+        EngineError: a file cannot be read.
+    """
+    engine = asked.engine
     of_functions, parameters = asked.of_functions
     engine.keep(
         "name_of_functions",
@@ -69,30 +110,6 @@ def keep_hits(asked: Question) -> Busy:
     engine.keep(
         _NUMBERS, f"SELECT function, number FROM name_of_functions JOIN {NAMES} USING (path, name)"
     )
-    turns = _turns(asked)
-    for turn, files in enumerate(turns):
-        _add_up(asked, files)
-        engine.keep(
-            f"{TOTALS}_{turn}",
-            f"SELECT host_number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {_HITS}"
-            " JOIN segments USING (segment) GROUP BY host_number",
-        )
-        engine.keep(
-            f"{SUMS}_{turn}",
-            "SELECT number, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w, count(*) AS hosts,"
-            f" {_SQUARE.format('h')} AS squares, {_SQUARE.format('t')} AS products"
-            f" FROM {BY_HOST} AS h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY number",
-        )
-        if len(turns) > 1:
-            _let_go(asked)
-    for name in (TOTALS, SUMS):
-        every = (f"SELECT * FROM {name}_{turn}" for turn in range(len(turns)))
-        engine.view(name, " UNION ALL ".join(every))
-    ((hosts, samples, weight, squares),) = engine.rows(
-        "SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce(sum(h.w), 0)::BIGINT,"
-        f" coalesce({_SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
-    )
-    return Busy(hosts, samples, weight, int(squares), turns)
 
 
 def in_turns(asked: Question, busy: Busy, numbers: str) -> Iterator[None]:
@@ -111,13 +128,21 @@ def in_turns(asked: Question, busy: Busy, numbers: str) -> Iterator[None]:
         return
     wanted = f"function IN (SELECT function FROM {_NUMBERS} WHERE number IN ({numbers}))"
     for files in busy.turns:
-        _add_up(asked, files, wanted)
+        add_up(asked, files, wanted)
         yield
-        _let_go(asked)
+        let_go(asked)
 
 
-def _turns(asked: Question) -> list[list[tuple[str, int]]]:
-    """Divide the files of hits among turns, so that the hits of a host are in one."""
+def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
+    """Divide the files of hits among turns, so that the hits of a host are in one.
+
+    Args:
+        asked: what is asked.
+        width: how many times as large as usual the sums are that are made of each row.
+
+    Raises:
+        EngineError: a file cannot be read.
+    """
     store, part, engine = asked.store, asked.part, asked.engine
     placed = placed_hits(store, part, stacks=False, hours=False)
     if engine.most_rows is None:
@@ -138,30 +163,45 @@ def _turns(asked: Question) -> list[list[tuple[str, int]]]:
         size = sum(rows[store.root + path] for path, _ in files)
         if not turns or size > left:
             turns.append([])
-            left = engine.most_rows
+            left = engine.most_rows // width
         turns[-1] += files
         left -= size
     return turns
 
 
-def _add_up(asked: Question, files: list[tuple[str, int]], wanted: str = "1 = 1") -> None:
+def add_up(
+    asked: Question, files: list[tuple[str, int]], wanted: str = "1 = 1", apart: str = ""
+) -> None:
+    """Keep `HITS` and `BY_HOST` of the hosts of a turn.
+
+    Args:
+        asked: what is asked, whose names `keep_names` has.
+        files: of the turn.
+        wanted: a condition that hits have to fulfil beside what is asked.
+        apart: a column by which hits are told apart, too.
+
+    Raises:
+        EngineError: a file cannot be read.
+    """
     engine = asked.engine
     condition, parameters = asked.condition
+    more = f", {apart}" if apart else ""
     make_placed(engine, _FILES, SAMPLES, asked.part, files)
+    sums = "sum(n)::BIGINT AS n, sum(w)::BIGINT AS w"
     engine.keep(
-        _HITS,
-        f"SELECT segment, function, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {_FILES}"
-        f" WHERE {condition} AND pid <> 0 AND {wanted} GROUP BY segment, function",
+        HITS,
+        f"SELECT segment, function{more}, {sums} FROM {_FILES}"
+        f" WHERE {condition} AND pid <> 0 AND {wanted} GROUP BY segment, function{more}",
         parameters,
     )
     engine.keep(
         BY_HOST,
-        f"SELECT host_number, number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w FROM {_HITS}"
-        f" JOIN segments USING (segment) JOIN {_NUMBERS} USING (function)"
-        " GROUP BY host_number, number",
+        f"SELECT host_number, number{more}, {sums} FROM {HITS} JOIN segments USING (segment)"
+        f" JOIN {_NUMBERS} USING (function) GROUP BY host_number, number{more}",
     )
 
 
-def _let_go(asked: Question) -> None:
-    for name in (BY_HOST, _HITS):
+def let_go(asked: Question) -> None:
+    """Let go of what `add_up` keeps."""
+    for name in (BY_HOST, HITS):
         asked.engine.drop(name)

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from prospect.errors import StoreError
 from prospect.fleet.share import is_chosen
 from prospect.records import NamedTuple
+from prospect.store.directory import this_machine
 from prospect.store.hosts import DIGEST_DIGITS, STORE_PREFIX
 from prospect.store.segments import DAY, HOST_PREFIX, KINDS, SAMPLES, coarsest
 
@@ -39,7 +40,6 @@ _HOUR_S = 3600
 _MOST_STATE_BYTES = 1 << 16
 # A day of a very busy host in one file; more is none of ours.
 _MOST_FILE_BYTES = 1 << 30
-_MACHINE_ID = "/etc/machine-id"
 
 
 class Shipment(NamedTuple):
@@ -210,11 +210,10 @@ def whole_file(store: StoreDirectory) -> Contents:
 
 def place_in_target(store: StoreDirectory, host: str) -> str:
     """Return the directory that a host's store has among those of many hosts."""
-    machine = b""
-    with suppress(OSError), open(_MACHINE_ID, "rb") as file:
-        machine = file.read(64)
-    # A machine of the same name, or a store that was begun anew, numbers other windows alike.
-    number = blake2b(f"{store.made_at!r}\0".encode() + machine, digest_size=8).hexdigest()
+    # A machine of the same name, or a store that was begun anew, numbers other windows alike; of a
+    # copy they are the same ones, whoever sends it.
+    made_on = store.made_on or this_machine()
+    number = blake2b(f"{store.made_at!r}\0{made_on}".encode(), digest_size=8).hexdigest()
     return f"{HOST_PREFIX}{quote(host, safe='')}/{STORE_PREFIX}{number}"
 
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.errors import StoreError
 from prospect.estimate.statistics.clusters import ClusterSums, shares_of
 from prospect.fleet.asking import books_of, question
 from prospect.fleet.hits import NAMES, SUMS, keep_hits
+from prospect.fleet.long_top import Summed, kept_in, summed_with_days
 from prospect.records import NamedTuple, Record
+from prospect.store.engine import EngineError
 from prospect.store.measured import share_remarks
 
 if TYPE_CHECKING:
@@ -95,6 +98,24 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
+    with kept_in(store, chosen) as kept:
+        if not kept.days:
+            return _top(_summed(store, chosen, make_engine, rows, kept.remarks))
+        try:
+            found = summed_with_days(store, chosen, make_engine, kept, rows)
+        except EngineError as error:
+            raise StoreError(f"{store.path}: cannot be read: {error}") from None
+    return _top(found)
+
+
+def _summed(
+    store: StoreDirectory,
+    chosen: Specification,
+    make_engine: EngineMaker,
+    rows: int,
+    remarks: list[str],
+) -> Summed:
+    """Add up what hosts' stores have."""
     with question(store, chosen, make_engine) as asked:
         busy = keep_hits(asked)
         books = books_of(asked)
@@ -105,9 +126,7 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
             " SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"
             f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name LIMIT {int(rows)}"
         )
-        event = asked.part.heads[-1].events[0]
-        remarks = [*share_remarks(asked.part), *asked.part.remarks]
-        share_of_hosts = min(head.host_share for head in asked.part.heads)
+        heads, remarks = asked.part.heads, [*remarks, *asked.part.remarks]
     sums = ClusterSums(
         of_rows=np.array([float(row[3]) for row in found]),
         squares=np.array([float(row[5]) for row in found]),
@@ -117,27 +136,43 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
         hosts=busy.hosts,
         samples=busy.samples,
     )
-    shares = shares_of(sums)
+    return Summed(
+        rows=[(path, name, n, hosts) for path, name, n, _, hosts, *_ in found],
+        sums=sums,
+        samples=busy.samples,
+        weight=busy.weight,
+        functions=found[0][7] if found else 0,
+        hosts_hit=busy.hosts,
+        books=books,
+        heads=heads,
+        remarks=remarks,
+    )
+
+
+def _top(found: Summed) -> Top:
+    shares = shares_of(found.sums)
+    event, books = found.heads[-1].events[0], found.books
     # Sums of periods stand for all hosts, where a share of them sent.
+    share_of_hosts = min(head.host_share for head in found.heads)
     measured_s = sum(one.measured_s * one.cpus for one in books) / share_of_hosts
     cpus = sum(one.cpus for one in books)
-    seconds = busy.weight * event.seconds_per_period or busy.samples * event.seconds_per_hit
+    seconds = found.weight * event.seconds_per_period or found.samples * event.seconds_per_hit
     busy_cpus = seconds / measured_s * cpus if measured_s else 0.0
     return Top(
         rows=[
             TopRow(name, path, share, low, high, share * busy_cpus, hosts, n)
-            for (path, name, n, _, hosts, *_), share, low, high in zip(
-                found, *(one.tolist() for one in shares), strict=True
+            for (path, name, n, hosts), share, low, high in zip(
+                found.rows, *(one.tolist() for one in shares), strict=True
             )
         ],
-        functions=found[0][7] if found else 0,
+        functions=found.functions,
         hosts=len(books),
-        hosts_hit=busy.hosts,
+        hosts_hit=found.hosts_hit,
         cpus=cpus,
         busy_cpus=busy_cpus,
-        samples=busy.samples,
+        samples=found.samples,
         measured=_measured(books),
-        remarks=remarks,
+        remarks=[*share_remarks(found.heads), *found.remarks],
     )
 
 

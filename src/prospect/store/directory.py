@@ -14,6 +14,7 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
@@ -34,6 +35,7 @@ _PRIVATE_FILE, _PRIVATE_DIRECTORY = 0o600, 0o700
 _MOST_FORMAT_BYTES = 1 << 16
 # Of one directory: an hour has 60 windows of a minute; more are somebody else's doing.
 _MOST_NAMES = 200_000
+_MACHINE_ID = "/etc/machine-id"
 DEPTHS = {MINUTE: 2, HOUR: 1, DAY: 1}
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -45,6 +47,7 @@ class StoreDirectory(Closing):
         path: as somebody named it.
         descriptor: of the directory.
         made_at: when it was made, in seconds since 1970.
+        made_on: a digest of the machine that made it, "" where it does not say that.
         reads_all: whether all of a segment is read before it counts, so that what is damaged shows
             even where nobody would read it. See `hosts.asked`.
         refused: by path, why a file of a store that is somewhere else does not count.
@@ -64,6 +67,7 @@ class StoreDirectory(Closing):
         """
         self.path = path
         self.refused: dict[str, str] = {}
+        self.made_on = ""
         self.descriptor = self._lock = -1
         try:
             if create:
@@ -296,7 +300,8 @@ class StoreDirectory(Closing):
                     ) from None
             if os.fstat(self.descriptor).st_mode & _OTHERS:
                 os.fchmod(self.descriptor, _PRIVATE_DIRECTORY)
-            text = json.dumps({"version": VERSION, "made": time.time()}).encode()
+            marker = {"version": VERSION, "made": time.time(), "made_on": this_machine()}
+            text = json.dumps(marker).encode()
             self.write_bytes(FORMAT, text)
         marker = json.loads(text)
         version = marker.get("version") if isinstance(marker, dict) else None
@@ -307,6 +312,7 @@ class StoreDirectory(Closing):
                 f"{self.path}: a store of version {version}; this Prospect knows {VERSION}:"
                 " update it, or give another directory"
             )
+        self.made_on = str(marker.get("made_on", ""))
         made = marker.get("made")
         return float(made) if isinstance(made, (int, float)) else 0.0
 
@@ -351,3 +357,10 @@ class StoreDirectory(Closing):
                 yield from self._names(path, depth - 1)
             elif self.has_ours(path):
                 yield path
+
+
+def this_machine() -> str:
+    """Return a digest of this machine's id, which machine-id(5) asks not to show; "" for none."""
+    with suppress(OSError), open(_MACHINE_ID, "rb") as file:
+        return blake2b(file.read(64), digest_size=8).hexdigest()
+    return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     _Answer = TypeVar("_Answer")
 
 STORE_PREFIX = "store="
+# The directory of sums of all hosts; see `fleet.keeping`.
+FLEET = "fleet"
 DIGEST_DIGITS = 32
 _DIGEST = re.compile(rf"\.([0-9a-f]{{{DIGEST_DIGITS}}})$")
 _MOST_HOSTS = 200_000
@@ -35,7 +38,13 @@ _PATTERN = re.compile(r"[\[*?]")
 
 
 class HostsDirectory(StoreDirectory):
-    """Open stores of many hosts."""
+    """Open stores of many hosts.
+
+    Attributes:
+        left_out: segments that do not count, for sums of all hosts have them.
+    """
+
+    left_out: frozenset[Segment] = frozenset()
 
     def __init__(self, path: str) -> None:
         """Open a directory of stores.
@@ -57,7 +66,36 @@ class HostsDirectory(StoreDirectory):
                 self._listed = [one for place in self._places() for one in self._segments_at(place)]
             except OSError as error:
                 raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
-        return self._listed
+        if not self.left_out:
+            return self._listed
+        return [one for one in self._listed if one not in self.left_out]
+
+    def kept_files(self) -> list[str]:
+        """Return the paths of files of sums of all hosts, as far as they are ours.
+
+        Raises:
+            StoreError: the directory cannot be read.
+        """
+        try:
+            return sorted(self._names(FLEET, 1))
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
+
+    def remove_kept(self, path: str) -> None:
+        """Remove the files of sums, by what their names begin with; that of the parts first."""
+        for kind in ("parts", "hosts", "functions"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{path}.{kind}{SUFFIX}", dir_fd=self.descriptor)
+
+    def open_lock(self, path: str) -> int:
+        """Return a descriptor of an empty file, which is made where there is none.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+        self._make_directories(os.path.dirname(path))
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(path, flags, 0o600, dir_fd=self.descriptor)
 
     def _places(self) -> list[str]:
         """Return the directories of stores, below this one.
@@ -91,7 +129,7 @@ class HostsDirectory(StoreDirectory):
 
     def _open_format(self, *, create: bool) -> float:
         del create
-        if not any(one.startswith(HOST_PREFIX) for one in self._directories("")):
+        if not any(map(_is_of_hosts, self._directories(""))):
             raise StoreError(f"{self.path}: no store, and no stores of hosts, {HOST_PREFIX}NAME")
         return 0.0
 
@@ -103,7 +141,11 @@ def has_hosts(path: str) -> bool:
             names = [entry.name for _, entry in zip(range(_MOST_HOSTS), entries, strict=False)]
     except OSError:
         return False
-    return "format.json" not in names and any(one.startswith(HOST_PREFIX) for one in names)
+    return "format.json" not in names and any(map(_is_of_hosts, names))
+
+
+def _is_of_hosts(name: str) -> bool:
+    return name.startswith(HOST_PREFIX) or name == FLEET
 
 
 def segments_of_names(place: str, tier: str, names: Iterable[str]) -> list[Segment]:

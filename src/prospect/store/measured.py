@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.store.reading import Part
+    from prospect.store.schema import Head
     from prospect.store.tables import Queries
 
 _MOST_NAMED = 3
@@ -79,7 +80,7 @@ def measured(engine: Queries, part: Part) -> Measured:
     rows = np.array(by_cpu, np.int64).reshape(-1, 7)
     lossy = rows[(rows[:, 1] > 0) | (rows[:, 2] > 0)]
     lost, expected = int(rows[:, 1].sum()), int(rows[:, 3].sum())
-    remarks = [*share_remarks(part), *_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
+    remarks = [*share_remarks(part.heads), *_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
     return Measured(
@@ -130,9 +131,9 @@ class _Times:
             self.measured_us = round(all_us / max(self.cpus, 1))
 
 
-def share_remarks(part: Part) -> list[str]:
+def share_remarks(heads: Sequence[Head]) -> list[str]:
     """Say whom the hosts stand for."""
-    share = min(head.host_share for head in part.heads)
+    share = min(head.host_share for head in heads)
     if share == 1:
         return []
     sentence = (

@@ -45,6 +45,7 @@ def _asked(tmp_path_factory):
         ["coverage"],
     ):
         assert main(["fleet", *words, "symbol:f*", "--store", path, "-f", "/dev/null"]) == 0
+    assert main(["store", "compact", "--store", path]) == 0
     read_store(path, ["service:w*", "tgid:0-3", "event:*"][:1], stacks=True)
     assert main(["sql", "SELECT count(*) FROM frames", "--store", path, "-f", "/dev/null"]) == 0
     patch.undo()

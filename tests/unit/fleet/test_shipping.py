@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,6 +74,25 @@ def test_a_directory_of_hosts_is_what_the_store_is(store, target):
     again = sent(store, f"file://{target}")
     assert again == (0, 0, "")
     assert sorted(path for path in target.rglob("*") if path.is_file()) == files
+
+
+def test_a_copy_of_a_store_that_another_machine_sends_counts_once(
+    store, target, tmp_path, monkeypatch
+):
+    shutil.copytree(tmp_path / "s", tmp_path / "copy")
+    (tmp_path / "copy").chmod(0o700)
+    sent(store, f"file://{target}")
+    (tmp_path / "machine-id").write_text("another\n")
+    monkeypatch.setattr("prospect.store.directory._MACHINE_ID", str(tmp_path / "machine-id"))
+    with StoreDirectory(str(tmp_path / "copy")) as copy:
+        assert sent(copy, f"file://{target}").sent_bytes
+    assert hits_of(f"file://{target}") == ALL
+    assert len(list(target.glob("host=*/store=*"))) == 1
+    # Another machine's own store is another one, of whatever name that machine is.
+    fill(tmp_path / "other", [window_at(minute) for minute in WINDOWS])
+    with StoreDirectory(str(tmp_path / "other")) as other:
+        sent(other, f"file://{target}")
+    assert len(list(target.glob("host=*/store=*"))) == 2
 
 
 def test_stores_of_several_hosts_sent_from_one_machine_stay_apart(tmp_path, target, capfd):

@@ -9,10 +9,11 @@ import json
 import shutil
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from builders.fleet import fill_host, fleet_store
+from builders.fleet import fill_host, fleet_store, usual
 from builders.spark_cluster import SparkCluster
 from builders.stored import by_routine, fill, window_at
 from prospect.api.store import read_store
@@ -24,7 +25,7 @@ from prospect.store.specification import Specification
 from prospect.store.tables import TABLES, make_tables
 
 pytest.importorskip("pyspark")
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 if shutil.which("java") is None:
     pytest.skip("no java", allow_module_level=True)
 
@@ -89,6 +90,23 @@ def test_a_report_and_its_stacks_are_the_same(fleet, cluster, tmp_path):
         assert by_routine(sides[0]) == by_routine(sides[1])
         assert len(sides[0].stacks.depth) == len(sides[1].stacks.depth) > 0
         assert sides[0].run.limits == sides[1].run.limits
+
+
+def test_days_of_all_hosts_are_the_same(cluster, capfd, tmp_path):
+    answers = []
+    for number, one in enumerate((cluster, None)):
+        path = str(fleet_store(tmp_path / f"f{number}"))
+        made = json.loads(said(capfd, one, "store", "compact", "--store", path, "--format", "json"))
+        assert made == {"days": 1, "left": 0}
+        (day,) = Path(path).glob("fleet/date=*/*.functions.parquet")
+        rows = duckdb.sql(f"SELECT * FROM read_parquet('{day}') ORDER BY ALL").fetchall()
+        answers.append((day.name, rows))
+        if one is None:
+            fill_host(Path(path), "new", {1450: usual(5)})
+            words = ("fleet", "top", "--store", path, "--format", "json")
+            assert json.loads(said(capfd, cluster, *words)) == json.loads(said(capfd, None, *words))
+    assert answers[0] == answers[1]
+    assert len(answers[0][1]) > 60
 
 
 def test_names_that_paths_quote_are_read(cluster, tmp_path):

@@ -1,0 +1,224 @@
+"""Days kept as sums of all hosts answer as the hosts' stores did, and no window counts twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from builders.fleet import fill_host, fleet_store, usual
+from prospect.cli.main import main
+from prospect.errors import StoreError
+from prospect.fleet import keeping
+from prospect.fleet.host_counts import SKETCH, STANDARD_ERROR, bits_of_hosts, estimated
+from prospect.fleet.keeping import keep_days
+from prospect.fleet.opening import opened
+from prospect.store.tables import local_engine
+
+pytest.importorskip("duckdb")
+# Of the windows that builders write, the day is over then.
+DAY = 1440
+
+
+def compacted(capfd, fleet, *words):
+    assert main(["store", "compact", "--store", str(fleet), "--format", "json", *words]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def top(capfd, fleet, *words):
+    assert main(["fleet", "top", "--store", str(fleet), "--format", "json", *words]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def figures(answer):
+    """Return what an answer says, but how sums of periods and squares are rounded."""
+    rows = [
+        {name: pytest.approx(value) if isinstance(value, float) else value for name, value in each}
+        for each in (sorted(row.items()) for row in answer["rows"])
+    ]
+    return rows, {name: answer[name] for name in ("functions", "hosts", "hosts_hit", "samples")}
+
+
+@pytest.fixture(name="fleet")
+def _fleet(tmp_path):
+    return fleet_store(tmp_path / "fleet")
+
+
+def kept_files(fleet):
+    return sorted(path.name for path in fleet.glob("fleet/date=*/*.parquet"))
+
+
+@pytest.mark.parametrize("words", [(), ("service:web*",), ("symbol:f1*",), ("lib-image:*x.so",)])
+def test_a_day_of_all_hosts_says_what_the_hosts_said(fleet, capfd, words):
+    before = top(capfd, fleet, *words)
+    assert compacted(capfd, fleet) == {"days": 1, "left": 0}
+    for is_gone in (False, True):
+        if is_gone:
+            for host in fleet.glob("host=*"):
+                shutil.rmtree(host)
+        after = top(capfd, fleet, *words)
+        assert figures(after) == figures(before)
+        assert after["busy_cpus"] == pytest.approx(before["busy_cpus"])
+        assert after["measured"] == pytest.approx(before["measured"])
+        assert after["remarks"][-1] == "1 day as sums of all hosts."
+
+
+def test_what_is_compacted_twice_is_there_once(fleet, capfd):
+    assert compacted(capfd, fleet)["days"] == 1
+    files = kept_files(fleet)
+    assert len(files) == 3
+    assert compacted(capfd, fleet)["days"] == 0
+    assert kept_files(fleet) == files
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_who_is_killed_meanwhile_leaves_nothing_that_counts_twice(fleet, capfd, monkeypatch, after):
+    before = top(capfd, fleet)
+    write, written = keeping.copy_to_file, []
+
+    def until(*words):
+        if len(written) == after:
+            raise KeyboardInterrupt
+        written.append(write(*words))
+
+    monkeypatch.setattr(keeping, "copy_to_file", until)
+    if after < 3:
+        with opened(str(fleet)) as store, pytest.raises(KeyboardInterrupt):
+            keep_days(store, local_engine, 2e9)
+    else:
+        compacted(capfd, fleet)
+    assert figures(top(capfd, fleet)) == figures(before)
+    monkeypatch.undo()
+    compacted(capfd, fleet)
+    assert len(kept_files(fleet)) == 3
+    assert figures(top(capfd, fleet)) == figures(before)
+
+
+def test_a_host_that_comes_late_belongs_to_the_day(fleet, capfd):
+    compacted(capfd, fleet)
+    old = kept_files(fleet)
+    fill_host(fleet, "late", {0: usual(77), 1: usual(78)})
+    samples = top(capfd, fleet)["samples"]
+    assert samples == 31 * 905 + 4 * 400 + 15 * 80 + 1800
+    copies = {path: path.read_bytes() for path in fleet.glob("fleet/date=*/*.parquet")}
+    assert compacted(capfd, fleet)["days"] == 1
+    assert set(kept_files(fleet)).isdisjoint(old)
+    after = top(capfd, fleet)
+    assert (after["samples"], after["hosts"]) == (samples, 9)
+    # As after a crash before the old one was removed.
+    for path, content in copies.items():
+        path.write_bytes(content)
+        path.chmod(0o600)
+    assert figures(top(capfd, fleet)) == figures(after)
+
+
+def test_who_comes_when_the_others_are_gone_is_a_sum_beside_theirs(fleet, capfd):
+    compacted(capfd, fleet)
+    shutil.rmtree(fleet / "host=h0")
+    fill_host(fleet, "late", {0: usual(77), 1: usual(78)})
+    before = top(capfd, fleet)
+    assert before["hosts"] == 9
+    assert compacted(capfd, fleet)["days"] == 1
+    after = top(capfd, fleet)
+    assert len(kept_files(fleet)) == 6
+    assert figures(after) == figures(before)
+    # No host is in both: the error bars are exact.
+    assert after["remarks"][-1] == "2 days as sums of all hosts."
+
+
+def test_two_days_have_the_error_bars_of_the_worst_case(tmp_path, capfd):
+    fleet = tmp_path / "fleet"
+    for host in range(6):
+        # Each host does the same on both days: the worst case is the truth.
+        windows = {minute: usual(host) for minute in (0, DAY)}
+        fill_host(fleet, f"h{host}", windows)
+    before = top(capfd, fleet)
+    assert compacted(capfd, fleet)["days"] == 2
+    after = top(capfd, fleet)
+    assert figures(after) == figures(before)
+    assert "worst case" in after["remarks"][-1]
+    one = top(capfd, fleet, "service:web.service")
+    assert figures(one) == figures(before)
+
+
+def test_services_that_are_chosen_together_have_at_least_their_error_bars(tmp_path, capfd):
+    fleet = tmp_path / "fleet"
+    for host in range(6):
+        hits = usual(host, service="web.service") + usual(9 - host, service="db.service")
+        fill_host(fleet, f"h{host}", {0: hits})
+    before = top(capfd, fleet, "service:web*,db*")
+    compacted(capfd, fleet)
+    after = top(capfd, fleet, "service:web*,db*")
+    assert after["samples"] == before["samples"]
+    for one, other in zip(before["rows"], after["rows"], strict=True):
+        assert (one["function"], one["samples"], one["hosts"]) == (
+            *(other["function"], other["samples"]),
+            other["hosts"],
+        )
+        assert one["high"] - one["low"] <= (other["high"] - other["low"]) * (1 + 1e-9)
+
+
+def test_what_a_day_cannot_say_is_asked_of_hosts_or_said_to_be_left_out(fleet, capfd):
+    before = top(capfd, fleet, "host:h1")
+    compacted(capfd, fleet)
+    assert top(capfd, fleet, "host:h1") == before
+    shutil.rmtree(fleet / "host=h0")
+    found = top(capfd, fleet, "host:h1")
+    assert any("left out" in one and "whole days" in one for one in found["remarks"])
+    assert found["samples"] == before["samples"]
+
+
+def test_a_damaged_day_is_left_out_and_said(fleet, capfd):
+    before = top(capfd, fleet)
+    compacted(capfd, fleet)
+    (path,) = fleet.glob("fleet/date=*/*.functions.parquet")
+    path.write_bytes(path.read_bytes()[:100])
+    after = top(capfd, fleet)
+    assert figures(after) == figures(before)
+    assert any("is left out" in one for one in after["remarks"])
+
+
+def test_hosts_that_take_turns_make_the_same_day(fleet, capfd, monkeypatch):
+    before = top(capfd, fleet)
+    monkeypatch.setattr("prospect.store.engine.Engine.most_rows", 300)
+    compacted(capfd, fleet)
+    assert figures(top(capfd, fleet)) == figures(before)
+
+
+def test_only_one_makes_days_at_a_time(fleet):
+    with opened(str(fleet)) as store:
+        held = store.open_lock("fleet/lock")
+        assert keeping.lock(held)
+        with pytest.raises(StoreError, match="another process"):
+            keep_days(store, local_engine, 2e9)
+        os.close(held)
+        assert keep_days(store, local_engine, 2e9).days == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["since:-1d"], "takes no specifications"),
+        (["--engine", "duck"], "spark://HOST:PORT"),
+        (["--store", "s3://bucket/prefix"], "not in a bucket"),
+    ],
+)
+def test_what_cannot_be_compacted_is_said(fleet, capfd, words, says):
+    assert main(["store", "compact", "--store", str(fleet), *words]) == 2
+    assert says in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("hosts", [1, 10, 100, 3000, 100_000])
+def test_sketches_count_hosts_and_add_up(hosts):
+    errors = []
+    for seed in range(12):
+        bits = bits_of_hosts([f"{seed}-{host}" for host in range(hosts)])
+        sketch = np.zeros((2, len(SKETCH)), np.int64)
+        np.bitwise_or.at(sketch, (np.arange(hosts) % 2, bits["word"]), bits["bits"])
+        both = np.bitwise_or.reduce(sketch, axis=0, keepdims=True)
+        errors.append(float(estimated(both)[0]) / hosts - 1)
+    # Of the mean of twelve, four standard errors.
+    assert abs(np.mean(errors)) < 4 * STANDARD_ERROR / 12**0.5
