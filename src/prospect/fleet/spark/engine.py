@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -164,9 +164,13 @@ class SparkEngine:
 
     def close(self) -> None:
         """End; the session stays for the next part."""
-        for kept in self._kept:
-            kept.unpersist()
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
+
         self.planner.close()
+        # Ctrl-C ends the driver's Java, too.
+        with suppress(Py4JError, OSError):
+            for kept in self._kept:
+                kept.unpersist()
 
 
 def uri_of(path: str) -> str:

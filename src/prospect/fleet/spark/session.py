@@ -9,6 +9,8 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import warnings
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -89,6 +91,8 @@ def _started(master: str, own: str) -> Any:
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - likewise
     from pyspark.sql import SparkSession  # noqa: PLC0415 - likewise
 
+    # Of pandas, which is not used here.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     # On errors pyspark writes the trace of Java to standard error beside what it raises.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     addresses = {"spark.driver.host": own, "spark.driver.bindAddress": own}
@@ -105,11 +109,18 @@ def _started(master: str, own: str) -> Any:
             raise StoreError(f"--engine {master}: {_reason(error, lines)}") from None
     context.setLogLevel("OFF")
     partitions = max(_PARTITIONS_A_CORE * context.defaultParallelism, _LEAST_PARTITIONS)
-    atexit.register(context.stop)
+    atexit.register(_stop, context)
     session = SparkSession(context)
     # As many as there are cores for, a few each; Spark takes 200, which two cores spend seconds on.
     session.conf.set("spark.sql.shuffle.partitions", partitions)
     return session
+
+
+def _stop(context: Any) -> None:
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
+
+    with suppress(Py4JError, OSError):  # its Java may have ended before
+        context.stop()
 
 
 def _reason(error: Exception, lines: Sequence[str]) -> str:
