@@ -98,6 +98,11 @@ class StoreDirectory(Closing):
         """A path that leads to the directory that was opened, whatever its own path leads to."""
         return f"/proc/self/fd/{self.descriptor}/"
 
+    @property
+    def why_empty(self) -> str:
+        """What to say where there are no segments."""
+        return "nothing is in this store yet"
+
     def lock(self) -> None:
         """Become its only writer, until it is closed.
 

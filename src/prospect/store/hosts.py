@@ -70,6 +70,16 @@ class HostsDirectory(StoreDirectory):
             return self._listed
         return [one for one in self._listed if one not in self.left_out]
 
+    @property
+    def why_empty(self) -> str:
+        """What to say where there are no segments."""
+        if self.kept_files():
+            return (
+                "only sums of all hosts are kept, of whole days, by service and function:"
+                " prospect fleet top reads them"
+            )
+        return super().why_empty
+
     def kept_files(self) -> list[str]:
         """Return the paths of files of sums of all hosts, as far as they are ours.
 

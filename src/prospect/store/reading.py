@@ -96,7 +96,7 @@ def choose(
     """
     every = store.segments()
     if not every:
-        raise StoreError(f"{store.path}: nothing is in this store yet")
+        raise StoreError(f"{store.path}: {store.why_empty}")
     sessions = chosen.texts.get("session", ())
     span = chosen.since_us, chosen.until_us
     found = [

@@ -171,6 +171,15 @@ def test_what_a_day_cannot_say_is_asked_of_hosts_or_said_to_be_left_out(fleet, c
     assert found["samples"] == before["samples"]
 
 
+def test_where_only_days_are_left_that_is_said(fleet, capfd):
+    compacted(capfd, fleet)
+    for host in fleet.glob("host=*"):
+        shutil.rmtree(host)
+    for words in (["report"], ["fleet", "coverage"], ["fleet", "top", "host:h1"]):
+        assert main([*words, "--store", str(fleet)]) == 1
+        assert "prospect fleet top reads them" in capfd.readouterr().err
+
+
 def test_a_damaged_day_is_left_out_and_said(fleet, capfd):
     before = top(capfd, fleet)
     compacted(capfd, fleet)
