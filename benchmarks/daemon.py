@@ -74,7 +74,8 @@ def children_of(pid: int) -> list[int]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+            # A name may be any bytes.
+            if int(stat.read_bytes().rpartition(b")")[2].split()[1]) == pid:
                 found.append(int(stat.parent.name))
     return found
 
@@ -98,7 +99,7 @@ def end_of(process: subprocess.Popen, number: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def start_load(directory: str) -> list[subprocess.Popen]:
+def start_load(directory: str, first: tuple[str, ...]) -> list[subprocess.Popen]:
     """Keep every CPU busy, half of them with a compiler, half with a database."""
     loads = []
     for number in range(os.cpu_count() or 1):
@@ -106,7 +107,9 @@ def start_load(directory: str) -> list[subprocess.Popen]:
         place.mkdir()
         words = ["sh", "-c", COMPILE] if number % 2 == 0 else [sys.executable, "-c", DATABASE]
         loads.append(
-            subprocess.Popen(words, cwd=place, start_new_session=True, stdout=subprocess.DEVNULL)
+            subprocess.Popen(
+                [*first, *words], cwd=place, start_new_session=True, stdout=subprocess.DEVNULL
+            )
         )
     return loads
 
@@ -144,13 +147,15 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=19, help="samples a second and CPU")
     parser.add_argument("--window", type=int, default=60, help="seconds a window")
     parser.add_argument("--call-graph", default="fp", help="how the daemon finds callers")
+    parser.add_argument("--give-way", action="store_true", help="let all other programs go first")
+    parser.add_argument("--keep", help="leave the store and perf's recording in this directory")
     given = parser.parse_args()
-    directory = tempfile.mkdtemp(prefix="prospect-daemon-")
+    directory = given.keep or tempfile.mkdtemp(prefix="prospect-daemon-")
     store, file = f"{directory}/store", f"{directory}/perf.data"
     words = ["--window", str(given.window), "-H", str(given.rate)]
     words += ["--call-graph", given.call_graph]
     perf = None
-    loads = start_load(directory)
+    loads = start_load(directory, ("chrt", "--idle", "0") if given.give_way else ())
     try:
         daemon = subprocess.Popen([*PROSPECT, "daemon", "--store", store, *words])
         first = status_of(store)
@@ -184,7 +189,8 @@ def main() -> None:
             with suppress(ProcessLookupError):
                 os.killpg(load.pid, signal.SIGKILL)
             load.wait()
-        shutil.rmtree(directory, ignore_errors=True)
+        if not given.keep:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

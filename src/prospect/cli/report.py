@@ -14,7 +14,7 @@ from prospect.cli.progress import Progress
 from prospect.cli.recordings import readable
 from prospect.cli.store_part import RecordingPart, StorePart, divided, refuse, specified
 from prospect.cli.terminal import refuse_binary, say
-from prospect.errors import PluginError
+from prospect.errors import PluginError, UsageError
 from prospect.files.outputs import ReportFile
 
 if TYPE_CHECKING:
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
     from prospect.render.renderer import Renderer
 
+# What the classes of `--merge` are called by the options that keep them apart. A function of a
+# library is kept by program where there are columns or rows of programs.
+_KEPT_APART = {
+    "cpu": ("cpu",),
+    "tid": ("thread",),
+    "tgid": ("process", "pid"),
+    "lib": ("program",),
+}
+
 
 def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) -> int:
     """Report on the recording that is named, a file or "-" for a pipe on stdin.
@@ -35,6 +44,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     Raises:
         ProspectError: the recording cannot be read, or the report not be written.
     """
+    if settings.merge:
+        _refuse_apart(settings)
     if settings.store:
         return _of_store(settings, words)
     named, specifications = divided(REPORT, words)
@@ -162,6 +173,28 @@ def _of_store(settings: Settings, words: list[str]) -> int:
         return write(part, "", settings, target)
     finally:
         target.close()
+
+
+def _refuse_apart(settings: Settings) -> None:
+    """Refuse options that keep apart what `--merge` adds up.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for word, classes in _KEPT_APART.items():
+        if word not in settings.merge and "all" not in settings.merge:
+            continue
+        given = (
+            ("--separate", settings.separate),
+            ("--sort", settings.sort),
+            ("--columns", (settings.columns,)),
+        )
+        for option, values in given:
+            for value in values:
+                if value in classes:
+                    raise UsageError(
+                        f"--merge {word} adds up what {option} {value} keeps apart: leave one out"
+                    )
 
 
 def _say_if_empty(profile: Profile, detail: Detail) -> None:

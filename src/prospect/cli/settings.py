@@ -33,6 +33,7 @@ class Settings(NamingOptions, DisassemblerOptions, RecordingOptions):
     classic: bool = False
     sort: tuple[str, ...] = ()
     columns: str = ""
+    merge: tuple[str, ...] = ()
     threshold: float | None = None
     include_symbols: tuple[str, ...] = ()
     exclude_symbols: tuple[str, ...] = ()

@@ -10,6 +10,8 @@ from prospect.errors import UsageError
 
 # The last one is OProfile's word for what a store does anyway.
 SEPARATIONS = ("process", "thread", "cpu", "library")
+# As opreport calls what profiles were kept apart by.
+MERGED = ("cpu", "tid", "tgid", "lib", "all")
 
 
 def daemon_call_graph(text: str) -> str:
@@ -28,6 +30,16 @@ def window(text: str) -> float:
 def separations(text: str) -> tuple[str, ...]:
     """Read what a store keeps apart."""
     return some_of(text, SEPARATIONS)
+
+
+def merged(text: str) -> tuple[str, ...]:
+    """Read what a report is to add up."""
+    if "unitmask" in text.split(","):
+        raise UsageError(
+            "hits of events with different unit masks count different things and do not add up; "
+            "choose one by unit-mask:, or see them side by side by --columns event"
+        )
+    return some_of(text, MERGED)
 
 
 def host_share(text: str) -> float:

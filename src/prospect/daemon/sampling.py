@@ -10,6 +10,8 @@ from prospect.light import Closing
 from prospect.live.session import LiveSession
 from prospect.live.source import KernelSource
 from prospect.recording.events import RecordOptions
+from prospect.store.coverage import lost_samples
+from prospect.store.segments import COVERAGE
 from prospect.store.windows import Span, window_of
 from prospect.target.source import source_on
 
@@ -93,7 +95,7 @@ class Sampling(Closing):
             services=self._services.of(state.profile.processes),
             window_us=round(self._options.window_s * _US),
         )
-        return window, state.lost
+        return window, lost_samples(window.tables[COVERAGE])
 
     def close(self) -> None:
         """End."""

@@ -62,6 +62,8 @@ class RunInfo(Record):
         has_user_callers: whether callers in user space were to be recorded.
         store_part: words that mean this part of a store in a command line, as --store, DIR and
             specifications; empty for a recording.
+        due_ticks: that the timers of a store's part should have had, in all of the machine; 0 where
+            that is not known.
         host_share: of the hosts of a store's part, how many were chosen each hour to stand for all.
     """
 
@@ -96,3 +98,4 @@ class RunInfo(Record):
     has_user_callers: bool = False
     store_part: tuple[str, ...] = ()
     host_share: float = 1.0
+    due_ticks: int = 0

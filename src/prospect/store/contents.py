@@ -12,6 +12,7 @@ from prospect.store.names import SOURCES_WITH_NAMES
 from prospect.store.patterns import is_one_of
 from prospect.store.reading import choose
 from prospect.store.retention import dropped
+from prospect.store.schema import LOST_SAMPLES
 from prospect.store.segments import COVERAGE, FUNCTIONS, SAMPLES
 from prospect.store.specification import Specification
 from prospect.store.tables import make_tables
@@ -133,7 +134,7 @@ def contents_of(store: StoreDirectory, chosen: Specification) -> Contents:
 def _days(store: StoreDirectory, engine: Engine, part: Part, chosen: Specification) -> list[Day]:
     found: dict[tuple[str, str, str], list[Any]] = {}
     books = engine.rows(
-        'SELECT segment, t, max("until") - t, sum(recorded), sum(lost) FROM coverage'
+        f'SELECT segment, t, max("until") - t, sum(recorded), {LOST_SAMPLES} FROM coverage'
         " WHERE t >= ? AND t < ? GROUP BY segment, t",
         [chosen.since_us, chosen.until_us],
     )

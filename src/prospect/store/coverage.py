@@ -15,6 +15,7 @@ from prospect.store.schema import WHOLE_WINDOW
 
 if TYPE_CHECKING:
     from prospect.profile.complete import CompleteProfile
+    from prospect.store.engine import Columns
 
 
 def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> dict[str, Any]:
@@ -58,3 +59,14 @@ def coverage_columns(profile: CompleteProfile, begin_us: int, end_us: int) -> di
         "missing": missing,
         "steal_us": np.array([*steal_us, 0], np.int64),
     }
+
+
+def lost_samples(books: Columns) -> int:
+    """Return how many samples were lost by the books of a window, or records if it has no clocks.
+
+    Args:
+        books: as `coverage_columns` returns them.
+    """
+    is_clock = np.asarray(books["cpu"]) != WHOLE_WINDOW
+    lost = np.asarray(books["lost"])
+    return int((lost[is_clock] if is_clock.any() else lost).sum())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from prospect.store.schema import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -79,8 +81,7 @@ class Engine:
             StoreError: DuckDB is not installed.
         """
         require_engine()
-        import duckdb  # noqa: PLC0415 - 60 MB, which only those pay who use a store
-
+        duckdb = _loaded()
         self._error = duckdb.Error
         self.root = store.root
         self.reads_all = store.reads_all
@@ -219,13 +220,11 @@ class Engine:
         Raises:
             EngineError: it is no SQL.
         """
-        import duckdb  # noqa: PLC0415 - as above
-
         try:
             statements = self._connection.extract_statements(query)
         except self._error as error:
             raise _told(error) from None
-        return [one.type for one in statements] == [duckdb.StatementType.SELECT]
+        return [one.type for one in statements] == [_loaded().StatementType.SELECT]
 
     def register(self, name: str, columns: Columns) -> None:
         """Let queries read columns as a table of this name."""
@@ -258,6 +257,18 @@ def require_engine() -> None:
         raise StoreError(
             f"a store needs DuckDB: {shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}'"
         )
+
+
+def _loaded() -> ModuleType:
+    """Return DuckDB, 60 MB, which only those pay who use a store.
+
+    That is its compiled module, where there is one: the package around it takes twice as long to
+    import, for interfaces that nothing here uses.
+    """
+    try:
+        return import_module("_duckdb")
+    except ImportError:
+        return import_module("duckdb")
 
 
 def _quoted(name: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from prospect.announcing import counted
 from prospect.records import NamedTuple
+from prospect.store.schema import WHOLE_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ class Measured(NamedTuple):
         cpus: of all of these hosts.
         cpu: i32[c], those that lost samples.
         lost, throttled: i64[c].
+        due: ticks that all clocks should have had; never fewer than came.
         remarks: a sentence for what was not measured, or lost.
     """
 
@@ -49,6 +51,7 @@ class Measured(NamedTuple):
     cpu: NDArray[np.int32]
     lost: NDArray[np.int64]
     throttled: NDArray[np.int64]
+    due: int
     remarks: list[str]
 
     @property
@@ -78,11 +81,21 @@ def measured(engine: Queries, part: Part) -> Measured:
         parameters,
     )
     rows = np.array(by_cpu, np.int64).reshape(-1, 7)
-    lossy = rows[(rows[:, 1] > 0) | (rows[:, 2] > 0)]
-    lost, expected = int(rows[:, 1].sum()), int(rows[:, 3].sum())
-    remarks = [*share_remarks(part.heads), *_books(rows[:, 1:].sum(axis=0)), *_gaps(times.windows)]
+    clocks = rows[rows[:, 0] != WHOLE_WINDOW]
+    # Without a clock whose ticks are known, all that is known of samples is in the other row.
+    of_samples = clocks if len(clocks) else rows
+    lossy = of_samples[(of_samples[:, 1] > 0) | (of_samples[:, 2] > 0)]
+    lost, expected = int(of_samples[:, 1].sum()), int(rows[:, 3].sum())
+    others = int(rows[:, 1].sum()) - lost
+    books = _books(of_samples[:, 1:].sum(axis=0))
+    remarks = [*share_remarks(part.heads), *books, *_gaps(times.windows)]
     if lost > _WORTH_SAYING * max(expected, 1):
         remarks.append(f"{lost} of {expected} expected samples were lost.")
+    if others:
+        remarks.append(
+            f"{others} records that are no samples were lost, as of mappings, names of threads or"
+            " Python functions: some hits may lack names."
+        )
     return Measured(
         begin_us=times.windows[0][0] if times.windows else 0,
         end_us=max((until for _, until in times.windows), default=0),
@@ -93,6 +106,8 @@ def measured(engine: Queries, part: Part) -> Measured:
         cpu=lossy[:, 0].astype(np.int32),
         lost=lossy[:, 1],
         throttled=lossy[:, 2],
+        # A window's books may be out by the tick that came as it ended.
+        due=int(np.maximum(clocks[:, 3], clocks[:, 4]).sum()),
         remarks=remarks,
     )
 

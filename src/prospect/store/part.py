@@ -195,6 +195,7 @@ def _run(store: StoreDirectory, part: Part, books: Measured) -> RunInfo:
         begin_ns=0,
         end_ns=books.measured_us * 1000,
         host_share=min(one.host_share for one in part.heads),
+        due_ticks=books.due,
     )
 
 

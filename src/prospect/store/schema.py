@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 VERSION = 1
 HEAD_KEY = "prospect"
 WHOLE_WINDOW = -1
+# Of rows of coverage: the row of the whole counts other records, too, but where it is the only one.
+LOST_SAMPLES = (
+    f"CASE WHEN max(cpu) > {WHOLE_WINDOW}"
+    f" THEN sum(CASE WHEN cpu > {WHOLE_WINDOW} THEN lost ELSE 0 END) ELSE sum(lost) END"
+)
 _MOST_HEAD_BYTES = 1 << 22
 
 # One row: what was hit so, in one window. `t` is the window's begin in microseconds since 1970,

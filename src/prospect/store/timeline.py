@@ -11,6 +11,7 @@ from prospect.store.choosing import hits_by_step
 from prospect.store.engine import EngineError
 from prospect.store.hosts import asked
 from prospect.store.reading import choose
+from prospect.store.schema import LOST_SAMPLES
 from prospect.store.segments import COVERAGE, DAY, FUNCTIONS, SAMPLES
 from prospect.store.tables import local_engine, make_tables
 
@@ -105,7 +106,8 @@ def _timeline(store: StoreDirectory, engine: Queries, chosen: Specification, mos
     begin_s = first_s // step_s * step_s
     end_s = max(-(-last_s // step_s) * step_s, begin_s + step_s)
     books = engine.rows(
-        f"SELECT t // ? AS step, sum(expected)::BIGINT, sum(lost + throttled)::BIGINT {source}"
+        "SELECT t // ? AS step, sum(expected)::BIGINT,"
+        f" ({LOST_SAMPLES} + sum(throttled))::BIGINT {source}"
         " GROUP BY step ORDER BY step",
         [step_s * _US, *parameters],
     )

@@ -20,12 +20,16 @@ from builders.ticks import (
     Ticking,
 )
 from prospect.columns.table_rows import taken
+from prospect.estimate.errors.design import sampling_design
+from prospect.estimate.short.in_short import in_short
+from prospect.figures.report.view import report_view
 from prospect.profile.complete import complete
 from prospect.profile.model import LossTable
 from prospect.records import replace
-from prospect.store.coverage import coverage_columns
+from prospect.store.coverage import coverage_columns, lost_samples
 from prospect.store.directory import StoreDirectory
 from prospect.store.part import read_part
+from prospect.store.segments import COVERAGE
 from prospect.store.specification import parse_specifications
 
 
@@ -117,3 +121,32 @@ def test_books_of_windows_add_up_to_those_of_all_their_time(idle):
     # The moment of switching on counts as a tick of the first window.
     assert expected == pytest.approx(due, abs=2 * len(made.clocks))
     assert found == pytest.approx(expected, abs=len(made.clocks))
+
+
+def test_clocks_of_a_short_window_are_not_busier_than_all_the_time(tmp_path):
+    # As a window that ends just behind a tick: its ticks stand for more than its time.
+    made = Ticking(np.random.default_rng(5))
+    made.clock([(USER, 400)], cpu=0)
+    profile = complete(made.profile())
+    window = window_at(0, profile)
+    books = dict(window.tables[COVERAGE])
+    short_us = int(profile.hits.period.sum()) // 1000 - 40_000
+    books["until"] = books["t"] + short_us
+    fill(tmp_path / "s", [replace(window, tables={**window.tables, COVERAGE: books})])
+    with StoreDirectory(str(tmp_path / "s")) as store:
+        whole = read_part(store, parse_specifications([]))
+    assert whole.hits.period.sum() > 1000 * short_us
+    assert whole.run.due_ticks == max(int(books["expected"].sum()), len(profile.samples))
+    view = report_view(complete(whole), "4")
+    short = in_short(view, sampling_design(view.by_routine, 0))
+    assert short.busy_s > whole.run.wall_seconds
+    assert short.busy_share == len(profile.samples) / whole.run.due_ticks <= 1
+
+
+def test_records_of_no_clock_are_no_lost_samples(ticking):
+    of_clocks = int(ticking.clocks.lost.sum())
+    losses = LossTable(np.zeros(1, np.int32), np.array([of_clocks + 7]), np.zeros(1, np.int64))
+    books = coverage_columns(complete(replace(ticking, losses=losses)), 10, 20)
+    assert lost_samples(books) == int(books["lost"].sum()) - 7
+    of_none = {name: column[-1:] for name, column in books.items()}
+    assert lost_samples(of_none) == 7

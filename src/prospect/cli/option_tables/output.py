@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prospect.cli import values
+from prospect.cli import store_values, values
 from prospect.cli.commands import (
     COMPARERS,
     FINDERS,
@@ -171,6 +171,18 @@ OUTPUT = (
         REPORTS,
         known_dimension,
         words=COLUMN_DIMENSIONS,
+    ),
+    Option(
+        "merge",
+        "",
+        ("merge",),
+        "CLASSES",
+        f"add up what was kept apart by {', '.join(store_values.MERGED)}, as opreport does; a "
+        "report adds up all that no other option keeps apart, so this only refuses --separate, "
+        "--sort and --columns that do",
+        ("report",),
+        store_values.merged,
+        words=store_values.MERGED,
     ),
     Option(
         "label",

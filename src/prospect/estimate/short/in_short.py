@@ -103,6 +103,7 @@ class InShort(Record):
         has_time: whether hits are worth seconds: samples of a timer.
         hits, seconds, half_s: of all that is asked for.
         busy_s: of all processes of the system but idle CPUs; NaN where not all were sampled.
+        busy_share: of all CPUs' time, 0 to 1; likewise.
         programs: the first ones, or all down to the least time that is shown.
         more_programs: how many there are besides.
         functions: likewise.
@@ -120,6 +121,7 @@ class InShort(Record):
     seconds: float
     half_s: float
     busy_s: float
+    busy_share: float
     programs: tuple[ProgramRow, ...]
     more_programs: int
     functions: tuple[FunctionRow, ...]
@@ -225,6 +227,7 @@ class _Summary:
             seconds=float(self._design.seconds[chosen].sum()),
             half_s=float(half_widths(self._design, every, 1, parts)[0]),
             busy_s=float(self._design.seconds[self._is_busy].sum()) if is_whole else np.nan,
+            busy_share=self._busy_share() if is_whole else np.nan,
             programs=self._program_rows(programs, parts),
             more_programs=programs.more,
             functions=rows,
@@ -235,6 +238,18 @@ class _Summary:
             nameless=nameless / max(count, 1),
             has_services=len(distinct(self._service[chosen])) > 1,
         )
+
+    def _busy_share(self) -> float:
+        """Return the part of all CPUs' time in which they were busy; NaN where not known."""
+        run = self._profile.run
+        if run.due_ticks:
+            # Of a store's part. Time would not do: whoever cuts windows out of clocks' time gets
+            # up to one tick of each clock more, or less, than they are long.
+            return float(self._profile.hits.count[self._is_busy].sum()) / run.due_ticks
+        machine_s = run.wall_seconds * run.cpus
+        busy_s = float(self._design.seconds[self._is_busy].sum())
+        # A part of a recording, too, may have a tick more than its time; no CPU has more than all.
+        return min(busy_s / machine_s, 1.0) if machine_s > 0 else np.nan
 
     def by_process(self, least_s: float) -> tuple[tuple[FunctionRow, ...], int]:
         """Return the rows of `functions_by_process`, and how many there are besides."""

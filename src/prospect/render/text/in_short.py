@@ -111,8 +111,8 @@ def _whole_lines(view: ReportView, short: InShort, figures: Figures) -> Iterator
     if run.wall_seconds > 0:
         parts.append(f"{run.wall_seconds:.2f} s on {counted(run.cpus, 'CPU')}")
     machine_s = run.wall_seconds * run.cpus
-    if machine_s > 0 and not math.isnan(short.busy_s):
-        parts.append(f"{_percent(min(short.busy_s / machine_s, 1.0))} busy")
+    if not math.isnan(short.busy_share):
+        parts.append(f"{_percent(short.busy_share)} busy")
     if not short.has_time:
         yield _cut(
             f"{', '.join([*parts, counted(short.hits, 'hit')])} of {asked_for(run, view.detail)}"
