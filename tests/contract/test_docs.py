@@ -131,6 +131,8 @@ def test_the_python_page_has_every_keyword_with_the_default_of_its_option():
         "include_symbols",
         "exclude_symbols",
         "exclude_dependent",
+        # What is added up anyway.
+        "merge",
         # Of the daemon and its store.
         "store",
         "engine",
