@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,9 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from prospect.daemon.control import ask
+from prospect.store.directory import StoreDirectory
 
 BUSY = "while True: sum(i * i for i in range(100000))"
 
@@ -46,6 +48,11 @@ class RunningDaemon:
         self.process.wait(60)
         self._lines.close()
 
+    def ask(self, *words):
+        """Ask it as `prospect control` does, without a process for each question."""
+        with StoreDirectory(str(self.store)) as store:
+            return ask(store, list(words))
+
     def control(self, *words):
         return control(self.store, *words)
 
@@ -78,7 +85,7 @@ def control(store, *words):
 
 
 def status(daemon):
-    return json.loads(daemon.control("status", "--format", "json").stdout)
+    return daemon.ask("status")
 
 
 def until(said, wanted, *, seconds=60):

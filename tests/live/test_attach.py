@@ -18,6 +18,7 @@ import pytest
 
 import prospect as library
 from builders.command_line import BURN, PROSPECT, names, run
+from builders.waiting import wait_until_it_watches
 from prospect.perfdata.reader import open_recording
 
 pytestmark = pytest.mark.live
@@ -167,7 +168,7 @@ def test_it_ends_when_all_that_it_watches_have_ended(here, start, busy):
 
 
 def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, start):
-    short = start("sh", "-c", f"echo ready; {BURN}; {BURN}", **WHO)
+    short = start("sh", "-c", f"echo ready; {BURN}; {BURN}; {BURN}; {BURN}", **WHO)
     ran = run("record", "-p", str(short.pid), "-o", "r", **WHO)
     assert ran.returncode == 0
     hits, _ = hits_by_pid("r")
@@ -179,6 +180,7 @@ def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, 
 def test_a_signal_ends_the_recording_and_nothing_else(here, busy, number, is_of_all):
     whom = [] if is_of_all else ["-p", str(busy.pid)]
     with subprocess.Popen([*PROSPECT, "record", "-H500", "-o", "r", *whom]) as recorder:
+        wait_until_it_watches(recorder.pid)
         time.sleep(1)
         recorder.send_signal(number)
         assert recorder.wait(20) == 0

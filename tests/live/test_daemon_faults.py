@@ -42,11 +42,16 @@ BOOKS = (
 )
 SPIN = """
 #include <time.h>
-static double now(void)
-{ struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+/* Of the processor, however busy the machine is. */
+static double used(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
 __attribute__((noinline)) void NAME(void)
 { for (volatile int i = 0; i < 1000000; i++); }
-int main(void) { double end = now() + 4; while (now() < end) NAME(); return 0; }
+int main(void) { while (used() < 2) NAME(); return 0; }
 """
 STORM = """
 #include <stdio.h>
@@ -86,19 +91,19 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
     with RunningDaemon(tmp_path / "s", "-H", "4999") as daemon:
         before = status(daemon)
         daemon.process.send_signal(signal.SIGSTOP)
-        time.sleep(8)
+        time.sleep(4)  # the rings hold about a second
         daemon.process.send_signal(signal.SIGCONT)
-        daemon.control("dump")
+        daemon.ask("dump")
         time.sleep(1)
-        daemon.control("dump")
+        daemon.ask("stop")  # so that nothing is lost behind the status
         after = status(daemon)
         assert after["samples"] > before["samples"]
         assert after["windows_lost"] == 0
         assert daemon.end() == 0
     sums = books(tmp_path / "s")
-    assert sums["lost"] == after["lost"]
+    assert sums["lost"] == after["lost"] > 0
     # The load ran all the time: what is not there was lost, and is counted as that.
-    assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 8 * 4000
+    assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 4 * 4000
 
 
 @pytest.mark.skipif(not CPU_1.exists(), reason="this machine's CPUs cannot be taken off line")
@@ -109,9 +114,9 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
             try:
                 for is_online in ("1", "0", "1"):
                     CPU_1.write_text(is_online)
-                    daemon.control("session", f"on{len(seen)}")
+                    daemon.ask("session", f"on{len(seen)}")
                     time.sleep(2)
-                    daemon.control("dump")
+                    daemon.ask("dump")
                     seen.append(is_online)
             finally:
                 CPU_1.write_text("1")
@@ -128,6 +133,7 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
     books(tmp_path / "s")
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     ("steps_s", "says"),
     [
@@ -214,6 +220,7 @@ def test_a_number_that_was_given_again_is_another_process(tmp_path):
     assert named["first"] < named["second"]
 
 
+@pytest.mark.parallel
 @needs_gcc
 def test_a_program_that_is_replaced_while_it_runs_keeps_its_names(tmp_path):
     built(tmp_path / "old", SPIN.replace("NAME", "before_the_deploy"))

@@ -21,6 +21,7 @@ from prospect.store.directory import StoreDirectory
 pytest.importorskip("duckdb")
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="makes file systems"),
 ]
 
@@ -63,10 +64,9 @@ def failing_disk(tmp_path):
 def dump_until(daemon, wanted, *, most=200):
     """End windows until the status is as wanted; return it."""
     for _ in range(most):
-        daemon.control("dump")
-        if wanted(told := status(daemon)):
-            return told
-    return told
+        if wanted(state := daemon.ask("dump")):
+            break
+    return state
 
 
 def test_on_a_full_disk_the_oldest_windows_make_room(small_disk, tmp_path):
@@ -134,7 +134,7 @@ def test_a_store_that_is_not_there_any_more_ends_it(tmp_path, becomes):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     with RunningDaemon(tmp_path / "s") as daemon:
-        daemon.control("dump")
+        daemon.ask("dump")
         if becomes == "nothing":
             shutil.rmtree(tmp_path / "s", ignore_errors=True)
             shutil.rmtree(tmp_path / "s", ignore_errors=True)  # it may just have written
@@ -159,7 +159,7 @@ def begin_dump(daemon):
 
 def test_a_killed_process_that_writes_costs_its_window_alone(tmp_path):
     with RunningDaemon(tmp_path / "s", "--window", "600") as daemon:
-        daemon.control("dump")
+        daemon.ask("dump")
         for round_ in range(4):
             asks, writing = begin_dump(daemon)
             time.sleep(0.07 * round_)  # at another place each time
@@ -170,7 +170,7 @@ def test_a_killed_process_that_writes_costs_its_window_alone(tmp_path):
         told = status(daemon)
         assert told["windows"] + told["windows_lost"] == 5
         assert told["windows_lost"] >= 1
-        daemon.control("dump")
+        daemon.ask("dump")
         assert status(daemon)["windows"] == told["windows"] + 1
         assert daemon.end() == 0
     with StoreDirectory(str(tmp_path / "s")) as store:
@@ -183,7 +183,7 @@ def test_a_daemon_killed_while_it_writes_loses_a_window_at_most(tmp_path):
     rounds = 4
     for round_ in range(rounds):
         with RunningDaemon(tmp_path / "s", "--window", "600") as daemon:
-            daemon.control("dump")
+            daemon.ask("dump")
             asks, writing = begin_dump(daemon)
             time.sleep(0.07 * round_)
             daemon.process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -136,6 +137,20 @@ def test_kernel_threads_go_by_what_they_have_in_common(tmp_path):
     assert all(name.partition("/")[0] for name in processes)
 
 
+def most_by_chance(expected):
+    """Return the count that rare events, of which so many are expected, pass once in 10,000 runs.
+
+    Which chains are cut off in a thunk is chance: their number in a run is of Poisson's law.
+    """
+    most, term = 0, math.exp(-expected)
+    within = term
+    while within < 1 - 1e-4:
+        most += 1
+        term *= expected / most
+        within += term
+    return most
+
+
 LOADS = {
     "processes": "i=0; while [ $i -lt 300 ]; do i=$((i+1)); /bin/true; done",
     "disk": "for i in 1 2 3; do dd if=/dev/zero of=FILE bs=64k count=400 conv=fsync; done",
@@ -151,8 +166,7 @@ def test_hardly_anything_stays_unclassified(tmp_path, load):
     assert kernel_hits(profile) > 100
     assert causes.get("not recorded", 0) == 0
     unclassified = causes.get("unclassified", 0)
-    # A chain now and then is cut off in a thunk: of few hits, one must not fail.
-    assert unclassified <= max(2, UNCLASSIFIED_AT_MOST * kernel_hits(profile)), causes
+    assert unclassified <= most_by_chance(UNCLASSIFIED_AT_MOST * kernel_hits(profile)), causes
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")

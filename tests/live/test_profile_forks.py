@@ -9,7 +9,7 @@ import pytest
 
 from builders.recordings import build_program, hits_by, profile_of
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 LEAST_NAMED = 0.995
 

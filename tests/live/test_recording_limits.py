@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.recordings import prospect_by_timer
 from builders.waiting import wait_until_it_watches
 from prospect.abi import constants as abi
 from prospect.assembly.tables.clocks import clock_of_id, with_clock_periods
@@ -203,13 +204,13 @@ def test_what_cannot_be_is_refused_before_the_command_runs(tmp_path, options, sa
 
 def test_stopped_recorder_loses_samples_and_counts_them(tmp_path):
     rate_hz = 20_000
-    line = [sys.executable, "-m", "prospect", "record", "-H", str(rate_hz), "--no-python"]
+    line = [*prospect_by_timer(ring_bytes=1 << 18), "record", "-H", str(rate_hz), "--no-python"]
     line += ["--clocks=4", "-o"]
-    child = subprocess.Popen([*line, str(tmp_path / "r"), *busy(6.5)])
+    child = subprocess.Popen([*line, str(tmp_path / "r"), *busy(2.5)])
     wait_until_it_watches(child.pid)
     time.sleep(0.3)
     child.send_signal(signal.SIGSTOP)
-    time.sleep(5.0)  # the rings hold about three seconds
+    time.sleep(1.0)  # the rings hold some tenths of a second
     child.send_signal(signal.SIGCONT)
     assert child.wait(30) == 0
     info, events = read(tmp_path / "r")

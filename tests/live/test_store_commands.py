@@ -15,7 +15,7 @@ import pytest
 from builders.opreport_schema import by_symbol, read
 
 pytest.importorskip("duckdb")
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 BUSY = "while True: sum(i * i for i in range(100000))"
 

@@ -35,6 +35,7 @@ def spinning(tmp_path_factory):
         program.kill()
 
 
+@pytest.mark.parallel
 def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path):
     terminal = Terminal(tmp_path, "-H", "100", "--clocks", "2", "--no-cache")
     terminal.until(b"Routines")
@@ -55,6 +56,7 @@ def test_it_shows_a_busy_process_saves_what_it_saw_and_leaves(spinning, tmp_path
     assert spinning in profile.processes.pid.tolist()
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1, signal.SIGALRM],
@@ -100,6 +102,7 @@ def test_a_flood_of_names_holds_up_neither_figures_nor_keys_nor_signals(renaming
     assert b"Traceback" not in terminal.seen
 
 
+@pytest.mark.parallel
 def test_it_is_stopped_and_goes_on(tmp_path):
     terminal = Terminal(tmp_path)
     terminal.until(b"Routines")
@@ -112,6 +115,7 @@ def test_it_is_stopped_and_goes_on(tmp_path):
     assert terminal.end() == 0
 
 
+@pytest.mark.parallel
 def test_with_switches_it_says_where_a_thread_waits(tmp_path):
     terminal = Terminal(tmp_path, "-H", "100", "--off-cpu", "--no-cache")
     terminal.until(b"Routines")
@@ -124,6 +128,7 @@ def test_with_switches_it_says_where_a_thread_waits(tmp_path):
     assert b"Traceback" not in terminal.seen
 
 
+@pytest.mark.parallel
 def test_what_cannot_be_recorded_is_said_before_a_screen_opens(tmp_path):
     terminal = Terminal(tmp_path, "-H", "999999999")
     assert terminal.end() == 2
@@ -188,6 +193,7 @@ def test_a_thread_is_followed_with_what_it_starts_and_not_its_siblings(threaded,
     assert not profile.run.system_wide
 
 
+@pytest.mark.parallel
 def test_an_ordinary_user_follows_processes_of_his_own_and_is_told_of_others(spinning, tmp_path):
     who = {"user": 65534, "group": 65534, "extra_groups": []}
     level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())

@@ -31,7 +31,7 @@ def read_store(
         path: of the store, or of the stores of many hosts; or its URL.
         specifications: which part, as ``since:02:10`` or ``comm:nginx``; all of it without.
         stacks: whether call stacks are wanted.
-        addresses: whether hits of a function are told apart by address, where the store has these.
+        addresses: whether hits of a function are kept apart by address, where the store has these.
         apart: what hits are kept apart by besides, of `prospect.options.COLUMN_DIMENSIONS`; "" for
             nothing.
         engine: "local", or spark://HOST:PORT of a Spark cluster's master.

@@ -57,7 +57,7 @@ def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
     """
     if settings.source_files:
         raise UsageError("--source: a store keeps no lines; record what is to be looked into")
-    is_named = bool(words) and ":" not in words[0]
+    is_named = bool(words) and not _is_specification(words[0])
     part = StorePart(settings.store, words[is_named:], settings.engine)
     target = ReportFile(settings.output)
     try:
@@ -65,6 +65,12 @@ def _of_store(settings: Settings, words: list[str], unread: Unread) -> int:
     finally:
         target.close()
     return unread.exit_status()
+
+
+def _is_specification(word: str) -> bool:
+    """Return whether a word is of the form name:value; names of C++ and Rust have "::"."""
+    name, colon, value = word.partition(":")
+    return bool(colon) and name.replace("-", "").isalpha() and not value.startswith(":")
 
 
 def _operands(words: list[str]) -> tuple[str, str]:

@@ -79,7 +79,7 @@ def sides(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the recordings of A and of B.
 
     Raises:
-        UsageError: there are none on a side, or they cannot be told apart.
+        UsageError: there are none on a side, or the sides cannot be separated.
     """
     how = "prospect diff A B, or prospect diff A1 A2 ... --against B1 B2 ..."
     if words.count(_AGAINST) > 1:

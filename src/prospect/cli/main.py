@@ -64,7 +64,7 @@ def _run_subcommand(command: Command, arguments: list[str]) -> int:
         return _help(command.name)
     if settings.input:
         words = _with_input(command, words, settings.input)
-    # Those of a recording are told from other words by the command.
+    # Those of a recording are separated from other words by the command.
     takes_specifications = command.has_store and (settings.store or command is REPORT)
     most_words = None if takes_specifications else command.most_words
     if most_words is not None and len(words) > most_words:

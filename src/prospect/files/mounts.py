@@ -56,7 +56,7 @@ class Mount(NamedTuple):
 class OwnMounts:
     """The mounts of this process, as they are at each question.
 
-    They are told apart by their numbers: a path means another mount as soon as somebody renames a
+    They are identified by their numbers: a path means another mount as soon as somebody renames a
     directory on it, and a mount made after a look at all of them has a number that was not there.
     Source: proc_pid_mountinfo(5), poll(); proc_pid_fdinfo(5), mnt_id. Neither asks a file system.
     """

@@ -42,7 +42,7 @@ class ServedMounts:
 def served_mount_points(mountinfo: bytes, user: int) -> tuple[bytes, ...]:
     """Return where FUSE file systems that neither root nor `user` serves are mounted.
 
-    What is mounted over or below them is not told apart: it is out of reach, or has them on its
+    What is mounted over or below them is not distinguished: it is out of reach, or has them on its
     way.
     """
     points = []

@@ -175,7 +175,7 @@ class _Sums(Record, frozen=False):
             self.end_s = max(self.end_s, sample.time_s)
 
     def _process(self, sample: _Sample) -> int:
-        # Without a process there are threads, which only their names tell apart for a reader.
+        # Without a process there are threads, which a reader distinguishes by their names only.
         key = sample.pid if sample.pid >= 0 else sample.comm
         row = self.processes.setdefault(key, len(self.processes))
         if row == len(self.process_names):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prospect.events.python_records import CodeKey, CodeText, PythonImage
 
 _Key = TypeVar("_Key")
-_Told = TypeVar("_Told")
+_Known = TypeVar("_Known")
 _RECORD = struct.Struct("<IHH")
 _RAW_BYTES = 4
 # As rings and looks may delay what is sent, one more than is needed.
@@ -31,7 +31,7 @@ _KEPT_NS = 3 * 10**9 * wire.SENT_AGAIN_S
 
 
 class PythonNames:
-    """What was told of interpreters and code objects, and when last."""
+    """What is known of interpreters and code objects, and since when last."""
 
     def __init__(self) -> None:
         self._images: dict[int, tuple[int, PythonImage]] = {}
@@ -42,7 +42,7 @@ class PythonNames:
         return len(self._texts)
 
     def carried(self, events: Events, end_ns: int) -> Events:
-        """Return a part's records with all names that are known; keep what the part tells.
+        """Return a part's records with all names that are known; keep what the part says.
 
         Args:
             events: the part.
@@ -57,8 +57,8 @@ class PythonNames:
             self._images[number] = end_ns, image
         for key, text in python.texts.items():
             before = self._texts.get(key, (0, text))[1]._asdict()
-            told = {name: one for name, one in text._asdict().items() if one is not None}
-            self._texts[key] = end_ns, text._replace(**before | told)
+            new = {name: one for name, one in text._asdict().items() if one is not None}
+            self._texts[key] = end_ns, text._replace(**before | new)
         return replace(
             events,
             python=replace(
@@ -69,7 +69,7 @@ class PythonNames:
         )
 
     def records(self, events: Sequence[EventDescription]) -> bytes:
-        """Return samples of time 0 that tell all that is known.
+        """Return samples of time 0 that say all that is known.
 
         Args:
             events: of the recording.
@@ -86,15 +86,15 @@ class PythonNames:
             yield _head(wire.KIND_IMAGE, 0, len(payload), (0, number, 0, 0)) + payload
         for (image_number, code, signature), (_, text) in self._texts.items():
             place = (signature, image_number, code, text.beginning)
-            for kind, told in ((wire.KIND_NAME, text.name), (wire.KIND_FILE, text.file)):
-                if told is not None:
-                    yield _head(kind, told[0], len(told[1]), place) + told[1]
+            for kind, part in ((wire.KIND_NAME, text.name), (wire.KIND_FILE, text.file)):
+                if part is not None:
+                    yield _head(kind, part[0], len(part[1]), place) + part[1]
             if text.lines is not None:
                 yield _head(wire.KIND_LINES, 0, len(text.lines), place) + text.lines
 
 
-def _forget_before(table: dict[_Key, tuple[int, _Told]], time_ns: int) -> None:
-    old = [key for key, (told_ns, _) in table.items() if told_ns < time_ns]
+def _forget_before(table: dict[_Key, tuple[int, _Known]], time_ns: int) -> None:
+    old = [key for key, (known_ns, _) in table.items() if known_ns < time_ns]
     for key in old:
         del table[key]
 

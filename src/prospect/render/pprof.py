@@ -1,7 +1,7 @@
 """pprof: stacks with addresses, build ids, source lines and labels, gzipped.
 
 Comes in: samples with stacks. Goes out: one message of google/pprof's ``proto/profile.proto``,
-compressed as it asks. Labels tell the samples of processes, threads, CPUs and causes apart.
+compressed as it asks. Labels separate the samples of processes, threads, CPUs and causes.
 """
 
 from __future__ import annotations

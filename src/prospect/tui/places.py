@@ -30,7 +30,7 @@ class Cause(NamedTuple):
 class Routine(NamedTuple):
     """A routine by what it is, not by its row: rows change with every refresh.
 
-    `address` is 0 and `source` tells reasons apart where a routine has no name.
+    `address` is 0 and `source` is the reason where a routine has no name.
     """
 
     name: str

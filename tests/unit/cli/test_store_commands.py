@@ -210,5 +210,10 @@ def test_objects_of_a_damaged_store_are_no_files(tmp_path, capfd):
     assert "No instructions" in text_of(capfd, "annotate", "--store", str(tmp_path / "s"))
 
 
+@pytest.mark.parametrize("name", ["std::sort(int*, int*)", "<T as a::B>::c", "call(std::less)"])
+def test_a_name_with_colons_is_a_routine(store, capfd, name):
+    assert "no routine" in refused(capfd, "annotate", "--store", store, name)
+
+
 def test_annotated_sources_need_a_recording(store, capfd):
     assert "a store keeps no lines" in refused(capfd, "annotate", "--source", "--store", store)

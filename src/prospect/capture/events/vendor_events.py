@@ -64,7 +64,7 @@ def present_units() -> tuple[VendorUnit, ...]:
 def listed_events(pattern: str) -> Iterator[tuple[VendorUnit, VendorEvent]]:
     """Yield the events of this machine's units, and of the unit that a pattern names.
 
-    The library tells units by the processor's model; in a virtual machine the kernel may lack
+    The library chooses units by the processor's model; in a virtual machine the kernel may lack
     some of them. Those are listed only by their name.
 
     Args:
@@ -86,7 +86,7 @@ def vendor_names() -> list[str]:
 
 
 def _is_in_kernel(library: Library, unit: VendorUnit) -> bool:
-    """Whether this machine has a unit, and its kernel a driver for it: one event tells of all."""
+    """Whether this machine has a unit, and its kernel a driver for it: one event stands for all."""
     event = next(iter(library.events(unit)), None) if unit.is_present else None
     if event is None:
         return False

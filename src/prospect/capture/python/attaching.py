@@ -1,7 +1,7 @@
 """The walker in the kernel: its maps, and its events, to which it is attached.
 
 Comes in: descriptors of events, by CPU. Goes out: a program that runs at each of them, until they
-are closed, and what tells it of interpreters.
+are closed, and what brings it interpreters.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _IDLE_FIELDS = (3, 4)  # idle and iowait, of /proc/stat
 _NS = 1e-9
 
 
-# A machine that is idle tells little in so short a time.
+# On an idle machine so short a time shows little.
 _LEAST_BUSY_S = 0.05
 # Of the samples; what is lost so is not lost evenly.
 MOST_SHARE = 0.02
@@ -74,7 +74,7 @@ class Tracers:
 
 
 def _run_ns() -> dict[int, int]:
-    """Return how long each of them has run, by its number; nothing where only root is told."""
+    """Return how long each of them has run, by its number; nothing where only root may ask."""
     try:
         programs = bpf.loaded_programs()
     except PermissionError:

@@ -103,14 +103,14 @@ class _Beside:
         self._at = time.monotonic() + _TRACERS_S
 
     def are_too_much(self) -> bool:
-        """Tell whether they cost too much now; where there are any, that takes a moment."""
+        """Return whether they cost too much now; where there are any, that takes a moment."""
         if self._endures or not self._tracers.begin():
             return False
         time.sleep(WATCHED_S)
         return self._tracers.share() > MOST_SHARE
 
     def have_grown(self) -> bool:
-        """Tell whether they cost too much, if it is time to look."""
+        """Return whether they cost too much, if it is time to look."""
         if time.monotonic() < self._at:
             return False
         share = 0.0

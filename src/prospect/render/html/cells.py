@@ -67,14 +67,14 @@ class SampleCells(Record):
     Attributes:
         tree: the stacks in preorder, see `thread_forest`.
         thread, cpu, cause, portion: i64[k] circumstances; `thread` is the number of threads where
-            it is none of those that are told apart.
+            it is none of those that are kept apart.
         node, context, stretch: i64[c] rows of the tree and of the circumstances, and stretches of
             time.
         count: i64[c] samples.
         time_ns: i64[c] their time; 0 where the event has none.
         begin_ns, end_ns: of what time these are, since the interval's begin.
         stretches: how many that time has.
-        is_whole: whether every stack and every thread is told apart.
+        is_whole: whether every stack and every thread is kept apart.
     """
 
     tree: NamedForest

@@ -1,4 +1,4 @@
-"""What a page has no room for, by parts: the samples of a selection, told apart as finely as fits.
+"""What a page has no room for, by parts: the samples of a selection, taken apart as finely as fits.
 
 Comes in: the samples of one event, and what of them is looked at. Goes out: `SampleCells`, as of
 the whole event. Sums are those of the selection; its smallest stacks are put together, and last
@@ -61,7 +61,7 @@ class Selection(Record):
         cpu: None for all.
         thread: row of the samples' threads, None for all.
         is_by_time: whether the time is divided into stretches.
-        path: frames from a thread's name inwards; stacks that begin so are told apart first.
+        path: frames from a thread's name inwards; stacks that begin so are taken apart first.
         search: stacks with a routine or an object that has this in its name are, too.
     """
 
@@ -266,7 +266,7 @@ class EventParts(Record):
         return chosen
 
     def _favoured(self, selection: Selection) -> NDArray[np.bool_]:
-        """Return bool[l]: which stacks are told apart first."""
+        """Return bool[l]: which stacks are taken apart first."""
         is_favoured = np.zeros(len(self.tree) + 1, np.int64)
         if selection.path:
             row = self._row_at(selection.path)

@@ -121,10 +121,10 @@ class TimelinePage(Record):
         for bar in self.bars:
             left = self._at(bar.begin_s)
             tall, red = (min(max(part, 0.0), 1.0) * _HEIGHT for part in (bar.busy, bar.lost))
-            told = (
+            title = (
                 f"{_clock(bar.begin_s)}: {100 * bar.busy:.0f} % busy, {100 * bar.lost:.2f} % lost"
             )
-            yield f'<a href="{escape(self._clicked(bar.begin_s))}"><title>{told}</title>'
+            yield f'<a href="{escape(self._clicked(bar.begin_s))}"><title>{title}</title>'
             yield _rect("bar", left, _HEIGHT - tall, max(width - 0.5, 0.5), tall)
             if red:
                 yield _rect("lost", left, 0, max(width - 0.5, 0.5), max(red, 2))

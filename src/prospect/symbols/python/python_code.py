@@ -96,7 +96,7 @@ class PythonCode(Record, eq=False):
         return rows
 
     def covers(self, address: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Tell of each address u64[n] whether it is in some function, bool[n]."""
+        """Return whether each address u64[n] is in some function, bool[n]."""
         row = np.searchsorted(self.start, address, side="right") - 1
         inside: NDArray[np.bool_] = (row >= 0) & (address < self.end.take(row, mode="clip"))
         return inside

@@ -1,5 +1,5 @@
 // Parts of a recording that is too large for one page, asked for where a server has them: stacks that
-// were put together, told apart; and a stretch of time as finely as it was sampled.
+// were put together, taken apart; and a stretch of time as finely as it was sampled.
 
 const PATIENCE_MS = 150; // a selection that stands still so long is meant
 const [MOST_FRAMES, LONGEST_SEARCH] = [2000, 256];
@@ -51,7 +51,7 @@ function selectionQuery() {
   };
 }
 
-/** The same, with what is to be told apart first. */
+/** The same, with what is to be taken apart first. */
 function placeQuery() {
   const leftOut = view.block.first_thread_frame - 1;
   return {

@@ -13,7 +13,7 @@ async function asked(address) {
 /** Get one of the page's blocks. @returns {Promise<ArrayBuffer>} */
 const unpacked = (name) => asked(`data/${name}`);
 
-/** Get the samples of a selection, told apart as finely as fits. */
+/** Get the samples of a selection, taken apart as finely as fits. */
 const partOf = async (wanted) => columnsOf(await asked(`part?${new URLSearchParams(wanted)}`));
 
 /** Count the hits of a selection at a routine's instructions. @returns {Promise<Array[]>} */

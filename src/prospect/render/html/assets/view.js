@@ -1,4 +1,4 @@
-// What is being looked at: the one state of the page, and who is told when it changes.
+// What is being looked at: the one state of the page, and who is called when it changes.
 
 const view = {
   report: null, // the JSON report
@@ -7,7 +7,7 @@ const view = {
   figures: null, // the report's event
   isReported: true, // false for waits, which the report counts in another way
   base: null, // the model's event of all that the map of time shows
-  event: null, // the model's event whose tree is shown: `base`, or a part of it told apart more finely
+  event: null, // the model's event whose tree is shown: `base`, or a part of it taken apart more finely
   sums: null, // what rows of the tree weigh
   left: null, // where rows of the tree begin
   lanes: "cpu", // rows of the heat map
