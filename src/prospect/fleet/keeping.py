@@ -55,7 +55,7 @@ _MOST_ROWS = 1_000_000
 _LATE_S = 3600
 _LEVEL = 9
 # Sums with sketches are wider than those without.
-_WIDTH = 2
+_WIDTH = 3
 # By turn: sums of hosts by service; sums over hosts, of names and of all that was hit.
 _OF_SERVICES, _NAMED, _TOTALS = "services_of_hosts", "named_sums", "total_sums"
 _SKETCH = ", ".join(SKETCH)

@@ -67,7 +67,7 @@ class Engine:
     """
 
     # Each of so many groups takes some 150 bytes, and there are a few tables of them.
-    most_rows: int | None = 2_000_000
+    most_rows: int | None = 3_000_000
 
     def __init__(self, store: StoreDirectory, *, threads: int = 1, memory: str = "1GB") -> None:
         """Begin.
