@@ -24,14 +24,12 @@ if TYPE_CHECKING:
 
 def get_ready() -> None:
     """Set this process up for one analysis; before numpy is imported."""
-    from prospect.columns.numpy_start import start_numpy
+    from prospect.columns.process import keep_freed_memory, start_numpy
 
     start_numpy()
     # The tables hold no cycles, and the process ends with the report: looking for some among the
     # records of 100,000 processes took a sixth of the time.
     gc.disable()
-    from prospect.cli.heap import keep_freed_memory
-
     keep_freed_memory()
 
 

@@ -32,7 +32,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     """
     if settings.unit:
         return _show_unit(settings, command_line)
-    from prospect.columns.numpy_start import start_numpy
+    from prospect.columns.process import start_numpy
 
     start_numpy()
     os.umask(0o077)

@@ -30,7 +30,7 @@ def do(prepare: Callable[[], Work]) -> NoReturn:
             are. The work is given the store and standard input; it returns an exit status and what
             is to be said, "" for nothing.
     """
-    from prospect.columns.numpy_start import start_numpy  # noqa: PLC0415 - once it is known whose
+    from prospect.columns.process import start_numpy  # noqa: PLC0415 - once it is known whose
 
     start_numpy()
     os.umask(0o077)

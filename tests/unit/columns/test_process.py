@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prospect.columns.numpy_start import sorts_slowly
+from prospect.columns.process import sorts_slowly
 
 _ZEN_4 = (
     b"processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\n"
@@ -36,7 +36,7 @@ def test_slow_sorts_are_those_of_zen_4(cpu, expected):
 def _run(before="", cpu=_ZEN_4, **environment):
     """Return whether numpy uses AVX-512, and what is left in the environment."""
     program = f"""
-import os, prospect.columns.numpy_start as start
+import os, prospect.columns.process as start
 start._first_cpu = lambda: {cpu!r}
 {before}
 start.start_numpy()

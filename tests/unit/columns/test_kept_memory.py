@@ -3,7 +3,7 @@ import sys
 
 PROGRAM = """
 import resource, sys
-from prospect.cli.heap import keep_freed_memory
+from prospect.columns.process import keep_freed_memory
 kept = sys.argv[1] == "keep" and keep_freed_memory()
 import numpy
 for _ in range(20):
