@@ -23,12 +23,12 @@ BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: 
 
 def test_the_command_runs_there_and_is_reported_here(target, tmp_path):
     file = tmp_path / "r"
-    script = f"echo $SSH_ORIGINAL_COMMAND | cut -c1-12; echo said >&2; exec python3 -c '{BUSY}'"
+    script = f"printf '%.7s\\n' \"$SSH_ORIGINAL_COMMAND\"; echo said >&2; exec python3 -c '{BUSY}'"
     ran = target.prospect(
         *("record", "--target", "there", "-H", 1000, "-o", file),
         *("sh", "-c", script.format(0.5)),
     )
-    assert (ran.returncode, ran.stdout) == (0, "exec python3\n"), ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, "exec sh\n"), ran.stderr
     assert "said\n" in ran.stderr
     assert f"{file}: " in ran.stderr
     profile = prospect.open(file, use_cache=False)
@@ -132,11 +132,11 @@ def test_a_signal_reaches_the_command(target, tmp_path):
         ("exit 127", "there has neither python3 nor perf"),
         ("echo Welcome; exit 0", "there did not start python3"),
         (
-            """echo '{"pid": 1, "files": [3, 4, 5, 6, 7], "python": [3, 7, 1], "magic": "00"}'""",
+            """echo '{"python": [3, 7, 1], "magic": "00"}'""",
             "there has neither python3 nor perf",
         ),
         (
-            """echo '{"pid": 1, "files": [3, 4, 5, 6, 7], "python": [3, 11, 1], "magic": "00"}'
+            """echo '{"python": [3, 11, 1], "magic": "00"}'
             head -c 100000 /dev/urandom""",
             "the target's answer is damaged",
         ),

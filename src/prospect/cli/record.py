@@ -8,7 +8,6 @@ from prospect.errors import CommandError, ProspectError
 from prospect.files.outputs import RecordingFile
 from prospect.options import RecordingOptions
 from prospect.recording.events import RecordOptions
-from prospect.recording.run import record
 from prospect.records import contents, narrowed
 
 TYPE_CHECKING = False
@@ -59,6 +58,8 @@ def record_into(
             from prospect.target.session import record_on
 
             return record_on(settings.target, options, file.descriptor, say)
+        from prospect.recording.run import record
+
         return record(options, file.descriptor, say)
     except ProspectError as error:
         file.withdraw()

@@ -29,9 +29,9 @@ _BLOCK_BYTES = 512  # of st_blocks, stat(2)
 _LOOK_S = 0.05
 
 
-def main(arguments: list[str]) -> int:
+def main(held: list[int]) -> int:
     """Record as the pump was asked to; return the command's exit status."""
-    return serve(arguments, _record)
+    return serve(held, _record)
 
 
 def _record(served: Served) -> tuple[dict[str, Any], int]:
@@ -46,7 +46,7 @@ class Watched:
 
     def __init__(self, output: int, pump: int) -> None:
         self._output = output
-        self._pump = os.pidfd_open(pump)
+        self._pump = pump
 
     def sink(self, output: int, bound_bytes: int) -> RecordSink:
         """Return a sink that waits for the pump."""

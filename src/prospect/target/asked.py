@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 COUNTS, DIAGNOSIS, EVENTS = "counts", "diagnosis", "events"
 
 
-def main(arguments: list[str]) -> int:
+def main(held: list[int]) -> int:
     """Answer what the pump was asked; return the status of COMMAND, or 0."""
-    return serve(arguments, _answer)
+    return serve(held, _answer)
 
 
 def _answer(served: Served) -> tuple[Any, int]:

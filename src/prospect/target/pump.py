@@ -3,8 +3,8 @@
 Comes in: on standard input the packed recorder, what is to be recorded, then orders, each a line of
 JSON. Goes out: on standard output a line of JSON about this Python, then frames in one zlib stream:
 a letter, a length (u32), as many bytes. Nothing is written to the target's disk: the recorder, the
-recording and the answer are files without a name in memory, which the recorder opens by this
-process's /proc entry; a pipe, whose end it waits for, ends when all of it is there.
+recording and the answer are files without a name in memory. The recorder, which has begun by
+itself, is given them when all of it is there (see `joining`).
 
 This source is sent as it stands and must run on any Python from 3.8 on; it imports nothing of ours.
 
@@ -22,6 +22,7 @@ import json
 import os
 import select
 import signal
+import socket
 import stat
 import struct
 import sys
@@ -43,6 +44,7 @@ SECTIONS = (
     b" .gnu_debugdata .note.gnu.build-id .shstrtab .ARM.exidx"
 ).split()
 MOST_SECTIONS = 1 << 16
+CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid
 FRAME = struct.Struct("<cI")
 OFFSET = struct.Struct("<Q")
 SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP}
@@ -118,37 +120,59 @@ class Recording:
             self.punch(self.descriptor, PUNCH_HOLE_KEEP_SIZE, HEAD_BYTES, end - HEAD_BYTES)
 
 
-def main() -> None:
-    """Serve the host until it closes standard input or the connection is gone."""
-    recorder, recording, request, answer = (
-        os.memfd_create(name) for name in ("recorder", "recording", "request", "answer")
-    )
-    is_whole, is_arriving = os.pipe()
-    hello = {
-        "pid": os.getpid(),
-        "files": [recorder, is_whole, recording, request, answer],
-        "python": list(sys.version_info[:3]),
-        "magic": importlib.util.MAGIC_NUMBER.hex(),
-    }
+def main(name: str) -> None:
+    """Serve the host until it closes standard input or the connection is gone.
+
+    Args:
+        name: of the socket at which the agent is met.
+    """
+    meeting = socket.socket(socket.AF_UNIX)
+    meeting.bind("\0" + name)
+    meeting.listen()
+    hello = {"python": list(sys.version_info[:3]), "magic": importlib.util.MAGIC_NUMBER.hex()}
     os.write(1, json.dumps(hello).encode("ascii") + b"\n")
-    for descriptor in (recorder, request):
+    agent, recording, request, answer = (
+        os.memfd_create(name) for name in ("agent", "recording", "request", "answer")
+    )
+    for descriptor in (agent, request):
         size = int(sys.stdin.buffer.readline())
         data = memoryview(zlib.decompress(sys.stdin.buffer.read(size)))
         while data:
             data = data[os.write(descriptor, data) :]
-    os.close(is_arriving)
     out = Out()
     grown = Recording(recording, out)
     orders = b""
+    watched = [0, meeting.fileno()]
     while True:
-        if select.select([0], [], [], TICK_S)[0]:
+        ready = select.select(watched, [], [], TICK_S)[0]
+        if 0 in ready:
             read = os.read(0, 1 << 16)
             if not read:
                 return
             *whole, orders = (orders + read).split(b"\n")
             for line in whole:
                 obey(json.loads(line), out, grown, answer)
+        if meeting.fileno() in ready:
+            joined = met(meeting, agent, (recording, request, answer))
+            if joined:  # it is kept, for its end is this process's
+                watched = [0]
         grown.send_new()
+
+
+def met(meeting: socket.socket, agent: int, files: tuple[int, ...]) -> socket.socket | None:
+    """Hand the files to whoever has come, unless that is another user's process.
+
+    Returns: the connection, None where nothing was handed over.
+    """
+    come, _ = meeting.accept()
+    said = come.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    with contextlib.suppress(OSError):  # it is gone
+        if CREDENTIALS.unpack(said)[1] == os.geteuid():
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(files)}i", *files))
+            come.sendmsg([b"%d" % agent], [rights])
+            return come
+    come.close()
+    return None
 
 
 def obey(order: dict[str, object], out: Out, grown: Recording, answer: int) -> None:

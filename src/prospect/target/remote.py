@@ -5,7 +5,8 @@ it writes it, and its answer.
 
 Two commands run over the one connection: the pump, which begins it, holds the agent in memory and
 sends what that writes; and the agent itself, whose standard files, terminal and exit status are
-COMMAND's. docs/target.md says what that is for.
+COMMAND's. They begin side by side, since what a login does may take longer than all the rest, and
+meet there (see `joining`). docs/target.md says what that is for.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from typing import TYPE_CHECKING
 from prospect import errors
 from prospect.errors import CaptureError, CommandError, UsageError
 from prospect.light import Closing
-from prospect.target import pump
+from prospect.target import joining, pump
 from prospect.target.frames import Fetched, FrameError, Frames
 from prospect.target.ssh import NO_CONNECTION, Connection, pipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
     from typing import Any, NoReturn, Protocol
 
     class Receiver(Protocol):
@@ -43,21 +45,20 @@ if TYPE_CHECKING:
             ...
 
 
-# Nothing is wanted of what a distribution or a user adds to the standard library.
-_PYTHON = ("python3", "-IS", "-X", "utf8")
-# Reads this much Python and runs it; without a character that any shell looks at.
-_BOOTSTRAP = "import sys; i=sys.stdin.buffer; exec(i.read(int(i.readline())))"
-# Waits until the pump has all of the agent, and runs it.
-_AGENT = (
-    'import sys; p,a,r,*n=sys.argv[1:]; open(f"/proc/{p}/fd/{r}").read();'
-    ' sys.path.insert(0,f"/proc/{p}/fd/{a}"); from %s import main; sys.exit(main([p,*n]))'
+# Nothing is wanted of what a distribution or a user adds to the standard library. Where there is no
+# Python, it is said once, here.
+_PYTHON = (
+    *("exec", "sh", "-c", 'command -v python3 >/dev/null || exit 127; exec python3 "$@"', "sh"),
+    *("-IS", "-X", "utf8", "-c"),
 )
+# Reads this much Python and runs it.
+_BOOTSTRAP = "import sys; i=sys.stdin.buffer; exec(i.read(int(i.readline())))"
 _NOT_FOUND = 127
 _MOST_GREETING_BYTES = 1 << 16
 _ANSWER_S = 60.0
 _STREAM_BYTES = 1 << 16
 _END_S = 5.0
-_FILES = 5
+_LOOK_S = 0.005
 _MOST_GREETING_LINES = 1000
 _NEEDS = "Prospect's recorder needs Python 3.9 or later there"
 _SILENT = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
@@ -99,34 +100,41 @@ class Remote(Closing):
         self._fetched = Fetched(-1)
         self._fetched.fail()
         self._has_ended = False
+        self._name = f"prospect-{os.urandom(16).hex()}"
         try:
             self._begin()
             files = _SILENT if is_silent else {"has_terminal": os.isatty(0) and os.isatty(1)}
             self._start(agent, json.dumps(wanted, default=_as_text).encode("ascii"), files)
         except BaseException:
+            if self._recorder:
+                self._recorder.kill()  # it waits for the pump
             self.close()
             raise
 
     def _begin(self) -> None:
-        self._pump = self._connection.begin(["exec", *_PYTHON, "-c", _BOOTSTRAP])
-        with open(pump.__file__, "rb") as file:  # noqa: PTH123 - pathlib costs milliseconds
-            source = file.read() + b"\nmain()\n"
+        self._pump = self._connection.begin([*_PYTHON, _BOOTSTRAP])
+        source = _source(pump, f"main({self._name!r})")
         with suppress(OSError):  # it is gone: that there is no greeting says so
-            self._send(b"%d\n" % len(source) + source)
+            self._send(b"%d\n" % len(source) + source.encode())
 
     def _start(self, agent: str, request: bytes, files: Mapping[str, Any]) -> None:
         # While ssh connects, for the most likely Python there.
         from prospect.target.package import OLDEST_PYTHON, package  # noqa: PLC0415 - see above
 
         packed = package(agent, MAGIC_NUMBER)
+        stream = pipe_of(self._started.stdout)
+        while not (self._connection.is_made or select.select([stream], [], [], _LOOK_S)[0]):
+            pass
+        code = _source(joining, f"join({self._name!r}, {agent!r})")
+        # Shells that are none of POSIX take no line break in a word.
+        words = [*_PYTHON, f"exec({code!a})"]
+        if self._connection.is_made:
+            self._recorder = self._connection.start(words, **files)
         hello = self._greeting(OLDEST_PYTHON)
+        if not self._recorder:  # ssh was told not to share connections
+            self._recorder = self._connection.start(words, **files)
         if bytes.fromhex(hello["magic"]) != MAGIC_NUMBER:
             packed = package(agent)
-        # Begun before it is sent: where the way is long, both take it at once.
-        self._recorder = self._connection.start(
-            ["exec", *_PYTHON, "-c", _AGENT % agent, *map(str, (hello["pid"], *hello["files"]))],
-            **files,
-        )
         parts = (packed, zlib.compress(request))
         self._hand_over(b"".join(b"%d\n" % len(part) + part for part in parts))
 
@@ -303,14 +311,16 @@ class Remote(Closing):
         raise CaptureError(f"{self.target} did not start python3: {_NEEDS}")
 
 
+def _source(module: ModuleType, call: str) -> str:
+    """Return a module's source, with a call behind it."""
+    with open(str(module.__file__), encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs milliseconds
+        return f"{file.read()}\n{call}\n"
+
+
 def _hello_in(line: bytes) -> dict[str, Any] | None:
     try:
         hello = json.loads(line)
-        is_whole = (
-            isinstance(hello["pid"], int)
-            and len(hello["files"]) == _FILES
-            and all(isinstance(number, int) for number in (*hello["files"], *hello["python"]))
-        )
+        is_whole = all(isinstance(number, int) for number in hello["python"])
         bytes.fromhex(hello["magic"])
     except (ValueError, TypeError, KeyError):
         return None

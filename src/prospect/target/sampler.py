@@ -43,9 +43,9 @@ class _AllPass:
         return data
 
 
-def main(arguments: list[str]) -> int:
+def main(held: list[int]) -> int:
     """Sample until the pump has ended."""
-    return serve(arguments, _sample)
+    return serve(held, _sample)
 
 
 def _sample(served: Served) -> tuple[None, int]:

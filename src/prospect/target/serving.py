@@ -1,8 +1,8 @@
 """What all agents on a target do: read what is wanted, work, answer.
 
-Comes in: the pid of the pump that ``ssh`` started before, and the numbers of three files without a
-name that the pump holds: what is written as it comes, what is wanted, the answer. Goes out: that
-file, an exit status, and the answer, one JSON document.
+Comes in: the connection to the pump, and three files without a name that it holds: what is written
+as it comes, what is wanted, the answer. Goes out: that file, an exit status, and the answer, one
+JSON document.
 
 All agents run by the target's own Python, 3.9 or later, with the standard library alone.
 """
@@ -31,7 +31,7 @@ class Served(NamedTuple):
     Attributes:
         wanted: what it was asked.
         output: the file that is sent as it grows.
-        pump: the pid of what sends it.
+        pump: the connection to what sends it, which ends with that.
     """
 
     wanted: dict[str, Any]
@@ -39,16 +39,14 @@ class Served(NamedTuple):
     pump: int
 
 
-def serve(arguments: list[str], work: Callable[[Served], tuple[Any, int]]) -> int:
+def serve(held: list[int], work: Callable[[Served], tuple[Any, int]]) -> int:
     """Do an agent's work; return its exit status.
 
     Args:
-        arguments: of the agent.
+        held: the descriptors that `joining` has got.
         work: returns what is to be answered as "result", and the exit status.
     """
-    pump, *numbers = map(int, arguments)
-    places = [f"/proc/{pump}/fd/{number}" for number in numbers]
-    output, request, answer = (os.open(place, os.O_RDWR | os.O_CLOEXEC) for place in places)
+    pump, output, request, answer = held
     _answer(answer, {"pid": os.getpid()})
     wanted = json.loads(os.pread(request, _MOST_REQUEST_BYTES, 0))
     try:

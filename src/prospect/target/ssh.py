@@ -47,7 +47,8 @@ class Connection(Closing):
         self.target = target
         self._ssh = _ssh_words()
         self._directory = tempfile.mkdtemp(prefix="prospect-")
-        self._control = ["-o", f"ControlPath={self._directory}/s"]
+        self._socket = f"{self._directory}/s"
+        self._control = ["-o", f"ControlPath={self._socket}"]
 
     def begin(self, words: list[str]) -> subprocess.Popen[bytes]:
         """Connect, and run the first command, which all others go beside, with pipes.
@@ -93,7 +94,7 @@ class Connection(Closing):
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Run another command on the target, once the first one has answered.
+        """Run another command on the target, once the connection is made.
 
         Args:
             words: of the command; the target's shell gets them quoted.
@@ -114,6 +115,11 @@ class Connection(Closing):
             bufsize=0,
             start_new_session=not has_terminal,
         )
+
+    @property
+    def is_made(self) -> bool:
+        """Whether others may go over it, which is before its first command has answered."""
+        return os.path.exists(self._socket)  # noqa: PTH110 - asked often
 
     def close(self) -> None:
         """Remove what the connection was found by; it ends with its commands."""
