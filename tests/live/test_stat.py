@@ -216,6 +216,16 @@ def test_hardware_counters_share_and_say_so(chores):
     assert cycles["running_ns"] == instructions["running_ns"]
 
 
+def test_events_of_a_group_are_counted_at_the_same_times(chores):
+    document = stat("--event", "{page-faults,context-switches,cpu-clock},faults", chores, 0, 0, 9)
+    assert [event["group"] for event in document["events"]] == [0, 0, 0, None]
+    (run,) = document["each_run"]
+    times = {(count["enabled_ns"], count["running_ns"]) for count in run["counts"][:3]}
+    ((enabled_ns, running_ns),) = times
+    assert enabled_ns == running_ns > 0
+    assert run["counts"][0]["count"] == run["counts"][3]["count"] > 0
+
+
 def as_nobody(*words):
     who = {"user": 65534, "group": 65534, "extra_groups": []}
     try:

@@ -39,6 +39,33 @@ from prospect.capture.events.event_listing import list_events
 for pattern in json.load(sys.stdin):
     print(json.dumps([[e.name, e.description] for e in list_events(pattern)[0]]))
 """
+# A core of four counters, which refuses what they cannot hold, as the kernel's validate_group().
+GROUPED = """
+import errno, json, os, sys
+from prospect.abi import constants as abi
+from prospect.capture.counting import counters
+from prospect.capture.events.event_parsing import parse_events
+from prospect.errors import ProspectError
+members = {}
+def open_chosen(event, pid, cpu, leader=-1):
+    fd = os.memfd_create(event.name)
+    group = members.setdefault(fd if leader < 0 else leader, [])
+    if event.attr.type == abi.PERF_TYPE_RAW:
+        if len(group) == 4:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        group.append(fd)
+    return fd
+counters.open_chosen = open_chosen
+for text in json.load(sys.stdin):
+    members.clear()
+    found = counters.CounterSet(counters.CountTarget(pids=(7,)))
+    try:
+        found.open(parse_events(text))
+        print(json.dumps([[e.name for e in found.events], sorted(map(len, members.values()))]))
+    except ProspectError as error:
+        print(json.dumps(str(error)))
+    found.close()
+"""
 # Codes as Intel publishes them (skylake_core.json, icelake_core.json and others of its event
 # tables), and AMD (processor programming references of families 17h and 19h, "Core Performance
 # Monitor Counters"): unit mask and event, from bit 24 the counter mask, bit 23 invert, bit 18 edge;
@@ -141,6 +168,25 @@ def test_masks_modifiers_and_units_stand_behind_colons():
     assert counted[2] == 0x028020D1
     assert counted[5] == abi.FLAG_EXCLUDE_USER | HYPERVISOR | 2 << 15
     assert period[2:4] == [0x20D1, 1000]
+
+
+@X86
+def test_groups_are_counted_whole_or_refused():
+    levels = [f"MEM_LOAD_RETIRED:{level}" for level in ("L1_HIT", "L2_HIT", "L3_HIT", "L3_MISS")]
+    five = [*levels, "INST_RETIRED:ANY_P"]
+    texts = [
+        f"{{{','.join(levels)},page-faults}}:u",
+        f"{{{','.join(five)}}}",
+        ",".join(five),
+        f"{{{','.join(levels[:3])}}},{{{','.join(five[3:])}}}",
+    ]
+    whole, refused, apart, two = on("skl", GROUPED, texts)
+    assert whole == [[f"{name}:u" for name in (*levels, "page-faults")], [4]]
+    said, advice = refused.rsplit(": ", 1)
+    assert said.startswith("INST_RETIRED:ANY_P: this processor's counters cannot count its whole")
+    assert advice == "leave events out of the braces, or make two groups"
+    assert apart == [five, [1] * 5]
+    assert two == [five, [2, 3]]
 
 
 @X86
