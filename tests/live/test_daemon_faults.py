@@ -91,19 +91,19 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
     with RunningDaemon(tmp_path / "s", "-H", "4999") as daemon:
         before = status(daemon)
         daemon.process.send_signal(signal.SIGSTOP)
-        time.sleep(4)  # the rings hold about a second
+        time.sleep(8)
         daemon.process.send_signal(signal.SIGCONT)
-        daemon.ask("dump")
+        daemon.control("dump")
         time.sleep(1)
-        daemon.ask("stop")  # so that nothing is lost behind the status
+        daemon.control("dump")
         after = status(daemon)
         assert after["samples"] > before["samples"]
         assert after["windows_lost"] == 0
         assert daemon.end() == 0
     sums = books(tmp_path / "s")
-    assert sums["lost"] == after["lost"] > 0
+    assert sums["lost"] >= after["lost"] > 0  # more may be lost behind the status
     # The load ran all the time: what is not there was lost, and is counted as that.
-    assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 4 * 4000
+    assert sums["recorded"] + sums["lost"] + sums["throttled"] + sums["missing"] > 8 * 4000
 
 
 @pytest.mark.skipif(not CPU_1.exists(), reason="this machine's CPUs cannot be taken off line")

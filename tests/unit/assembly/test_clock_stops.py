@@ -45,6 +45,22 @@ def test_throttle_without_an_end_has_none():
     assert found == [(STOP_THROTTLED, 2, 10, FOREVER)]
 
 
+def test_a_throttle_whose_end_may_be_lost_lasts_a_tick():
+    tick_ns = 10_000_000
+    late, end = 10 + 5 * tick_ns, 10 * tick_ns
+    table = clock_table([(0, 0, 0, 4e6, 0, end, 0), (0, 0, 1, 4e6, 0, end, 0)])
+    ours, lost = Clocks(table, (11, 12)), (late, LOST, 11, 0)
+    found = stops(ours, (10, STOP, 11, 0), lost)
+    assert found[0] == (STOP_THROTTLED, 0, 10, 10 + tick_ns)
+    found = stops(ours, (10, STOP, 11, 0), lost, (late + 9, GO, 11, 0))
+    assert found[0] == (STOP_THROTTLED, 0, 10, 10 + tick_ns)
+    # Where nothing is lost between, or on another CPU, or sooner than a tick, its end was recorded.
+    assert stops(ours, (10, STOP, 11, 0), (20, GO, 11, 0), lost)[0] == (STOP_THROTTLED, 0, 10, 20)
+    assert stops(ours, (10, STOP, 12, 1), lost)[0] == (STOP_THROTTLED, 1, 10, FOREVER)
+    soon = stops(ours, (10, STOP, 11, 0), (15, LOST, 11, 0), (20, GO, 11, 0))
+    assert soon[0] == (STOP_THROTTLED, 0, 10, 20)
+
+
 def test_clock_throttled_again_has_two_stops():
     found = stops(OURS, *((at, STOP if at % 20 else GO, 11, 0) for at in (10, 20, 30, 40)))
     assert found == [(STOP_THROTTLED, 0, 10, 20), (STOP_THROTTLED, 0, 30, 40)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
+from prospect.columns.sorting import distinct
 from prospect.profile.model import STOP_FULL, STOP_THROTTLED, ClockStopTable
 from prospect.records import NamedTuple
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _LOSSES = (abi.PERF_RECORD_LOST, abi.PERF_RECORD_LOST_SAMPLES)
 _FOREVER_NS = 2**64 - 1
+# A throttle ends with the scheduler's next tick. Source: perf_adjust_freq_unthr_context() in
+# kernel/events/core.c; the lowest CONFIG_HZ is 100.
+_LONGEST_TICK_NS = np.uint64(10_000_000)
 
 
 class _Throttles(NamedTuple):
@@ -36,8 +40,8 @@ class _Throttles(NamedTuple):
 def describe_clock_stops(clocks: Clocks, losses: Losses) -> ClockStopTable:
     """Return when clocks were throttled, and when their CPU's buffer had been full."""
     row_of_loss = _clock_rows(clocks, losses)
-    throttles = _throttles(losses, row_of_loss)
     full_clock, full_ns = _full_buffers(clocks.table, losses, row_of_loss)
+    throttles = _ended_unseen(_throttles(losses, row_of_loss), full_clock, full_ns)
     kind = np.repeat([STOP_THROTTLED, STOP_FULL], [len(throttles.clock_index), len(full_clock)])
     return ClockStopTable(
         kind=kind.astype(np.uint8),
@@ -79,6 +83,25 @@ def _throttles(losses: Losses, row_of_loss: NDArray[np.int64]) -> _Throttles:
     is_last = np.append(clock[1:] != clock[:-1], True)
     end_ns = np.where(is_last[: len(rows)], np.uint64(_FOREVER_NS), end_ns[: len(rows)])
     return _Throttles(clock[begins], time_ns[begins], end_ns[begins])
+
+
+def _ended_unseen(
+    throttles: _Throttles, full_clock: NDArray[np.int64], full_ns: NDArray[np.uint64]
+) -> _Throttles:
+    """End throttles after a tick where the record of their end may be one of those lost since."""
+    by_clock = np.lexsort((full_ns, full_clock))
+    full_clock, full_ns = full_clock.take(by_clock), full_ns.take(by_clock)
+    end_ns = throttles.end_ns.copy()
+    for row in distinct(throttles.clock_index).tolist():
+        first, behind = np.searchsorted(full_clock, (row, row + 1))
+        own = np.flatnonzero(throttles.clock_index == row)
+        begin_ns = throttles.begin_ns.take(own)
+        lost_ns = np.append(full_ns[first:behind], np.uint64(_FOREVER_NS))
+        next_lost_ns = lost_ns.take(np.searchsorted(lost_ns[:-1], begin_ns))
+        tick_ns = begin_ns + np.minimum(_LONGEST_TICK_NS, np.uint64(_FOREVER_NS) - begin_ns)
+        has_lost = next_lost_ns < end_ns.take(own)
+        end_ns[own] = np.where(has_lost, np.minimum(end_ns.take(own), tick_ns), end_ns.take(own))
+    return throttles._replace(end_ns=end_ns)
 
 
 def _full_buffers(
