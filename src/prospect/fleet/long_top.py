@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _WORDS = {"service", "symbol", "lib-image"}
 _US = 10**6
 _THREADS = 2
+_TYPED = ", ".join(f'"{one}"::{kind} AS "{one}"' for one, kind in FUNCTIONS_COLUMNS.items())
 
 
 class Kept(NamedTuple):
@@ -209,12 +210,9 @@ class _Pieces:
         named = ", ".join(f'"{name}"' for name in HOSTS_COLUMNS)
         for number, day in enumerate(days):
             functions, hosts = (store.root + day.file(kind) for kind in ("functions", "hosts"))
-            typed = ", ".join(
-                f'"{one}"::{kind} AS "{one}"' for one, kind in FUNCTIONS_COLUMNS.items()
-            )
             engine.keep(
                 f"piece_{number}",
-                f"SELECT {typed} FROM read_parquet(?) WHERE {level}",
+                f"SELECT {_TYPED} FROM read_parquet(?) WHERE {level}",
                 [functions, *self._parameters],
             )
             ((several,),) = engine.rows(
@@ -231,9 +229,8 @@ class _Pieces:
     def add_live(self, columns: dict[str, Any], books: list[HostBooks]) -> None:
         """Add what hosts' stores have, of all services that were chosen."""
         self._engine.register("live", columns)
-        typed = ", ".join(f'"{one}"::{kind} AS "{one}"' for one, kind in FUNCTIONS_COLUMNS.items())
         number = len(self._times)
-        self._engine.keep(f"piece_{number}", f"SELECT {typed} FROM live WHERE is_all")
+        self._engine.keep(f"piece_{number}", f"SELECT {_TYPED} FROM live WHERE is_all")
         self._times.append(1)
         self.books.append(books)
 
