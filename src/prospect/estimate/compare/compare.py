@@ -146,7 +146,9 @@ def compare(
         load_allowance=allowance,
         notes=(),
         warnings=(),
-        verdict=_verdict(data, condition, variation, shown.scope) if condition else None,
+        verdict=_verdict(data, condition, variation, shown.scope, found["total"])
+        if condition
+        else None,
     )
     stacks, inclusive = _compared_stacks(data, comparison)
     return replace(
@@ -280,8 +282,9 @@ def _described(data: _Recordings) -> tuple[ComparedRecording, ...]:
 
 
 def _verdict(
-    data: _Recordings, condition: Condition, variation: Variation, scope: Detail
+    data: _Recordings, condition: Condition, variation: Variation, scope: Detail, total: Rows
 ) -> Verdict:
+    """Judge the row that a condition names, or `total`, of all that is compared."""
     about = DETAIL_WORDS[scope]
     if condition.name:
         matched = named_row(condition.kind, condition.name, data.runs, data.labels)
@@ -289,11 +292,11 @@ def _verdict(
             kind = condition.kind or "process, object or routine"
             raise UsageError(f"--fail-if: no {kind} '{condition.name}' has a hit in {about}")
         about = f"the {matched.kind} {condition.name}, in {about}"
+        rows = _rows(data, matched)
     else:
-        matched = matched_rows("total", data.runs, data.labels)
-    rows = _rows(data, matched)
+        rows = total
     spread = own_spread_of(rows, data.before, variation)
-    if not len(matched):
+    if not len(rows.values):
         raise UsageError(f"--fail-if: {about} has no hit in any recording")
     mean = side_means(rows.values, data.before)[0]
     recordings = max(data.before, len(data.runs) - data.before)
