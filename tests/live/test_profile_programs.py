@@ -156,8 +156,10 @@ def test_a_stripped_program_says_so(tmp_path):
     file = tmp_path / "r"
     profile = profile_of(file, burner, 200)
     inside = {name: hits for (path, name), hits in spun(profile).items() if path == str(burner)}
-    # Bounds of functions are no names, but tell functions apart.
-    assert all(re.fullmatch(r"\[fn at 0x[0-9a-f]+\]", name) for name in inside)
+    # Bounds of functions are no names, but tell functions apart. What it calls elsewhere keeps
+    # its name when all else is stripped: some hit may lie in the stub that reads the clock.
+    named = [name for name in inside if not re.fullmatch(r"\[fn at 0x[0-9a-f]+\]", name)]
+    assert set(named) <= {"clock_gettime@plt", "strtod@plt"}
     assert sum(inside.values()) > 50
     assert "stripped" in profile.report()
 
