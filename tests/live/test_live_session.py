@@ -20,6 +20,7 @@ from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
 from prospect.estimate.errors.report import estimate_report
 from prospect.figures.report.view import report_view
+from prospect.live.bounds import Bounds
 from prospect.live.session import LiveSession
 from prospect.perfdata.reader import open_recording
 from prospect.profile.model import BIRTH_PREEXISTING
@@ -105,7 +106,7 @@ def test_its_cost_is_known(watched):
 
 
 def test_only_the_latest_samples_are_remembered_and_clear_forgets_all(tmp_path):
-    session = LiveSession(OPTIONS, most_samples=200, spool_bytes=1 << 17)
+    session = LiveSession(OPTIONS, bounds=Bounds(most_samples=200, spool_bytes=1 << 17))
     try:
         for _ in range(12):
             sum(i * i for i in range(1_000_000))

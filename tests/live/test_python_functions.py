@@ -25,6 +25,7 @@ from prospect.daemon.options import DaemonOptions
 from prospect.daemon.sampling import Sampling
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.events.decode import decode
+from prospect.live.bounds import Bounds
 from prospect.live.session import LiveSession
 from prospect.options import NamingOptions
 from prospect.perfdata.reader import open_recording
@@ -200,7 +201,7 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
     with subprocess.Popen(line, stdout=subprocess.DEVNULL) as program:
         pids = (program.pid,) if follows else ()
         options = RecordOptions(frequency_hz=1000, call_graph="fp", pids=pids)
-        session = LiveSession(options, spool_bytes=1 << 20)
+        session = LiveSession(options, bounds=Bounds(spool_bytes=1 << 20))
         try:
             for _ in range(6):
                 time.sleep(0.5)

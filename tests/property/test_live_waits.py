@@ -17,6 +17,7 @@ from prospect.analysis.pipeline import build_profile
 from prospect.analysis.wanted import Wanted
 from prospect.columns.table_rows import taken
 from prospect.figures.report.waits import without_waits
+from prospect.live.bounds import Bounds
 from prospect.live.growing import GrowingProfile
 from prospect.options import NamingOptions
 from prospect.profile.complete import complete
@@ -97,7 +98,7 @@ def in_one_piece(told, end):
 
 
 def in_parts(told, end, cuts, most_samples=10**6):
-    growing = GrowingProfile(most_samples, stacks=True, use_cache=False, off_cpu=True)
+    growing = GrowingProfile(Bounds(most_samples), stacks=True, use_cache=False, off_cpu=True)
     bounds = [BEGIN, *sorted(cut for cut in set(cuts) if BEGIN < cut < end), end]
     for begin, until in itertools.pairwise(bounds):
         first = begin if begin > BEGIN else 0

@@ -132,6 +132,8 @@ class Daemon:
         """Return how long nothing is to be done."""
         waits = [_LONGEST_WAIT_S, self._manager.alive_every_s or _LONGEST_WAIT_S]
         waits.append(self._shipping.due_s())
+        if self._sampling:
+            waits.append(self._sampling.look_again_s)
         if self._writing.pid_fd < 0:
             if self._is_ending or self._wants_window or self._signals:
                 return 0.0

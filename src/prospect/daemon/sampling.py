@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from prospect.daemon.services import RecordedServices, Services
 from prospect.light import Closing
+from prospect.live.bounds import Bounds
 from prospect.live.session import LiveSession
+from prospect.live.short_lives import ShortLivesGate
 from prospect.live.source import KernelSource
 from prospect.recording.events import RecordOptions
 from prospect.store.coverage import lost_samples
@@ -23,7 +25,10 @@ _US = 10**6
 _NS_IN_US = 1000
 # Of 64 busy processors at 19 samples a second, with copies of 8 KB, there come 10 MB a second.
 _MOST_WAITING_BYTES = 16 << 20
-_LOOK_S = 1.0
+# 200 bytes a sample without copies: of 256 busy processors there comes 1 MB a second.
+_LOOK_S, _LOOK_WITHOUT_COPIES_S = 1.0, 10.0
+# Names of 10 and 20 MB: symbol tables are read again from the disk's cache.
+_BOUNDS = Bounds(most_addresses=1 << 15, most_symbols=200_000, spool_bytes=0, gate=ShortLivesGate)
 
 
 class Sampling(Closing):
@@ -45,7 +50,7 @@ class Sampling(Closing):
                 command_line=options.command_line,
                 use_cache=options.use_cache,
             ),
-            spool_bytes=0,
+            bounds=_BOUNDS,
             source=source_on(options.target) if options.target else KernelSource,
         )
         self._begin()
@@ -60,7 +65,8 @@ class Sampling(Closing):
     @property
     def look_again_s(self) -> float:
         """In how many seconds `keep_small` should be called."""
-        return _LOOK_S if self._options.call_graph not in ("", "fp") else self._options.window_s
+        has_copies = self._options.call_graph not in {"", "fp"}
+        return _LOOK_S if has_copies else _LOOK_WITHOUT_COPIES_S
 
     def keep_small(self) -> None:
         """Take in what was recorded where that is much, as copies of many processors' stacks are.

@@ -51,6 +51,8 @@ _FIRST_COMPARED = 64
 _COMPARED_FACTOR = 4
 # A strided run shorter than this is not worth its fixed cost.
 _LEAST_RUN = 256
+# A gap of so many words has some dozen records, and is worth numpy's fixed cost.
+_LONG_GAP_WORDS = 256
 # Fewer gaps than this are walked one after the other.
 _FEW_LANES = 48
 # struct perf_event_header: type u32, misc u16, size u16.
@@ -194,6 +196,17 @@ def _walk(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
     return _Walk(samples, others, position)
 
 
+def _walk_others(words: Words, view: memoryview, position: int, stop: int) -> _Walk:
+    """Follow the headers as `_walk` does, where there are no samples or all was in vain."""
+    if stop - position >= _LONG_GAP_WORDS:
+        from prospect.events.record_chain import records_between  # noqa: PLC0415 - few need it
+
+        others = records_between(words, position, stop)
+        if others is not None and not ((words.take(others) & _MASK_TYPE) == _SAMPLE).any():
+            return _Walk([], others, stop)
+    return _walk(words, view, position, stop)
+
+
 def _same_headers(words: Words, position: int, stop: int) -> range:
     """Return where records with the header of the first one follow each other, before `stop`."""
     header = words[position]
@@ -328,11 +341,11 @@ def _prove(words: Words, view: memoryview, chain: _Chain, stop: int) -> _Walk | 
         unfinished = position < end
         position, end = position[unfinished], end[unfinished]
     for lane_begin, lane_end in zip(position.tolist(), end.tolist(), strict=True):
-        lane = _walk(words, view, lane_begin, lane_end)
+        lane = _walk_others(words, view, lane_begin, lane_end)
         if lane.samples or lane.fault or lane.position != lane_end:
             return None
         met.append(lane.others)
-    rest = _walk(words, view, chain.edge, stop)
+    rest = _walk_others(words, view, chain.edge, stop)
     if rest.samples or rest.fault:
         return None
     met.append(rest.others)

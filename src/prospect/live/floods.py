@@ -8,6 +8,7 @@ one process that are still too many are left out until the next look, and the se
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,9 @@ _FLOODING = np.array(
     [abi.PERF_RECORD_COMM, abi.PERF_RECORD_FORK, abi.PERF_RECORD_EXIT, *_MAPS], np.uint64
 )
 _OTHERS = "Other processes do so too."
+# Between two looks: each side record costs some 10 us a look.
+_MOST_BYTES = 1 << 28
+_MOST_SIDE_RECORDS = 200_000
 
 
 class FloodGate:
@@ -46,7 +50,12 @@ class FloodGate:
         limits: a sentence for each process of which names or mappings were left out.
         side_records: how many records of processes passed since the last `open`, in drains
             that had many.
+        most_bytes: how much one look should take in.
+        condensed_bytes: how much is to wait until `condensed` is asked.
     """
+
+    most_bytes = _MOST_BYTES
+    condensed_bytes = sys.maxsize
 
     def __init__(self, schema: Schema) -> None:
         """Begin.
@@ -87,12 +96,16 @@ class FloodGate:
         if not len(dropped):
             return data
         self.side_records -= len(dropped)
-        size = (words.take(dropped) >> _SIZE_SHIFT).view(np.int64)
-        edges = np.zeros(len(words) + 1, np.int8)
-        edges[dropped] += 1
-        edges[dropped + size] -= 1
-        left: bytes = words[np.cumsum(edges[:-1], dtype=np.int8) == 0].tobytes()
-        return left
+        return without_records(words, dropped)
+
+    def condensed(self, data: bytes, until_ns: int) -> bytes:
+        """Return all: a recording of the session has all processes."""
+        del until_ns
+        return data
+
+    def is_full(self, size_bytes: int) -> bool:
+        """Return whether so many bytes are as much as one look should take in."""
+        return size_bytes > self.most_bytes or self.side_records > _MOST_SIDE_RECORDS
 
     def _superseded(self, words: Words, renames: Rows) -> Rows:
         """Return the renames that a later one of the same thread follows."""
@@ -127,6 +140,16 @@ class FloodGate:
             sentence = _OTHERS
         if sentence not in self.limits:
             self.limits.append(sentence)
+
+
+def without_records(words: Words, start: Rows) -> bytes:
+    """Return records without those that begin at some words, in any order."""
+    start = np.sort(start)
+    end = start + (words.take(start) >> _SIZE_SHIFT).view(np.int64)
+    kept_begin, kept_end = np.append(0, end), np.append(start, len(words))
+    stays = kept_begin < kept_end
+    pieces = zip(kept_begin[stays].tolist(), kept_end[stays].tolist(), strict=True)
+    return b"".join([words[begin:end].data for begin, end in pieces])
 
 
 class _Positions:

@@ -15,6 +15,7 @@ from prospect.analysis.pipeline import profile_of_events
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.assembly.tables.clocks import clock_of_id
 from prospect.assembly.threads.waits import switch_event
+from prospect.columns.sorting import distinct
 from prospect.events.decode import decode
 from prospect.live.away import LastSwitches
 from prospect.live.joined import JoinedProfile
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
     from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
+    from prospect.events.columns import Events
+    from prospect.live.bounds import Bounds
     from prospect.live.followed import Followed
-    from prospect.live.source import FetchNames
+    from prospect.live.source import FetchNames, Running
     from prospect.live.tasks import Birth
     from prospect.profile.model import ProcessTable, Profile
 
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 _FORGOTTEN_SHARE = 0.25
 # Each costs some microseconds a look; a slow rate needs hours for as many samples.
 _MOST_PARTS = 1000
+# Services that start anew every minute make half a million a year.
+_MOST_GROUPS = 1 << 14
 
 
 class GrowingProfile:
@@ -52,7 +57,7 @@ class GrowingProfile:
 
     def __init__(
         self,
-        most_samples: int,
+        bounds: Bounds,
         *,
         stacks: bool,
         use_cache: bool,
@@ -62,16 +67,16 @@ class GrowingProfile:
         """Begin with nothing.
 
         Args:
-            most_samples: how many are remembered.
+            bounds: how much is remembered.
             stacks: whether call stacks are wanted.
             use_cache: whether symbol tables are kept on disk.
             off_cpu: whether switches are recorded, which all threads have part in.
             followed: who counts as the command and its descendants; None for nobody.
         """
-        self._most_samples = most_samples
+        self._most_samples = bounds.most_samples
         self._naming = NamingOptions(use_cache=use_cache, debuginfod_s=0)
         self._wanted = Wanted(stacks=stacks, hints=False)
-        self._kept_names = KeptNames()
+        self._kept_names = KeptNames(bounds.most_addresses, bounds.most_symbols)
         self._sinks = Sinks(kept_names=self._kept_names)
         self._joined = JoinedProfile()
         self._switches = LastSwitches() if off_cpu else None
@@ -82,17 +87,23 @@ class GrowingProfile:
         self._python = PythonNames()
         self.tasks = LiveTasks()
 
-    def add(self, data: bytes, info: RecordingInfo, seen: Mapping[int, Sequence[int]]) -> Profile:
+    def add(
+        self,
+        data: bytes,
+        info: RecordingInfo,
+        seen: Mapping[int, Sequence[int]],
+        running: Running | None = None,
+    ) -> Profile:
         """Take in a part; return its own profile.
 
         Args:
             data: whole records.
             info: what a recording of these records says of itself, but for its processes.
             seen: by pid, what the first look at the system saw of a process.
+            running: who ran at its end, where ends of processes may be missing.
         """
         events = decode([RecordBlock(memoryview(data))], info.events, [], clock_of_id(info))
-        self._control_groups |= events.control_groups
-        events = replace(events, control_groups=self._control_groups)
+        events = replace(events, control_groups=self._groups_with(events))
         events = self._python.carried(events, info.last_sample_ns)
         pids, named = pids_of(events), set[int]()
         if self._switches is not None:
@@ -110,11 +121,14 @@ class GrowingProfile:
             self._kept_names.forget_missing()
             info = info._replace(extras=info.extras | {"mapped_files": read})
             part = profile_of_events(carried, info, self._naming, self._wanted, self._sinks)
+        self._kept_names.make_room()
         part = replace(part, processes=_with_births(part.processes, births))
         if self._followed is not None:
             self._followed.take_in(events)
             self._followed.mark(part.processes)
         self.tasks.take_in(events)
+        if running:
+            self.tasks.forget_ended(running)
         self._programs.take_in(events)
         if self._switches is not None:
             self._switches.take_in(events, self.tasks.tids())
@@ -138,6 +152,19 @@ class GrowingProfile:
     def clear(self) -> None:
         """Forget all parts; who runs is still known."""
         self._joined = JoinedProfile()
+
+    def _groups_with(self, events: Events) -> dict[int, bytes]:
+        """Return the control groups that are known, and remember those of a part longest."""
+        groups = self._control_groups
+        groups |= events.control_groups
+        if len(groups) > _MOST_GROUPS:
+            sampled = events.samples.control_group
+            used = set() if sampled is None else set(distinct(sampled).tolist())
+            for id_ in sorted(used & groups.keys()):
+                groups[id_] = groups.pop(id_)
+            for id_ in list(groups)[: len(groups) - _MOST_GROUPS]:
+                del groups[id_]
+        return dict(groups)
 
     def _forget(self) -> None:
         times = np.sort(self._joined.profile().samples.time_ns)

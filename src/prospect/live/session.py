@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING
 from prospect.errors import ProspectError, RecordingError
 from prospect.events.schema import schema_of
 from prospect.files.outputs import RecordingFile
-from prospect.live.floods import FloodGate
+from prospect.live.bounds import Bounds
 from prospect.live.followed import Followed
 from prospect.live.growing import GrowingProfile
 from prospect.live.source import KernelSource
 from prospect.live.spool import NoSpool, Spool, copy_extents
 from prospect.perfdata.writer import RecordingWriter
-from prospect.records import Record
+from prospect.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prospect.abi.attr import EventDescription
     from prospect.abi.recording import RecordingInfo
     from prospect.live.source import MakeSource, Mark
     from prospect.profile.model import Profile
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 _LEAST_SAMPLES = 100_000
 _SAMPLES_OF_A_CPU = 25_000
 _MOST_SAMPLES = 400_000
-_SPOOL_BYTES = 1 << 29
 # Over how many calls the session's own cost is measured.
 _COSTS = 6
 _NS = 1e-9
@@ -80,10 +78,6 @@ def _suiting_samples(cpus: int) -> int:
     return min(max(_SAMPLES_OF_A_CPU * cpus, _LEAST_SAMPLES), _MOST_SAMPLES)
 
 
-def _gate(events: Sequence[EventDescription]) -> FloodGate:
-    return FloodGate(schema_of(events))
-
-
 class LiveSession:
     """Samples all CPUs from its making until `close`; one thread at a time may call it.
 
@@ -97,16 +91,14 @@ class LiveSession:
         self,
         options: RecordOptions,
         *,
-        most_samples: int = 0,
-        spool_bytes: int = _SPOOL_BYTES,
+        bounds: Bounds | None = None,
         source: MakeSource = KernelSource,
     ) -> None:
         """Begin.
 
         Args:
             options: rate, clocks, call graph, and whom to follow; there is no command.
-            most_samples: how many the profile remembers, 0 for what suits so many CPUs.
-            spool_bytes: how much `save` can write, at most; with 0 no records are kept.
+            bounds: how much is kept; None for what suits `top`.
             source: makes what gives the records, of the options; it is closed with the session.
 
         Raises:
@@ -115,11 +107,16 @@ class LiveSession:
                 says what to do.
             RecordingError: there is no place for the spool.
         """
+        bounds = bounds or Bounds()
+        if not bounds.most_samples:
+            bounds = replace(bounds, most_samples=_suiting_samples(os.cpu_count() or 1))
         with ExitStack() as opened:
-            self._source = opened.enter_context(closing(source(options, _gate)))
+            self._source = opened.enter_context(
+                closing(source(options, lambda events: bounds.gate(schema_of(events))))
+            )
             self._whom = self._source.whom
             self._growing = GrowingProfile(
-                most_samples or _suiting_samples(os.cpu_count() or 1),
+                bounds,
                 stacks=bool(options.call_graph),
                 use_cache=options.use_cache,
                 off_cpu=options.off_cpu,
@@ -129,7 +126,8 @@ class LiveSession:
             self._costs: deque[tuple[float, float]] = deque(maxlen=_COSTS)
             self._mark = self._source.mark
             self.began_ns = self._mark.time_ns
-            spool = Spool(self._mark, spool_bytes) if spool_bytes else NoSpool(self._mark)
+            size = bounds.spool_bytes
+            spool = Spool(self._mark, size) if size else NoSpool(self._mark)
             self._spool = opened.enter_context(closing(spool))
             self._opened = opened.pop_all()
 
@@ -152,7 +150,8 @@ class LiveSession:
         before, data = self._mark, self._source.take()
         self._mark = self._source.mark
         self._spool.append([data])
-        part = self._growing.add(data, self._info(before, self._mark), self._source.seen)
+        info, running = self._info(before, self._mark), self._source.running
+        part = self._growing.add(data, info, self._source.seen, running)
         if self._spool.is_full:
             self._spool.turn(self._mark, self._growing.records(self._source.descriptions()))
         profile = self._growing.profile()

@@ -20,7 +20,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from prospect.capture.kernel.cpus import CpuWatch
-from prospect.capture.kernel.procfs import read_cpu_times
+from prospect.capture.kernel.procfs import list_pids, read_cpu_times
 from prospect.capture.loop.ring_drain import RingDrain
 from prospect.capture.machine.surroundings import describe_surroundings
 from prospect.capture.machine.synthesis import FINISHED_ROUND
@@ -29,6 +29,7 @@ from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing
 from prospect.live.beginning import Beginning, check_scope
 from prospect.live.chosen import Chosen
+from prospect.live.drained import Drained
 from prospect.recording.document import Interval, describe_interval, recording_info
 from prospect.recording.events import open_events, with_rate
 from prospect.recording.sampling_cost import sample_cost
@@ -42,34 +43,17 @@ if TYPE_CHECKING:
     from prospect.abi.recording import RecordingInfo
     from prospect.events.columns import Events
     from prospect.live.chosen import Whom
+    from prospect.live.drained import Gate
     from prospect.profile.model import Profile
     from prospect.recording.document import CpuTimes
     from prospect.recording.events import RecordOptions
-
-    class Gate(Protocol):
-        """What leaves out what no look could follow.
-
-        Attributes:
-            limits: a sentence for each thing that was left out.
-            side_records: how many records of processes passed since the last `open`.
-        """
-
-        limits: list[str]
-        side_records: int
-
-        def open(self) -> None:
-            """Begin to count anew: there was a look."""
-            ...
-
-        def passed(self, data: bytes) -> bytes:
-            """Return whole records without what is too much."""
-            ...
 
     class Source(Protocol):
         """What gives records; as `KernelSource`, which has the meanings."""
 
         sample_cost_ns: float
         mark: Mark
+        running: Running | None
         whom: Whom | None
 
         @property
@@ -120,9 +104,6 @@ if TYPE_CHECKING:
     FetchNames = Callable[[Profile, Events], dict[str, Any]]
     MakeSource = Callable[[RecordOptions, MakeGate], Source]
 
-# What is drained at most without being asked for: each side record costs some 10 us a look.
-_MOST_UNASKED_BYTES = 1 << 28
-_MOST_UNASKED_SIDE_RECORDS = 200_000
 _LONGEST_WAIT_MS = 5000
 _WAIT_MS = 200
 # Between two drains, beside as long as the last one took: rings may fill faster than they are
@@ -146,42 +127,16 @@ class Mark(NamedTuple):
     lost: Mapping[int, int]
 
 
-class Drained:
-    """A sink that hands on what it takes to whoever decodes it next.
+class Running(NamedTuple):
+    """Who ran at a moment.
 
     Attributes:
-        size_bytes: how much was drained since the last `take`.
-        gate: leaves out what no look could follow.
+        time_ns: in CLOCK_MONOTONIC.
+        pids: of all processes.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-        self._pieces: list[bytes] = []
-        self.size_bytes = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more is to be drained before somebody asks."""
-        return (
-            self.size_bytes > _MOST_UNASKED_BYTES
-            or self.gate.side_records > _MOST_UNASKED_SIDE_RECORDS
-        )
-
-    def append(self, buffers: Sequence[memoryview | bytes]) -> None:
-        """Take records of the kernel."""
-        self.put(self.gate.passed(b"".join(buffers)))
-
-    def put(self, records: bytes) -> None:
-        """Take records of our own, all of them."""
-        self._pieces.append(records)
-        self.size_bytes += len(records)
-
-    def take(self) -> bytes:
-        """Return what was drained since the last call."""
-        taken = b"".join(self._pieces)
-        self._pieces, self.size_bytes = [], 0
-        self.gate.open()
-        return taken
+    time_ns: int
+    pids: frozenset[int]
 
 
 class KernelSource(Closing):
@@ -189,6 +144,8 @@ class KernelSource(Closing):
 
     Attributes:
         mark: when the last part ended; at first, when sampling began.
+        running: who ran then, where records of that part were lost: among them may be the ends
+            of processes. None where all are there.
         sample_cost_ns: what a sample costs, 0 where that is not known.
         whom: the options name, as they were when sampling began; None for everybody.
     """
@@ -222,6 +179,7 @@ class KernelSource(Closing):
             cost = sample_cost(self._events.plan, use_cache=options.use_cache)
             self.sample_cost_ns = cost.user_ns if cost else 0.0
             self.mark = _mark({})
+            self.running: Running | None = None
             self._drained = Drained(make_gate(self._events.descriptions()))
             self._drain = RingDrain(self._events, watch, self._drained, self._poll)
             self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
@@ -231,7 +189,11 @@ class KernelSource(Closing):
             self._events.enable()
             self._python = opened.enter_context(PythonFrames())
             if self._events.python_ids():
-                self._python.start(self._events, beside_others=options.python == "always")
+                self._python.start(
+                    self._events,
+                    self._options.frequency_hz,
+                    beside_others=options.python == "always",
+                )
             tasks = self._events.tasks if is_followed else ()
             self._background = describe_surroundings(
                 Beginning(self._drain, self._drained), self._events.plan, tasks=tasks
@@ -274,12 +236,18 @@ class KernelSource(Closing):
         """
         with self._lock:
             try:
-                self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+                self._empty_rings()
             except OSError as error:
                 raise CaptureError(
                     f"the kernel's buffers cannot be read: {error.strerror}"
                 ) from error
-            self.mark = _mark(self._events.read_lost())
+            before, self.mark = self.mark, _mark(self._events.read_lost())
+            now = self.mark.lost
+            # Before Linux 6.0 nobody knows.
+            has_lost = not now or any(now[key] > before.lost.get(key, 0) for key in now)
+            self.running = None
+            if has_lost:
+                self.running = Running(self.mark.time_ns, frozenset(list_pids()))
             return self._drained.take()
 
     def info(self, begin: Mark, end: Mark) -> RecordingInfo:
@@ -314,6 +282,11 @@ class KernelSource(Closing):
         """End, and leave nothing behind."""
         self._opened.close()
 
+    def _empty_rings(self) -> None:
+        """Take what all rings hold; raises as `RingDrain.drain`."""
+        self._drained.begun_ns = time.monotonic_ns()
+        self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+
     def _end_thread(self) -> None:
         os.eventfd_write(self._stop_fd, 1)
         self._thread.join()
@@ -340,7 +313,7 @@ class KernelSource(Closing):
                         # Its CPU went off line; `take` may have seen it first.
                         self._drain.forget(fd)
                 try:
-                    self._drain.drain(FINISHED_ROUND, follows_cpus=True)
+                    self._empty_rings()
                 except (OSError, ProspectError):
                     rest_ms = _WAIT_MS  # `take` meets it too, and says so
                 else:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.events.columns import Events
+    from prospect.live.source import Running
 
 _Table = TypeVar("_Table", Tasks, Mmaps)
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -141,6 +142,14 @@ class LiveTasks:
             self._processes.pop(pid, None)
         for tid in list(self._early_exits)[:-_MOST_EARLY_EXITS]:
             del self._early_exits[tid]
+
+    def forget_ended(self, running: Running) -> None:
+        """Forget who does not run any more, whose end was lost."""
+        self._processes = {
+            pid: one
+            for pid, one in self._processes.items()
+            if pid <= 0 or pid in running.pids or one.start_ns > running.time_ns
+        }
 
     def carried(
         self, events: Events, pids: set[int], named: set[int] | frozenset[int] = frozenset()

@@ -163,7 +163,7 @@ class _PythonFrames:
 
     def __init__(self, options: RecordOptions, events: EventSet) -> None:
         self._events = events
-        self._choice = options.python
+        self._choice, self._rate_hz = options.python, options.frequency_hz
         self.frames: PythonFrames | None = None
 
     def __enter__(self) -> Self:
@@ -189,7 +189,9 @@ class _PythonFrames:
 
         self.frames = PythonFrames()
         beside_others = self._choice == "always"
-        self.frames.start(self._events, beside_others=beside_others, is_there=is_there)
+        self.frames.start(
+            self._events, self._rate_hz, beside_others=beside_others, is_there=is_there
+        )
 
 
 class _NoCounters:

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from prospect.symbols.resolution import Resolution
     from prospect.symbols.table import SymbolTable
 
-# Of all objects together; beyond any of them all are forgotten. A busy system has some ten thousand
-# addresses; where programs are built and run all day, new images never end.
-_MOST_ADDRESSES = 1 << 19
-_MOST_SYMBOLS = 1 << 22
+# Where programs are built and run all day, new images never end.
 _MOST_IMAGES = 1 << 12
 
 
@@ -61,7 +58,13 @@ class KeptNames(Record, frozen=False):
         known: names of addresses in images.
         addresses: how many these are.
         symbols: how many the images have.
+        most_addresses: of all objects together, how many are kept from one part to the next; a
+            busy system has some ten thousand, of 300 bytes each.
+        most_symbols: likewise, of 100 bytes each.
     """
+
+    most_addresses: int
+    most_symbols: int
 
     kernel: KeptKernel = field(default_factory=KeptKernel)
     modules: frozenset[tuple[bytes, bytes]] = frozenset()
@@ -72,15 +75,28 @@ class KeptNames(Record, frozen=False):
     addresses: int = 0
     symbols: int = 0
 
-    @property
-    def is_too_much(self) -> bool:
-        """Whether it is time to `clear`."""
-        return (
-            self.addresses > _MOST_ADDRESSES
-            or self.symbols > _MOST_SYMBOLS
-            or len(self.images) > _MOST_IMAGES
-            or len(self.others) > _MOST_IMAGES
-        )
+    def use(self, key: ObjectKey) -> None:
+        """Note that an object was asked for: `make_room` begins with the others."""
+        if key in self.images:
+            self.images[key] = self.images.pop(key)
+        if key in self.known:
+            self.known[key] = self.known.pop(key)
+
+    def make_room(self) -> None:
+        """Forget what was asked for longest ago, as long as there is too much."""
+        while self.known and self.addresses > self.most_addresses:
+            self.addresses -= len(self.known.pop(next(iter(self.known))).asked)
+        while self.images and (self.symbols > self.most_symbols or len(self.images) > _MOST_IMAGES):
+            self.forget_image(next(iter(self.images)))
+        if len(self.others) > _MOST_IMAGES:
+            self.others.clear()
+
+    def forget_image(self, key: ObjectKey) -> None:
+        """Forget the symbols of an image; what was named of it stays."""
+        loaded = self.images.pop(key, None)
+        self.asked.pop(key, None)
+        if loaded and not isinstance(loaded, Missing):
+            self.symbols -= len(loaded[1])
 
     def forget_missing(self) -> None:
         """Look again for all that was not found."""
@@ -89,14 +105,6 @@ class KeptNames(Record, frozen=False):
         self.asked.clear()
         if isinstance(self.kernel.names, Missing):
             self.kernel.names = None
-
-    def clear(self) -> None:
-        """Forget all but the kernel's."""
-        self.images.clear()
-        self.asked.clear()
-        self.others.clear()
-        self.known.clear()
-        self.addresses = self.symbols = 0
 
 
 class KeepingSymbolizer(Symbolizer):
@@ -116,6 +124,7 @@ class KeepingSymbolizer(Symbolizer):
         """Name addresses as `Symbolizer` does."""
         if key.kind not in {KIND_ELF, KIND_VDSO}:
             return super().resolve(key, pids, address)
+        self._kept.use(key)
         known = self._kept.known.get(key)
         place = np.zeros(0, np.intp)
         is_new = np.ones(len(address), np.bool_)
@@ -163,7 +172,7 @@ class KeepingSymbolizer(Symbolizer):
             loaded = kept.images[key]
         else:
             loaded = super()._load_image(key, pids)
-            kept.asked.pop(key, None)
+            kept.forget_image(key)
             if isinstance(loaded, Missing):
                 kept.asked[key] = frozenset(pids)
             else:
@@ -189,8 +198,6 @@ class KeepingSymbolizer(Symbolizer):
     def _keep(self, key: ObjectKey, known: _Known, new: int) -> None:
         self._kept.known[key] = known
         self._kept.addresses += new
-        if self._kept.is_too_much:
-            self._kept.clear()
 
 
 class KeepingImages(RecordedImages):

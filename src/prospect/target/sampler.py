@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 
 from prospect.live.source import KernelSource
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 # How often there is a part; the pump sends as often.
 _TICK_S = 0.25
+_MOST_BYTES = 1 << 28
 
 
 class _AllPass:
     """The host looks whether there is too much."""
 
-    side_records = 0
+    condensed_bytes = sys.maxsize
 
     def __init__(self, _events: Sequence[EventDescription]) -> None:
         self.limits: list[str] = []
@@ -41,6 +43,15 @@ class _AllPass:
     def passed(self, data: bytes) -> bytes:
         """Return all of it."""
         return data
+
+    def condensed(self, data: bytes, until_ns: int) -> bytes:
+        """Return all of it."""
+        del until_ns
+        return data
+
+    def is_full(self, size_bytes: int) -> bool:
+        """Return whether the host has not asked for very long."""
+        return size_bytes > _MOST_BYTES
 
 
 def main(held: list[int]) -> int:
@@ -68,6 +79,8 @@ def _sample(served: Served) -> tuple[None, int]:
                 _write(served.output, INFO, _described(source))
             _write(served.output, RECORDS, records)
             said = {"mark": source.mark, "extras": extras}
+            if source.running:
+                said["running"] = sorted(source.running.pids)
             _write(served.output, MARK, json.dumps(said).encode("ascii"))
             if has_ended and not is_told:
                 _write(served.output, ENDED, b"")

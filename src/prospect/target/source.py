@@ -16,9 +16,9 @@ from prospect.capture.machine.machine import accounting
 from prospect.errors import CaptureError, ProspectError
 from prospect.light import Closing
 from prospect.live.chosen import Whom
-from prospect.live.source import Mark
+from prospect.live.source import Mark, Running
 from prospect.perfdata.reader import open_recording
-from prospect.records import contents, replace
+from prospect.records import NamedTuple, contents, replace
 from prospect.target.chunks import CHUNK, ENDED, INFO, MARK, RECORDS, WHOM
 from prospect.target.frames import FrameError
 from prospect.target.live_names import LiveNames
@@ -60,6 +60,7 @@ class TargetSource(Closing):
 
     Attributes:
         mark: when the last part ended; at first, when sampling began.
+        running: who ran there, in a part of which records were lost; None where all came.
         sample_cost_ns: what a sample costs there, 0 where that is not known.
         whom: the options name, as the target says; None for everybody.
     """
@@ -89,7 +90,8 @@ class TargetSource(Closing):
             self._info = self._arrived.info
             self.whom = _checked(self._arrived.whom, options)
             self._gate = make_gate(self.descriptions())
-            (self.mark, self._extras), *_ = self._arrived.take()[1]
+            (self.mark, self._extras, _), *_ = self._arrived.take()[1]
+            self.running: Running | None = None
         except BaseException:
             self.close()
             raise
@@ -126,10 +128,14 @@ class TargetSource(Closing):
         records, marks = self._arrived.take()
         self._info = self._arrived.info
         before = self.mark
-        self.mark, extras = marks[-1]
+        of_running = [one.running for one in marks if one.running]
+        self.running = of_running[-1] if of_running else None
+        # With the last mark all is there of what was before the one in front of it.
+        known_ns = (marks[-2].mark if len(marks) > 1 else before).time_ns
+        self.mark, extras, _ = marks[-1]
         self._extras = extras if len(marks) == 1 else _over(extras, before, self.mark)
         self._gate.open()
-        return self._gate.passed(records)
+        return self._gate.condensed(self._gate.passed(records), known_ns)
 
     def info(self, begin: Mark, end: Mark) -> RecordingInfo:
         """Return what a recording from one mark to the other says of itself, but for processes."""
@@ -215,6 +221,14 @@ def _said_over(extras: dict[str, Any], begin: Mark, end: Mark) -> dict[str, Any]
     }
 
 
+class _End(NamedTuple):
+    """The end of a part, what is said of the time of it, and maybe who ran then."""
+
+    mark: Mark
+    extras: dict[str, Any]
+    running: Running | None
+
+
 class _Arrived:
     """Takes chunks in, in one thread; hands parts out, in another.
 
@@ -230,7 +244,7 @@ class _Arrived:
         self._at = 0
         self._rest = bytearray()
         self._records: list[bytes] = []
-        self._marks: list[tuple[Mark, dict[str, Any]]] = []
+        self._marks: list[_End] = []
         self.waiting_bytes = 0
         self._takes_all = False
         self._ended = ""
@@ -275,7 +289,7 @@ class _Arrived:
             if not self._marks:
                 raise CaptureError(self._ended or "the target has been silent for too long")
 
-    def take(self) -> tuple[bytes, list[tuple[Mark, dict[str, Any]]]]:
+    def take(self) -> tuple[bytes, list[_End]]:
         """Return the records of whole parts, and what each part's end was."""
         with self._changed:
             taken = b"".join(self._records), self._marks
@@ -349,8 +363,8 @@ def _whom_in(chunk: bytes) -> Whom:
     raise FrameError("the target's answer is damaged")
 
 
-def _mark_in(chunk: bytes) -> tuple[Mark, dict[str, Any]]:
-    """Return a moment, and what is said of the time before it.
+def _mark_in(chunk: bytes) -> _End:
+    """Return the end of a part.
 
     Raises:
         FrameError: this says none.
@@ -360,7 +374,8 @@ def _mark_in(chunk: bytes) -> tuple[Mark, dict[str, Any]]:
         time_ns, at, cpu_times, lost = said["mark"]
         times = {str(cpu): [int(one) for one in row] for cpu, row in cpu_times.items()}
         mark = Mark(int(time_ns), float(at), times, {int(key): int(n) for key, n in lost.items()})
-        extras = said.get("extras", {})
+        extras, pids = said.get("extras", {}), said.get("running")
+        running = None if pids is None else Running(mark.time_ns, frozenset(map(int, pids)))
         if isinstance(extras, dict):
-            return mark, extras
+            return _End(mark, extras, running)
     raise FrameError("the target's answer is damaged")

@@ -17,7 +17,7 @@ def test_copies_of_stacks_are_taken_in_before_the_window_ends(monkeypatch, call_
     session = SimpleNamespace(waiting_bytes=0, advance=lambda: taken.append(1))
     monkeypatch.setattr(sampling, "LiveSession", lambda *_, **__: session)
     one = Sampling(DaemonOptions(call_graph=call_graph))
-    assert (one.look_again_s < 10) == looks
+    assert (one.look_again_s < 5) == looks
     one.keep_small()
     assert not taken
     session.waiting_bytes = 32 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from builders.sources import CLOCK
 from builders.switches import RECORDS, SWITCH, leaves
 from prospect.abi.recording import RecordingInfo
+from prospect.live.bounds import Bounds
 from prospect.live.growing import GrowingProfile
 
 PID = 5
@@ -20,7 +21,7 @@ def left(time, tid=PID):
 
 def session_of(*parts):
     """Return the threads of a session whose parts are records, each 1000 ns long."""
-    growing = GrowingProfile(10**6, stacks=True, use_cache=False, off_cpu=True)
+    growing = GrowingProfile(Bounds(10**6), stacks=True, use_cache=False, off_cpu=True)
     for number, records in enumerate(parts, 1):
         interval = [number * 1000, number * 1000 + 1000]
         info = RecordingInfo(events=(CLOCK, SWITCH), extras={"interval_ns": interval})

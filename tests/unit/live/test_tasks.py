@@ -2,6 +2,7 @@
 
 from builders.sideband import EventLog
 from prospect.live import tasks as module
+from prospect.live.source import Running
 from prospect.live.tasks import LiveTasks, pids_of
 
 
@@ -75,3 +76,15 @@ def test_ends_without_a_beginning_are_not_remembered_for_ever():
     tasks = LiveTasks()
     tasks.take_in(log.events())
     assert len(tasks._early_exits) == module._MOST_EARLY_EXITS
+
+
+def test_who_does_not_run_any_more_is_forgotten_though_the_end_was_lost():
+    log = EventLog()
+    for pid in (100, 200, 300):
+        log.fork(pid, 1, pid)
+    log.fork(5000, 1, 400)
+    tasks = LiveTasks()
+    tasks.take_in(log.events())
+    # 400 was born after this was looked at.
+    tasks.forget_ended(Running(4000, frozenset({1, 200})))
+    assert tasks.pids() == {1, 200, 400}

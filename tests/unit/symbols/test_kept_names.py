@@ -72,45 +72,52 @@ def flat(resolution):
 @given(ASKED, st.sampled_from([5, 1 << 19]))
 def test_answers_are_the_same_and_nothing_is_asked_for_twice(asked, most):
     counted, plain = Counted(), Counted()
-    kept = KeptNames()
-    with (
-        patch.object(Symbolizer, "resolve", counted.resolve),
-        patch.object(kept_names, "_MOST_ADDRESSES", most),
-    ):
+    kept = KeptNames(most_addresses=most, most_symbols=1 << 20)
+    with patch.object(Symbolizer, "resolve", counted.resolve):
         for key, addresses in asked:
             column = np.array(addresses, np.uint64)
             found = KeepingSymbolizer(kept, SymbolOptions()).resolve(key, (), column)
             assert flat(found) == flat(plain.resolve(key, (), column))
             used = set(found.named.function.tolist()) - {-1}
             assert used == set(range(len(found.named.name)))
+            kept.make_room()
+            assert kept.addresses == sum(len(one.asked) for one in kept.known.values()) <= most
     if most > 60:
         assert len(counted.asked) == len(set(counted.asked))
         assert kept.addresses == len(counted.asked)
-    assert kept.addresses <= most
 
 
-@pytest.mark.parametrize("bound", ["_MOST_IMAGES", "_MOST_SYMBOLS"])
-def test_images_that_never_end_are_forgotten(bound):
+@pytest.mark.parametrize("is_by_symbols", [False, True])
+def test_images_that_never_end_are_forgotten_but_for_those_in_use(is_by_symbols):
     image = read_own_vdso()
     loaded = image, read_symbol_table(image)
-    kept = KeptNames()
-    most = 5
-    each = len(loaded[1]) if bound == "_MOST_SYMBOLS" else 1
+    most, each, read = 5, len(loaded[1]), []
+    kept = KeptNames(most_addresses=1 << 20, most_symbols=most * each if is_by_symbols else 1 << 30)
+
+    def load(_, key, __):
+        read.append(key.path)
+        return loaded
+
     with (
-        patch.object(Symbolizer, "_load_image", lambda *_: loaded),
-        patch.object(kept_names, bound, most * each),
+        patch.object(Symbolizer, "_load_image", load),
+        patch.object(kept_names, "_MOST_IMAGES", 1000 if is_by_symbols else most),
     ):
         for number in range(4 * most):
-            key = ObjectKey(b"/built/%d" % number, kind=KIND_ELF)
-            KeepingSymbolizer(kept, SymbolOptions()).resolve(key, (), np.array([1], np.uint64))
-            assert len(kept.known) == len(kept.images) <= most
-            assert kept.symbols == len(kept.images) * len(loaded[1])
+            for path in (b"/usr/bin/make", b"/built/%d" % number):
+                key = ObjectKey(path, kind=KIND_ELF)
+                asked = np.array([number], np.uint64)
+                KeepingSymbolizer(kept, SymbolOptions()).resolve(key, (), asked)
+            kept.make_room()
+            assert len(kept.images) <= most
+            assert kept.symbols == len(kept.images) * each
+    assert read.count(b"/usr/bin/make") == 1
+    assert len(read) == 1 + 4 * most
 
 
 def test_an_image_that_no_process_could_show_is_asked_of_others():
     image = read_own_vdso()
     loaded = image, read_symbol_table(image)
-    key, kept, asked = ObjectKey(b"/in/a/container", kind=KIND_ELF), KeptNames(), []
+    key, kept, asked = ObjectKey(b"/in/a/container", kind=KIND_ELF), KeptNames(1 << 19, 1 << 22), []
     one = np.array([image.offset_of_svma(loaded[1].start[:1])[0]], np.uint64)
 
     def load(_self, _key, pids):
@@ -128,7 +135,7 @@ def test_an_image_that_no_process_could_show_is_asked_of_others():
 
 def test_memory_without_a_file_is_asked_each_time():
     counted = Counted()
-    key, kept = ObjectKey(b"//anon", kind=KIND_ANON), KeptNames()
+    key, kept = ObjectKey(b"//anon", kind=KIND_ANON), KeptNames(1 << 19, 1 << 22)
     with patch.object(Symbolizer, "resolve", counted.resolve):
         for _ in range(2):
             symbolizer = KeepingSymbolizer(kept, SymbolOptions())

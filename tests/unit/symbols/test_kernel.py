@@ -248,7 +248,7 @@ def test_a_listing_is_kept_until_the_modules_change(places: KernelPlaces, tmp_pa
 
 
 def test_a_module_that_is_loaded_while_one_looks_has_names(places: KernelPlaces) -> None:
-    kept, key = KeptNames(), ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
+    kept, key = KeptNames(1 << 19, 1 << 22), ObjectKey(b"[kernel.kallsyms]", kind=KIND_KERNEL)
     address = np.array([TEXT + 64, 0xFFFFFFFFC0100000], np.uint64)
 
     def names() -> list[str]:

@@ -40,7 +40,7 @@ def test_parts_come_whole_in_pieces_of_any_size(size):
     arrived = _Arrived()
     for at in range(0, len(stream), size):
         arrived.write(AT.pack(at) + stream[at : at + size])
-    assert arrived.take() == (b"first", [(BEGIN, {}), (END, {"a": 1})])
+    assert arrived.take() == (b"first", [(BEGIN, {}, None), (END, {"a": 1}, None)])
     arrived.write(AT.pack(len(stream)) + said(END))
     assert arrived.take()[0] == b"not yet"
     arrived.end("it was lost")
@@ -68,6 +68,8 @@ def test_whom_a_session_follows_is_said_there(members):
         AT.pack(0) + chunk(MARK, b"["),
         AT.pack(0) + chunk(MARK, b'{"mark": [1, 2, {"cpu": "x"}, {}]}'),
         AT.pack(0) + chunk(MARK, b'{"mark": [1, 2, {}, {}], "extras": 5}'),
+        AT.pack(0) + chunk(MARK, b'{"mark": [1, 2, {}, {}], "running": 5}'),
+        AT.pack(0) + chunk(MARK, b'{"mark": [1, 2, {}, {}], "running": ["x"]}'),
         AT.pack(0) + chunk(MARK, b'{"mark": [Infinity, 2, {}, {}]}'),
         AT.pack(0) + chunk(MARK, b"[" * 200_000),
         AT.pack(0) + chunk(WHOM, b"[]"),
@@ -82,6 +84,11 @@ def test_what_is_no_part_is_refused(content):
         _Arrived().write(content)
 
 
+def test_who_runs_is_said_where_records_were_lost():
+    said = json.dumps({"mark": END, "running": [1, 7]}).encode()
+    assert _mark_in(said).running == (END.time_ns, {1, 7})
+
+
 def test_what_is_said_of_several_parts_is_of_all_of_them():
     found = _over(EXTRAS, BEGIN, END)
     assert found["lost"] == {"7": 3, "8": 1}
@@ -91,7 +98,7 @@ def test_what_is_said_of_several_parts_is_of_all_of_them():
 
 
 def test_times_are_those_of_the_clock_there_whatever_it_is_here():
-    mark, _ = _mark_in(json.dumps({"mark": BEGIN}).encode())
+    mark, *_ = _mark_in(json.dumps({"mark": BEGIN}).encode())
     assert mark == BEGIN
     assert _over(EXTRAS, mark, END)["started_at"] == 1000.0 - HOUR
 

@@ -74,3 +74,12 @@ def read_cpu_times(path: str = "/proc/stat") -> dict[str, list[int]]:
         fields = line.split()
         times[os.fsdecode(fields[0])] = [int(field) for field in fields[1:9]]
     return times
+
+
+def list_pids(proc: str = "/proc") -> list[int]:
+    """Return the processes that run, in no order.
+
+    Raises:
+        OSError: there is no such directory.
+    """
+    return [int(name) for name in os.listdir(proc) if name.isdecimal()]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from prospect.capture.kernel import syscalls
-from prospect.capture.kernel.procfs import read_file
+from prospect.capture.kernel.procfs import list_pids, read_file
 from prospect.capture.machine.processes import parse_stat
 from prospect.errors import CaptureError
 
@@ -78,13 +78,12 @@ def chosen_tasks(tids: tuple[int, ...], attr: EventAttr, cpu: int) -> tuple[int,
 def family(pids: tuple[int, ...], proc: str = "/proc") -> list[int]:
     """Return these processes and all that descend from them, without the caller and its own."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir(proc):
-        if name.isdecimal():
-            try:
-                parent = parse_stat(read_file(f"{proc}/{name}/stat")).ppid
-            except (OSError, ValueError):
-                continue  # it has ended
-            children.setdefault(parent, []).append(int(name))
+    for pid in list_pids(proc):
+        try:
+            parent = parse_stat(read_file(f"{proc}/{pid}/stat")).ppid
+        except (OSError, ValueError):
+            continue  # it has ended
+        children.setdefault(parent, []).append(pid)
     found: dict[int, None] = {}
     waiting = list(reversed(pids))
     while waiting:

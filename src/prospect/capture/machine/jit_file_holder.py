@@ -22,7 +22,7 @@ import struct
 import time
 
 from prospect.capture.kernel.inotify import DirectoryWatch
-from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.procfs import list_pids, read_if_there
 from prospect.files.mounts import waiting_points
 from prospect.records import NamedTuple
 
@@ -236,7 +236,7 @@ class JitFileHolder:
         kernel_threads = set(read_if_there(f"{self._proc}/2/task/2/children").split())
         if read_if_there(f"{self._proc}/2/comm") != b"kthreadd\n":
             kernel_threads.clear()
-        for pid in map(int, filter(str.isdecimal, os.listdir(self._proc))):
+        for pid in list_pids(self._proc):
             if b"%d" % pid in kernel_threads:
                 continue
             directory = f"{self._proc}/{pid}"

@@ -41,14 +41,24 @@ class MappingRecord(NamedTuple):
     offset: int = 0
 
 
-def drained(rings: Collection[Ring], found: ReadFiles | None = None) -> Iterator[MappingRecord]:
-    """Give the mappings of files that the rings hold, and count the records that they lost."""
+def drained(
+    rings: Collection[Ring], found: ReadFiles | None = None, of_names_with: bytes = b""
+) -> Iterator[MappingRecord]:
+    """Give the mappings of files that the rings hold, and count the records that they lost.
+
+    Args:
+        rings: to drain.
+        found: counts them, None for nobody.
+        of_names_with: a ring without this text is not looked through: it has no name with it.
+    """
     for ring in rings:
         slices: list[memoryview | bytes] = []
         head = ring.pending(slices)
         data = b"".join(slices)
         slices.clear()
         ring.release(head)
+        if of_names_with not in data:
+            continue
         at = 0
         while at + _HEADER.size <= len(data):
             kind, misc, size = _HEADER.unpack_from(data, at)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from prospect.abi import constants as abi
-from prospect.capture.kernel.procfs import read_file, read_short
+from prospect.capture.kernel.procfs import list_pids, read_file, read_short
 from prospect.capture.machine.python_processes import may_be_python
 from prospect.capture.machine.synthesis import Map, comm_record, fork_record, user_map_record
 from prospect.records import NamedTuple
@@ -94,7 +94,7 @@ class Snapshot:
         The newest come first, as they are the likeliest to end soon, and names before mappings;
         births are written in the order of pids, parents before children as a rule.
         """
-        listed = {int(name) for name in os.listdir(self._proc) if name.isdecimal()}
+        listed = set(list_pids(self._proc))
         listed = listed & self._only if self._only else listed
         pids = sorted(listed - {self._command_pid}, reverse=True)
         found: list[tuple[int, Stat]] = []

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 KEY = struct.Struct("=QQQ")
 _KEY_FIELDS = (26, 28, 47)  # proc(5), /proc/pid/stat
 
+# What all names of files have that may be CPython's.
+PYTHON = b"python3"
 # How long between two looks at those that idle: as long as they have been watched, within bounds.
 _SOON_S, _LATER_S = 0.03, 0.25
 _LONG_S, _IDLE_S = 60.0, 2.0
@@ -36,7 +38,7 @@ def may_be_python(path: bytes) -> bool:
 
     Builds with an ABI flag (python3.13t without the lock, python3.11d) have other structures.
     """
-    if b"python3" not in path:
+    if PYTHON not in path:
         return False
     name = path.rpartition(b"/")[2].removesuffix(b" (deleted)")
     stem, shared, _ = name.removeprefix(b"lib").partition(b".so")

@@ -8,12 +8,12 @@ Defined by: proc(5).
 
 from __future__ import annotations
 
-import os
 import select
 
-from prospect.capture.kernel.procfs import read_if_there
+from prospect.capture.kernel.procfs import list_pids, read_if_there
 from prospect.capture.machine.mapping_records import MappingRecord, drained
-from prospect.capture.machine.python_processes import IdlePythons, may_be_python
+from prospect.capture.machine.python_processes import PYTHON, IdlePythons, may_be_python
+from prospect.capture.python.pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 _PATH_FIELD = 5  # of a line of /proc/pid/maps
 
 
-def first_python(stop_fd: int, rings: Mapping[int, Ring]) -> list[MappingRecord]:
+def first_python(stop_fd: int, rings: Mapping[int, Ring], share: float) -> list[MappingRecord]:
     """Wait until Python runs.
 
     Args:
         stop_fd: a pipe's end.
         rings: by the descriptor of their event.
+        share: of all CPUs that looking may take.
 
     Returns:
         All mappings of CPython that there are then; none where the pipe's end came first.
@@ -38,10 +39,12 @@ def first_python(stop_fd: int, rings: Mapping[int, Ring]) -> list[MappingRecord]
     before = list(python_mappings())
     idle = IdlePythons({mapping.pid for mapping in before})
     first: list[MappingRecord] = []
+    pace = Pace(share)
     while not first and not idle.has_run():
-        if not goes_on(poll, stop_fd, idle.wait_ms()):
+        if not goes_on(poll, stop_fd, idle.wait_ms(), pace):
             return []
-        first = [one for one in drained(rings.values()) if may_be_python(one.path)]
+        found = drained(rings.values(), of_names_with=PYTHON)
+        first = [one for one in found if may_be_python(one.path)]
     return [*before, *first]
 
 
@@ -53,8 +56,10 @@ def polled(stop_fd: int, rings: Mapping[int, Ring]) -> select.poll:
     return poll
 
 
-def goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None) -> bool:
-    """Wait for something to happen; return whether it is not the end."""
+def goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None, pace: Pace) -> bool:
+    """Wait for something to happen, not too short; return whether it is not the end."""
+    if pace.rest(stop_fd):
+        return False
     for fd, what in poll.poll(wait_ms):
         if fd == stop_fd:
             return False
@@ -65,7 +70,7 @@ def goes_on(poll: select.poll, stop_fd: int, wait_ms: int | None) -> bool:
 
 def python_mappings() -> Iterator[MappingRecord]:
     """Give the mappings of CPython of all processes."""
-    for entry in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdecimal()):
+    for entry in sorted(list_pids()):
         for line in read_if_there(f"/proc/{entry}/maps").splitlines():
             fields = line.split(None, 5)
             if (

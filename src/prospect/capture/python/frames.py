@@ -55,11 +55,14 @@ class PythonFrames(Closing):
         self._failure = ""
         self._state = WalkState()
 
-    def start(self, events: EventSet, *, beside_others: bool, is_there: bool = False) -> None:
+    def start(
+        self, events: EventSet, rate_hz: float, *, beside_others: bool, is_there: bool = False
+    ) -> None:
         """Start the watcher.
 
         Args:
             events: with room for what it makes the kernel write.
+            rate_hz: samples a second and CPU; what it looks at costs no more than these.
             beside_others: whether it works even where programs of other tracers run.
             is_there: whether Python runs by now; otherwise the watcher waits for that.
         """
@@ -76,8 +79,10 @@ class PythonFrames(Closing):
                 # Here, not in the recorder: it costs the command nothing. And what loads the walker
                 # once there is Python: most of the time there is none.
                 from prospect.capture.python.first_python import first_python, python_mappings  # noqa: PLC0415 - see above
+                from prospect.capture.python.pace import share_for  # noqa: PLC0415 - see above
 
-                found = list(python_mappings()) if is_there else first_python(stop_fd, rings)
+                share = share_for(rate_hz)
+                found = list(python_mappings()) if is_there else first_python(stop_fd, rings, share)
                 if not (is_there or found):
                     return
                 from prospect.capture.python.attaching import attach_walker  # noqa: PLC0415 - see above
@@ -86,7 +91,11 @@ class PythonFrames(Closing):
                 def attach() -> Walker:
                     return attach_walker(outputs, sampling)
 
-                serve(stop_fd, rings, attach, self._state, found, beside_others=beside_others)
+                serve(
+                    *(stop_fd, rings, attach, self._state, found),
+                    beside_others=beside_others,
+                    share=share,
+                )
 
             opened = [fd for of_cpu in fds.values() for fd in of_cpu]
             self.child.start(serve, (*opened, null_fd, *outputs.values(), *sampling))

@@ -23,10 +23,11 @@ from prospect.capture.kernel import bpf
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.mapped_file_reader import Mounts
 from prospect.capture.machine.mapping_records import MappingRecord, drained
-from prospect.capture.machine.python_processes import image_key, may_be_python
+from prospect.capture.machine.python_processes import PYTHON, image_key, may_be_python
 from prospect.capture.python import image_entry
 from prospect.capture.python.first_python import goes_on, polled
 from prospect.capture.python.interpreters import read_image
+from prospect.capture.python.pace import Pace
 from prospect.capture.python.tracers import MOST_SHARE, WATCHED_S, Tracers
 
 TYPE_CHECKING = False
@@ -55,6 +56,7 @@ def serve(  # noqa: PLR0913 - what a child gets
     found: list[MappingRecord],
     *,
     beside_others: bool,
+    share: float,
 ) -> None:
     """Serve until `stop_fd` is at its end.
 
@@ -65,6 +67,7 @@ def serve(  # noqa: PLR0913 - what a child gets
         state: takes what becomes of it.
         found: mappings of CPython that there are.
         beside_others: whether the walker is to stay where other tracers' programs cost samples.
+        share: of all CPUs that looking at new mappings may take.
     """
     tracers = _Beside(state, endures=beside_others)
     try:
@@ -82,9 +85,9 @@ def serve(  # noqa: PLR0913 - what a child gets
     watcher = _Watcher(walker, state)
     for mapping in found:
         watcher.see(mapping)
-    poll = polled(stop_fd, rings)
-    while goes_on(poll, stop_fd, min(watcher.wait_ms(), tracers.wait_ms())):
-        for mapping in drained(rings.values()):
+    poll, pace = polled(stop_fd, rings), Pace(share)
+    while goes_on(poll, stop_fd, min(watcher.wait_ms(), tracers.wait_ms()), pace):
+        for mapping in drained(rings.values(), of_names_with=PYTHON):
             watcher.see(mapping)
         watcher.look_again()
         if tracers.have_grown() and walker.links:
