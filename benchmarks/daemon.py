@@ -2,8 +2,8 @@
 
     sudo python benchmarks/daemon.py [--minutes 5] [--rate 19] [--window 60]
 
-A compiler, a database and short commands keep every processor busy meanwhile. The daemon's first
-window pays for its start and for symbol tables; figures of the steady state begin behind it. The
+A compiler, a database and short commands keep every processor busy meanwhile; with `--storm`, a
+shell beside them for each processor starts nothing but short commands. The daemon's first window pays for its start and for symbol tables; figures of the steady state begin behind it. The
 share is of all processors; memory is what was resident, looked at each second, of the daemon and,
 apart from it, of its largest other process. The books are those of each window: how far what was
 expected is from what was recorded, lost, throttled, idle and missing.
@@ -28,6 +28,7 @@ COMPILE = (
     'int main(){std::regex r("a+b");std::map<int,std::string> m;std::cout<<m.size();}\' > t.cc;'
     " while :; do g++ -O1 -c t.cc -o t.o; ls -l >/dev/null; done"
 )
+STORM = "while :; do /bin/true; /bin/true; /bin/true; (:); done"
 DATABASE = """
 import os, sqlite3
 db = sqlite3.connect("load.db")
@@ -83,10 +84,14 @@ def children_of(pid: int) -> list[int]:
 def watch(pid: int, seconds: float) -> tuple[float, float]:
     """Look at a daemon for a while; return the most MB of it, and of another process of it."""
     most, most_child = 0.0, 0.0
+    before: set[int] = set()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         most = max(most, resident_mb(pid))
-        most_child = max([most_child, *map(resident_mb, children_of(pid))])
+        # Until a new process executes its program, its memory is the daemon's.
+        children = set(children_of(pid))
+        most_child = max([most_child, *map(resident_mb, children & before)])
+        before = children
         time.sleep(0.2)
     return most, most_child
 
@@ -99,18 +104,19 @@ def end_of(process: subprocess.Popen, number: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def start_load(directory: str, first: tuple[str, ...]) -> list[subprocess.Popen]:
+def start_load(directory: str, first: tuple[str, ...], *, storm: bool) -> list[subprocess.Popen]:
     """Keep every CPU busy, half of them with a compiler, half with a database."""
     loads = []
     for number in range(os.cpu_count() or 1):
         place = Path(directory, f"load{number}")
         place.mkdir()
         words = ["sh", "-c", COMPILE] if number % 2 == 0 else [sys.executable, "-c", DATABASE]
-        loads.append(
+        loads += [
             subprocess.Popen(
-                [*first, *words], cwd=place, start_new_session=True, stdout=subprocess.DEVNULL
+                [*first, *line], cwd=place, start_new_session=True, stdout=subprocess.DEVNULL
             )
-        )
+            for line in (words, *([["sh", "-c", STORM]] if storm else ()))
+        ]
     return loads
 
 
@@ -148,17 +154,19 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=60, help="seconds a window")
     parser.add_argument("--call-graph", default="fp", help="how the daemon finds callers")
     parser.add_argument("--give-way", action="store_true", help="let all other programs go first")
+    parser.add_argument("--storm", action="store_true", help="start short commands all the time")
     parser.add_argument("--keep", help="leave the store and perf's recording in this directory")
     given = parser.parse_args()
     directory = given.keep or tempfile.mkdtemp(prefix="prospect-daemon-")
     store, file = f"{directory}/store", f"{directory}/perf.data"
     words = ["--window", str(given.window), "-H", str(given.rate)]
     words += ["--call-graph", given.call_graph]
-    perf = None
-    loads = start_load(directory, ("chrt", "--idle", "0") if given.give_way else ())
+    perf = daemon = None
+    first = ("chrt", "--idle", "0") if given.give_way else ()
+    loads = start_load(directory, first, storm=given.storm)
     try:
         daemon = subprocess.Popen([*PROSPECT, "daemon", "--store", store, *words])
-        first = status_of(store)
+        begun = status_of(store)
         if shutil.which("perf"):
             line = ["perf", "record", "-q", "-F", str(given.rate), "-a", "-g", "-o", file]
             perf, perf_began = subprocess.Popen(line), time.monotonic()
@@ -183,8 +191,12 @@ def main() -> None:
             share = perf_s / ran_s / (os.cpu_count() or 1)
             print(f"perf record: {perf_s:.2f} CPU s, {share:.3%} of the machine, no names yet;")
             print(f"  {size_mb(file):.2f} MB")
-        show_books(store, (time.time() - first["began_s"]) / 60)
+        show_books(store, (time.time() - begun["began_s"]) / 60)
     finally:
+        for one in filter(None, (perf, daemon)):
+            if one.poll() is None:
+                one.terminate()
+                one.wait()
         for load in loads:
             with suppress(ProcessLookupError):
                 os.killpg(load.pid, signal.SIGKILL)

@@ -170,7 +170,7 @@ def test_a_session_leaves_no_thread_and_no_file_open():
 
 
 def test_what_nobody_asks_for_fills_no_memory(monkeypatch):
-    monkeypatch.setattr("prospect.live.source._MOST_UNASKED_BYTES", 1 << 12)
+    monkeypatch.setattr("prospect.live.floods.FloodGate.most_bytes", 1 << 12)
     session = LiveSession(replace(OPTIONS, frequency_hz=4000))
     full = os.eventfd(1)  # as if a ring were half full, always
     try:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from numpy.typing import NDArray
+
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import Columns, Engine
     from prospect.store.schema import Head
@@ -117,10 +119,10 @@ def copy_to_file(
 
 
 class Known(NamedTuple):
-    """Numbers of functions and stacks that the segments of one directory have already."""
+    """Numbers of functions and stacks, u64 ascending, that a directory's segments have already."""
 
     directory: str
-    numbers: dict[str, set[int]]
+    numbers: dict[str, NDArray[np.uint64]]
 
 
 def without_known(
@@ -136,24 +138,23 @@ def without_known(
     Returns:
         The tables to write, and what is known once they are written.
     """
-    numbers: dict[str, set[int]] = {FUNCTIONS: set(), STACKS: set()}
-    if known is not None and known.directory == directory:
-        numbers = known.numbers
+    numbers = known.numbers if known is not None and known.directory == directory else {}
     if sum(map(len, numbers.values())) > _MOST_KNOWN:
-        numbers = {FUNCTIONS: set(), STACKS: set()}
+        numbers = {}
     tables, after = dict(window.tables), {}
     for kind, name in ((FUNCTIONS, "function"), (STACKS, "stack")):
         columns = window.tables[kind]
-        there: list[int] = np.asarray(columns[name]).tolist()
-        seen = set(numbers[kind])
-        rows = [row for row, one in enumerate(there) if one not in seen and not seen.add(one)]  # type: ignore[func-returns-value]
+        there, first = np.unique(np.asarray(columns[name], np.uint64), return_index=True)
+        seen = numbers.get(kind, there[:0])
+        is_new = np.isin(there, seen, assume_unique=True, invert=True)
+        rows = np.sort(first[is_new]).tolist()
         tables[kind] = {
             key: column.take(rows)
             if isinstance(column, np.ndarray)
             else [column[row] for row in rows]
             for key, column in columns.items()
         }
-        after[kind] = seen
+        after[kind] = np.union1d(seen, there)
     return tables, Known(directory, after)
 
 
