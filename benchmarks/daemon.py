@@ -3,8 +3,9 @@
     sudo python benchmarks/daemon.py [--minutes 5] [--rate 19] [--window 60]
 
 A compiler, a database and short commands keep every processor busy meanwhile; with `--storm`, a
-shell beside them for each processor starts nothing but short commands. The daemon's first window pays for its start and for symbol tables; figures of the steady state begin behind it. The
-share is of all processors; memory is what was resident, looked at each second, of the daemon and,
+shell for each processor starts nothing but short commands beside them. The daemon's first window
+pays for its start and for symbol tables; figures of the steady state begin behind it. The share is
+of all processors; memory is what was resident, looked at five times a second, of the daemon and,
 apart from it, of its largest other process. The books are those of each window: how far what was
 expected is from what was recorded, lost, throttled, idle and missing.
 """
@@ -104,6 +105,14 @@ def end_of(process: subprocess.Popen, number: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def end_all(*processes: subprocess.Popen | None) -> None:
+    """End those that still run, as after a failure."""
+    for one in processes:
+        if one and one.poll() is None:
+            one.terminate()
+            one.wait()
+
+
 def start_load(directory: str, first: tuple[str, ...], *, storm: bool) -> list[subprocess.Popen]:
     """Keep every CPU busy, half of them with a compiler, half with a database."""
     loads = []
@@ -193,10 +202,7 @@ def main() -> None:
             print(f"  {size_mb(file):.2f} MB")
         show_books(store, (time.time() - begun["began_s"]) / 60)
     finally:
-        for one in filter(None, (perf, daemon)):
-            if one.poll() is None:
-                one.terminate()
-                one.wait()
+        end_all(perf, daemon)
         for load in loads:
             with suppress(ProcessLookupError):
                 os.killpg(load.pid, signal.SIGKILL)

@@ -27,6 +27,7 @@ _NS_IN_US = 1000
 _MOST_WAITING_BYTES = 16 << 20
 # 200 bytes a sample without copies: of 256 busy processors there comes 1 MB a second.
 _LOOK_S, _LOOK_WITHOUT_COPIES_S = 1.0, 10.0
+_LEAST_SLEEP_S = 0.5
 # Names of 10 and 20 MB: symbol tables are read again from the disk's cache.
 _BOUNDS = Bounds(most_addresses=1 << 15, most_symbols=200_000, spool_bytes=0, gate=ShortLivesGate)
 
@@ -58,9 +59,11 @@ class Sampling(Closing):
     def due_s(self) -> float:
         """Return in how many seconds the window is to end.
 
-        That is at a whole number of windows by the clock, as that was when the window began.
+        That is at a whole number of windows by the clock, as that was when the window began; and at
+        once where the machine has slept since, so that no window has an evening and a morning.
         """
-        return self._due_s - time.monotonic()
+        has_slept = abs(_slept_s() - self._slept_s) > _LEAST_SLEEP_S
+        return 0.0 if has_slept else self._due_s - time.monotonic()
 
     @property
     def look_again_s(self) -> float:
@@ -113,3 +116,9 @@ class Sampling(Closing):
         if left_s < length_s / 4:  # rather one that is a little longer
             left_s += length_s
         self._due_s = time.monotonic() + left_s
+        self._slept_s = _slept_s()
+
+
+def _slept_s() -> float:
+    """Return how long the machine has slept since it was started; see clock_gettime(2)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
