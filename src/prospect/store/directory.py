@@ -13,8 +13,8 @@ import json
 import os
 import stat
 import time
+from _blake2 import blake2b  # hashlib has the same, and loads OpenSSL: 6 ms
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
