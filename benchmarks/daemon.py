@@ -136,6 +136,14 @@ def size_mb(path: str) -> float:
     return sum(one.stat().st_size for one in Path(path).rglob("*") if one.is_file()) / 1e6
 
 
+def show_perf(perf: subprocess.Popen, ran_s: float, file: str) -> None:
+    """End perf; print what it took."""
+    perf_s = end_of(perf, signal.SIGINT)
+    share = perf_s / ran_s / (os.cpu_count() or 1)
+    print(f"perf record: {perf_s:.2f} CPU s, {share:.3%} of the machine, no names yet;")
+    print(f"  {size_mb(file):.2f} MB")
+
+
 def show_books(store: str, minutes: float) -> None:
     """Print the books of all windows, and how far each is out."""
     windows = asked("sql", BOOKS, "--store", store)
@@ -195,11 +203,7 @@ def main() -> None:
         print(f"  memory {most:.0f} MB at most, its largest other process {most_child:.0f} MB")
         print(f"  {end['samples']} samples, {end['lost']} lost, {end['windows']} windows written")
         if perf:
-            ran_s = time.monotonic() - perf_began
-            perf_s = end_of(perf, signal.SIGINT)
-            share = perf_s / ran_s / (os.cpu_count() or 1)
-            print(f"perf record: {perf_s:.2f} CPU s, {share:.3%} of the machine, no names yet;")
-            print(f"  {size_mb(file):.2f} MB")
+            show_perf(perf, time.monotonic() - perf_began, file)
         show_books(store, (time.time() - begun["began_s"]) / 60)
     finally:
         end_all(perf, daemon)

@@ -17,6 +17,7 @@ import pytest
 from builders.daemon import RunningDaemon, children_of, status, until
 from prospect.api.store import read_store
 from prospect.store.directory import StoreDirectory
+from prospect.store.removal import remove
 
 pytest.importorskip("duckdb")
 pytestmark = [
@@ -77,8 +78,9 @@ def test_on_a_full_disk_the_oldest_windows_make_room(small_disk, tmp_path):
         assert "the disk is full; the oldest windows make room" in daemon.said()
         # Somebody else takes all of it, and more than windows could make room for.
         ballast = small_disk / "ballast"
-        for segment in StoreDirectory(str(small_disk / "s")).segments():
-            StoreDirectory(str(small_disk / "s")).remove(segment)
+        with StoreDirectory(str(small_disk / "s")) as store:
+            for segment in store.segments():
+                remove(store, segment)
         subprocess.run(
             ["dd", "if=/dev/zero", f"of={ballast}", "bs=4k"], check=False, capture_output=True
         )

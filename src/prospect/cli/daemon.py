@@ -40,6 +40,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
     from prospect.daemon.rights import keep_what_is_needed
     from prospect.store.directory import StoreDirectory
     from prospect.store.engine import require_engine
+    from prospect.store.removal import clean
 
     require_engine()
     path = _own_directory(settings)
@@ -47,7 +48,7 @@ def run(settings: Settings, _words: list[str], command_line: tuple[str, ...]) ->
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with StoreDirectory(path, create=True) as store:
         store.lock()
-        store.clean()
+        clean(store)
         keep_what_is_needed()
         daemon = Daemon(store, lambda: _options(store, command_line), say)
         of_target = f" {settings.target}" if settings.target else ""

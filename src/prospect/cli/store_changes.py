@@ -12,6 +12,7 @@ from prospect.cli.store_place import usual_store
 from prospect.cli.terminal import show
 from prospect.errors import StoreError, UsageError
 from prospect.store.directory import StoreDirectory
+from prospect.store.removal import clean
 
 if TYPE_CHECKING:
     from prospect.cli.settings import Settings
@@ -49,7 +50,7 @@ def _compact(settings: Settings, words: list[str]) -> tuple[dict[str, int], str]
         raise UsageError("store compact: --engine adds up many hosts; one host's store needs none")
     with StoreDirectory(path) as store:
         store.lock()
-        store.clean()
+        clean(store)
         try:
             with closing(Engine(store)) as engine:
                 made = compact(store, engine)

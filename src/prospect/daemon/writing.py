@@ -168,6 +168,8 @@ class StoreWriting:
         if count and not self.dropped:
             self._say(f"{self._store.path}: the disk is full; the oldest windows make room")
         self.dropped += count
+        # Names that it had brought are gone: the next window brings all of its own.
+        self._known = None
         return count > 0
 
     def _tidy(self) -> None:

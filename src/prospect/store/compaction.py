@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from prospect.records import NamedTuple
 from prospect.store.merging import merge_alike
+from prospect.store.removal import remove
 from prospect.store.segments import DAY, HOUR, MINUTE, Segment
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def compact(
     store.reads_all = engine.reads_all = True
     # What a writer that was killed had yet to remove.
     for one in _within(sorted(store.segments(), key=lambda one: one.first), HOUR):
-        store.remove(one)
+        remove(store, one)
     made = {HOUR: 0, DAY: 0}
     for tier in made:
         for parts in due(store.segments(), tier, now_s):
@@ -101,6 +102,7 @@ def compact(
             for merged in merge_alike(store, engine, parts, tier):
                 made[tier] += 1
                 if tier == HOUR:
+                    # Their names stay as long as others of the hour have hits by them.
                     for one in merged:
-                        store.remove(one)
+                        remove(store, one)
     return Made(made[HOUR], made[DAY])

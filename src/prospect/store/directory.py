@@ -21,7 +21,14 @@ from prospect.errors import StoreError
 from prospect.files.locks import lock
 from prospect.files.user_cache import is_own
 from prospect.light import Closing
-from prospect.store.segments import DAY, HOUR, KINDS, MINUTE, Segment, segment_of
+from prospect.store.segments import (
+    DAY,
+    HOUR,
+    KINDS,
+    MINUTE,
+    Segment,
+    segment_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -139,7 +146,7 @@ class StoreDirectory(Closing):
             return [
                 found
                 for tier, depth in DEPTHS.items()
-                for name in self._names(tier, depth)
+                for name in self.names(tier, depth)
                 if (found := segment_of(tier, name.rpartition("/")[2]))
                 and f"{found.directory}/" == name.rpartition("/")[0] + "/"
             ]
@@ -243,40 +250,6 @@ class StoreDirectory(Closing):
             return is_own(status, stat.S_IFREG)
         return False
 
-    def remove(self, segment: Segment) -> None:
-        """Remove a segment's files, that which makes it whole first.
-
-        Raises:
-            OSError: one cannot be removed.
-        """
-        for kind in reversed(KINDS):
-            with suppress(FileNotFoundError):
-                os.unlink(segment.path(kind), dir_fd=self.descriptor)
-        directory = segment.directory
-        while directory:
-            try:
-                os.rmdir(directory, dir_fd=self.descriptor)
-            except OSError:
-                return  # not empty
-            directory = os.path.dirname(directory)
-
-    def clean(self) -> int:
-        """Remove what a writer that was killed has left unfinished; return how many files.
-
-        Only its writer may ask for this.
-        """
-        whole = {(one.directory, one.stem) for one in self.segments()}
-        removed = 0
-        for tier, depth in DEPTHS.items():
-            for name in list(self._names(tier, depth)):
-                directory, _, file = name.rpartition("/")
-                stem = file.removesuffix(".parquet").rpartition(".")[0]
-                if file.endswith(PART_SUFFIX) or (directory, stem) not in whole:
-                    with suppress(OSError):
-                        os.unlink(name, dir_fd=self.descriptor)
-                        removed += 1
-        return removed
-
     def close(self) -> None:
         """Let go of it, and of the lock."""
         for descriptor in (self._lock, self.descriptor):
@@ -341,7 +314,7 @@ class StoreDirectory(Closing):
         finally:
             os.close(descriptor)
 
-    def _names(self, directory: str, depth: int) -> Iterator[str]:
+    def names(self, directory: str, depth: int) -> Iterator[str]:
         """Yield the paths of the files that lie so many directories below one."""
         try:
             descriptor = os.open(directory, _DIRECTORY, dir_fd=self.descriptor)
@@ -359,7 +332,7 @@ class StoreDirectory(Closing):
         for name in names:
             path = f"{directory}/{name}"
             if depth:
-                yield from self._names(path, depth - 1)
+                yield from self.names(path, depth - 1)
             elif self.has_ours(path):
                 yield path
 

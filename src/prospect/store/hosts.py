@@ -87,7 +87,7 @@ class HostsDirectory(StoreDirectory):
             StoreError: the directory cannot be read.
         """
         try:
-            return sorted(self._names(FLEET, 1))
+            return sorted(self.names(FLEET, 1))
         except OSError as error:
             raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
 
@@ -134,7 +134,7 @@ class HostsDirectory(StoreDirectory):
 
     def _segments_at(self, place: str) -> Iterable[Segment]:
         for tier, depth in DEPTHS.items():
-            names = list(self._names(f"{place}/{tier}", depth))
+            names = list(self.names(f"{place}/{tier}", depth))
             yield from segments_of_names(place, tier, names)
 
     def _open_format(self, *, create: bool) -> float:

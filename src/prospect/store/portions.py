@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
+from prospect.store.removal import remove
 from prospect.store.retention import ASKED_FOR, drop
 from prospect.store.segments import DAY, KINDS, MINUTE, Segment, parts_of_day
 
@@ -75,7 +76,7 @@ def drop_portion(store: StoreDirectory, chosen: Specification) -> tuple[int, int
     # First what has hits of what goes then.
     for one in summaries:
         if one in found.inside or one in found.across:
-            store.remove(one)
+            remove(store, one)
     gone = [one for one in found.inside if one not in summaries]
     drop(store, [(one, ASKED_FOR) for one in sorted(gone, key=lambda one: one.first)])
     left = store.segments()

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from prospect.errors import StoreError
 from prospect.records import NamedTuple
 from prospect.store.engine import EngineError
+from prospect.store.removal import left_names
 from prospect.store.schema import COLUMNS, HEAD_KEY, read_head
 from prospect.store.segments import (
     COVERAGE,
@@ -268,13 +269,16 @@ def name_files(
 ) -> list[str]:
     """Return the paths of the files that hold these segments' functions or stacks.
 
-    Those of a minute stand in its directory: in its own file or that of an earlier one. Damaged
-    files are none: what they named stays without a name.
+    Those of a minute stand in its directory: in its own file or that of an earlier one, which may
+    have been removed since but for that. Damaged files are none: what they named stays without a
+    name.
     """
     directories = {one.directory for one in segments if one.tier == MINUTE}
     own = set(segments)
     beside = [one for one in store.segments() if one in own or one.directory in directories]
-    return _sound(engine, files(store, beside, kind), kind)
+    paths = files(store, beside, kind)
+    left = (store.root + name for name in left_names(store, sorted(directories), (kind,)))
+    return _sound(engine, list(dict.fromkeys([*paths, *left])), kind)
 
 
 def _sound(engine: Engine, paths: list[str], kind: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from prospect.errors import StoreError, UsageError
 from prospect.files.budget import size_in_bytes
 from prospect.records import NamedTuple
+from prospect.store.removal import remove
 from prospect.store.segments import DAY, Segment
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def drop(
         if set_aside:
             set_aside(one)
         try:
-            store.remove(one)
+            remove(store, one, with_names=why == FULL_DISK)
         except OSError:
             break
         gone.append(one)

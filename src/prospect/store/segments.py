@@ -33,6 +33,8 @@ TIERS = (MINUTE, HOUR, DAY)  # the finest first
 COVERAGE, FUNCTIONS, STACKS, SAMPLES = "coverage", "functions", "stacks", "samples"
 TOTALS, SUMS = "totals", "sums"
 KINDS = (COVERAGE, FUNCTIONS, STACKS, TOTALS, SUMS, SAMPLES)
+# What later windows of an hour may refer to.
+NAME_KINDS = (FUNCTIONS, STACKS)
 SUFFIX = ".parquet"
 CURRENT = "current"
 # The directory of a host's store among those of many; its name is quoted as in a URL.

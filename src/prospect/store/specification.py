@@ -79,6 +79,15 @@ class Specification(NamedTuple):
     words: tuple[str, ...] = ()
 
 
+def _hint(word: str) -> str:
+    """Return what to give in place of a word that is no specification."""
+    name, colon, _ = word.partition(":")
+    if not colon and "/" in word:
+        return f"a store is given as --store {word}"
+    known = ", ".join(f"{each}:" for each in WORDS)
+    return f"there are {known}{suggestion(name, WORDS)}"
+
+
 def parse_specifications(words: Sequence[str], now: datetime | None = None) -> Specification:
     """Read specifications.
 
@@ -97,10 +106,7 @@ def parse_specifications(words: Sequence[str], now: datetime | None = None) -> S
     for word in words:
         name, colon, value = word.partition(":")
         if not colon or name not in WORDS:
-            known = ", ".join(f"{each}:" for each in WORDS)
-            raise UsageError(
-                f"{word}: not a specification; there are {known}{suggestion(name, WORDS)}"
-            )
+            raise UsageError(f"{word}: not a specification; {_hint(word)}")
         if name in given:
             raise UsageError(f"{word}: {name}: is given twice; give a list, as {name}:A,B")
         if not value.strip(","):

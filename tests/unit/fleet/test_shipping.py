@@ -27,6 +27,7 @@ from prospect.records import replace
 from prospect.store.compaction import compact
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
+from prospect.store.removal import remove
 from prospect.store.segments import DAY, HOUR, MINUTE, SAMPLES, Segment
 
 pytest.importorskip("duckdb")
@@ -246,7 +247,7 @@ def test_what_is_merged_or_removed_meanwhile_is_looked_for_again(s3_server, stor
     def read_bytes(path, most):
         if SAMPLES in path and not gone:
             gone.append(path)
-            store.remove(min(store.segments(), key=lambda one: one.first))
+            remove(store, min(store.segments(), key=lambda one: one.first))
         return real(path, most)
 
     monkeypatch.setattr(store, "read_bytes", read_bytes)

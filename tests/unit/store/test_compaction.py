@@ -19,6 +19,7 @@ from prospect.store.contents import contents_of, health_of
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.part import Apart, read_part
+from prospect.store.removal import clean
 from prospect.store.segments import DAY, HOUR, MINUTE, Segment
 from prospect.store.specification import parse_specifications
 
@@ -32,7 +33,7 @@ MOST_STEPS = 200
 def merge(path, now_s=TOMORROW_S):
     with StoreDirectory(str(path)) as store:
         store.lock()
-        store.clean()
+        clean(store)
         engine = Engine(store)
         try:
             return compact(store, engine, now_s)

@@ -14,6 +14,7 @@ from builders.stored import Writer, by_routine, window_at
 from prospect.store.directory import StoreDirectory
 from prospect.store.engine import Engine
 from prospect.store.part import read_part
+from prospect.store.removal import clean
 from prospect.store.specification import parse_specifications
 
 pytest.importorskip("duckdb")
@@ -28,7 +29,7 @@ def hits_of(store):
 def add(path, minute):
     with StoreDirectory(str(path), create=True) as store:
         store.lock()
-        store.clean()
+        clean(store)
         engine = Engine(store)
         Writer(store, engine).add(window_at(minute))
         engine.close()

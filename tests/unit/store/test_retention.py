@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from builders.stored import by_routine, fill, window_at
+from prospect.api.store import read_store
 from prospect.errors import UsageError
 from prospect.store.directory import StoreDirectory
+from prospect.store.removal import clean, left_names
 from prospect.store.retention import (
     BY_AGE,
     BY_SIZE,
     DROPPED,
+    FULL_DISK,
     Dropped,
     Keep,
     drop,
@@ -113,3 +117,29 @@ def test_what_was_removed_is_written_down_in_spans(store):
 def test_a_damaged_list_says_nothing(store, text):
     store.write_bytes(DROPPED, text)
     assert dropped(store) == []
+
+
+def test_a_window_that_goes_leaves_its_names_to_the_others_of_its_hour(tmp_path):
+    path = tmp_path / "store"
+    (first, *_) = fill(path, [window_at(minute) for minute in range(3)])
+    whole = {key: hits for key, hits in by_routine(read_store(str(path))).items() if hits}
+    with StoreDirectory(str(path)) as store:
+        # The first window alone brought names: the others have the same functions.
+        assert drop(store, [(first, BY_SIZE)]) == 1
+        assert len(store.segments()) == 2
+        clean(store)
+    left = by_routine(read_store(str(path)))
+    assert left.keys() == whole.keys()
+    assert all(3 * hits == 2 * whole[key] for key, hits in left.items())
+    with StoreDirectory(str(path)) as store:
+        drop(store, [(one, BY_AGE) for one in store.segments()])
+    assert not list(path.rglob("*.parquet"))
+    assert not list((path / "minute").glob("*"))
+
+
+def test_a_full_disk_takes_names_too(tmp_path):
+    path = tmp_path / "store"
+    (first, *_) = fill(path, [window_at(minute) for minute in range(3)])
+    with StoreDirectory(str(path)) as store:
+        drop(store, [(first, FULL_DISK)])
+        assert not left_names(store, [first.directory])

@@ -54,6 +54,7 @@ def test_an_hour_that_summer_time_ends_with_twice_is_told_by_its_offset(berlin):
     ("words", "complaint"),
     [
         (["14:05"], "not a specification"),
+        (["/var/lib/prospect"], "a store is given as --store /var/lib/prospect"),
         (["com:x"], "comm"),
         (["comm:"], "give a value"),
         (["exclude-symbol:,"], "give a value"),

@@ -48,7 +48,8 @@ def comparison_notes(
     """Return what the comparison claims and what may mislead."""
     notes = [*_variation_notes(comparison)]
     shown = comparison.options.scope
-    if asked != shown:
+    # A store's windows have no command, nor are they expected to.
+    if asked != shown and not all(run.profile.run.store_part for run in runs):
         notes.append(
             f"Not every recording says which process is COMMAND, so -V {shown} is compared "
             f"instead of -V {asked}."
