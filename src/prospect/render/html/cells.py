@@ -313,6 +313,8 @@ def _merged(finest: _Finest, halved: int) -> _Merged:
 
 def _doubled(merged: _Merged, shift: int) -> _Merged:
     """Add up what is in the same stretches of time once they are doubled `shift` times in all."""
+    if shift == merged.shift:
+        return merged
     node, context, stretch = merged.keys
     stretch = stretch >> (shift - merged.shift)
     # Cells ascend by node, circumstances and time: what becomes the same stands side by side.
