@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import distinct, run_starts
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 # Odd ones with mixed bits, one a table. Source: Knuth, The Art of Computer Programming, volume 3,
@@ -75,6 +73,19 @@ def counted(column: NDArray[np.uint64], *, may_spend: bool = False) -> Counted:
             if packed is not None:
                 return _sorted(*packed)
     return _hashed(column)
+
+
+def tallied(column: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the distinct values, u64[d] ascending, and how many rows have each, i64[d].
+
+    Which rows these are is not asked: the values are sorted alone, u32 in half the time.
+
+    Args:
+        column: u[n], which is sorted in place.
+    """
+    column.sort()
+    start = run_starts(column)
+    return column.take(start).astype(np.uint64), np.diff(start, append=len(column))
 
 
 class _Packing(NamedTuple):
@@ -163,29 +174,6 @@ def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted
         values.append(others)
         codes.append(np.arange(bound, bound + len(others)))
     return _ranked(np.concatenate(values or [column[:0]]), codes, code)
-
-
-class Alike(NamedTuple):
-    """Rows that are equal in all of some columns.
-
-    Attributes:
-        row: i64[d] the first of each.
-        place: i32[n] of each row: which of them it equals.
-    """
-
-    row: NDArray[np.int64]
-    place: NDArray[np.int32]
-
-
-def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
-    """Return which rows are equal in all columns, [n] each of integers or truth values."""
-    place = np.zeros(len(columns[0]), np.int32)
-    for column in columns:
-        own = counted(column.astype(np.uint64))
-        key = place.astype(np.uint64) * np.uint64(len(own.value))
-        key += own.place.astype(np.uint64)
-        place = counted(key).place
-    return Alike(first_rows(place), place)
 
 
 def first_rows(place: NDArray[np.int32]) -> NDArray[np.int64]:

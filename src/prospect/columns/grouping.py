@@ -6,21 +6,28 @@ once, in ascending order, with the sums of its values. Nothing loops over rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from prospect.columns.counting import counted
+from prospect.columns.buffers import is_scalar
+from prospect.columns.counting import counted, first_rows, tallied
 from prospect.columns.sorting import ascending
-from prospect.records import Record
+from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+_Unsigned = TypeVar("_Unsigned", np.uint32, np.uint64)
+
 _LEAST_TABLE = 1 << 16
 _LEAST_TO_COUNT = 1 << 14
+_MOST_KEYS = 1 << 63
+# A block's temporaries stay in the cache.
+_BLOCK = 1 << 15
 
 
 def group_sums(
@@ -31,7 +38,7 @@ def group_sums(
     Args:
         keys: columns of integers [n], none negative; the product of their ranges fits in 64 bits
             (two row numbers of 31 bits and a portion of 2 do).
-        values: i64[n] columns.
+        values: i64[n] columns; a broadcast scalar, for all that is the same, takes no time.
 
     Returns:
         The distinct keys, i64[g] a column, ascending with the first key leading, and i64[g] sums.
@@ -39,8 +46,14 @@ def group_sums(
     if len(keys[0]) < _LEAST_TO_COUNT:
         distinct, sums, _, _ = _grouped(keys, values)
         return distinct, sums
-    packed, sizes = packed_keys(keys)
-    found = counted(packed, may_spend=True)
+    if all(map(is_scalar, values)):
+        sizes = [int(column.max()) + 1 for column in keys]
+        is_small = math.prod(sizes) < 1 << 32
+        packed = _packed(keys, sizes, np.uint32) if is_small else _packed(keys, sizes, np.uint64)
+        value, rows = tallied(packed)
+        return _unpacked(value, sizes), [rows * column[0] for column in values]
+    words, sizes = packed_keys(keys)
+    found = counted(words, may_spend=True)
     groups = len(found.value)
     return _unpacked(found.value, sizes), [
         exact_sums(found.place, column, groups) for column in values
@@ -84,10 +97,20 @@ def packed_keys(keys: Sequence[NDArray[Any]]) -> tuple[NDArray[np.uint64], list[
         keys: as for `group_sums`, with at least one row; the first leads.
     """
     sizes = [int(column.max()) + 1 for column in keys]
-    packed = keys[0].astype(np.uint64)
-    for column, size in zip(keys[1:], sizes[1:], strict=True):
-        packed = packed * np.uint64(size) + column.astype(np.uint64)
-    return packed, sizes
+    return _packed(keys, sizes, np.uint64), sizes
+
+
+def _packed(
+    keys: Sequence[NDArray[Any]], sizes: list[int], dtype: type[_Unsigned]
+) -> NDArray[_Unsigned]:
+    packed = np.empty(len(keys[0]), dtype)
+    for first in range(0, len(packed), _BLOCK):
+        part = packed[first : first + _BLOCK]
+        part[:] = keys[0][first : first + _BLOCK]
+        for column, size in zip(keys[1:], sizes[1:], strict=True):
+            part *= dtype(size)
+            part += column[first : first + _BLOCK].astype(dtype)
+    return packed
 
 
 def equal_rows(packed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -132,7 +155,61 @@ def distinct_keys(
         return found.value.view(np.int64), found.place.astype(np.int64)
     is_there = np.zeros(bound, np.bool_)
     is_there[keys] = True
-    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1).take(keys)
+    number = np.cumsum(is_there, dtype=np.int32)
+    number -= 1
+    return np.flatnonzero(is_there), number.take(keys).astype(np.int64)
+
+
+def without_gaps(
+    number: NDArray[np.int32], bound: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the numbers that occur, ascending, and each row's place among them, i32[n].
+
+    Args:
+        number: i32[n] none negative.
+        bound: above all of them, and not much larger than they are many.
+    """
+    is_there = np.bincount(number, minlength=bound) > 0
+    if is_there.all():
+        return np.arange(bound), number
+    place = np.cumsum(is_there, dtype=np.int32)
+    place -= 1
+    return np.flatnonzero(is_there), place.take(number)
+
+
+class Alike(NamedTuple):
+    """Rows that are equal in all of some columns.
+
+    Attributes:
+        row: i64[d] the first of each.
+        place: i32[n] of each row: which of them it equals.
+    """
+
+    row: NDArray[np.int64]
+    place: NDArray[np.int32]
+
+
+def alike(columns: Sequence[NDArray[np.integer] | NDArray[np.bool_]]) -> Alike:
+    """Return which rows are equal in all columns, [n] each of integers or truth values.
+
+    Where none is negative they ascend, the first column leading.
+    """
+    if not len(columns[0]):
+        return Alike(np.empty(0, np.int64), np.empty(0, np.int32))
+    if min(int(column.min()) for column in columns) >= 0:
+        bound = math.prod(int(column.max()) + 1 for column in columns)
+        if bound < _MOST_KEYS:
+            packed, _ = packed_keys(columns)
+            _, of_row = distinct_keys(packed.view(np.int64), bound)
+            place = of_row.astype(np.int32)
+            return Alike(first_rows(place), place)
+    place = np.zeros(len(columns[0]), np.int32)
+    for column in columns:
+        own = counted(column.astype(np.uint64))
+        key = place.astype(np.uint64) * np.uint64(len(own.value))
+        key += own.place.astype(np.uint64)
+        place = counted(key).place
+    return Alike(first_rows(place), place)
 
 
 class RowsByGroup(Record):

@@ -91,8 +91,9 @@ def only_exported(samples: StackSamples) -> StackSamples:
             samples=taken(profile.samples, np.empty(0, np.intp)),
         ),
         stacks=rest.stacks or stacks,
-        hit_index=hit.number[samples.hit_index].astype(np.int64),
-        stack_index=stack.number[samples.stack_index].astype(np.int64),
+        hit_index=hit.number[samples.hit_index],
+        stack_index=stack.number[samples.stack_index],
+        stack_of_hit=None,
     )
 
 

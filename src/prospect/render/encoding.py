@@ -59,7 +59,10 @@ def _rounded(value: object) -> object:
     if isinstance(value, float):
         return significant(value) if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {
+            key: item if type(item) in _HAVE_NO_FRACTION else _rounded(item)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)) and not _HAVE_NO_FRACTION.issuperset(map(type, value)):
         return [_rounded(item) for item in value]
     return value

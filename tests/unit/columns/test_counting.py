@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.examples import examples
-from prospect.columns.counting import alike, counted
+from prospect.columns.counting import counted, tallied
 
 
 def assert_counts(column):
@@ -54,22 +54,12 @@ def test_more_words_than_slots_of_all_tables_are_counted():
     assert_counts(np.concatenate((column, column[::3], column[::-1])))
 
 
-def test_rows_are_alike_that_equal_in_every_column():
-    random = np.random.default_rng(3)
-    columns = (
-        random.integers(0, 40, 50_000, np.int32) - 1,
-        random.integers(0, 2, 50_000).astype(bool),
-        random.integers(0, 9, 50_000, np.uint64) << np.uint64(60),
-    )
-    found = alike(columns)
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    first = {}
-    for row, values in enumerate(rows):
-        first.setdefault(values, row)
-    assert sorted(found.row.tolist()) == sorted(first.values())
-    assert [rows[row] for row in found.row[found.place].tolist()] == rows
-
-
-def test_without_rows_none_is_alike():
-    found = alike((np.empty(0, np.int64),))
-    assert len(found.row) == len(found.place) == 0
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("rows", [0, 1, 30_000])
+def test_values_are_tallied_as_sorting_does(dtype, rows):
+    column = np.random.default_rng(5).integers(0, 900, rows).astype(dtype)
+    value, count = np.unique(column, return_counts=True)
+    found, tally = tallied(column)
+    assert found.dtype == np.uint64
+    assert found.tolist() == value.tolist()
+    assert tally.tolist() == count.tolist()

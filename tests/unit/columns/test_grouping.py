@@ -1,8 +1,15 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.columns.grouping import distinct_keys, group_sums, rows_by_group
+from prospect.columns.grouping import (
+    alike,
+    distinct_keys,
+    group_sums,
+    rows_by_group,
+    without_gaps,
+)
 
 
 def _columns(rows, count):
@@ -61,3 +68,46 @@ def test_distinct_keys_are_those_of_a_sort(keys, bound):
     distinct, row = distinct_keys(np.array(keys, np.int64), bound)
     assert distinct.tolist() == sorted(set(keys))
     assert distinct.take(row).tolist() == keys
+
+
+@pytest.mark.parametrize("rows", [100, 20_000])
+@pytest.mark.parametrize("most", [7, 1 << 40])
+def test_sums_of_what_is_everywhere_the_same_are_those_of_a_column(rows, most):
+    random = np.random.default_rng(7)
+    keys = random.integers(0, 9, rows, np.uint16), random.integers(0, most, rows)
+    same = np.broadcast_to(np.int64(5), rows)
+    found, (one,) = group_sums(keys, (same,))
+    expected, (other, _) = group_sums(keys, (same.copy(), np.ones(rows, np.int64)))
+    assert [key.tolist() for key in found] == [key.tolist() for key in expected]
+    assert one.tolist() == other.tolist()
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_numbers_without_gaps_stand_for_the_same(numbers):
+    found, place = without_gaps(np.array(numbers, np.int32), 10)
+    assert found.tolist() == sorted(set(numbers))
+    assert found.take(place).tolist() == numbers
+
+
+@pytest.mark.parametrize(("least", "shift"), [(-1, 60), (0, 60), (0, 40), (0, 0)])
+def test_rows_are_alike_that_equal_in_every_column(least, shift):
+    random = np.random.default_rng(3)
+    columns = (
+        random.integers(least, 40, 50_000, np.int32),
+        random.integers(0, 2, 50_000).astype(bool),
+        random.integers(0, 9, 50_000, np.uint64) << np.uint64(shift),
+    )
+    found = alike(columns)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    first = {}
+    for row, values in enumerate(rows):
+        first.setdefault(values, row)
+    assert sorted(found.row.tolist()) == sorted(first.values())
+    assert [rows[row] for row in found.row[found.place].tolist()] == rows
+    if least == 0:
+        assert [rows[row] for row in found.row.tolist()] == sorted(first)
+
+
+def test_without_rows_none_is_alike():
+    found = alike((np.empty(0, np.int64),))
+    assert len(found.row) == len(found.place) == 0

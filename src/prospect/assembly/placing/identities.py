@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from prospect.assembly.extras import counts_of, mapping_of, texts_of
-from prospect.columns.counting import alike
+from prospect.columns.grouping import alike
 from prospect.profile.model import KIND_ANON, KIND_ELF
 from prospect.symbols.objects import COMPAT_VDSO, VDSO, ObjectKey, classify
 

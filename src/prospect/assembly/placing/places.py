@@ -14,8 +14,7 @@ from prospect.abi import constants as abi
 from prospect.assembly.placing.identities import keys_of_mappings
 from prospect.assembly.placing.kernel_modules import find_kernel_modules
 from prospect.assembly.placing.remapped_text import find_remapped_text
-from prospect.columns.counting import alike
-from prospect.columns.grouping import RowsByGroup, rows_by_group
+from prospect.columns.grouping import RowsByGroup, alike, rows_by_group
 from prospect.profile.model import (
     KIND_ANON,
     KIND_ELF,

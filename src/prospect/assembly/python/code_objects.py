@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.abi import cpython
 from prospect.abi import python_frames as wire
-from prospect.columns.counting import alike
+from prospect.columns.grouping import alike
 from prospect.events.python_records import CodeKey, CodeText
 from prospect.symbols.python.line_tables import LineTable
 from prospect.symbols.python.python_code import (

@@ -190,7 +190,7 @@ def _hits_by_row(
     """
     profile = samples.profile
     rows = int(row.max(initial=-1)) + 2
-    packed = samples.hit_index * rows + row + 1
+    packed = samples.hit_index.astype(np.int64) * rows + row + 1
     distinct, hit_of_sample = np.unique(packed, return_inverse=True)
     old, row_of_hit = distinct // rows, distinct % rows - 1
     hits = profile.hits

@@ -217,10 +217,10 @@ class _Names:
 
 
 class _Blocked(Record):
-    """Samples of waits: `stack_index` and `cause` i64[n], `ns` i64[n], `tid` and `waker` i32[n]."""
+    """Samples of waits: `cause` and `ns` i64[n], `stack_index`, `tid` and `waker` i32[n]."""
 
     samples: StackSamples
-    stack_index: NDArray[np.int64]
+    stack_index: NDArray[np.int32]
     cause: NDArray[np.int64]
     ns: NDArray[np.int64]
     tid: NDArray[np.int32]
@@ -334,7 +334,7 @@ class _Blocked(Record):
             found.append(BlockedStack(waits, seconds, longest_s, tuple(kernel), tuple(user)))
         return tuple(found)
 
-    def _frames(self, chosen: NDArray[np.int64]) -> Iterator[tuple[list[str], list[str]]]:
+    def _frames(self, chosen: NDArray[np.integer]) -> Iterator[tuple[list[str], list[str]]]:
         """Yield names of the kernel's and of the program's frames, from the inside out."""
         profile = self.samples.profile
         frames = frame_table(profile)
@@ -350,11 +350,13 @@ class _Blocked(Record):
                 [labels[frame[place]] for place in places if not is_kernel[place]],
             )
 
-    def _by(self, key: NDArray[np.int64]) -> list[tuple[int, int, float, float]]:
+    def _by(self, key: NDArray[np.integer]) -> list[tuple[int, int, float, float]]:
         return _added_up(key, self.ns)
 
 
-def _added_up(key: NDArray[np.int64], ns: NDArray[np.int64]) -> list[tuple[int, int, float, float]]:
+def _added_up(
+    key: NDArray[np.integer], ns: NDArray[np.int64]
+) -> list[tuple[int, int, float, float]]:
     """Return key, number of waits, their time and the longest, those with most time first."""
     if not len(key):
         return []

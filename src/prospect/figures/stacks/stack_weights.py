@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns import sorting
-from prospect.columns.counting import alike, counted, first_rows
-from prospect.columns.grouping import group_sums
+from prospect.columns.buffers import is_scalar
+from prospect.columns.counting import counted, first_rows
+from prospect.columns.grouping import alike, distinct_keys, group_sums
 from prospect.errors import UsageError
 from prospect.figures.portions import event_has_time, event_seconds
 from prospect.figures.processes import DETAILS, Detail, chosen_by_detail, shown_detail
 from prospect.profile.complete import complete
 from prospect.profile.model import MODE_KERNEL, NO_CPU, StackTable
-from prospect.records import Record, replace
+from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,27 +40,30 @@ class StackSamples(Record):
     Attributes:
         profile: the profile, completed: each index of each table is a row.
         stacks: the stacks; those of one frame, for samples without a chain, at its end.
-        hit_index: i64[n] row of hits.
-        stack_index: i64[n] row of `stacks`, the sample's own frame.
+        hit_index: i32[n] row of hits.
+        stack_index: i32[n] row of `stacks`, the sample's own frame.
         count: i64[n] samples that a row stands for: 1, or a hit's where there are no samples.
         period: i64[n] in the event's unit: where samples have none, the mean of their hit, to a
-            whole unit.
+            whole unit. Like `count`, a broadcast scalar where all are the same.
         cpu: u16[n], NO_CPU where unknown.
         tid: i32[n] thread, -1 where unknown.
         time_ns: u64[n] since the interval's begin; None where the profile has no samples.
         waker: i32[n] who ended a wait, as in `SampleTable`; None where that is not known.
+        stack_of_hit: i32[h] of the profile's hits, where all samples of each have one stack; None
+            where there are call chains.
     """
 
     profile: CompleteProfile
     stacks: StackTable
-    hit_index: NDArray[np.int64]
-    stack_index: NDArray[np.int64]
+    hit_index: NDArray[np.int32]
+    stack_index: NDArray[np.int32]
     count: NDArray[np.int64]
     period: NDArray[np.int64]
     cpu: NDArray[np.uint16]
     tid: NDArray[np.int32]
     time_ns: NDArray[np.uint64] | None
     waker: NDArray[np.int32] | None = None
+    stack_of_hit: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.hit_index)
@@ -110,28 +114,29 @@ def stack_samples(profile: Profile, detail: Detail = "3") -> StackSamples:
     profile = complete(profile)
     hits, samples = profile.hits, profile.samples
     if len(samples):
-        hit_index = samples.hit_index.astype(np.int64)
-        count, period = np.ones(len(samples), np.int64), _periods(profile)
+        hit_index = samples.hit_index
+        count, period = np.broadcast_to(np.int64(1), len(samples)), _periods(profile)
         cpu, time_ns = samples.cpu, samples.time_ns - _begin_ns(profile)
         tid = samples.tid
     else:
-        hit_index = np.arange(len(hits))
-        count, period = hits.count, hits.period
+        hit_index = np.arange(len(hits), dtype=np.int32)
+        count, period = hits.count, np.maximum(hits.period, 0)
         cpu, time_ns, tid = np.full(len(hits), NO_CPU, np.uint16), None, None
-    stacks, stack_index = _with_single_frames(profile, hit_index)
-    is_chosen = _chosen_hits(profile, detail).take(hit_index)
-    rows = slice(None) if is_chosen.all() else is_chosen
+    stacks = _with_single_frames(profile, hit_index)
+    is_chosen = _chosen_hits(profile, detail)
+    rows = slice(None) if is_chosen.all() else is_chosen.take(hit_index)
     return StackSamples(
         profile=profile,
-        stacks=stacks,
+        stacks=stacks.table,
         hit_index=hit_index[rows],
-        stack_index=stack_index[rows],
+        stack_index=stacks.of_sample[rows],
         count=count[rows],
-        period=np.maximum(period[rows], 0),
+        period=period[rows],
         cpu=cpu[rows],
         tid=np.full(len(hit_index), -1, np.int32)[rows] if tid is None else tid[rows],
         time_ns=None if time_ns is None else time_ns[rows],
         waker=None if samples.waker is None else samples.waker[rows],
+        stack_of_hit=stacks.of_hit,
     )
 
 
@@ -145,7 +150,7 @@ def stack_weights(samples: StackSamples, *, by_place: bool = False) -> StackWeig
     hits = samples.profile.hits
     columns = (hits.process_index, hits.comm_index, hits.event, hits.cause_index)
     contexts, context_of_hit = _distinct_rows(columns)
-    keys = [context_of_hit.take(samples.hit_index)]
+    keys: list[NDArray[np.integer]] = [context_of_hit.take(samples.hit_index)]
     if by_place:
         # Threads are numbered from -1.
         places, place = np.unique(
@@ -180,13 +185,13 @@ class SampleThreads(Record):
         process_index: i64[t].
         comm_index: i64[t] the name at the first sample.
         tid: i64[t]; where it is not known, one above all that Linux gives.
-        thread_index: i64[n] row of this table for each sample.
+        thread_index: i32[n] row of this table for each sample.
     """
 
     process_index: NDArray[np.int64]
     comm_index: NDArray[np.int64]
     tid: NDArray[np.int64]
-    thread_index: NDArray[np.int64]
+    thread_index: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.tid)
@@ -195,16 +200,19 @@ class SampleThreads(Record):
 def sample_threads(samples: StackSamples) -> SampleThreads:
     """Separate samples by thread; where threads are not known, by process."""
     hits = samples.profile.hits
-    process = samples.of_hit(hits.process_index)
-    key = process << 32 | samples.tid.astype(np.int64) + 1
+    process_of_sample = hits.process_index.take(samples.hit_index)
+    # A CPU's samples follow each other, and its threads change less often than it is sampled.
+    start = sorting.run_starts(process_of_sample, samples.tid)
+    key = process_of_sample.take(start).astype(np.int64) << 32
+    key |= samples.tid.take(start).astype(np.int64) + 1
     thread = counted(key.view(np.uint64)).place
-    first = first_rows(thread)
+    first = start.take(first_rows(thread))
     tid: NDArray[np.int64] = samples.tid.take(first).astype(np.int64)
     return SampleThreads(
-        process_index=process.take(first),
-        comm_index=samples.of_hit(hits.comm_index).take(first),
+        process_index=process_of_sample.take(first).astype(np.int64),
+        comm_index=hits.comm_index.take(samples.hit_index.take(first)).astype(np.int64),
         tid=np.where(tid >= 0, tid, _MOST_THREADS + 1 + np.arange(len(tid))),
-        thread_index=thread.astype(np.int64),
+        thread_index=thread.repeat(np.diff(start, append=len(samples))),
     )
 
 
@@ -268,9 +276,15 @@ def paths(
 def _periods(profile: CompleteProfile) -> NDArray[np.int64]:
     hits, samples = profile.hits, profile.samples
     if samples.period is not None:
-        return np.minimum(samples.period, np.uint64(2**62)).astype(np.int64)
-    mean = np.rint(hits.period / np.maximum(hits.count, 1)).astype(np.int64)
+        if is_scalar(samples.period):
+            return np.broadcast_to(_in_62_bits(samples.period[:1]), len(samples))
+        return _in_62_bits(samples.period)
+    mean = np.rint(np.maximum(hits.period, 0) / np.maximum(hits.count, 1)).astype(np.int64)
     return mean.take(samples.hit_index)
+
+
+def _in_62_bits(period: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return np.minimum(period, np.uint64(2**62)).astype(np.int64)
 
 
 def _begin_ns(profile: CompleteProfile) -> np.uint64:
@@ -288,29 +302,39 @@ def _chosen_hits(profile: CompleteProfile, detail: Detail) -> NDArray[np.bool_]:
     return chosen.take(profile.hits.process_index)
 
 
-def _with_single_frames(
-    profile: CompleteProfile, hit_index: NDArray[np.int64]
-) -> tuple[StackTable, NDArray[np.int64]]:
-    """Return stacks and the stack of every sample, those of one frame added where it has none."""
+class _Stacks(NamedTuple):
+    """Stacks, and which of them each sample and each hit has: see `StackSamples`."""
+
+    table: StackTable
+    of_sample: NDArray[np.int32]
+    of_hit: NDArray[np.int32] | None
+
+
+def _with_single_frames(profile: CompleteProfile, hit_index: NDArray[np.int32]) -> _Stacks:
+    """Return stacks, those of one frame added for samples that have none."""
     stacks = profile.stacks or StackTable(*(np.empty(0, np.int32) for _ in range(4)))  # type: ignore[arg-type]  # no rows of any type
     recorded = profile.samples.stack_index if len(profile.samples) else profile.hits.stack_index
-    if recorded is None or profile.stacks is None:
-        stack_index = np.full(len(hit_index), -1, np.int64)
-    else:
-        stack_index = recorded.astype(np.int64)
-    lacks = np.flatnonzero(stack_index < 0)
-    if not len(lacks):
-        return stacks, stack_index
+    if profile.stacks is None:
+        recorded = None
+    if recorded is not None and (not len(recorded) or int(recorded.min()) >= 0):
+        return _Stacks(stacks, recorded, None)
     hits = profile.hits
-    (location, mode), place_of_hit = _distinct_rows((hits.location_index, hits.mode))
-    stack_index[lacks] = len(stacks) + place_of_hit.take(hit_index.take(lacks))
-    return replace(
+    modes = int(hits.mode.max(initial=0)) + 1
+    place = hits.location_index.astype(np.int64) * modes + hits.mode
+    single, place_of_hit = distinct_keys(place, len(profile.locations) * modes)
+    location, mode = np.divmod(single, modes)
+    of_hit = (place_of_hit + len(stacks)).astype(np.int32)
+    table = replace(
         stacks,
         caller_index=np.append(stacks.caller_index, np.full(len(location), -1, np.int32)),
         location_index=np.append(stacks.location_index, location.astype(np.int32)),
         mode=np.append(stacks.mode, mode).astype(np.uint8),
         depth=np.append(stacks.depth, np.zeros(len(location), np.int32)),
-    ), stack_index
+    )
+    of_sample = of_hit.take(hit_index)
+    if recorded is None:
+        return _Stacks(table, of_sample, of_hit)
+    return _Stacks(table, np.where(recorded < 0, of_sample, recorded), None)
 
 
 def _distinct_rows(

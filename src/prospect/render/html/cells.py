@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import distinct_keys, group_sums
+from prospect.columns.grouping import alike, distinct_keys, group_sums, without_gaps
+from prospect.columns.sorting import run_starts
 from prospect.figures.portions import hit_portions
 from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
@@ -21,8 +22,6 @@ from prospect.figures.stacks.thread_forest import in_preorder, thread_forest
 from prospect.records import NamedTuple, Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from prospect.figures.stacks.frames import FrameTable, NamedForest
@@ -33,6 +32,8 @@ _MOST_CELLS = 300_000
 _STEPS = ((0, 0), (1, 0), (2, 0), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3), (4, 4), (4, 5), (4, 6))
 STRETCHES, _MOST_DOUBLINGS = 256, 4
 _SAMPLES_A_STRETCH = 8
+# A block's temporaries stay in the cache.
+_BLOCK = 1 << 15
 _NODES = 150_000
 _THREADS = 4_096
 # 104 days, which scripts count exactly; only a damaged recording says that it took longer.
@@ -96,16 +97,48 @@ class SampleCells(Record):
 class _Finest(NamedTuple):
     """One event's samples by leaf of the tree, thread, CPU, cause, portion and shortest stretch.
 
-    `tree` is in preorder, `end` the first row behind each subtree. `keys` are columns in this
-    order, `sums` their counts and periods; all i64.
+    A pair is all of these but the stretch.
+
+    Attributes:
+        names: of the samples of all events.
+        event: its row in `RunInfo.events`.
+        tree: in preorder.
+        end: i64[t] the first row behind each subtree.
+        leaf, thread, cpu, cause, portion, hits: i64[p] of each pair; `hits` are its samples.
+        pair: i64[c] of each cell, ascending.
+        stretch: i64[c].
+        sums: i64[c] counts and periods.
     """
 
     names: StackNames
     event: int
     tree: NamedForest
     end: NDArray[np.int64]
-    keys: list[NDArray[np.int64]]
+    leaf: NDArray[np.int64]
+    thread: NDArray[np.int64]
+    cpu: NDArray[np.int64]
+    cause: NDArray[np.int64]
+    portion: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    stretch: NDArray[np.int64]
     sums: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class SampleLeaves(NamedTuple):
+    """Samples below the names of their threads, by what their hit and stack say of them.
+
+    Attributes:
+        tree: in preorder, see `thread_forest`.
+        leaf, cause, portion: i64[g] of each distinct one; `leaf` is a place in `row_of_stack`.
+        of_sample: i32[n] which of these each sample has.
+    """
+
+    tree: NamedForest
+    leaf: NDArray[np.int64]
+    cause: NDArray[np.int64]
+    portion: NDArray[np.int64]
+    of_sample: NDArray[np.int32]
 
 
 def stack_names(samples: StackSamples) -> StackNames:
@@ -114,9 +147,10 @@ def stack_names(samples: StackSamples) -> StackNames:
     frames = frame_table(profile)
     last_ns = 0
     if samples.time_ns is not None and len(samples):
-        times = np.minimum(samples.time_ns, np.uint64(_LONGEST_NS - 1))
-        samples = replace(samples, time_ns=times)
-        last_ns = int(times.max()) + 1
+        last_ns = int(samples.time_ns.max()) + 1
+        if last_ns > _LONGEST_NS:
+            times = np.minimum(samples.time_ns, np.uint64(_LONGEST_NS - 1))
+            samples, last_ns = replace(samples, time_ns=times), _LONGEST_NS
     return StackNames(
         samples=samples,
         frames=frames,
@@ -135,71 +169,113 @@ def sample_cells(names: StackNames, event: int) -> SampleCells:
         names: of the samples of all events.
         event: its row in `RunInfo.events`.
     """
-    samples = names.samples
-    rows = np.flatnonzero(samples.of_hit(samples.profile.hits.event) == event)
-    unsorted, leaf = sample_leaves(names, rows)
-    tree = in_preorder(unsorted, ranks(names))
-    keys = [leaf, *sample_contexts(names, rows), sample_stretches(names, rows)]
-    found, (count, period) = group_sums(keys, (samples.count.take(rows), samples.period.take(rows)))
-    finest = _Finest(names, event, tree, subtree_ranges(tree)[1], found, (count, period))
+    finest = _finest(names, event)
     pruning = -1
     for doubled, halved in _STEPS:
         if halved != pruning:
             merged, pruning = _merged(finest, halved), halved
-        merged = _doubled(merged, stretch_shift(found[2], count, doubled))
+        merged = _doubled(merged, stretch_shift(finest.cpu, finest.hits, doubled))
         if len(merged.keys[0]) <= _MOST_CELLS:
             break
     return _cells(finest, merged)
 
 
-def sample_leaves(
-    names: StackNames, rows: NDArray[np.intp]
-) -> tuple[NamedForest, NDArray[np.int64]]:
+def event_rows(names: StackNames, event: int) -> NDArray[np.intp] | slice:
+    """Return the samples of an event, a slice of them if these are all."""
+    samples = names.samples
+    is_event = samples.profile.hits.event == event
+    return slice(None) if is_event.all() else np.flatnonzero(is_event.take(samples.hit_index))
+
+
+def sample_leaves(names: StackNames, rows: NDArray[np.intp] | slice) -> SampleLeaves:
     """Put samples below the names of their threads.
 
     Args:
         names: of the samples of all events.
-        rows: i64[n] the samples.
-
-    Returns:
-        The tree, see `thread_forest`, and i64[n] of each sample its place in `row_of_stack`.
+        rows: the samples.
     """
-    samples, size = names.samples, len(names.forest) + 1
-    row = names.forest.row_of_stack.take(samples.stack_index.take(rows))
-    comm = samples.of_hit(samples.profile.hits.comm_index).take(rows)
-    bound = len(samples.profile.comms) * size
-    leaf, leaf_of_sample = distinct_keys(comm * size + row, bound)
+    samples, profile = names.samples, names.samples.profile
+    hits, size = profile.hits, len(names.forest) + 1
+    kinds = alike((hits.comm_index, hits.cause_index, names.portion))
+    comm, cause, portion = (
+        column.take(kinds.row).astype(np.int64)
+        for column in (hits.comm_index, hits.cause_index, names.portion)
+    )
+    key = kinds.place.astype(np.int64) * size
+    hit = samples.hit_index[rows]
+    if samples.stack_of_hit is not None:
+        key += names.forest.row_of_stack.take(samples.stack_of_hit)
+        found, place = distinct_keys(key, len(kinds.row) * size)
+        of_sample = place.astype(np.int32).take(hit)
+    else:
+        key_of_sample = key.take(hit)
+        key_of_sample += names.forest.row_of_stack.take(samples.stack_index[rows])
+        found, place = distinct_keys(key_of_sample, len(kinds.row) * size)
+        of_sample = place.astype(np.int32)
+    # Of some of the hits there may be no sample.
+    there, of_sample = without_gaps(of_sample, len(found))
+    kind, row = np.divmod(found.take(there), size)
+    leaf, place = distinct_keys(comm.take(kind) * size + row, len(profile.comms) * size)
     tree = thread_forest(names.forest, len(names.frames), leaf // size, leaf % size)
-    return tree, leaf_of_sample
+    return SampleLeaves(
+        in_preorder(tree, _ranks(names)), place, cause.take(kind), portion.take(kind), of_sample
+    )
 
 
-def sample_contexts(names: StackNames, rows: NDArray[np.intp]) -> list[NDArray[np.int64]]:
-    """Return the threads, CPUs, causes and portions of samples, i64[n] each."""
+def _finest(names: StackNames, event: int) -> _Finest:
+    rows = event_rows(names, event)
+    samples, leaves = names.samples, sample_leaves(names, rows)
+    keys = (
+        leaves.of_sample,
+        names.threads.thread_index[rows],
+        samples.cpu[rows],
+        sample_stretches(names, rows),
+    )
+    found, (count, period) = group_sums(keys, (samples.count[rows], samples.period[rows]))
+    *of_pair, stretch = found
+    start = run_starts(*of_pair)
+    number, thread, cpu = (column.take(start) for column in of_pair)
+    return _Finest(
+        names=names,
+        event=event,
+        tree=leaves.tree,
+        end=subtree_ranges(leaves.tree)[1],
+        leaf=leaves.leaf.take(number),
+        thread=thread,
+        cpu=cpu,
+        cause=leaves.cause.take(number),
+        portion=leaves.portion.take(number),
+        hits=np.add.reduceat(count, start) if len(start) else count,
+        pair=np.arange(len(start)).repeat(np.diff(start, append=len(count))),
+        stretch=stretch,
+        sums=(count, period),
+    )
+
+
+def sample_stretches(names: StackNames, rows: NDArray[np.intp] | slice) -> NDArray[np.uint8]:
+    """Return the shortest stretches of time that samples are in, u8[n]; 0 without times."""
     samples = names.samples
-    hit = samples.hit_index.take(rows)
-    return [
-        names.threads.thread_index.take(rows),
-        samples.cpu.take(rows).astype(np.int64),
-        samples.profile.hits.cause_index.take(hit).astype(np.int64),
-        names.portion.take(hit).astype(np.int64),
-    ]
-
-
-def sample_stretches(names: StackNames, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the shortest stretches of time that samples are in, i64[n]; 0 without times."""
-    times = names.samples.time_ns
-    if times is None:
-        return np.zeros(len(rows), np.int64)
-    # Whole numbers, so that whoever counts from one stretch to another counts the same samples.
-    stretch = times.take(rows).astype(np.int64) * STRETCHES // max(names.end_ns, 1)
-    return np.clip(stretch, 0, STRETCHES - 1)
+    if samples.time_ns is None:
+        return np.zeros(len(samples.hit_index[rows]), np.uint8)
+    times, length = samples.time_ns[rows], max(names.end_ns, 1)
+    found = np.empty(len(times), np.uint8)
+    for first in range(0, len(times), _BLOCK):
+        # Whole numbers, so that whoever counts from one stretch to another counts the same samples.
+        stretch = times[first : first + _BLOCK] * np.uint64(STRETCHES) // np.uint64(length)
+        found[first : first + _BLOCK] = np.minimum(stretch, STRETCHES - 1)
+    return found
 
 
 class _Merged(NamedTuple):
     """The same samples with small stacks and threads put together.
 
-    `keys` are columns of nodes, circumstances and stretches of time, `sums` their counts and
-    periods, all i64; `shift` is how often stretches are doubled. `is_whole` as in `SampleCells`.
+    Attributes:
+        tree: in preorder.
+        contexts: i64[k] threads, CPUs, causes and portions.
+        keys: i64[c] nodes, circumstances and stretches of time, ascending in this order.
+        sums: i64[c] counts and periods.
+        shift: how often stretches are doubled.
+        is_whole: as in `SampleCells`.
     """
 
     tree: NamedForest
@@ -211,27 +287,42 @@ class _Merged(NamedTuple):
 
 
 def _merged(finest: _Finest, halved: int) -> _Merged:
-    """Put small stacks and threads together; nothing is added up yet."""
+    """Put small stacks and threads together, and add up what that makes the same."""
     names, tree = finest.names, finest.tree
-    leaf, thread, cpu, cause, portion, stretch = finest.keys
-    count, _ = finest.sums
-    hits_of_leaf = np.bincount(leaf, count, len(tree.row_of_stack)).astype(np.int64)
+    hits_of_leaf = np.bincount(finest.leaf, finest.hits, len(tree.row_of_stack)).astype(np.int64)
     small = pruned(tree, finest.end, hits_of_leaf, _NODES >> halved)
-    merged = _largest_threads(thread, count, _THREADS >> halved, names)
+    thread = _largest_threads(finest.thread, finest.hits, _THREADS >> halved, names)
     # Circumstances are numbered first, so that the keys of the cells fit in 64 bits.
-    contexts, _ = group_sums((merged, cpu, cause, portion), ())
-    context = rows_of((merged, cpu, cause, portion), contexts)
-    is_whole = len(small) == len(tree) and bool((merged == thread).all())
-    keys = [small.row_of_stack.take(leaf), context, stretch]
-    return _Merged(small, contexts, keys, finest.sums, 0, is_whole)
+    columns = (thread, finest.cpu, finest.cause, finest.portion)
+    context = alike(columns)
+    keys = (small.row_of_stack.take(finest.leaf), context.place)
+    node_and_context = alike(keys)
+    whole, (count, period) = group_sums(
+        (node_and_context.place.take(finest.pair), finest.stretch), finest.sums
+    )
+    row = node_and_context.row.take(whole[0])
+    return _Merged(
+        tree=small,
+        contexts=[column.take(context.row) for column in columns],
+        keys=[keys[0].take(row), keys[1].take(row).astype(np.int64), whole[1]],
+        sums=(count, period),
+        shift=0,
+        is_whole=len(small) == len(tree) and bool((thread == finest.thread).all()),
+    )
 
 
 def _doubled(merged: _Merged, shift: int) -> _Merged:
     """Add up what is in the same stretches of time once they are doubled `shift` times in all."""
+    if shift == merged.shift:
+        return merged
     node, context, stretch = merged.keys
-    keys, (count, period) = group_sums(
-        (node, context, stretch >> (shift - merged.shift)), merged.sums
+    stretch = stretch >> (shift - merged.shift)
+    # Cells ascend by node, circumstances and time: what becomes the same stands side by side.
+    start = run_starts(node, context, stretch)
+    count, period = (
+        np.add.reduceat(column, start) if len(start) else column for column in merged.sums
     )
+    keys = [column.take(start) for column in (node, context, stretch)]
     return merged._replace(keys=keys, sums=(count, period), shift=shift)
 
 
@@ -267,7 +358,7 @@ def stretch_shift(cpu: NDArray[np.int64], count: NDArray[np.int64], least: int) 
     return shift
 
 
-def ranks(names: StackNames) -> NDArray[np.int64]:
+def _ranks(names: StackNames) -> NDArray[np.int64]:
     """Return i64 the places of all frames by name: of routines, ALL, LEFT_OUT and threads."""
     rest = ["", "\U0010ffff", *names.samples.profile.comms]  # what is left out stands last
     _, rank = np.unique(np.array([*names.labels, *rest], object), return_inverse=True)
@@ -284,18 +375,3 @@ def _largest_threads(
     new = np.full(len(total), len(total), np.int64)
     new[kept] = kept
     return new.take(thread)
-
-
-def rows_of(
-    columns: Sequence[NDArray[np.int64]], distinct: list[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return i64[n]: which of the distinct rows, in ascending order, each row of columns is."""
-    sizes = [int(column.max(initial=0)) + 1 for column in distinct]
-
-    def packed(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        key = rows[0]
-        for column, size in zip(rows[1:], sizes[1:], strict=True):
-            key = key * size + column
-        return key
-
-    return np.searchsorted(packed(distinct), packed(columns))

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.grouping import distinct_keys, group_sums
+from prospect.columns.grouping import alike, distinct_keys, group_sums, sums_with_rows
 from prospect.figures.stacks.call_forest import subtree_ranges
 from prospect.figures.stacks.pruning import pruned
 from prospect.figures.stacks.stack_weights import nanoseconds
-from prospect.figures.stacks.thread_forest import LEFT_OUT, in_preorder
+from prospect.figures.stacks.thread_forest import LEFT_OUT
 from prospect.records import NamedTuple, Record
 from prospect.render.html.cells import (
     STRETCHES,
     SampleCells,
-    ranks,
-    rows_of,
-    sample_contexts,
     sample_leaves,
     stretch_shift,
 )
@@ -330,20 +327,22 @@ def event_parts(names: StackNames, event: int) -> EventParts:
         found = samples.time_ns.take(rows).astype(np.int64)
         order = np.argsort(found, kind="stable")
         rows, time_ns = rows.take(order), found.take(order)
-    unsorted, leaf = sample_leaves(names, rows)
-    tree = in_preorder(unsorted, ranks(names))
-    columns = sample_contexts(names, rows)
-    contexts, _ = group_sums(columns, ())
-    size = max(len(contexts[0]), 1)
-    pair, of_sample = np.unique(leaf * size + rows_of(columns, contexts), return_inverse=True)
+    leaves = sample_leaves(names, rows)
+    keys = leaves.of_sample, names.threads.thread_index.take(rows), samples.cpu.take(rows)
+    (number, thread, cpu), _, of_sample = sums_with_rows(keys, ())
+    columns = thread, cpu, leaves.cause.take(number), leaves.portion.take(number)
+    context = alike(columns)
+    pairs = _Pairs(
+        leaves.leaf.take(number), context.place.astype(np.int64), of_sample.astype(np.int64)
+    )
     hits = samples.profile.hits
     return EventParts(
         names=names,
         event=event,
-        tree=tree,
-        end=subtree_ranges(tree)[1],
-        contexts=contexts,
-        pairs=_Pairs(pair // size, pair % size, of_sample.astype(np.int64)),
+        tree=leaves.tree,
+        end=subtree_ranges(leaves.tree)[1],
+        contexts=[column.take(context.row) for column in columns],
+        pairs=pairs,
         location=hits.location_index.take(samples.hit_index.take(rows)),
         time_ns=time_ns,
         count=samples.count.take(rows),

@@ -49,8 +49,9 @@ def stack_block(names: StackNames, slots: InstructionSlots | None) -> bytes:
 
 def events_of(names: StackNames) -> list[int]:
     """Return the events that a page shows, as rows of `RunInfo.events`."""
-    samples = names.samples
-    events: list[int] = distinct(samples.of_hit(samples.profile.hits.event)).tolist()
+    hits = names.samples.profile.hits
+    is_there = np.bincount(names.samples.hit_index, minlength=len(hits)) > 0
+    events: list[int] = distinct(hits.event[is_there]).tolist()
     return events[:_MOST_EVENTS]
 
 

@@ -6,11 +6,12 @@ installed. Names come from files of others: what one may cost is bounded.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
 
     Answers = dict[bytes, bytes]
 
@@ -33,14 +34,18 @@ def demangle(
     Returns:
         One text a name; bytes that are not UTF-8 as surrogates (PEP 383).
     """
-    # Most programs have not one mangled name: nothing is taken apart for those.
-    plain = {name for name in names if not _may_be_mangled(name)}
-    parts = {name: _parts(name) for name in set(names) - plain}
-    texts = _demangle_each({part for both in parts.values() for part, _ in both}, ask or _ask_child)
-    whole = {name: _as_text(name) for name in plain}
+    # In their order, in which they stand in memory too: half the time of that of a set.
+    mangled = [name for name in dict.fromkeys(names) if _may_be_mangled(name)]
+    if not mangled:  # as of most programs
+        return [_as_text(name) for name in names]
+    # Some have more to them than the linker's name.
+    parts = {name: _parts(name) for name in mangled if _has_more(name)}
+    each = [name for name in mangled if name not in parts] if parts else mangled
+    each += dict.fromkeys(part for both in parts.values() for part, _ in both)
+    texts = _demangle_each(each, ask or _ask_child)
     for name, both in parts.items():
-        whole[name] = "->".join(texts[part] + _as_text(addition) for part, addition in both)
-    return [whole[name] for name in names]
+        texts[name] = "->".join([texts[part] + _as_text(more) for part, more in both])
+    return [texts[name] if name in texts else _as_text(name) for name in names]
 
 
 class LateNames:
@@ -64,6 +69,11 @@ def _may_be_mangled(name: bytes) -> bool:
     return b"_Z" in name or b"_R" in name
 
 
+def _has_more(name: bytes) -> bool:
+    # Written out: it is asked of each of thousands of names.
+    return b"->" in name or b" [fn " in name or b"@plt" in name
+
+
 def _parts(name: bytes) -> list[tuple[bytes, bytes]]:
     return [_without_addition(part) for part in name.split(_BRACKET)]
 
@@ -71,8 +81,8 @@ def _parts(name: bytes) -> list[tuple[bytes, bytes]]:
 def _without_addition(name: bytes) -> tuple[bytes, bytes]:
     """Split a name as in a symbol table from what was added to it."""
     for addition in _ADDITIONS:
-        part, found, rest = name.partition(addition)
-        if found:
+        if addition in name:
+            part, found, rest = name.partition(addition)
             return part, found + rest
     return name, b""
 
@@ -82,11 +92,10 @@ def _demangle_each(
 ) -> dict[bytes, str]:
     texts = {name: _demangle_one(name) for name in names}
     costly = [name for name, text in texts.items() if text is None]
-    answers = ask(costly) if costly else {}
-    return {
-        name: _as_text(answers.get(name, name)) if text is None else text
-        for name, text in texts.items()
-    }
+    if costly:
+        answers = ask(costly)
+        texts.update((name, _as_text(answers.get(name, name))) for name in costly)
+    return texts  # type: ignore[return-value]  # none is left without a text
 
 
 def _ask_child(names: Sequence[bytes]) -> Answers:
@@ -100,18 +109,29 @@ def _demangle_one(name: bytes) -> str | None:
     text = _as_text(name)
     if len(name) > _LONGEST_NAME_BYTES or not name.startswith((b"_Z", b"_R")):
         return text
-    # Each demangler is loaded for the first name that is mangled so: most programs have none.
     if name.startswith(b"_R"):
-        from prospect.symbols.demangling.rust_v0 import demangle_v0  # noqa: PLC0415 - see above
-
-        return demangle_v0(text) or text
-    from prospect.symbols.demangling import cxx_names, rust_legacy  # noqa: PLC0415 - see above
-
+        return _rust_v0()(text) or text
     # Rust's legacy names first: they are C++ names too, but not readable ones.
-    rust = rust_legacy.demangle_legacy(text)
+    cxx_names, demangle_legacy = _cxx_and_legacy()
+    rust = demangle_legacy(text)
     if rust is not None:
         return rust
     return None if cxx_names.is_costly(name) else _as_text(cxx_names.demangle_cxx(name) or name)
+
+
+# Each demangler is loaded for the first name that is mangled so: most programs have none.
+@cache
+def _rust_v0() -> Callable[[str], str | None]:
+    from prospect.symbols.demangling.rust_v0 import demangle_v0  # noqa: PLC0415 - see above
+
+    return demangle_v0
+
+
+@cache
+def _cxx_and_legacy() -> tuple[ModuleType, Callable[[str], str | None]]:
+    from prospect.symbols.demangling import cxx_names, rust_legacy  # noqa: PLC0415 - see above
+
+    return cxx_names, rust_legacy.demangle_legacy
 
 
 def _as_text(name: bytes) -> str:
