@@ -127,7 +127,6 @@ def test_counts_are_those_of_perf(calls, counted):
     assert sum(row[0] for row in calls_of(profile, command_row(profile)).values()) == int(told[1])
 
 
-@pytest.mark.parallel
 def test_threads_at_once_lose_no_call(calls, counted):
     profile = counted(calls, "threads", 300_000)
     assert calls_of(profile, command_row(profile))["getppid"][:2] == (600_000, 0)
