@@ -14,12 +14,14 @@ from prospect.daemon.control import ask
 from prospect.store.directory import StoreDirectory
 
 BUSY = "while True: sum(i * i for i in range(100000))"
+# A hundred hits a second are enough, and half of a processor is for those who test beside it.
+HALF_BUSY = "import time\nwhile True: sum(i * i for i in range(100000)), time.sleep(0.005)"
 
 
 class RunningDaemon:
     """A daemon in another process, with a load beside it."""
 
-    def __init__(self, store, *options, log="", **environment):
+    def __init__(self, store, *options, log="", load=HALF_BUSY, **environment):
         self.store = store
         self._log = log or f"{store}.log"
         words = ["daemon", "--store", str(store), "--window", "2", "-H", "199", *options]
@@ -29,7 +31,7 @@ class RunningDaemon:
             stderr=self._lines,
             env={**os.environ, **environment},
         )
-        self.load = subprocess.Popen([sys.executable, "-c", BUSY])
+        self.load = subprocess.Popen([sys.executable, "-c", load])
 
     def __enter__(self):
         for _ in range(600):

@@ -21,7 +21,7 @@ from builders.command_line import BURN, PROSPECT, names, run
 from builders.waiting import wait_until_it_watches
 from prospect.perfdata.reader import open_recording
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 NOBODY = 65534
 WHO = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -93,7 +93,7 @@ def wanted(profile: library.Profile, column: str) -> set[int]:
 
 
 def test_root_sees_the_whole_system_and_reports_on_what_was_named(here, busy):
-    ran = run("record", "-H1000", "-p", str(busy.pid), "--for", "0.5", "-o", "r")
+    ran = run("record", "-H2000", "-p", str(busy.pid), "--for", "0.5", "-o", "r")
     assert ran.returncode == 0
     hits, profile = hits_by_pid("r")
     assert hits[busy.pid] > 50
@@ -127,7 +127,7 @@ def test_perf_reads_a_recording_of_what_ran_already(here, busy):
 
 def test_an_ordinary_user_gets_all_threads_and_the_children_of_later(as_nobody, start):
     child = start(sys.executable, "-c", THREADS, BURN, **WHO)
-    ran = run("record", "-H1000", "-p", str(child.pid), "--for", "1.5", "-o", "r", **WHO)
+    ran = run("record", "-H2000", "-p", str(child.pid), "--for", "1.5", "-o", "r", **WHO)
     assert ran.returncode == 0, ran.stderr
     assert "Only the processes of -p" in ran.stderr
     hits, profile = hits_by_pid("r")
@@ -179,9 +179,9 @@ def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, 
 @pytest.mark.parametrize("is_of_all", [True, False])
 def test_a_signal_ends_the_recording_and_nothing_else(here, busy, number, is_of_all):
     whom = [] if is_of_all else ["-p", str(busy.pid)]
-    with subprocess.Popen([*PROSPECT, "record", "-H500", "-o", "r", *whom]) as recorder:
+    with subprocess.Popen([*PROSPECT, "record", "-H2000", "-o", "r", *whom]) as recorder:
         wait_until_it_watches(recorder.pid)
-        time.sleep(1)
+        time.sleep(0.4)
         recorder.send_signal(number)
         assert recorder.wait(20) == 0
     assert busy.poll() is None
@@ -193,7 +193,7 @@ def test_a_signal_ends_the_recording_and_nothing_else(here, busy, number, is_of_
 
 
 def test_a_command_says_how_long_and_its_status_counts(here, busy):
-    ran = run("record", "-H1000", "-p", str(busy.pid), "-o", "r", "sh", "-c", f"{BURN}; exit 3")
+    ran = run("record", "-H2000", "-p", str(busy.pid), "-o", "r", "sh", "-c", f"{BURN}; exit 3")
     assert ran.returncode == 3
     hits, profile = hits_by_pid("r")
     assert hits[busy.pid] > 20

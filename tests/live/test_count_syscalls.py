@@ -79,6 +79,7 @@ def command_row(profile):
     return row
 
 
+@pytest.mark.parallel
 def test_every_call_of_a_program_is_counted_and_timed(calls, counted):
     profile = counted(calls, "plain", 1000)
     found = calls_of(profile, command_row(profile))
@@ -90,6 +91,7 @@ def test_every_call_of_a_program_is_counted_and_timed(calls, counted):
     assert 0 < found["getppid"][2] < 1_000_000_000
 
 
+@pytest.mark.parallel
 def test_counts_are_those_of_strace(calls, counted, tmp_path):
     strace = shutil.which("strace")
     if not strace:
@@ -110,6 +112,7 @@ def test_counts_are_those_of_strace(calls, counted, tmp_path):
     assert found == truth
 
 
+@pytest.mark.parallel
 def test_counts_are_those_of_perf(calls, counted):
     perf = shutil.which("perf")
     if not perf:
@@ -129,6 +132,7 @@ def test_threads_at_once_lose_no_call(calls, counted):
     assert calls_of(profile, command_row(profile))["getppid"][:2] == (600_000, 0)
 
 
+@pytest.mark.parallel
 def test_children_have_their_own_counts(calls, counted):
     profile = counted(calls, "forks", 20)
     children = np.flatnonzero(profile.processes.is_descendant & ~profile.processes.is_command)
@@ -164,6 +168,7 @@ def test_a_pid_that_is_used_again_is_another_process(calls, counted):
     assert asked[0][0] == asked[1][0]
 
 
+@pytest.mark.parallel
 def test_programs_of_one_process_are_apart(calls, counted):
     profile = counted("sh", "-c", f"exec {calls} plain 10")
     named = {
@@ -178,6 +183,7 @@ def test_programs_of_one_process_are_apart(calls, counted):
     assert "execve" not in named["calls"]
 
 
+@pytest.mark.parallel
 def test_an_exec_by_another_thread_goes_on_as_the_new_program(calls, counted):
     profile = counted(calls, "leader")
     rows = np.flatnonzero(profile.processes.is_command).tolist()
@@ -185,6 +191,7 @@ def test_an_exec_by_another_thread_goes_on_as_the_new_program(calls, counted):
     assert calls_of(profile, rows[0])["execve"][:2] == (1, 0)
 
 
+@pytest.mark.parallel
 def test_a_thread_that_is_killed_in_a_call_has_ended_it(calls, counted):
     profile = counted(calls, "killed")
     found = calls_of(profile, command_row(profile))
@@ -194,6 +201,7 @@ def test_a_thread_that_is_killed_in_a_call_has_ended_it(calls, counted):
     assert found["exit_group"][:2] == (1, 1)
 
 
+@pytest.mark.parallel
 def test_a_call_under_way_at_the_end_is_unfinished(counted):
     profile = counted("sh", "-c", "sleep 30 >/dev/null 2>&1 & echo $! >&2; sleep 0.3")
     try:
@@ -209,6 +217,7 @@ def test_a_call_under_way_at_the_end_is_unfinished(counted):
                 os.kill(int(profile.processes.pid[row]), signal.SIGKILL)
 
 
+@pytest.mark.parallel
 def test_a_32_bit_program_has_the_names_of_its_own_numbers(counted, tmp_path):
     (tmp_path / "asks.s").write_text(GETPPID_32)
     line = ["gcc", "-m32", "-nostdlib", "-static", "-o", tmp_path / "asks", tmp_path / "asks.s"]
@@ -225,6 +234,7 @@ def test_a_32_bit_program_has_the_names_of_its_own_numbers(counted, tmp_path):
     assert system.compat_calls[system.name.index("getppid")] == 50
 
 
+@pytest.mark.parallel
 def test_numbers_that_no_kernel_has_are_one_row(calls, counted):
     profile = counted(calls, "odd")
     found = calls_of(profile, command_row(profile))
@@ -233,6 +243,7 @@ def test_numbers_that_no_kernel_has_are_one_row(calls, counted):
     assert odd == {"syscall_400": (2, 0), NO_SUCH_NAME: (3, 0)}
 
 
+@pytest.mark.parallel
 def test_a_full_table_says_so(calls, monkeypatch):
     monkeypatch.setattr(syscall_counts, "_room", lambda *_: (8, abi.BPF_F_NO_PREALLOC))
     profile = prospect.record([str(calls), "plain", "1000"], count_syscalls=True, use_cache=False)
@@ -241,6 +252,7 @@ def test_a_full_table_says_so(calls, monkeypatch):
     assert any(limit.startswith(f"{table.dropped} system calls") for limit in profile.run.limits)
 
 
+@pytest.mark.parallel
 def test_in_another_pid_namespace_processes_are_found_all_the_same(calls, counted):
     unshare = shutil.which("unshare")
     if not unshare:
@@ -253,6 +265,7 @@ def test_in_another_pid_namespace_processes_are_found_all_the_same(calls, counte
     assert any("other pid namespaces" in limit for limit in profile.run.limits)
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("detail", ["-V2", "-V4"])
 def test_profiling_counts_too(calls, detail, tmp_path):
     report, saved = tmp_path / "report", tmp_path / "saved"
@@ -274,12 +287,14 @@ def test_profiling_counts_too(calls, detail, tmp_path):
     assert profile.syscalls.cost_ns > 0
 
 
+@pytest.mark.parallel
 def test_the_python_interface_counts_too(calls):
     profile = prospect.record([str(calls), "plain", "7"], count_syscalls=True, use_cache=False)
     assert calls_of(profile, command_row(profile))["getppid"][0] == 7
     assert prospect.record("true", use_cache=False).syscalls is None
 
 
+@pytest.mark.parallel
 def test_the_recorders_own_calls_are_told_apart(calls, counted):
     profile = counted(calls, "plain", 7)
     figures = syscall_figures(complete(profile), 0)
@@ -288,6 +303,7 @@ def test_the_recorders_own_calls_are_told_apart(calls, counted):
     assert figures.recorder_calls == sum(counts) > 0
 
 
+@pytest.mark.parallel
 def test_a_user_who_may_not_count_is_told_so_before_anything_runs(tmp_path):
     ran = run_as_another_user(tmp_path, "record", "-o", "r", "--count-syscalls", "touch", "started")
     assert ran.returncode == 1
@@ -344,6 +360,7 @@ def test_nothing_is_mounted_and_nothing_left_behind(end, tmp_path):
     assert Path("/proc/self/mountinfo").read_text() == mounts
 
 
+@pytest.mark.parallel
 def test_nothing_of_it_is_imported_unless_asked_for():
     script = (
         "import sys, prospect.cli.profile, prospect.cli.record;"
@@ -353,6 +370,7 @@ def test_nothing_of_it_is_imported_unless_asked_for():
     assert ran.stdout == "[]\n"
 
 
+@pytest.mark.parallel
 def test_the_report_shows_the_calls_of_all_processes(counted, calls, tmp_path):
     profile = counted("/bin/sh", "-c", "sleep 0.05; sleep 0.05")
     everything = {"user_threshold_s": 0.0, "kernel_threshold_s": 0.0}
@@ -364,6 +382,7 @@ def test_the_report_shows_the_calls_of_all_processes(counted, calls, tmp_path):
     assert int(calls_of_all) >= 2
 
 
+@pytest.mark.parallel
 def test_processes_without_a_hit_are_listed_and_the_total_is_their_sum(counted, tmp_path):
     """Of 20 programs that do nothing, hardly one has a hit; all have their calls."""
     counted("sh", "-c", "i=0; while [ $i -lt 20 ]; do i=$((i+1)); /bin/true; done")

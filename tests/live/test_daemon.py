@@ -33,7 +33,7 @@ pytestmark = pytest.mark.live
 WINDOWS = 4
 LOAD = (
     "import subprocess, sys, time\n"
-    "end = time.monotonic() + 4\n"
+    "end = time.monotonic() + 3\n"
     "while time.monotonic() < end:\n"
     "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
 )
@@ -59,7 +59,7 @@ def test_a_store_and_a_recording_of_one_span_have_the_same_hits_by_routine(tmp_p
         writer = Writer(store, engine)
         samples, at_us = 0, 1_795_356_300 * 10**6
         for _ in range(WINDOWS):
-            time.sleep(1.2)
+            time.sleep(0.8)
             profile = session.take().profile
             samples += len(profile.samples)
             writer.add(window_of(profile, Span(at_us, at_us + 10**6)))

@@ -23,7 +23,11 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed"),
 ]
 
-_LOAD = ["sh", "-c", "for i in 1 2 3; do ls -R /usr/lib /proc/self >/dev/null; done; true"]
+_LOAD = [
+    "sh",
+    "-c",
+    "ls -R /usr/lib >/dev/null; for i in 1 2 3; do ls -R /proc/self >/dev/null; done; true",
+]
 _FORMS = {
     "whole system": ["-a", "-F", "4000"],
     "call chains": ["-a", "-g", "-F", "2000"],

@@ -34,7 +34,7 @@ OPTIONS = RecordOptions(command=(), frequency_hz=400, call_graph="fp")
 # Programs that begin, fork, exec and end in every part of the session.
 LOAD = (
     "import subprocess, sys, time\n"
-    "end = time.monotonic() + 4\n"
+    "end = time.monotonic() + 3\n"
     "while time.monotonic() < end:\n"
     "    subprocess.run([sys.executable, '-c', 'sum(i * i for i in range(300000))'])\n"
 )

@@ -54,6 +54,7 @@ def names_in(file, *paths):
     return {routine for path, routine in found if path in map(str, paths)}
 
 
+@pytest.mark.parallel
 @needs_perf
 @pytest.mark.parametrize("is_ours_first", [True, False])
 def test_ours_and_perfs_recording_stand_beside_each_other(tmp_path, is_ours_first):
@@ -61,7 +62,7 @@ def test_ours_and_perfs_recording_stand_beside_each_other(tmp_path, is_ours_firs
     ours = (*PROSPECT, "record", "-H", "1000", "-o", tmp_path / "ours")
     perfs = ("perf", "record", "-a", *CLOCK, "-o", tmp_path / "perfs", "--")
     first, second = (ours, perfs) if is_ours_first else (perfs, ours)
-    running = start(*first, "sh", "-c", f"sleep 1; {one}; sleep 1; true")
+    running = start(*first, "sh", "-c", f"sleep 0.8; {one}; sleep 0.6; true")
     subprocess.run([*map(str, second), one], capture_output=True, check=True, timeout=60)
     _, said = running.communicate(timeout=60)
     assert (running.returncode, "assertion" in said) == (0, False)
@@ -102,6 +103,7 @@ def test_a_recording_of_perfs_beside_one_that_asks_is_named(tmp_path):
     assert "one" in names_in(tmp_path / "b", one)
 
 
+@pytest.mark.parallel
 def test_a_program_that_is_written_anew_between_two_runs_is_two(tmp_path):
     one, two, app = (*(program(tmp_path, name) for name in ("one", "two")), tmp_path / "app")
     app.touch(mode=0o755)  # one inode for both
@@ -115,6 +117,7 @@ def test_a_program_that_is_written_anew_between_two_runs_is_two(tmp_path):
     assert 0.5 < first / second < 2
 
 
+@pytest.mark.parallel
 def test_a_program_that_is_put_back_after_the_recording_is_named(tmp_path):
     one = program(tmp_path, "one")
     record(tmp_path / "r", one)
@@ -123,6 +126,7 @@ def test_a_program_that_is_put_back_after_the_recording_is_named(tmp_path):
     assert "one" in names_in(tmp_path / "r", one)
 
 
+@pytest.mark.parallel
 def test_the_readers_own_time_is_prospects(tmp_path):
     record(tmp_path / "r", "true")
     with open_recording(str(tmp_path / "r")) as opened:
@@ -157,6 +161,7 @@ libc.umount2(place, 2)
 """
 
 
+@pytest.mark.parallel
 def test_nothing_is_opened_on_a_file_system_whose_server_does_not_answer(tmp_path):
     if not Path("/dev/fuse").exists():
         pytest.skip("no FUSE here")

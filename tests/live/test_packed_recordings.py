@@ -12,7 +12,7 @@ import pytest
 import prospect as library
 from builders.command_line import BURN, run
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.parallel]
 
 
 @pytest.mark.parametrize("call_graph", [(), ("--call-graph", "dwarf")])

@@ -61,6 +61,7 @@ def wait_for_exec(pid, name):
     time.sleep(0.05)  # its libraries
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("flags", [(), ("-static",), ("-static-pie",), ("-no-pie",)])
 def test_routines_of_each_kind_of_executable_are_named(tmp_path, flags):
     burner = build_program(tmp_path, "burner", *flags)
@@ -68,6 +69,7 @@ def test_routines_of_each_kind_of_executable_are_named(tmp_path, flags):
     check_burner(profile, str(burner))
 
 
+@pytest.mark.parallel
 def test_a_32_bit_program_is_named(tmp_path):
     try:
         burner = build_program(tmp_path, "burner", "-m32", "-static")
@@ -76,6 +78,7 @@ def test_a_32_bit_program_is_named(tmp_path):
     check_burner(profile_of(tmp_path / "r", burner, 200), str(burner))
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("name", ["two words", "two\nlines", "täst\udcff", "ends (deleted)"])
 def test_programs_with_odd_names_are_named(tmp_path, background, name):
     burner = build_program(tmp_path, "burner").rename(tmp_path / name)
@@ -91,6 +94,7 @@ def test_programs_with_odd_names_are_named(tmp_path, background, name):
     assert (path, "static_spins") in spun(profile, comm)
 
 
+@pytest.mark.parallel
 def test_a_chain_of_execs_is_a_process_row_each(tmp_path):
     burner = build_program(tmp_path, "burner")
     script = f"i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; exec env A=b {burner} 200"
@@ -105,6 +109,7 @@ def test_a_chain_of_execs_is_a_process_row_each(tmp_path):
     assert sum(shell.values()) > 10
 
 
+@pytest.mark.parallel
 def test_threads_go_by_their_own_names(tmp_path):
     threads = build_program(tmp_path, "threads", "-lpthread")
     profile = profile_of(tmp_path / "r", threads, 50)
@@ -115,6 +120,7 @@ def test_threads_go_by_their_own_names(tmp_path):
         assert share == pytest.approx(number / 10, abs=0.05)
 
 
+@pytest.mark.parallel
 @pytest.mark.parametrize("is_stripped", [False, True])
 def test_libraries_that_stood_at_one_address_in_turn_have_their_own_hits(tmp_path, is_stripped):
     loads = build_program(tmp_path, "loads")
@@ -164,6 +170,7 @@ def test_a_stripped_program_says_so(tmp_path):
     assert "stripped" in profile.report()
 
 
+@pytest.mark.parallel
 def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_after(
     tmp_path, background, monkeypatch
 ):
@@ -184,6 +191,7 @@ def test_a_program_deleted_since_is_named_while_it_lives_and_said_to_be_gone_aft
     assert "the file is gone" in profile.report(detail="4")
 
 
+@pytest.mark.parallel
 def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # where perf may have kept a copy of the first
     burner = build_program(tmp_path, "burner")
@@ -198,6 +206,7 @@ def test_a_program_upgraded_since_is_not_named_by_its_successor(tmp_path, monkey
     assert f"Note: {burner}: the file there now is another one than was recorded" in report
 
 
+@pytest.mark.parallel
 @AS_ROOT
 def test_a_program_of_another_mount_namespace_is_named_while_it_lives(tmp_path, background):
     burner = build_program(tmp_path, "burner")
@@ -213,6 +222,7 @@ def test_a_program_of_another_mount_namespace_is_named_while_it_lives(tmp_path, 
     assert sum(hits for (_, name), hits in counts.items() if not name) == 0
 
 
+@pytest.mark.parallel
 def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
     tmp_path, monkeypatch
 ):
@@ -232,6 +242,7 @@ def test_a_program_in_memory_is_named_while_it_lives_and_said_to_be_gone_after(
     assert "the file is gone" in profile.report(detail="4")
 
 
+@pytest.mark.parallel
 @AS_ROOT
 def test_a_setuid_program_is_named(tmp_path):
     burner = build_program(tmp_path, "burner")
@@ -240,6 +251,7 @@ def test_a_setuid_program_is_named(tmp_path):
     check_burner(profile_of(tmp_path / "r", burner, 200), str(burner))
 
 
+@pytest.mark.parallel
 def test_an_argument_list_at_the_limit_is_kept_whole(tmp_path):
     burner = build_program(tmp_path, "burner")
     many = ["x" * 100_000] * 15

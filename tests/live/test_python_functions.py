@@ -43,7 +43,7 @@ pytestmark = [
 PROGRAM = PROGRAMS / "python_split.py"
 FUNCTIONS = ("recursion", "in_c", "sorting", "generating", "raising", "awaiting")
 # At 2,000 Hz: four standard deviations of a share of 2,000 samples, and what starting takes.
-SECONDS = 1.5
+SECONDS = 1
 SLACK = 0.045
 
 
@@ -203,8 +203,8 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
         options = RecordOptions(frequency_hz=1000, call_graph="fp", pids=pids)
         session = LiveSession(options, bounds=Bounds(spool_bytes=1 << 20))
         try:
-            for _ in range(6):
-                time.sleep(0.5)
+            for _ in range(4):
+                time.sleep(0.4)
                 state = session.advance()
             session.save(str(tmp_path / "saved"))
         finally:
@@ -322,8 +322,8 @@ def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
     program.write_text(CALLING)
     options = [option] if option else []
     line = [*PROSPECT, "record", "-H", "500", *options, "-o", str(file), sys.executable]
-    with subprocess.Popen([*line, str(program), "5"], stderr=subprocess.DEVNULL) as recorder:
-        time.sleep(1.5)
+    with subprocess.Popen([*line, str(program), "3"], stderr=subprocess.DEVNULL) as recorder:
+        time.sleep(1)
         with tracing(turns=300):
             recorder.wait(60)
     profile = build_profile(open_recording(str(file)), NamingOptions(use_cache=False), Wanted())

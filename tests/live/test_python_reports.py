@@ -18,6 +18,7 @@ from builders.recordings import PROSPECT
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.parallel,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="reads Python on x86-64 only"),
     pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs BTF"),
@@ -40,6 +41,7 @@ while time.monotonic() < end:
     waiting()
 """
 NOBODY = 65534
+HOME = "home"  # of the one who asks: names that one report found are kept for the next
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +52,21 @@ def recording():
     program, file = directory / "work.py", directory / "perf.data"
     program.write_text(PROGRAM)
     line = [*PROSPECT, "record", "--off-cpu", "-H", "500", "-o", str(file), sys.executable]
-    subprocess.run([*line, str(program), "2"], check=True, capture_output=True, timeout=60)
+    subprocess.run([*line, str(program), "1"], check=True, capture_output=True, timeout=60)
     program.unlink()
+    (directory / HOME).mkdir()
+    os.chown(directory / HOME, NOBODY, NOBODY)
     file.chmod(0o644)
     yield file
     shutil.rmtree(directory)
 
 
-def run(*words):
+def run(command, recording, *words):
     """What a command says to a user who may do nothing."""
-    environment = os.environ | {"HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
+    home = str(recording.parent / HOME)
+    environment = os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
-        [*PROSPECT, *map(str, words)],
+        [*PROSPECT, command, str(recording), *map(str, words)],
         capture_output=True, check=True, timeout=100, cwd="/",
         user=NOBODY, group=NOBODY, extra_groups=[], env=environment,
     )  # fmt: skip
@@ -69,7 +74,7 @@ def run(*words):
 
 
 def test_functions_are_named_with_their_files(recording):
-    text = run("report", recording, "-V2").decode()
+    text = run("report", recording, "-V2", "-m", "0").decode()
     rows = [line.split() for line in text.splitlines() if line.endswith("/work.py")]
     found = {row[-4]: row for row in rows}
     assert {"working", "sorting"} <= found.keys()

@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("high_rates")]
 
 BUSY = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
 # Busy by the clock: a faster machine must fill the bound too.
-BUSY_FOR_LONG = "timeout 3 sh -c 'while :; do :; done'"
+BUSY_FOR_LONG = "timeout 1.5 sh -c 'while :; do :; done'"
+RATE_HZ = 16_000  # one CPU fills the bound too
 MIB = 1 << 20
 # What describes the run comes behind the records.
 DESCRIPTION_BYTES = MIB // 2
@@ -44,7 +45,9 @@ def check_cut(path, bound_bytes):
 @pytest.mark.parametrize(("end", "status"), [("", 1), ("; exit 7", 7)])
 def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end, status):
     command = f"{BUSY_FOR_LONG}; touch over{end}"
-    ran = run(tmp_path, *words, "--max-size", "1M", "-H", "8000", "-M", "5", "sh", "-c", command)
+    ran = run(
+        tmp_path, *words, "--max-size", "1M", "-H", str(RATE_HZ), "-M", "5", "sh", "-c", command
+    )
     assert ran.returncode == status
     assert (tmp_path / "over").exists()
     said = [line for line in ran.stderr.splitlines() if "bound of 1 MiB" in line]
@@ -55,7 +58,7 @@ def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end,
     counts = tick_ledger(profile).by_cpu
     assert counts.lost.sum() > 0
     assert (abs(counts.closure_share) < 0.02).all()
-    seconds = profile.hits.count.sum() / 8000
+    seconds = profile.hits.count.sum() / RATE_HZ
     assert 0.3 * profile.run.wall_seconds < seconds <= profile.run.wall_seconds * profile.run.cpus
     if words[0] == "--save":
         assert "Recorded only the first" in (tmp_path / "out").read_text()
@@ -66,7 +69,7 @@ def test_a_flood_of_long_paths_by_another_user_ends_the_recording_at_its_bound(t
     with subprocess.Popen([program, tmp_path], stdout=subprocess.PIPE) as flood:
         try:
             assert flood.stdout.readline() == b"mapping\n"
-            words = ["record", "-o", "r", "--max-size", "4M", "sh", "-c", "sleep 3; exit 5"]
+            words = ["record", "-o", "r", "--max-size", "4M", "sh", "-c", "sleep 2; exit 5"]
             ran = run(tmp_path, *words)
             assert flood.poll() is None
         finally:
@@ -85,5 +88,5 @@ def test_below_its_bound_a_recording_is_whole(tmp_path):
 
 def test_a_bound_is_a_keyword_of_python_too():
     words = ["sh", "-c", BUSY_FOR_LONG]
-    profile = library.record(words, frequency_hz=8000, flush_centiseconds=5, max_bytes=MIB)
+    profile = library.record(words, frequency_hz=RATE_HZ, flush_centiseconds=5, max_bytes=MIB)
     assert profile.run.is_cut

@@ -28,12 +28,12 @@ ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
 MOST_SAMPLES = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 MOST_PERCENT = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
 BURN = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
-# Where little memory may be locked, rings are as small; they are full after half a second.
+# Where little memory may be locked, rings are as small; they are full after a quarter of a second.
 SMALL_RING_BYTES = 64 * 1024
 LARGEST_ERROR = 0.01
 
 
-def recorder(file, *words, rate_hz=1000, ring_bytes=None):
+def recorder(file, *words, rate_hz=1500, ring_bytes=None):
     line = [*prospect_by_timer(ring_bytes), "record", "-H", str(rate_hz), "-o", str(file)]
     return subprocess.Popen([*line, "--", *words], stdin=subprocess.DEVNULL)
 
@@ -65,7 +65,7 @@ def accounted(profile):
 
 
 def test_books_of_an_idle_machine_balance(tmp_path):
-    profile = profile_of(tmp_path / "r", "sleep", "1.5")
+    profile = profile_of(tmp_path / "r", "sleep", "1")
     ledger = ledger_of(profile)
     idle = accounted(profile)["Idle (process zero)"]
     assert idle.sampled_s == pytest.approx(idle.accounted_s, abs=0.02 * 3 + 0.05)
@@ -73,7 +73,7 @@ def test_books_of_an_idle_machine_balance(tmp_path):
 
 
 def test_books_of_a_busy_machine_balance(tmp_path):
-    profile = profile_of(tmp_path / "r", *burners(os.cpu_count(), 1.5))
+    profile = profile_of(tmp_path / "r", *burners(os.cpu_count(), 1.0))
     counts = ledger_of(profile).by_cpu
     assert (counts.recorded > 0.5 * counts.expected).all()
 
@@ -90,7 +90,7 @@ def test_books_balance_where_periods_are_of_some_ten_microseconds(tmp_path):
 
 
 def test_books_of_an_overloaded_machine_balance(tmp_path):
-    profile = profile_of(tmp_path / "r", *burners(4 * os.cpu_count(), 1.5))
+    profile = profile_of(tmp_path / "r", *burners(4 * os.cpu_count(), 1.0))
     ledger_of(profile)
     assert accounted(profile)["COMMAND and descendants, together"].agrees
 
@@ -103,12 +103,12 @@ def test_books_of_a_machine_that_only_forks_balance(tmp_path):
 
 def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
     child = recorder(
-        tmp_path / "r", *burners(os.cpu_count(), 3.0), rate_hz=2000, ring_bytes=SMALL_RING_BYTES
+        tmp_path / "r", *burners(os.cpu_count(), 2.0), rate_hz=4000, ring_bytes=SMALL_RING_BYTES
     )
     wait_until_it_watches(child.pid)
     time.sleep(0.4)
     child.send_signal(signal.SIGSTOP)
-    time.sleep(2.0)
+    time.sleep(1.0)
     child.send_signal(signal.SIGCONT)
     assert child.wait(30) == 0
     profile = prospect.open(tmp_path / "r", use_cache=False)
@@ -121,10 +121,10 @@ def test_losses_of_a_stopped_reader_are_counted_and_the_books_balance(tmp_path):
 
 @pytest.mark.skipif(not ONLINE.exists(), reason="this machine's CPUs cannot be taken off line")
 def test_books_balance_with_a_cpu_off_line_for_a_while(tmp_path):
-    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 2.0))
+    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 1.4))
     try:
         wait_until_it_watches(child.pid)
-        time.sleep(0.3)
+        time.sleep(0.2)
         ONLINE.write_text("0")
         time.sleep(0.3)
     finally:
@@ -139,7 +139,7 @@ def test_books_balance_with_a_cpu_off_line_for_a_while(tmp_path):
 
 def test_throttled_clocks_are_told_from_missing_ticks(tmp_path):
     rate, percent = MOST_SAMPLES.read_text(), MOST_PERCENT.read_text()
-    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 1.6))
+    child = recorder(tmp_path / "r", *burners(os.cpu_count(), 1.2))
     try:
         wait_until_it_watches(child.pid)
         time.sleep(0.5)

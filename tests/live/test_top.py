@@ -25,9 +25,9 @@ pytestmark = [
 _PROMPT_S = 5.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spinning(tmp_path_factory):
-    """Run a program of a name of its own that takes a CPU as long as the module's tests last."""
+    """Run a program of a name of its own that takes a CPU as long as the test lasts."""
     path = tmp_path_factory.mktemp("program") / "spins-for-top"
     shutil.copy("/bin/sh", path)
     with subprocess.Popen([path, "-c", "while :; do :; done"]) as program:
@@ -72,12 +72,17 @@ def test_a_signal_ends_it_in_good_order(number, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def renaming(tmp_path_factory):
-    """Run a program whose threads rename themselves for as long as the module's tests last."""
+def renames(tmp_path_factory):
     program = tmp_path_factory.mktemp("program") / "renames"
     source = Path(__file__).parent / "programs" / "renames.c"
     subprocess.run(["gcc", "-O2", "-pthread", "-o", program, source], check=True)
-    with subprocess.Popen([program, "3"]) as running:
+    return program
+
+
+@pytest.fixture
+def renaming(renames):
+    """Run a program whose threads rename themselves for as long as the test lasts."""
+    with subprocess.Popen([renames, "3"]) as running:
         yield running.pid
         running.kill()
 

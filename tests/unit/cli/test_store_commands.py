@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -16,10 +17,17 @@ from prospect.render.registry import FORMATS
 pytest.importorskip("duckdb")
 
 
+@pytest.fixture(name="filled", scope="module")
+def _filled(tmp_path_factory):
+    path = tmp_path_factory.mktemp("filled") / "s"
+    fill(path, [window_at(minute) for minute in range(4)])
+    return path
+
+
 @pytest.fixture(name="store")
-def _store(tmp_path, monkeypatch):
+def _store(filled, tmp_path, monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
-    fill(tmp_path / "s", [window_at(minute) for minute in range(4)])
+    shutil.copytree(filled, tmp_path / "s")
     return str(tmp_path / "s")
 
 

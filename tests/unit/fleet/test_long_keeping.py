@@ -42,9 +42,15 @@ def figures(answer):
     return rows, {name: answer[name] for name in ("functions", "hosts", "hosts_hit", "samples")}
 
 
+@pytest.fixture(name="filled", scope="module")
+def _filled(tmp_path_factory):
+    return fleet_store(tmp_path_factory.mktemp("filled") / "fleet")
+
+
 @pytest.fixture(name="fleet")
-def _fleet(tmp_path):
-    return fleet_store(tmp_path / "fleet")
+def _fleet(filled, tmp_path):
+    shutil.copytree(filled, tmp_path / "fleet")
+    return tmp_path / "fleet"
 
 
 def kept_files(fleet):

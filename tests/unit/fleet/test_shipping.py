@@ -39,9 +39,16 @@ NOW_S = BEGIN_S + 7200
 WINDOWS = [*range(4), 60, 61]
 
 
+@pytest.fixture(name="filled", scope="module")
+def _filled(tmp_path_factory):
+    path = tmp_path_factory.mktemp("filled") / "s"
+    fill(path, [window_at(minute) for minute in WINDOWS])
+    return path
+
+
 @pytest.fixture(name="store")
-def _store(tmp_path):
-    fill(tmp_path / "s", [window_at(minute) for minute in WINDOWS])
+def _store(filled, tmp_path):
+    shutil.copytree(filled, tmp_path / "s")
     with StoreDirectory(str(tmp_path / "s")) as store:
         yield store
 

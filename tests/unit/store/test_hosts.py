@@ -21,13 +21,19 @@ from prospect.store.segments import COVERAGE, FUNCTIONS, HOUR, KINDS, SAMPLES, S
 pytest.importorskip("duckdb")
 
 
-@pytest.fixture(name="hosts")
-def _hosts(tmp_path):
-    path = tmp_path / "f"
+@pytest.fixture(name="filled", scope="module")
+def _filled(tmp_path_factory):
+    path = tmp_path_factory.mktemp("filled") / "f"
     path.mkdir(mode=0o700)
     fill(path / "host=a", [window_at(minute) for minute in range(4)])
     fill(path / "host=b%2F1", [window_at(minute) for minute in range(2)])
     return path
+
+
+@pytest.fixture(name="hosts")
+def _hosts(filled, tmp_path):
+    shutil.copytree(filled, tmp_path / "f")
+    return tmp_path / "f"
 
 
 def text_of(capfd, *words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 
 import pytest
@@ -23,12 +24,19 @@ def at(clock):
     return datetime.fromtimestamp(BEGIN_S, UTC).strftime(f"%Y-%m-%dT{clock}+00:00")
 
 
-@pytest.fixture(name="store")
-def _store(tmp_path):
+@pytest.fixture(name="filled", scope="module")
+def _filled(tmp_path_factory):
     """14:05, 14:59, 15:00 in hours and a day; 00:05 and 00:06 of the next day in minutes."""
-    fill(tmp_path / "s", [window_at(minute) for minute in (0, 54, 55, 600, 601)])
-    with StoreDirectory(str(tmp_path / "s")) as store:
+    path = tmp_path_factory.mktemp("filled") / "s"
+    fill(path, [window_at(minute) for minute in (0, 54, 55, 600, 601)])
+    with StoreDirectory(str(path)) as store:
         compact(store, Engine(store), BEGIN_S + 60 * 605)
+    return path
+
+
+@pytest.fixture(name="store")
+def _store(filled, tmp_path):
+    shutil.copytree(filled, tmp_path / "s")
     return tmp_path / "s"
 
 
