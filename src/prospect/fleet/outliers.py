@@ -107,14 +107,21 @@ def outliers(
         remarks.append(
             f"{counted(hosts, 'host')} cannot say what is usual: at least {LEAST_HOSTS} can."
         )
-    compared = outlying(counts, totals["n"].astype(np.int64))
+    compared = outlying(counts, totals["n"].astype(np.int64), fdr)
     q = adjusted(compared.p.ravel()).reshape(compared.p.shape)
-    places = np.argwhere(q <= fdr)
+    rows_found, hosts_found = np.nonzero(q <= fdr)
     # The surest first; of equally sure ones what differs by more time.
     by_size = np.abs(counts / np.maximum(totals["n"], 1) - compared.usual[:, None])
-    order = sorted(
-        map(tuple, places.tolist()), key=lambda at: (q[at], -by_size[at], names[at[0]], at[1])
+    place_of_name = np.argsort(sorted(range(len(names)), key=names.__getitem__))
+    order = np.lexsort(
+        (
+            hosts_found,
+            place_of_name[rows_found],
+            -by_size[rows_found, hosts_found],
+            q[rows_found, hosts_found],
+        )
     )
+    first = order[:rows]
     return Outliers(
         rows=[
             Outlier(
@@ -127,10 +134,12 @@ def outliers(
                 samples=int(counts[row, host]),
                 q=float(q[row, host]),
             )
-            for row, host in order[:rows]
+            for row, host in zip(
+                rows_found[first].tolist(), hosts_found[first].tolist(), strict=True
+            )
         ],
         found=len(order),
-        differing_hosts=len({host for _, host in order}),
+        differing_hosts=len(np.unique(hosts_found)),
         hosts=hosts,
         functions=len(names),
         tests=int(np.isfinite(compared.p).sum()),
