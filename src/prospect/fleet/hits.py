@@ -1,8 +1,9 @@
 """The hits of all hosts by function, added up some hosts at a time.
 
 Of each function stay sums over hosts; what one host did with it stays only as long as its turn
-lasts, for hosts times functions are more than memory holds. Sums of squares are DECIMAL(38): exact,
-so that every engine says the same to the last digit, however hosts take turns.
+lasts, for hosts times functions are more than memory holds. Sums of periods over hosts and those of
+squares are DECIMAL(38): nanoseconds of 3,300 hosts' days of 64 CPUs, half of them busy, are more
+than 64 bits hold. They are exact, so that every engine says the same, however hosts take turns.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ TOTALS = "totals_of_hosts"
 BY_HOST = "hits_of_hosts"
 # Likewise, of functions by segment, those without a name too.
 HITS = "hits_of_functions"
-# A sum of products of `w`, of a table `h` and another one.
+# A sum of `w` over hosts, and of products of `w`, of a table `h` and another one.
+PERIODS = "sum({}.w::DECIMAL(19, 0))"
 SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
 _FILES, _NUMBERS = "files_in_turn", "number_of_functions"
 
@@ -69,7 +71,7 @@ def keep_hits(asked: Question) -> Busy:
         )
         engine.keep(
             f"{SUMS}_{turn}",
-            "SELECT number, sum(h.n)::BIGINT AS n, sum(h.w)::BIGINT AS w, count(*) AS hosts,"
+            f"SELECT number, sum(h.n)::BIGINT AS n, {PERIODS.format('h')} AS w, count(*) AS hosts,"
             f" {SQUARE.format('h')} AS squares, {SQUARE.format('t')} AS products"
             f" FROM {BY_HOST} AS h JOIN {TOTALS}_{turn} AS t USING (host_number) GROUP BY number",
         )
@@ -78,10 +80,10 @@ def keep_hits(asked: Question) -> Busy:
     for name in (TOTALS, SUMS):
         engine.view(name, union_of(name, turns))
     ((hosts, samples, weight, squares),) = engine.rows(
-        "SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce(sum(h.w), 0)::BIGINT,"
+        f"SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce({PERIODS.format('h')}, 0),"
         f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
     )
-    return Busy(hosts, samples, weight, int(squares), turns)
+    return Busy(hosts, samples, int(weight), int(squares), turns)
 
 
 def union_of(name: str, turns: list[list[tuple[str, int]]]) -> str:

@@ -43,6 +43,10 @@ class EngineError(Exception):
     """DuckDB cannot do what it was asked; `str()` is its reason, in one line."""
 
 
+class OutOfMemoryError(EngineError):
+    """The memory that DuckDB may use is not enough."""
+
+
 class Placed(NamedTuple):
     """Files of one kind, and what their rows belong to.
 
@@ -288,4 +292,5 @@ def storable(text: str) -> str:
 
 def _told(error: Exception) -> EngineError:
     """Return the first line of what DuckDB says; it shows the query behind it."""
-    return EngineError(str(error).partition("\n")[0].strip() or type(error).__name__)
+    kind = OutOfMemoryError if isinstance(error, _loaded().OutOfMemoryException) else EngineError
+    return kind(str(error).partition("\n")[0].strip() or type(error).__name__)
