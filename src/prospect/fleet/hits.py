@@ -15,8 +15,6 @@ from prospect.store.segments import SAMPLES
 from prospect.store.tables import make_placed, placed_hits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from prospect.fleet.asking import Question
 
 # By number of name: builds of a program are one, where nobody asks for them. A name's number is
@@ -32,7 +30,9 @@ HITS = "hits_of_functions"
 # A sum of `w` over hosts, and of products of `w`, of a table `h` and another one.
 PERIODS = "sum({}.w::DECIMAL(19, 0))"
 SQUARE = "sum(h.w::DECIMAL(19, 0) * {}.w::DECIMAL(19, 0))"
-_FILES, _NUMBERS = "files_in_turn", "number_of_functions"
+# The number of the name of each function.
+NUMBERS = "number_of_functions"
+_FILES = "files_in_turn"
 
 
 class Busy(NamedTuple):
@@ -43,14 +43,12 @@ class Busy(NamedTuple):
         samples: how many there are.
         weight: the sum of their periods.
         squares: the sum of the squares of hosts' sums.
-        turns: files of hits, with the places of their segments, by hosts that are read at once.
     """
 
     hosts: int
     samples: int
     weight: int
     squares: int
-    turns: list[list[tuple[str, int]]]
 
 
 def keep_hits(asked: Question) -> Busy:
@@ -83,7 +81,7 @@ def keep_hits(asked: Question) -> Busy:
         f"SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce({PERIODS.format('h')}, 0),"
         f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
     )
-    return Busy(hosts, samples, int(weight), int(squares), turns)
+    return Busy(hosts, samples, int(weight), int(squares))
 
 
 def union_of(name: str, turns: list[list[tuple[str, int]]]) -> str:
@@ -110,29 +108,8 @@ def keep_names(asked: Question) -> None:
         "SELECT path, name, min(function) AS number FROM name_of_functions GROUP BY path, name",
     )
     engine.keep(
-        _NUMBERS, f"SELECT function, number FROM name_of_functions JOIN {NAMES} USING (path, name)"
+        NUMBERS, f"SELECT function, number FROM name_of_functions JOIN {NAMES} USING (path, name)"
     )
-
-
-def in_turns(asked: Question, busy: Busy, numbers: str) -> Iterator[None]:
-    """Yield while `BY_HOST` has the hits of some hosts, of all hosts in turn.
-
-    Args:
-        asked: whose hits `keep_hits` has added up.
-        busy: what that returned.
-        numbers: a query for the numbers of the names that are wanted.
-
-    Raises:
-        EngineError: a file cannot be read.
-    """
-    if len(busy.turns) == 1:
-        yield
-        return
-    wanted = f"function IN (SELECT function FROM {_NUMBERS} WHERE number IN ({numbers}))"
-    for files in busy.turns:
-        add_up(asked, files, wanted)
-        yield
-        let_go(asked)
 
 
 def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
@@ -171,15 +148,12 @@ def turns_of(asked: Question, width: int = 1) -> list[list[tuple[str, int]]]:
     return turns
 
 
-def add_up(
-    asked: Question, files: list[tuple[str, int]], wanted: str = "1 = 1", apart: str = ""
-) -> None:
+def add_up(asked: Question, files: list[tuple[str, int]], apart: str = "") -> None:
     """Keep `HITS` and `BY_HOST` of the hosts of a turn.
 
     Args:
         asked: what is asked, whose names `keep_names` has.
         files: of the turn.
-        wanted: a condition that hits have to fulfil beside what is asked.
         apart: a column by which hits are told apart, too.
 
     Raises:
@@ -193,13 +167,13 @@ def add_up(
     engine.keep(
         HITS,
         f"SELECT segment, function{more}, {sums} FROM {_FILES}"
-        f" WHERE {condition} AND pid <> 0 AND {wanted} GROUP BY segment, function{more}",
+        f" WHERE {condition} AND pid <> 0 GROUP BY segment, function{more}",
         parameters,
     )
     engine.keep(
         BY_HOST,
         f"SELECT host_number, number{more}, {sums} FROM {HITS} JOIN segments USING (segment)"
-        f" JOIN {_NUMBERS} USING (function) GROUP BY host_number, number{more}",
+        f" JOIN {NUMBERS} USING (function) GROUP BY host_number, number{more}",
     )
 
 
