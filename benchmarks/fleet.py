@@ -1,6 +1,7 @@
 """Questions about the days of 1 … 10,000 hosts: bytes, rows, and seconds on DuckDB and on Spark.
 
-    sudo python benchmarks/fleet.py --store STORE [--hosts 1,10,100,1000] [--engine spark://H:P]
+    sudo python benchmarks/fleet.py --store STORE [--hosts 1,10,100,1000,10000]
+        [--questions 'top of all,outliers'] [--kept-days] [--engine spark://H:P]
 
 Hosts' days are made from the windows of a real store: each host runs some of many services, chosen
 by a Zipf law, and each service is what was really sampled with functions and stacks of its own;
@@ -8,14 +9,14 @@ the kernel and libraries are the same for all. Variants of a stack share its sam
 too. A host has 64 CPUs, half of them busy, sampled 19 times a second; stacks that are rare are left
 out, as those of a day are. A few days are made, and the files of each stand under many names: a
 query reads and finds as many hosts, but the disk holds the files once. Seconds are of whole
-commands, start included; processor seconds are those of the command, without a cluster's workers.
+commands, start included; processor seconds and memory are those of the command, without a cluster's
+workers. `--kept-days` has `store compact` make sums of all hosts, and asks these.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,9 @@ def main() -> None:
     parser.add_argument("--hosts", default="1,10,100,1000")
     parser.add_argument("--days", type=int, default=10, help="how many different days are made")
     parser.add_argument("--engine", action="append", default=[], help="beside local")
+    parser.add_argument("--questions", default=",".join(QUESTIONS), help="which are asked")
+    parser.add_argument("--times", type=int, default=2, help="how often; the fastest counts")
+    parser.add_argument("--kept-days", action="store_true", help="ask sums of all hosts, too")
     parser.add_argument("--keep", help="make the days in this directory, or use those in it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -81,14 +85,20 @@ def main() -> None:
             if not path.exists():
                 make_day(options.store, path, number)
         describe(made)
-        print(f"{'hosts':>6} {'engine':24} {'question':24} {'seconds':>8} {'CPU s':>7}")
+        print(f"{'hosts':>6} {'engine':24} {'question':24} {'seconds':>8} {'CPU s':>7} {'MB':>6}")
+        asked = {name: words for name, words in QUESTIONS.items() if name in options.questions}
         for hosts in map(int, options.hosts.split(",")):
             fleet = place / f"fleet{hosts}"
             if not fleet.exists():
                 link_hosts(made, fleet, hosts)
+            shutil.rmtree(fleet / "fleet", ignore_errors=True)
             for engine in ("local", *options.engine):
-                for name, words in QUESTIONS.items():
-                    ask(hosts, engine, name, (*words, "--store", str(fleet)))
+                for name, words in asked.items():
+                    ask(hosts, engine, name, (*words, "--store", str(fleet)), options.times)
+            if options.kept_days:
+                words = ("--store", str(fleet))
+                ask(hosts, "local", "store compact", ("store", "compact", *words), 1)
+                ask(hosts, "local", "top of kept days", ("fleet", "top", *words), options.times)
 
 
 def make_day(source: str, path: Path, number: int) -> None:
@@ -156,27 +166,29 @@ def describe(made: list[Path]) -> None:
     )
 
 
-def ask(hosts: int, engine: str, name: str, words: tuple[str, ...]) -> None:
-    """Ask twice, and print what the faster one took."""
-    best = (float("inf"), 0.0)
-    for _ in range(2):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def ask(hosts: int, engine: str, name: str, words: tuple[str, ...], times: int) -> None:
+    """Ask a few times, and print what the fastest took."""
+    best = (float("inf"), 0.0, 0.0)
+    for _ in range(times):
         begin = time.perf_counter()
-        ran = subprocess.run(
-            [sys.executable, "-m", "prospect", *words, "--engine", engine],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
+        with tempfile.TemporaryFile("w+") as said:
+            asking = subprocess.Popen(
+                [sys.executable, "-m", "prospect", *words, "--engine", engine],
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env={**os.environ, "NO_COLOR": "1"},
+            )
+            _, status, used = os.wait4(asking.pid, 0)
+            asking.returncode = os.waitstatus_to_exitcode(status)
+            said.seek(0)
+            last = said.read().strip().splitlines()[-1:]
         seconds = time.perf_counter() - begin
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        if ran.returncode:
-            print(f"{hosts:6} {engine:24} {name:24} {ran.stderr.strip().splitlines()[-1:]}")
+        if asking.returncode:
+            print(f"{hosts:6} {engine:24} {name:24} {last}")
             return
-        best = min(best, (seconds, cpu))
-    print(f"{hosts:6} {engine:24} {name:24} {best[0]:8.2f} {best[1]:7.2f}", flush=True)
+        best = min(best, (seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024))
+    seconds, cpu, memory = best
+    print(f"{hosts:6} {engine:24} {name:24} {seconds:8.2f} {cpu:7.2f} {memory:6.0f}", flush=True)
 
 
 # What the kernel and libraries do is the same for all services; the rest is each one's own.

@@ -18,6 +18,8 @@ from prospect.store.writing import segment_for, write_segment
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prospect.profile.run_info import EventInfo
+
 TICK_NS = 52_631_578
 WINDOW_US = 60 * US
 
@@ -116,11 +118,22 @@ def tables_of(hits: list[Hit], begin_us: int, expected: int) -> dict:
     }
 
 
-def fill_host(fleet: Path, host: str, windows: dict[int, list[Hit]], expected: int = 1140) -> None:
+CLOCK = window_at(0).head.events[0]
+# What counts something else than time: a sample is so long as the machine's rate says.
+CYCLES = replace(CLOCK, name="cycles", seconds_per_period=0.0, seconds_per_hit=1 / 19, clocks=0)
+
+
+def fill_host(
+    fleet: Path,
+    host: str,
+    windows: dict[int, list[Hit]],
+    expected: int = 1140,
+    event: EventInfo = CLOCK,
+) -> None:
     """Write the windows of a host, by minute, to its store below a directory of hosts."""
     fleet.mkdir(mode=0o700, exist_ok=True)
     head = window_at(0).head
-    head = replace(head, run={**head.run, "hostname": host})
+    head = replace(head, run={**head.run, "hostname": host}, events=(event,))
     with StoreDirectory(str(fleet / f"host={host}"), create=True) as store:
         store.lock()
         engine = Engine(store)

@@ -145,4 +145,8 @@ def _ship(settings: Settings, words: list[str]) -> tuple[dict[str, object], str]
         shipped = ship(store, Shipment(settings.ship, settings.host_share), time.time())
     if shipped.complaint:
         raise StoreError(shipped.complaint)
-    return shipped._asdict(), f"{shipped.sent_bytes / 1e6:.2f} MB sent to {settings.ship}"
+    if not shipped.sent_bytes:
+        sentence = f"nothing waits for {settings.ship}: an hour is sent once it is over"
+    else:
+        sentence = f"{shipped.sent_bytes / 1e6:.2f} MB sent to {settings.ship}"
+    return shipped._asdict(), sentence

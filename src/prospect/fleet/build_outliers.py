@@ -15,6 +15,7 @@ from prospect.announcing import counted
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.two_groups import LEAST_HOSTS_OF_A_GROUP, difference_of_groups
 from prospect.fleet.asking import question
+from prospect.fleet.hits import PERIODS
 from prospect.profile.model import KIND_ELF
 from prospect.records import NamedTuple, Record
 from prospect.store.specification import ALWAYS
@@ -163,8 +164,8 @@ def _runs(asked: Question, remarks: list[str]) -> list[_Run]:
         parameters,
     )
     files = asked.engine.rows(
-        "SELECT process, path, sum(w)::BIGINT AS w FROM runs_of_builds GROUP BY process, path"
-        " HAVING count(DISTINCT build_id) > 1 ORDER BY w DESC, process, path"
+        f"SELECT process, path, {PERIODS.format('r')} AS w FROM runs_of_builds AS r"
+        " GROUP BY process, path HAVING count(DISTINCT build_id) > 1 ORDER BY w DESC, process, path"
     )
     if len(files) > _MOST_FILES:
         remarks.append(f"Of {len(files)} files of programs the {_MOST_FILES} with most time.")

@@ -12,6 +12,7 @@ from prospect.estimate.statistics.beta import student_two_sided
 from prospect.estimate.statistics.clusters import Side, difference_of
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.fleet.asking import question
+from prospect.fleet.hits import PERIODS
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -216,9 +217,9 @@ def _sides(asked: Question, build: Build) -> _Sides:
     rows = engine.rows(
         "WITH named AS (SELECT host, is_after, path, name, sum(w)::BIGINT AS w FROM deployed_hits"
         " JOIN functions USING (function) GROUP BY host, is_after, path, name), first AS (SELECT"
-        f" path, name, sum(w) AS all_w FROM named GROUP BY path, name ORDER BY all_w DESC, path,"
-        f" name LIMIT {most}) SELECT host, is_after, path, name, w FROM named JOIN first"
-        " USING (path, name)"
+        f" path, name, {PERIODS.format('n')} AS all_w FROM named AS n GROUP BY path, name"
+        f" ORDER BY all_w DESC, path, name LIMIT {most}) SELECT host, is_after, path, name, w"
+        " FROM named JOIN first USING (path, name)"
     )
     number: dict[tuple[str, str], int] = {}
     for host, _, path, name, _ in rows:

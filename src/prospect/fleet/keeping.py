@@ -19,7 +19,17 @@ import numpy as np
 from prospect.errors import StoreError
 from prospect.files.locks import lock
 from prospect.fleet.asking import books_of, question
-from prospect.fleet.hits import BY_HOST, HITS, NAMES, SQUARE, add_up, keep_names, let_go, turns_of
+from prospect.fleet.hits import (
+    BY_HOST,
+    HITS,
+    NAMES,
+    PERIODS,
+    SQUARE,
+    add_up,
+    keep_names,
+    let_go,
+    turns_of,
+)
 from prospect.fleet.host_counts import SKETCH, bits_of_hosts, merged_columns, sketch_columns
 from prospect.fleet.kept_days import (
     DAY_S,
@@ -100,13 +110,14 @@ def _kept(store: HostsDirectory, make_engine: EngineMaker, now_s: float) -> Made
             continue
         own = [one for one in every if one.begin_s // DAY_S == day]
         before = [one for one in there if one.begin_s // DAY_S == day]
-        new = [one for one in own if not any(each.ranges.has(one) for each in before)]
+        new = [one for one in own if not any(each.ranges.has(ranges_of([one])) for each in before)]
         if not new:
             continue
         # What is new belongs to one sum with the rest, as long as all of the rest is there.
-        is_all_there = all(ranges_of(own).has_all(each.ranges) for each in before)
+        is_all_there = all(ranges_of(own).has(each.ranges) for each in before)
         if not is_all_there:
-            apart = [one for one in new if not any(each.ranges.meets(one) for each in before)]
+            known = [each.ranges for each in before]
+            apart = [one for one in new if not any(map(ranges_of([one]).meets, known))]
             left += len(new) - len(apart)
             own, before = apart, []
         if own:
@@ -154,7 +165,8 @@ def summed(asked: Question) -> dict[str, NDArray[Any]]:
         if len(turns) > 1:
             let_go(asked)
     last = len(turns) - 1
-    figures = f"n, w, hosts, squares::DOUBLE AS squares, products::DOUBLE AS products, {_SKETCH}"
+    sums = ", ".join(f"{name}::DOUBLE AS {name}" for name in ("w", "squares", "products"))
+    figures = f"n, hosts, {sums}, {_SKETCH}"
     return engine.columns(
         f"SELECT true AS is_total, is_all, service, '' AS path, '' AS name, {figures}"
         f" FROM {_TOTALS}_{last} UNION ALL SELECT false AS is_total, is_all, service, path, name,"
@@ -188,7 +200,7 @@ def _keep_sums(
     """Add up a table of hosts' sums, with that of their totals: by service, and of all services."""
     own = [
         f"SELECT {is_all} AS is_all, {service} AS service{number}, sum(h.n)::BIGINT AS n,"
-        f" sum(h.w)::BIGINT AS w, count(*) AS hosts, {SQUARE.format('h')} AS squares,"
+        f" {PERIODS.format('h')} AS w, count(*) AS hosts, {SQUARE.format('h')} AS squares,"
         f" {SQUARE.format('t')} AS products, {sketch_columns('b')} FROM {hits} AS h"
         f" JOIN {totals} AS t USING (host_number{using}) JOIN bits_of_hosts AS b"
         f" USING (host_number) GROUP BY {service}{number}"
@@ -199,7 +211,7 @@ def _keep_sums(
     before = [f"SELECT * FROM {name}_{turn - 1}"] if turn else []
     engine.keep(
         f"{name}_{turn}",
-        f"SELECT is_all, service{number}, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w,"
+        f"SELECT is_all, service{number}, sum(n)::BIGINT AS n, sum(w) AS w,"
         " sum(hosts)::BIGINT AS hosts, sum(squares) AS squares, sum(products) AS products,"
         f" {merged_columns()} FROM ({' UNION ALL '.join([*own, *before])}) AS s"
         f" GROUP BY is_all, service{number}",

@@ -31,7 +31,7 @@ FUNCTIONS_COLUMNS = {
     "path": "VARCHAR",
     "name": "VARCHAR",
     "n": "BIGINT",
-    "w": "BIGINT",
+    "w": "DOUBLE",
     "hosts": "BIGINT",
     "squares": "DOUBLE",
     "products": "DOUBLE",
@@ -64,19 +64,7 @@ class Ranges(NamedTuple):
 
     runs: dict[str, list[tuple[int, int]]]
 
-    def has(self, one: Segment) -> bool:
-        """Whether all windows of a segment are among them."""
-        return any(
-            first <= one.first and one.last <= last for first, last in self.runs.get(one.place, ())
-        )
-
-    def meets(self, one: Segment) -> bool:
-        """Whether any window of a segment is among them."""
-        return any(
-            first <= one.last and one.first <= last for first, last in self.runs.get(one.place, ())
-        )
-
-    def has_all(self, others: Ranges) -> bool:
+    def has(self, others: Ranges) -> bool:
         """Whether all windows of others are among them."""
         return all(
             any(first <= begin and end <= last for first, last in self.runs.get(place, ()))
@@ -84,7 +72,7 @@ class Ranges(NamedTuple):
             for begin, end in runs
         )
 
-    def meets_any(self, others: Ranges) -> bool:
+    def meets(self, others: Ranges) -> bool:
         """Whether they have a window in common."""
         return any(
             first <= end and begin <= last
@@ -162,7 +150,7 @@ def days_of(store: HostsDirectory) -> tuple[list[KeptDay], list[str]]:
     chosen: list[KeptDay] = []
     for one in days:
         if not any(
-            one.begin_s // DAY_S == other.begin_s // DAY_S and one.ranges.meets_any(other.ranges)
+            one.begin_s // DAY_S == other.begin_s // DAY_S and one.ranges.meets(other.ranges)
             for other in chosen
         ):
             chosen.append(one)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prospect.fleet.kept_days import KeptDay
     from prospect.store.directory import StoreDirectory
     from prospect.store.schema import Head
+    from prospect.store.segments import Segment
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
 
@@ -89,25 +90,36 @@ def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
         yield Kept([], [], any_live=True)
         return
     every, remarks = days_of(store)
-    segments = store.segments()
+    of_days: dict[int, list[Segment]] = {}
+    for each in store.segments():
+        of_days.setdefault(each.begin_s // DAY_S, []).append(each)
     span = chosen.since_us, chosen.until_us
     is_told = not chosen.numbers and chosen.texts.keys() <= _WORDS
     days, unread = [], []
     for one in every:
         if one.end_s * _US <= span[0] or one.begin_s * _US >= span[1]:
             continue
-        own = [each for each in segments if each.begin_s // DAY_S == one.begin_s // DAY_S]
+        own = of_days.get(one.begin_s // DAY_S, [])
         # Hosts that sent more of what a part of is in the day are read themselves.
-        is_cut = any(one.ranges.meets(each) and not one.ranges.has(each) for each in own)
+        is_cut = any(
+            one.ranges.meets(each) and not one.ranges.has(each)
+            for each in (ranges_of([part]) for part in own)
+        )
         is_within = span[0] <= one.begin_s * _US and one.end_s * _US <= span[1]
         if is_told and is_within and not is_cut:
             days.append(one)
-        elif not ranges_of(own).has_all(one.ranges):
+        elif not ranges_of(own).has(one.ranges):
             unread.append(one)
     if days:
         latest = days[-1].head.events
-        unread += [one for one in days if one.head.events != latest]
-        days = [one for one in days if one.head.events == latest]
+        alike = [one for one in days if one.head.events == latest]
+        if len(alike) < len(days):
+            remarks.append(
+                f"Of {counted(len(days), 'day')} as sums of all hosts {len(days) - len(alike)}"
+                f" {'is' if len(days) - len(alike) == 1 else 'are'} left out: other events or"
+                " another rate were sampled then; give since: and until: to see them."
+            )
+        days = alike
     if unread:
         remarks.append(
             f"{counted(len(unread), 'day')} of which only sums of all hosts are kept"
@@ -115,7 +127,10 @@ def kept_in(store: StoreDirectory, chosen: Specification) -> Iterator[Kept]:
             " apart by service: and symbol: alone."
         )
     store.left_out = frozenset(
-        each for each in segments if any(one.ranges.has(each) for one in days)
+        each
+        for one in days
+        for each in of_days.get(one.begin_s // DAY_S, [])
+        if one.ranges.has(ranges_of([each]))
     )
     try:
         any_live = any(one.overlaps(*span) for one in store.segments())
@@ -154,7 +169,10 @@ def summed_with_days(
                     heads += asked.part.heads
                     pieces.add_live(summed(asked), books_of(asked))
                 else:
-                    remarks.append("Hosts sample other events, or at another rate, since then.")
+                    remarks.append(
+                        "What hosts' stores have beside these days is left out: other events or"
+                        " another rate were sampled then; give since: and until: to see it."
+                    )
                 remarks += asked.part.remarks
         found, total = pieces.rows(chosen, rows), pieces.total()
     times, books = pieces.most_times, _by_host(pieces.books)
@@ -250,7 +268,7 @@ class _Pieces:
         if not hosts:
             return 0, 0, 0, 0.0, 0
         first = {name: column[0].item() for name, column in found.items() if name != "path"}
-        return first["n"], first["w"], hosts[0], first["squares"], first["pieces"]
+        return first["n"], int(first["w"]), hosts[0], first["squares"], first["pieces"]
 
     def rows(self, chosen: Specification, rows: int) -> dict[str, Any]:
         """Return the functions with most time."""
@@ -268,7 +286,7 @@ class _Pieces:
         named = "path, name, " if keys != "true" else ""
         every = " UNION ALL ".join(f"SELECT * FROM piece_{one}" for one in range(len(self._times)))
         return (
-            f"SELECT {named}sum(n)::BIGINT AS n, sum(w)::BIGINT AS w, max(hosts) AS most,"
+            f"SELECT {named}sum(n)::BIGINT AS n, sum(w) AS w, max(hosts) AS most,"
             " sum(hosts)::BIGINT AS all_hosts, sum(squares) AS squares, sum(products) AS products,"
             f" count(*) AS pieces, {merged_columns()}, count(*) OVER () AS every"
             f" FROM ({every}) AS p WHERE {condition} GROUP BY {keys}"

@@ -10,14 +10,13 @@ from prospect.announcing import counted
 from prospect.estimate.statistics.false_discovery import adjusted
 from prospect.estimate.statistics.outlying import LEAST_HOSTS, outlying
 from prospect.fleet.asking import question
-from prospect.fleet.hits import BY_HOST, NAMES, SUMS, TOTALS, in_turns, keep_hits
+from prospect.fleet.hits import NAMES, NUMBERS, keep_names
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.fleet.asking import Question
-    from prospect.fleet.hits import Busy
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
     from prospect.store.tables import EngineMaker
@@ -95,26 +94,37 @@ def outliers(
         StoreError: nothing fits, or nothing can be read.
     """
     with question(store, chosen, make_engine) as asked:
-        busy = keep_hits(asked)
+        keep_names(asked)
+        condition, parameters = asked.condition
         totals = asked.engine.columns(
-            f"SELECT host, host_number, n FROM {TOTALS} JOIN hosts USING (host_number)"
-            " ORDER BY host_number"
+            "SELECT host, host_number, sum(n)::BIGINT AS n FROM (SELECT segment, sum(n)::BIGINT"
+            f" AS n FROM samples WHERE {condition} AND pid <> 0 GROUP BY segment) AS h"
+            " JOIN segments USING (segment) JOIN hosts USING (host_number)"
+            " GROUP BY host, host_number ORDER BY host_number",
+            parameters,
         )
-        names, counts = _counts(asked, busy, totals["host_number"].tolist())
+        names, counts = _counts(asked, totals["host_number"].tolist())
         remarks = list(asked.part.remarks)
     hosts = len(totals["host"])
     if hosts < LEAST_HOSTS:
         remarks.append(
             f"{counted(hosts, 'host')} cannot say what is usual: at least {LEAST_HOSTS} can."
         )
-    compared = outlying(counts, totals["n"].astype(np.int64))
+    compared = outlying(counts, totals["n"].astype(np.int64), fdr)
     q = adjusted(compared.p.ravel()).reshape(compared.p.shape)
-    places = np.argwhere(q <= fdr)
+    rows_found, hosts_found = np.nonzero(q <= fdr)
     # The surest first; of equally sure ones what differs by more time.
     by_size = np.abs(counts / np.maximum(totals["n"], 1) - compared.usual[:, None])
-    order = sorted(
-        map(tuple, places.tolist()), key=lambda at: (q[at], -by_size[at], names[at[0]], at[1])
+    place_of_name = np.argsort(sorted(range(len(names)), key=names.__getitem__))
+    order = np.lexsort(
+        (
+            hosts_found,
+            place_of_name[rows_found],
+            -by_size[rows_found, hosts_found],
+            q[rows_found, hosts_found],
+        )
     )
+    first = order[:rows]
     return Outliers(
         rows=[
             Outlier(
@@ -127,10 +137,12 @@ def outliers(
                 samples=int(counts[row, host]),
                 q=float(q[row, host]),
             )
-            for row, host in order[:rows]
+            for row, host in zip(
+                rows_found[first].tolist(), hosts_found[first].tolist(), strict=True
+            )
         ],
         found=len(order),
-        differing_hosts=len({host for _, host in order}),
+        differing_hosts=len(np.unique(hosts_found)),
         hosts=hosts,
         functions=len(names),
         tests=int(np.isfinite(compared.p).sum()),
@@ -139,23 +151,34 @@ def outliers(
     )
 
 
-def _counts(
-    asked: Question, busy: Busy, hosts: list[int]
-) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
-    """Return the functions with most samples, and i64[r, h] those of each host."""
+def _counts(asked: Question, hosts: list[int]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+    """Return the functions with most samples, and i64[r, h] those of each host.
+
+    Only what is compared is told apart by host: all functions of all hosts are more than memory
+    holds, and to add them up takes longer than to read the hits twice.
+    """
     most = max(min(_MOST_FUNCTIONS, _MOST_CELLS // max(len(hosts), 1)), 1)
     engine = asked.engine
+    condition, parameters = asked.condition
     engine.keep(
         "most_hit",
-        f"SELECT number, path, name FROM (SELECT number, sum(w) AS w FROM {SUMS} GROUP BY number)"
-        f" AS sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name LIMIT {most}",
+        "SELECT number, path, name FROM (SELECT number, sum(n)::BIGINT AS n FROM (SELECT function,"
+        f" sum(n)::BIGINT AS n FROM samples WHERE {condition} AND pid <> 0 GROUP BY function) AS h"
+        f" JOIN {NUMBERS} USING (function) GROUP BY number) AS sums JOIN {NAMES} USING (number)"
+        f" ORDER BY n DESC, path, name LIMIT {most}",
+        parameters,
     )
     names = engine.columns("SELECT number, path, name FROM most_hit ORDER BY number")
+    wanted = f"SELECT function FROM {NUMBERS} JOIN most_hit USING (number)"
+    found = engine.columns(
+        "SELECT host_number, number, sum(n)::BIGINT AS n FROM (SELECT segment, function,"
+        f" sum(n)::BIGINT AS n FROM samples WHERE {condition} AND pid <> 0"
+        f" AND function IN ({wanted}) GROUP BY segment, function) AS h"
+        f" JOIN segments USING (segment) JOIN {NUMBERS} USING (function)"
+        " GROUP BY host_number, number",
+        parameters,
+    )
     counts = np.zeros((len(names["number"]), len(hosts)), np.int64)
-    for _ in in_turns(asked, busy, "SELECT number FROM most_hit"):
-        found = engine.columns(
-            f"SELECT host_number, number, n FROM {BY_HOST} JOIN most_hit USING (number)"
-        )
-        row = np.searchsorted(names["number"], found["number"])
-        counts[row, np.searchsorted(hosts, found["host_number"])] = found["n"]
+    row = np.searchsorted(names["number"], found["number"])
+    counts[row, np.searchsorted(hosts, found["host_number"])] = found["n"]
     return list(zip(names["path"].tolist(), names["name"].tolist(), strict=True)), counts

@@ -120,7 +120,7 @@ def _summed(
         busy = keep_hits(asked)
         books = books_of(asked)
         found = asked.engine.rows(
-            "WITH sums AS (SELECT number, sum(n)::BIGINT AS n, sum(w)::BIGINT AS w,"
+            "WITH sums AS (SELECT number, sum(n)::BIGINT AS n, sum(w) AS w,"
             " sum(hosts)::BIGINT AS hosts, sum(squares) AS squares, sum(products) AS products"
             f" FROM {SUMS} GROUP BY number)"
             " SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"

@@ -43,6 +43,10 @@ class EngineError(Exception):
     """DuckDB cannot do what it was asked; `str()` is its reason, in one line."""
 
 
+class OutOfMemoryError(EngineError):
+    """The memory that DuckDB may use is not enough."""
+
+
 class Placed(NamedTuple):
     """Files of one kind, and what their rows belong to.
 
@@ -91,6 +95,8 @@ class Engine:
         # The root is a path of ours: /proc, digits and slashes.
         self._connection.execute(f"SET allowed_directories=['{self.root}']")
         self._connection.execute("SET enable_external_access=false")
+        # Of notebooks and `python -c`, which would get it between their lines of output.
+        self._connection.execute("SET enable_progress_bar=false")
         self._connection.execute("SET lock_configuration=true")
 
     @property
@@ -288,4 +294,5 @@ def storable(text: str) -> str:
 
 def _told(error: Exception) -> EngineError:
     """Return the first line of what DuckDB says; it shows the query behind it."""
-    return EngineError(str(error).partition("\n")[0].strip() or type(error).__name__)
+    kind = OutOfMemoryError if isinstance(error, _loaded().OutOfMemoryException) else EngineError
+    return kind(str(error).partition("\n")[0].strip() or type(error).__name__)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from prospect.errors import StoreError
 from prospect.files.user_cache import is_own
 from prospect.store.directory import DEPTHS, StoreDirectory
-from prospect.store.engine import EngineError
+from prospect.store.engine import EngineError, OutOfMemoryError
 from prospect.store.segments import HOST_PREFIX, KINDS, SAMPLES, SUFFIX, Segment, segment_of
 
 if TYPE_CHECKING:
@@ -205,7 +205,8 @@ def asked(store: StoreDirectory, question: Callable[[StoreDirectory], _Answer]) 
     try:
         return question(store)
     except (StoreError, EngineError) as error:
-        is_of_file = isinstance(error, EngineError) or isinstance(error.__context__, EngineError)
+        reason = error if isinstance(error, EngineError) else error.__context__
+        is_of_file = isinstance(reason, EngineError) and not isinstance(reason, OutOfMemoryError)
         if store.reads_all or not is_of_file:
             raise
     # Not everything was read beforehand; now it is.

@@ -227,9 +227,9 @@ def make_placed(
     Raises:
         EngineError: one cannot be read.
     """
-    hosts = part.hosts
     paths, rows = [path for path, _ in placed], [row for _, row in placed]
-    engine.table(name, kind, Placed(paths, rows, [hosts[row] for row in rows]))
+    # Those of other files are not looked up: files may take many turns.
+    engine.table(name, kind, Placed(paths, rows, part.only(rows).hosts))
 
 
 def _make_hosts(engine: Queries, part: Part) -> None:

@@ -75,3 +75,12 @@ def test_the_binomial_is_the_sum_of_its_terms(trials, share):
         tails = min(sum(terms[k:]), sum(terms[: k + 1]))
         exact = min(2.0 * tails, 1.0)
         assert binomial_two_sided(k, trials, share) == pytest.approx(exact, rel=1e-8, abs=1e-14)
+
+
+def test_of_a_binomial_that_is_far_from_even_the_smaller_tail_is_taken():
+    # Of 40 trials none or one is the median.
+    for share in (0.01, 0.02, 0.024, 0.03):
+        terms = [math.comb(40, k) * share**k * (1.0 - share) ** (40 - k) for k in range(41)]
+        for k in range(4):
+            exact = min(2.0 * min(sum(terms[k:]), sum(terms[: k + 1])), 1.0)
+            assert binomial_two_sided(k, 40, share) == pytest.approx(exact, rel=1e-8)

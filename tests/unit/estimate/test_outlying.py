@@ -67,3 +67,18 @@ def test_few_hosts_say_nothing_and_an_empty_one_is_left_out():
     found = outlying(counts, totals).p
     assert np.isnan(found[:, 3]).all()
     assert not np.isnan(found[:, 4]).any()
+
+
+@pytest.mark.parametrize("fdr", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("differing", [0.0, 0.3])
+def test_discoveries_are_those_of_the_exact_probabilities(fdr, differing):
+    for seed in range(5):
+        counts, totals = fleet(seed, differing=differing)
+        counts[5, 3] = totals[3] // 3
+        counts[7:9, 10:13] *= 4
+        counts[39] = 0
+        counts[39, seed] = 12
+        exact, bounded = (adjusted(outlying(counts, totals, rate).p.ravel()) for rate in (1.0, fdr))
+        assert (exact <= fdr).any()
+        assert ((exact <= fdr) == (bounded <= fdr)).all()
+        assert bounded[bounded <= fdr] == pytest.approx(exact[exact <= fdr], rel=1e-9)

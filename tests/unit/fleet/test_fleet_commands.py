@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from builders.fleet import NEW, OLD, canaries, fleet_store
+from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, usual
 from prospect.cli.main import main
-from prospect.store.engine import Engine
+from prospect.store.engine import Engine, OutOfMemoryError
 
 pytest.importorskip("duckdb")
 
@@ -53,7 +53,7 @@ def test_words_choose_and_symbols_keep_their_share_of_all(fleet, capfd):
     assert answer(capfd, "top", "host:h1,h2", "--store", fleet)["hosts"] == 2
 
 
-@pytest.mark.parametrize("words", [("top",), ("top", "symbol:f1*"), ("outliers",)])
+@pytest.mark.parametrize("words", [("top",), ("top", "symbol:f1*")])
 def test_hosts_that_take_turns_add_up_alike(fleet, capfd, monkeypatch, words):
     at_once = answer(capfd, *words, "--store", fleet)
     turns = []
@@ -62,6 +62,44 @@ def test_hosts_that_take_turns_add_up_alike(fleet, capfd, monkeypatch, words):
     monkeypatch.setattr(Engine, "drop", lambda engine, name: turns.append(drop(engine, name)))
     assert answer(capfd, *words, "--store", fleet) == at_once
     assert len(turns) > 4
+
+
+@pytest.mark.parametrize("turns", [1, 12])
+def test_times_of_all_hosts_may_be_more_than_64_bits_hold(tmp_path, capfd, monkeypatch, turns):
+    hosts, samples = 12, 16 * 10**9
+    for host in range(hosts):
+        fill_host(tmp_path / "fleet", f"h{host}", {0: usual(host, 300, samples)})
+    path = str(tmp_path / "fleet")
+    if turns > 1:
+        monkeypatch.setattr(Engine, "most_rows", 300)
+    found = answer(capfd, "top", "--store", path)
+    assert found["samples"] == hosts * samples
+    seconds = hosts * samples * TICK_NS * 1e-9
+    assert seconds * 1e9 > 2**63
+    assert found["busy_cpus"] == pytest.approx(seconds / 60, rel=1e-3)
+    usual_share = 1 / sum(1 / rank for rank in range(1, 301))
+    assert found["rows"][0]["share"] == pytest.approx(usual_share, rel=1e-3)
+    assert answer(capfd, "outliers", "--store", path)["rows"] == []
+    assert main(["store", "compact", "--store", path]) == 0
+    capfd.readouterr()
+    kept = answer(capfd, "top", "--store", path)
+    assert "as sums of all hosts" in kept["remarks"][-1]
+    assert (kept["samples"], kept["busy_cpus"]) == (
+        found["samples"],
+        pytest.approx(found["busy_cpus"]),
+    )
+
+
+def test_too_little_memory_is_no_damage(fleet, capfd, monkeypatch):
+    def out_of_memory(*_):
+        raise OutOfMemoryError("Out of Memory Error: 953 MiB used")
+
+    read = []
+    monkeypatch.setattr(Engine, "keep", out_of_memory)
+    monkeypatch.setattr("prospect.store.reading._read_all", lambda *_: read.append(1))
+    assert main(["fleet", "top", "--store", fleet]) == 1
+    assert "cannot be read: Out of Memory" in capfd.readouterr().err
+    assert not read
 
 
 def test_outliers_are_the_hosts_that_differ(fleet, capfd):

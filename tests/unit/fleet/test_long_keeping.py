@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from builders.fleet import fill_host, fleet_store, usual
+from builders.fleet import CYCLES, fill_host, fleet_store, usual
 from prospect.cli.main import main
 from prospect.errors import StoreError
 from prospect.fleet import keeping
@@ -184,6 +184,40 @@ def test_where_only_days_are_left_that_is_said(fleet, capfd):
     for words in (["report"], ["fleet", "coverage"], ["fleet", "top", "host:h1"]):
         assert main([*words, "--store", str(fleet)]) == 1
         assert "prospect fleet top reads them" in capfd.readouterr().err
+
+
+def test_a_day_of_another_event_than_the_clock_says_what_the_hosts_said(tmp_path, capfd):
+    fleet = tmp_path / "fleet"
+    for host in range(6):
+        fill_host(fleet, f"h{host}", {0: usual(host), 1: usual(host + 10)}, event=CYCLES)
+    before = top(capfd, fleet)
+    # 900 of 1,140 ticks a minute, on six CPUs.
+    assert before["busy_cpus"] == pytest.approx(6 * 900 / 1140)
+    assert compacted(capfd, fleet)["days"] == 1
+    after = top(capfd, fleet)
+    assert figures(after) == figures(before)
+    assert after["busy_cpus"] == pytest.approx(before["busy_cpus"])
+    assert after["remarks"] == ["1 day as sums of all hosts."]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_days_of_different_events_do_not_add_up(tmp_path, capfd, is_gone):
+    fleet = tmp_path / "fleet"
+    for host in range(6):
+        fill_host(fleet, f"h{host}", {0: usual(host), 1: usual(host + 10)})
+        fill_host(fleet, f"g{host}", {DAY: usual(host, samples=500)}, event=CYCLES)
+    assert compacted(capfd, fleet)["days"] == 2
+    if is_gone:
+        for host in fleet.glob("host=*"):
+            shutil.rmtree(host)
+    found = top(capfd, fleet)
+    assert (found["samples"], found["hosts"]) == (6 * 500, 6)
+    said = " ".join(found["remarks"])
+    assert "Of 2 days as sums of all hosts 1 is left out: other events" in said
+    assert ("What hosts' stores have beside these days is left out" in said) != is_gone
+    # The time of the first day asks for that alone.
+    first = top(capfd, fleet, "since:2026-11-22T00:00+00:00", "until:2026-11-23T00:00+00:00")
+    assert (first["samples"], first["remarks"]) == (12 * 900, ["1 day as sums of all hosts."])
 
 
 def test_a_damaged_day_is_left_out_and_said(fleet, capfd):

@@ -280,6 +280,8 @@ def test_it_is_sent_by_hand(s3_server, store, capfd):
     words = ["store", "ship", "--store", store.path, "--ship", URL, "--format", "json"]
     assert main(words) == 0
     assert json.loads(capfd.readouterr().out)["sent_bytes"] > 0
+    assert main(words[:-2]) == 0
+    assert capfd.readouterr().out.startswith(f"nothing waits for {URL}")
     s3_server.fault = "full"
     fill(store.path, [window_at(62)])
     assert main(words) == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -173,3 +175,14 @@ def test_what_is_no_store_of_hosts_is_refused(tmp_path):
         HostsDirectory(str(tmp_path / "others"))
     with pytest.raises(StoreError, match="file:///"):
         read_store("ftp://somewhere/else")
+
+
+def test_no_bar_of_progress_gets_into_the_output_of_notebooks(hosts):
+    # DuckDB takes `python -c` for one, and draws a bar where a query takes two seconds.
+    asks = (
+        "from prospect.store.engine import Engine; from prospect.store.hosts import HostsDirectory;"
+        f" print(Engine(HostsDirectory({str(hosts)!r})).rows("
+        "\"SELECT current_setting('enable_progress_bar')\"))"
+    )
+    ran = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[(False,)]\n"

@@ -131,8 +131,12 @@ def binomial_two_sided(
         share: f64[n] probability of a success, between 0 and 1.
     """
     k, n, p = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (successes, trials, share)))
-    at_least = np.where(k > 0, incomplete_beta(np.maximum(k, 1.0), n - k + 1.0, p), 1.0)
-    at_most = np.where(k < n, incomplete_beta(np.maximum(n - k, 1.0), k + 1.0, 1.0 - p), 1.0)
+    # The median is within 1 of the mean; beyond that the tail on the side of the count is smaller.
+    mean = n * p
+    at_least, at_most = np.ones(k.shape), np.ones(k.shape)
+    high, low = (k > 0) & (k > mean - 1.0), (k < n) & (k < mean + 1.0)
+    at_least[high] = incomplete_beta(k[high], (n - k)[high] + 1.0, p[high])
+    at_most[low] = incomplete_beta((n - k)[low], k[low] + 1.0, 1.0 - p[low])
     return np.minimum(2.0 * np.minimum(at_least, at_most), 1.0)
 
 
