@@ -15,7 +15,6 @@ pytest.importorskip("iced_x86")
 # Not beside others: a perf that records the whole system keeps copies of programs for its user.
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.parallel,
     pytest.mark.skipif(not shutil.which("gcc"), reason="builds a small C program"),
 ]
 
