@@ -71,7 +71,10 @@ def test_hits_stand_at_the_lines_of_the_loop(recorded):
     assert in_files + sum(one["hits"] for one in event["without_line"]) == event["hits"]
     assert files["hot.c"]["hits"] + files["mix.h"]["hits"] >= 0.9 * event["hits"]
     assert {line["line"] for line in files["mix.h"]["lines"]} <= {2, 3}
-    assert {line["line"] for line in files["hot.c"]["lines"]} <= {2, 3, 4, 5, 6, 10, 11}
+    at_line = {line["line"]: line["hits"] for line in files["hot.c"]["lines"]}
+    # The loop, and now and then what stands around it, which runs 300 times.
+    assert set(at_line) <= {2, 3, 4, 5, 6, 7, 10, 11}
+    assert at_line.get(4, 0) + at_line[5] >= 0.98 * sum(at_line.values())
     assert {one["function"] for one in files["mix.h"]["functions"]} == {"mix"}
 
 

@@ -60,6 +60,8 @@ def test_children_that_exec_behind_vfork_have_the_new_programs_name(tmp_path):
     of_command = np.isin(table["process"], ("forks", "burner"))
     assert named_share(profile, of_command) >= LEAST_NAMED
     spun = hits_by(profile, "process", "object", function="static_spins")
+    # A program of the same name may run beside this, from another test's directory.
+    spun = {who: hits for who, hits in spun.items() if who[1].startswith(str(tmp_path))}
     assert set(spun) == {("burner", str(burner))}
     # 300 children, 1 ms each in the static function.
     assert 0.6 * 1200 < sum(spun.values()) < 1.15 * 1200
