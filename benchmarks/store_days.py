@@ -165,7 +165,9 @@ def main() -> None:
     parser.add_argument("--keep", help="make the store in this directory, or ask that in it")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="prospect-days-") as scratch:
-        path = str(Path(given.keep or scratch, "store"))
+        where = Path(given.keep or scratch)
+        where.mkdir(exist_ok=True)
+        path = str(where / "store")
         if not Path(path).exists():
             fill(path, Real(given.real), given.days)
 

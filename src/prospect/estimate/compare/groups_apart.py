@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.estimate.compare.stack_tests import SubtreeGroup
 from prospect.figures.stacks.call_forest import levels, outermost
+from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,26 +65,50 @@ def groups_apart(
     place = np.empty(len(order), np.int64)
     place[np.argsort(order, kind="stable")] = np.arange(len(order))
     none = len(order)
-    rows_of_level = levels(tree.depth)
-    pending = is_tested.copy()
+    pending = np.append(is_tested, False)  # the last is no part
+    left = _Rows(part, tree.caller_index, levels(tree.depth)).of(pending)
     for _ in range(_MOST_GROUPS):
-        if not pending.any():
+        if not len(left.part):
             return
-        own = np.append(np.where(pending, place, none), none).take(part)
+        is_left = pending.take(left.part)
+        own = np.where(is_left, place.take(left.part), none)
         is_free = pending.copy()
-        is_free[part[(own > _least_beside(tree, own, rows_of_level)) & (own < none)]] = False
+        is_free[left.part[(own > left.least_beside(own)) & is_left]] = False
         rows = outer[is_free.take(part.take(outer))]
         yield SubtreeGroup(rows, part.take(rows))
         pending &= ~is_free
+        if 2 * np.count_nonzero(pending.take(left.part)) <= len(left.part):
+            left = left.of(pending)
 
 
-def _least_beside(
-    tree: NamedForest, own: NDArray[np.int64], rows_of_level: list[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return i64[t]: the least value of those above and below each row, its own included."""
-    above, below = own.copy(), own.copy()
-    for rows in rows_of_level[1:]:
-        above[rows] = np.minimum(own.take(rows), above.take(tree.caller_index.take(rows)))
-    for rows in reversed(rows_of_level[1:]):
-        np.minimum.at(below, tree.caller_index.take(rows), below.take(rows))
-    return np.minimum(above, below)
+class _Rows(NamedTuple):
+    """Rows of a tree, outermost first: what part each belongs to, and its caller among them.
+
+    `levels` are those of each depth, also among them: where few are left, these are few too.
+    """
+
+    part: NDArray[np.int64]
+    caller: NDArray[np.int64]
+    levels: list[NDArray[np.int64]]
+
+    def of(self, kept: NDArray[np.bool_]) -> _Rows:
+        """Return the rows of these parts, each called by the next of them above it."""
+        is_kept = kept.take(self.part)
+        number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+        depth = np.where(is_kept, 0, -1)
+        caller = np.full(len(number), -1, np.int64)
+        for rows in self.levels[1:]:
+            above = self.caller.take(rows)
+            near = np.where(is_kept.take(above), number.take(above), caller.take(above))
+            caller[rows] = near
+            depth[rows] = depth.take(above) + is_kept.take(rows)
+        return _Rows(self.part[is_kept], caller[is_kept], levels(depth[is_kept]))
+
+    def least_beside(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return i64[t]: the least value of those above and below each row, its own included."""
+        above, below = own.copy(), own.copy()
+        for rows in self.levels[1:]:
+            above[rows] = np.minimum(own.take(rows), above.take(self.caller.take(rows)))
+        for rows in reversed(self.levels[1:]):
+            np.minimum.at(below, self.caller.take(rows), below.take(rows))
+        return np.minimum(above, below)

@@ -95,14 +95,17 @@ def tested_parts(
         mean=np.full((parts, 2), np.nan),
         changes=Changes(*(np.full(parts, np.nan) for _ in Changes._fields)),
     )
-    for group in groups:
-        part, times = _times(group, end, stacks, test)
-        hits, mean = test.sides(times.hits), side_means(times.values, test.before)
-        spread = spread_of(times, test.before, test.variation)
-        every.hits[part], every.mean[part] = hits, mean
-        found = changes(mean, spread, hits, test.exposure)
-        for column, values in zip(every.changes, found, strict=True):
-            column[part] = values
+    found = [_times(group, end, stacks, test) for group in groups]
+    if not found:
+        return every
+    part = np.concatenate([members for members, _ in found])
+    times = Rows(*map(np.concatenate, zip(*(rows for _, rows in found), strict=True)))
+    hits, mean = test.sides(times.hits), side_means(times.values, test.before)
+    spread = spread_of(times, test.before, test.variation)
+    every.hits[part], every.mean[part] = hits, mean
+    changed = changes(mean, spread, hits, test.exposure)
+    for column, values in zip(every.changes, changed, strict=True):
+        column[part] = values
     return every
 
 

@@ -24,7 +24,10 @@ _TINY = 1e-300
 # From here on a quantile of Student's t is the normal distribution's to 4 digits.
 NORMAL_FROM_DF = 1e4
 _NODES = 257
-_BISECTIONS = 80
+# Halvings of an interval of log(1 + t) that leave a hundredth of t, and steps from there, each
+# of which squares what is left.
+_BISECTIONS = 11
+_NEWTON_STEPS = 6
 _log_gamma = np.frompyfunc(math.lgamma, 1, 1)
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
@@ -113,11 +116,21 @@ def _quantile_nodes(confidence: float) -> tuple[NDArray[np.float64], NDArray[np.
         middle = (low + high) / 2.0
         is_low = student_two_sided(np.expm1(middle), df) > 1.0 - confidence
         low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-    quantiles = np.expm1((low + high) / 2.0)
+    # A tail is convex, so that Newton's steps from below never pass the quantile.
+    quantiles = np.expm1(low)
+    for _ in range(_NEWTON_STEPS):
+        beyond = student_two_sided(quantiles, df) - (1.0 - confidence)
+        quantiles += beyond / (2.0 * _student_density(quantiles, df))
     from statistics import NormalDist  # noqa: PLC0415 - where something was counted
 
     quantiles[0] = NormalDist().inv_cdf(0.5 + confidence / 2.0)
     return inverse, quantiles
+
+
+def _student_density(t: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return f64[n] the density of Student's t, with finite degrees of freedom."""
+    scale = _floats(_log_gamma((df + 1.0) / 2.0) - _log_gamma(df / 2.0)) - np.log(math.pi * df) / 2
+    return np.asarray(np.exp(scale - (df + 1.0) / 2.0 * np.log1p(t**2 / df)), np.float64)
 
 
 def binomial_two_sided(

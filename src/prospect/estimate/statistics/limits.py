@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def student_quantile(normal: float, freedom: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Student's quantiles from the normal distribution's, f64[n], for 2 degrees and more.
 
-    `beta.student_quantile` is exact, for any confidence, and takes a tenth of a second to make its
-    tables; this is right to 1 % for 2 degrees of freedom and to 0.1 % for 3 and more.
+    `beta.student_quantile` is exact, for any confidence, and takes a hundredth of a second to make
+    its tables; this is right to 1 % for 2 degrees of freedom and to 0.1 % for 3 and more.
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
     """
     z = normal
