@@ -218,5 +218,6 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
 
 def _since(grid: Grid, rows: Rows) -> Rows:
     """Return i64 when samples were taken, from their stretch's begin on; anything for -1."""
-    padded = np.append(grid.since_ns, 0.0)
-    return padded.take(rows).astype(np.int64)
+    if not len(grid):
+        return np.zeros(len(rows), np.int64)
+    return grid.since_ns(rows).astype(np.int64)

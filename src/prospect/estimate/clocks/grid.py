@@ -15,7 +15,6 @@ Source: ``perf_swevent_hrtimer()``, ``perf_swevent_cancel_hrtimer()`` in ``kerne
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from prospect.profile.model import Profile
 
     Rows = NDArray[np.int64]
+    Members = NDArray[np.int32]
     Numbers = NDArray[np.float64]
 
 _ROWS_AT_ONCE = 1 << 15
@@ -49,10 +49,11 @@ class Grid(Record):
         recorded: i64[c] samples of each clock row, in a stretch or not.
         start: i64[s + 1] where each stretch's samples begin below.
         sample_index: i64[m] into the samples.
-        stretch: i64[m] of each.
-        since_ns: f64[m] time since the stretch's begin.
+        stretch: i32[m] of each.
+        time_ns: u64[n] of all samples.
         phase_ns: f64[m] of the grid around the sample, from the stretch's begin on.
         tick: f64[m] whole number: the tick it was taken for; tick 0 is due at the phase.
+        late_ns: f64[m] how long after its tick it came; a little under 0 for the earliest.
         ran_before: bool[s] whether the timer ran before the stretch's begin, as that of a window
             of a longer time does: tick 0 is one then, and not the moment of switching on.
     """
@@ -61,24 +62,21 @@ class Grid(Record):
     recorded: Rows
     start: Rows
     sample_index: Rows
-    stretch: Rows
-    since_ns: Numbers
+    stretch: Members
+    time_ns: NDArray[np.uint64]
     phase_ns: Numbers
     tick: Numbers
+    late_ns: Numbers
     ran_before: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.sample_index)
 
-    @cached_property
-    def late_ns(self) -> Numbers:
-        """How long after its tick each sample came, f64[m]; a little under 0 for the earliest."""
-        late_ns = np.empty(len(self))
-        for part in _parts(len(self)):
-            period = self.stretches.period_ns.take(self.stretch[part])
-            np.subtract(self.since_ns[part], self.phase_ns[part], out=late_ns[part])
-            late_ns[part] -= self.tick[part] * period
-        return late_ns
+    def since_ns(self, rows: Rows) -> Numbers:
+        """Return when samples were taken, from their stretch's begin on, f64[·]."""
+        begin_ns = self.stretches.begin_ns.astype(np.uint64).take(self.stretch.take(rows))
+        since = self.time_ns.take(self.sample_index.take(rows)) - begin_ns
+        return since.astype(np.float64)
 
 
 def tick_grid(profile: Profile) -> Grid | None:
@@ -93,23 +91,25 @@ def tick_grid(profile: Profile) -> Grid | None:
     stretches = clock_stretches(profile.clocks, profile.clock_stops)
     first, size = _pieces(stretches, time_ns, bounds)
     start = np.concatenate((np.zeros(1, np.int64), np.cumsum(size)))
-    stretch = np.repeat(np.arange(len(stretches)), size)
+    stretch = np.repeat(np.arange(len(stretches), dtype=np.int32), size)
     if start[-1] < len(order) or np.any(first != start[:-1]):
         chosen = np.arange(len(stretch)) + np.repeat(first - start[:-1], size)
         order, time_ns = order.take(chosen), time_ns.take(chosen)
     since_ns, tick, residue_ns = _since_begin(stretches, stretch, time_ns)
     phase_ns = grid_phases(residue_ns, start, stretches.period_ns)
-    late_ns = _settle_ticks(stretches, stretch, tick, residue_ns, phase_ns)
-    _give_own_ticks(tick, late_ns, start, stretches.period_ns)
+    seems_late_ns = _settle_ticks(stretches, stretch, tick, residue_ns, phase_ns)
+    _give_own_ticks(tick, seems_late_ns, start, stretches.period_ns)
+    stretches = _with_late_ends(stretches, start, since_ns)
     return Grid(
-        stretches=_with_late_ends(stretches, start, since_ns),
+        stretches=stretches,
         recorded=np.array([end - begin for begin, end in bounds], np.int64),
         start=start,
         sample_index=order,
         stretch=stretch,
-        since_ns=since_ns,
+        time_ns=profile.samples.time_ns,
         phase_ns=phase_ns,
         tick=tick,
+        late_ns=_late(stretches, stretch, since_ns, phase_ns, tick),
         ran_before=np.zeros(len(stretches), np.bool_),
     )
 
@@ -132,7 +132,7 @@ def _parts(rows: int) -> Iterator[slice]:
 
 
 def _since_begin(
-    stretches: Stretches, stretch: Rows, time_ns: NDArray[np.uint64]
+    stretches: Stretches, stretch: Members, time_ns: NDArray[np.uint64]
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Return the time since each sample's stretch began, its whole periods, and what is left."""
     since_ns, whole, residue_ns = (np.empty(len(stretch)) for _ in range(3))
@@ -147,7 +147,7 @@ def _since_begin(
 
 
 def _settle_ticks(
-    stretches: Stretches, stretch: Rows, tick: Numbers, residue_ns: Numbers, phase_ns: Numbers
+    stretches: Stretches, stretch: Members, tick: Numbers, residue_ns: Numbers, phase_ns: Numbers
 ) -> Numbers:
     """Count `tick`, whole periods since the begin, from the phase on; return how late it seems."""
     earliest = earliest_ns(stretches.period_ns)
@@ -158,6 +158,17 @@ def _settle_ticks(
         tick[part] += behind
         residue -= behind * period
     return residue_ns
+
+
+def _late(
+    stretches: Stretches, stretch: Members, since_ns: Numbers, phase_ns: Numbers, tick: Numbers
+) -> Numbers:
+    """Return how late each sample came, in the memory of `since_ns`."""
+    for part in _parts(len(stretch)):
+        late_ns = since_ns[part]
+        late_ns -= phase_ns[part]
+        late_ns -= tick[part] * stretches.period_ns.take(stretch[part])
+    return since_ns
 
 
 def _give_own_ticks(tick: Numbers, late_ns: Numbers, start: Rows, period_ns: Numbers) -> None:

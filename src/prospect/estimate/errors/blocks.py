@@ -29,7 +29,7 @@ class Blocks(Record):
 
     Attributes:
         levels: how often blocks are joined in fours until a stretch is one block.
-        slot: i64[n] of each sample: its block within its stretch, times K, plus its clock.
+        slot: u8 or wider [n] of each sample: its block within its stretch, times K, plus its clock.
         sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
             than it does on average: from -T/2 just before a tick to T/2 just after.
         before, after: i32[s, b + 1] what was hit last before and first after each end, -1 for none.
@@ -38,7 +38,7 @@ class Blocks(Record):
     """
 
     levels: int
-    slot: NDArray[np.int64]
+    slot: NDArray[np.integer]
     sawtooth_ns: NDArray[np.float64]
     before: NDArray[np.int32]
     after: NDArray[np.int32]
@@ -62,7 +62,7 @@ def cut_in_blocks(ticks: Ticks, hit_count: int) -> Blocks:
     block = np.clip(ticks.due_ns / block_ns.take(stretch), 0, blocks - 1).astype(np.int64)
     ends_ns = block_ns[:, None] * np.arange(blocks + 1)
     before, after = _around(ticks, stretch, block, ends_ns)
-    slot = block * clocks + ticks.clock
+    slot = (block * clocks + ticks.clock).astype(np.min_scalar_type(blocks * clocks))
     return Blocks(
         levels=levels,
         slot=slot,
@@ -74,7 +74,7 @@ def cut_in_blocks(ticks: Ticks, hit_count: int) -> Blocks:
 
 
 def _hits_by_slot(
-    ticks: Ticks, stretch: NDArray[np.int64], slot: NDArray[np.int64], shape: tuple[int, int, int]
+    ticks: Ticks, stretch: NDArray[np.int64], slot: NDArray[np.integer], shape: tuple[int, int, int]
 ) -> NDArray[np.int32] | None:
     hits, stretches, slots = shape
     cells = hits * stretches * slots

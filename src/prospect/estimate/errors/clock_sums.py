@@ -42,13 +42,13 @@ class Cells(NamedTuple):
     Attributes:
         hit: i32[c] the hits, or parts of them.
         start: i64[s + 1] where each stretch begins.
-        slot: i64[c] as in `Blocks`.
+        slot: i[c] as in `Blocks`.
         times: i64[c] how many samples; None for one each.
     """
 
     hit: NDArray[np.int32]
     start: NDArray[np.int64]
-    slot: NDArray[np.int64]
+    slot: NDArray[np.integer]
     times: NDArray[np.int64] | None
 
 
@@ -97,7 +97,7 @@ def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], p
     keys = np.empty(len(ticks.hit_index), np.uint64)
     for part, stretch in _parts(ticks.start):
         key = key_of_hit.take(ticks.hit_index[part])
-        key += blocks.slot[part].view(np.uint64)
+        key += blocks.slot[part].astype(np.uint64)
         key += np.uint64(stretch * (parts + 1) * slots)
         keys[part] = key
     met = counted(keys)
