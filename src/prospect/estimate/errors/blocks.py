@@ -15,7 +15,7 @@ from prospect.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.ticks import Ticks
+    from prospect.estimate.errors.ticks import DueTicks
 
 _MOST_LEVELS = 3
 _PERIODS_A_BLOCK = 16
@@ -45,7 +45,7 @@ class Blocks(Record):
     hits: NDArray[np.int32] | None
 
 
-def cut_in_blocks(ticks: Ticks, hit_count: int) -> Blocks:
+def cut_in_blocks(ticks: DueTicks, hit_count: int) -> Blocks:
     """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64.
 
     Args:
@@ -74,7 +74,10 @@ def cut_in_blocks(ticks: Ticks, hit_count: int) -> Blocks:
 
 
 def _hits_by_slot(
-    ticks: Ticks, stretch: NDArray[np.int64], slot: NDArray[np.integer], shape: tuple[int, int, int]
+    ticks: DueTicks,
+    stretch: NDArray[np.int64],
+    slot: NDArray[np.integer],
+    shape: tuple[int, int, int],
 ) -> NDArray[np.int32] | None:
     hits, stretches, slots = shape
     cells = hits * stretches * slots
@@ -84,7 +87,7 @@ def _hits_by_slot(
     return np.bincount(cell, minlength=cells).astype(np.int32).reshape(shape)
 
 
-def _next_ticks(ticks: Ticks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
+def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return each clock's first tick at or behind each end of a block, f64[s, b + 1, K].
 
     It is on the grid of the clock's last sample before that end: grids move where the kernel
@@ -105,7 +108,7 @@ def _next_ticks(ticks: Ticks, ends_ns: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def _around(
-    ticks: Ticks,
+    ticks: DueTicks,
     stretch: NDArray[np.int64],
     block: NDArray[np.int64],
     ends_ns: NDArray[np.float64],

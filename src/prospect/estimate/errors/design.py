@@ -102,7 +102,7 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
         hits=count,
         seconds=seconds,
         sequence=sequence if len(sequence) else None,
-        ticks=ticks,
+        ticks=ticks.without_times() if ticks else None,
         blocks=cut_in_blocks(ticks, len(hits)) if ticks and clocks > 1 else None,
         squares=(
             _squares(profile, of_event, seconds)

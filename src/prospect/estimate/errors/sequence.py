@@ -18,7 +18,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.ticks import Ticks
+    from prospect.estimate.errors.ticks import DueTicks
 
 MISSING = -1
 OUTSIDE = -2
@@ -28,7 +28,7 @@ _TICKS_AT_ONCE = 1 << 16
 _LEAST_RUN = 64
 
 
-def tick_sequence(ticks: Ticks, reach: int) -> NDArray[np.int32]:
+def tick_sequence(ticks: DueTicks, reach: int) -> NDArray[np.int32]:
     """Return what each tick hit: rows of hits, MISSING, or OUTSIDE between stretches, i32[s].
 
     Args:

@@ -37,33 +37,50 @@ class Ticks(Record):
 
     Attributes:
         hit_index: i32[n] rows of the profile's hits.
+        start: i64[s + 1] where each stretch begins in `hit_index`.
+        period_ns: f64[K].
+        count: i64[s, K] ticks that each clock had.
+    """
+
+    hit_index: NDArray[np.int32]
+    start: NDArray[np.int64]
+    period_ns: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+
+class DueTicks(Ticks):
+    """The same with when each was due: of millions of samples columns to drop soon.
+
+    Attributes:
         clock: u8[n].
         due_ns: f64[n] when the tick was due, from the beginning of the stretch.
-        start: i64[s + 1] where each stretch begins in the columns above.
         missing: i64[n] ticks of all clocks between the sample before, or the stretch's beginning,
             and this one.
         missing_at_end: i64[s] those behind each stretch's last sample.
         length_ns: f64[s] of each stretch.
-        period_ns: f64[K].
-        count: i64[s, K] ticks that each clock had.
         own: the same ticks, clock by clock.
     """
 
-    hit_index: NDArray[np.int32]
     clock: NDArray[np.uint8]
     due_ns: NDArray[np.float64]
-    start: NDArray[np.int64]
     missing: NDArray[np.int64]
     missing_at_end: NDArray[np.int64]
     length_ns: NDArray[np.float64]
-    period_ns: NDArray[np.float64]
-    count: NDArray[np.int64]
     own: ClockTicks
 
     @property
     def stretch(self) -> NDArray[np.int64]:
         """The stretch of each sample, i64[n]."""
         return np.repeat(np.arange(len(self.length_ns)), np.diff(self.start))
+
+    def without_times(self) -> Ticks:
+        """Return the ticks alone: what error bars of rows need once time was cut into blocks."""
+        return Ticks(
+            hit_index=self.hit_index,
+            start=self.start,
+            period_ns=self.period_ns,
+            count=self.count,
+        )
 
 
 class ClockTicks(Record):
@@ -97,7 +114,7 @@ class _Stretches(Record):
     place: NDArray[np.int64]
 
 
-def event_ticks(profile: Profile, event_index: int, grid: Grid | None) -> Ticks | None:
+def event_ticks(profile: Profile, event_index: int, grid: Grid | None) -> DueTicks | None:
     """Order the samples of an event as their ticks were due.
 
     Args:
@@ -157,7 +174,7 @@ def _line(grid: Grid, stretches: _Stretches) -> _Line:
     return _Line(begin_ns, offset_ns, due_ns)
 
 
-def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) -> Ticks:
+def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) -> DueTicks:
     samples, clocks, count = profile.samples, len(stretches.period_ns), len(stretches.cpu)
     place = stretches.place.take(grid.stretches.clock_index)
     size = np.where(place >= 0, np.diff(grid.start), 0)
@@ -169,7 +186,7 @@ def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) 
     first_ns, ticks = tick_bounds(grid)
     of_bank = place >= 0
     by_clock = np.bincount(place[of_bank], ticks[of_bank], count * clocks)
-    return Ticks(
+    return DueTicks(
         hit_index=samples.hit_index.take(order),
         clock=samples.clock.take(order),
         due_ns=due_ns,
