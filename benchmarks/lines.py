@@ -115,7 +115,7 @@ OURS = """
 import sys
 from pathlib import Path
 import numpy as np
-from prospect.analysis.wanted import Wanted
+from prospect.analysis.wanted import Sinks, Wanted
 from prospect.options import NamingOptions
 from prospect.lines.finder import LineFinder
 from prospect.api import profile as api
@@ -129,7 +129,8 @@ def counted(self, found, *others):
     asked += len(address); known.update(address.tolist())
     return frames(self, found, *others)
 LineFinder.frames = counted
-profile = api.read(sys.argv[1], NamingOptions(debuginfod_s=0), Wanted(lines=True, stacks=True))
+wanted = Wanted(lines=True, stacks=True)
+profile = api.read(sys.argv[1], NamingOptions(debuginfod_s=0), wanted, Sinks())
 text = profile.report(detail="4")
 depth = np.diff(profile.lines.frame_start)
 print(len(profile.samples), len(profile.locations), int((depth > 0).sum()), int(depth.max()),
