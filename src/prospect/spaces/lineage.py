@@ -81,6 +81,25 @@ class SpaceColumns:
             self._blocks[space] = Blocks(bounds, owners)
             self._bounds[space], self._owners[space] = [], []
 
+    def place_apart(self, version: int, start: int, end: int, mapping: int) -> bool:
+        """Let a mapping stand that covers nothing, in a space that neither shares nor inherits any.
+
+        Nearly all are such: those of a program that was just started. False, and nothing done, for
+        another one.
+        """
+        space = self.version_space[version]
+        if self.is_shared[version] or self.inherits[space] >= 0 or space in self._blocks:
+            return False
+        bounds, owners = self._bounds[space], self._owners[space]
+        low = bisect_right(bounds, start)
+        if low & 1 or low != bisect_left(bounds, end) or len(owners) >= BLOCK_MAPPINGS:
+            return False
+        bounds[low:low] = (start, end)
+        owners.insert(low >> 1, mapping)
+        self.made_in.append(version)
+        self.made.append(mapping)
+        return True
+
     def covered(self, space: int, start: int, end: int) -> list[int]:
         """Return the space's own mappings that stand in [start, end)."""
         if space in self._blocks:

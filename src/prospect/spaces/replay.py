@@ -206,6 +206,8 @@ class Replay:
         if spaces.process_row[space] != row:
             version = spaces.add_space(row, version)
             self._enter(pid, records.mmap_ns[index], row, version)
+        elif spaces.place_apart(version, start, end, index):
+            return
         else:
             is_same = True
             if covered := spaces.covered(space, start, end):
