@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from prospect.cli.options import unexpected
+from prospect.cli.progress import Progress
 from prospect.cli.store_place import usual_store
 from prospect.errors import UsageError
 from prospect.files.outputs import ReportFile
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from prospect.announcing import Announce
     from prospect.cli.settings import Settings
     from prospect.fleet.build_outliers import BuildOutliers
     from prospect.fleet.coverage import Coverage
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from prospect.fleet.top import Top
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
-    from prospect.store.tables import EngineMaker
 
     Answer = Top | Outliers | BuildOutliers | Deploys | Coverage
 
@@ -49,7 +50,8 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
         raise UsageError(f"--by build is of prospect fleet outliers, not of {asked}")
     target = ReportFile(settings.output)
     try:
-        answer, origin = _answered(settings, asked, words[1:])
+        with Progress("reading what hosts' stores have") as progress:
+            answer, origin = _answered(settings, asked, words[1:], progress.announce)
         if settings.format == "json":
             text = json.dumps(_plain(answer), indent=1) + "\n"
         elif settings.format == "csv":
@@ -64,12 +66,14 @@ def run(settings: Settings, words: list[str], _command_line: tuple[str, ...]) ->
     return 0
 
 
-def _answered(settings: Settings, asked: str, words: list[str]) -> tuple[Answer, str]:
+def _answered(
+    settings: Settings, asked: str, words: list[str], announce: Announce
+) -> tuple[Answer, str]:
     """Return an answer, and what it is of."""
     import shlex
 
     from prospect.cli.commands import FLEET
-    from prospect.fleet.opening import engine_of, opened
+    from prospect.fleet.opening import opened
     from prospect.store.hosts import asked as asked_again
     from prospect.store.specification import parse_specifications
 
@@ -80,20 +84,20 @@ def _answered(settings: Settings, asked: str, words: list[str]) -> tuple[Answer,
     path = settings.store or usual_store()
     with opened(path, chosen.texts.get("host", ())) as store:
         # Where a file turns out to be damaged, the question is asked again without it.
-        answer = asked_again(
-            store, _question(asked, settings, engine_of(settings.engine), chosen, build)
-        )
+        answer = asked_again(store, _question(asked, settings, chosen, build, announce))
     return answer, shlex.join((path, *words))
 
 
 def _question(
-    asked: str, settings: Settings, make_engine: EngineMaker, chosen: Specification, build: str
+    asked: str, settings: Settings, chosen: Specification, build: str, announce: Announce
 ) -> Callable[[StoreDirectory], Answer]:
-    rows, fdr = settings.fleet_rows, settings.fdr
+    from prospect.fleet.opening import engine_of
+
+    rows, fdr, make_engine = settings.fleet_rows, settings.fdr, engine_of(settings.engine)
     if asked == "top":
         from prospect.fleet.top import top
 
-        return lambda store: top(store, chosen, make_engine, rows)
+        return lambda store: top(store, chosen, make_engine, rows, announce)
     if asked == "outliers" and settings.by == "build":
         from prospect.fleet.build_outliers import build_outliers
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prospect.announcing import counted, silent
 from prospect.records import NamedTuple
 from prospect.store.segments import SAMPLES
 from prospect.store.tables import make_placed, placed_hits
 
 if TYPE_CHECKING:
+    from prospect.announcing import Announce
     from prospect.fleet.asking import Question
 
 # By number of name: builds of a program are one, where nobody asks for them. A name's number is
@@ -51,16 +53,22 @@ class Busy(NamedTuple):
     squares: int
 
 
-def keep_hits(asked: Question) -> Busy:
+def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
     """Add hits up by function, as `SUMS`, and by host, as `TOTALS`, but not those of idle CPUs.
+
+    Args:
+        asked: what is asked.
+        announce: called with how many hosts are done, once a turn.
 
     Raises:
         EngineError: a file cannot be read.
     """
     engine = asked.engine
     keep_names(asked)
-    turns = turns_of(asked)
+    turns, hosts, done = turns_of(asked), asked.part.hosts, 0
+    every = counted(len({hosts[segment] for files in turns for _, segment in files}), "host")
     for turn, files in enumerate(turns):
+        announce(f"adding up, {done} of {every} done")
         add_up(asked, files)
         engine.keep(
             f"{TOTALS}_{turn}",
@@ -75,13 +83,14 @@ def keep_hits(asked: Question) -> Busy:
         )
         if len(turns) > 1:
             let_go(asked)
+        done += len({hosts[segment] for _, segment in files})
     for name in (TOTALS, SUMS):
         engine.view(name, union_of(name, turns))
-    ((hosts, samples, weight, squares),) = engine.rows(
+    ((hosts_hit, samples, weight, squares),) = engine.rows(
         f"SELECT count(*), coalesce(sum(h.n), 0)::BIGINT, coalesce({PERIODS.format('h')}, 0),"
         f" coalesce({SQUARE.format('h')}, 0) FROM {TOTALS} AS h"
     )
-    return Busy(hosts, samples, int(weight), int(squares))
+    return Busy(hosts_hit, samples, int(weight), int(squares))
 
 
 def union_of(name: str, turns: list[list[tuple[str, int]]]) -> str:

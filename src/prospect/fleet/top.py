@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.announcing import silent
 from prospect.errors import StoreError
 from prospect.estimate.statistics.clusters import ClusterSums, shares_of
 from prospect.fleet.asking import books_of, question
@@ -16,6 +17,7 @@ from prospect.store.engine import EngineError
 from prospect.store.measured import share_remarks
 
 if TYPE_CHECKING:
+    from prospect.announcing import Announce
     from prospect.fleet.asking import HostBooks
     from prospect.store.directory import StoreDirectory
     from prospect.store.specification import Specification
@@ -86,7 +88,13 @@ class Top(Record):
     remarks: list[str]
 
 
-def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, rows: int) -> Top:
+def top(
+    store: StoreDirectory,
+    chosen: Specification,
+    make_engine: EngineMaker,
+    rows: int,
+    announce: Announce = silent,
+) -> Top:
     """Find the functions that take most time.
 
     Args:
@@ -94,13 +102,15 @@ def top(store: StoreDirectory, chosen: Specification, make_engine: EngineMaker, 
         chosen: which part of it; `symbol:` and `lib-image:` choose rows, whose shares are of all.
         make_engine: what answers queries.
         rows: how many are wanted.
+        announce: called with what is being done, and how far it is.
 
     Raises:
         StoreError: nothing fits, or nothing can be read.
     """
     with kept_in(store, chosen) as kept:
         if not kept.days:
-            return _top(_summed(store, chosen, make_engine, rows, kept.remarks))
+            found = _summed(store, chosen, make_engine, rows, announce)
+            return _top(found._replace(remarks=[*kept.remarks, *found.remarks]))
         try:
             found = summed_with_days(store, chosen, make_engine, kept, rows)
         except EngineError as error:
@@ -113,11 +123,11 @@ def _summed(
     chosen: Specification,
     make_engine: EngineMaker,
     rows: int,
-    remarks: list[str],
+    announce: Announce,
 ) -> Summed:
     """Add up what hosts' stores have."""
     with question(store, chosen, make_engine) as asked:
-        busy = keep_hits(asked)
+        busy = keep_hits(asked, announce)
         books = books_of(asked)
         found = asked.engine.rows(
             "WITH sums AS (SELECT number, sum(n)::BIGINT AS n, sum(w) AS w,"
@@ -126,7 +136,7 @@ def _summed(
             " SELECT path, name, n, w, hosts, squares, products, count(*) OVER () AS every"
             f" FROM sums JOIN {NAMES} USING (number) ORDER BY w DESC, path, name LIMIT {int(rows)}"
         )
-        heads, remarks = asked.part.heads, [*remarks, *asked.part.remarks]
+        heads, remarks = asked.part.heads, asked.part.remarks
     sums = ClusterSums(
         of_rows=np.array([float(row[3]) for row in found]),
         squares=np.array([float(row[5]) for row in found]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     Columns = Mapping[str, "NDArray[Any] | Sequence[str]"]
 
 _DISTRIBUTION = "prospect-profiler[store]"
+# A RuntimeError, and no error of its own.
+_INTERRUPTED = "Query interrupted"
 _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -161,10 +164,8 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        try:
+        with self._telling():
             self._connection.execute(query, list(parameters))
-        except self._error as error:
-            raise _told(error) from None
 
     def columns(self, query: str, parameters: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
         """Return the result of a query as columns; text is an array of str objects.
@@ -172,12 +173,10 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        try:
+        with self._telling():
             found: dict[str, NDArray[Any]] = self._connection.execute(
                 query, list(parameters)
             ).fetchnumpy()
-        except self._error as error:
-            raise _told(error) from None
         return found
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -186,12 +185,10 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        try:
+        with self._telling():
             found: list[tuple[Any, ...]] = self._connection.execute(
                 query, list(parameters)
             ).fetchall()
-        except self._error as error:
-            raise _told(error) from None
         return found
 
     def heads(
@@ -202,10 +199,8 @@ class Engine:
         Raises:
             EngineError: it cannot be executed.
         """
-        try:
+        with self._telling():
             cursor = self._connection.execute(query, list(parameters))
-        except self._error as error:
-            raise _told(error) from None
         names = [head[0] for head in cursor.description or ()]
         return names, self._guarded(iter(cursor.fetchone, None))
 
@@ -215,10 +210,25 @@ class Engine:
         Raises:
             EngineError: what is read meanwhile cannot be.
         """
-        try:
+        with self._telling():
             yield from rows
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Raise what DuckDB raises as what it means here.
+
+        Raises:
+            EngineError: a statement cannot be executed.
+            KeyboardInterrupt: somebody pressed Ctrl-C, which DuckDB takes and has words for.
+        """
+        try:
+            yield
         except self._error as error:
             raise _told(error) from None
+        except RuntimeError as error:
+            if str(error) != _INTERRUPTED:
+                raise
+            raise KeyboardInterrupt from None
 
     def is_one_selection(self, query: str) -> bool:
         """Return whether a text is one statement, and one that only reads.
@@ -226,10 +236,8 @@ class Engine:
         Raises:
             EngineError: it is no SQL.
         """
-        try:
+        with self._telling():
             statements = self._connection.extract_statements(query)
-        except self._error as error:
-            raise _told(error) from None
         return [one.type for one in statements] == [_loaded().StatementType.SELECT]
 
     def register(self, name: str, columns: Columns) -> None:

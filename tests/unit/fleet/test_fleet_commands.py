@@ -10,7 +10,11 @@ import pytest
 
 from builders.fleet import NEW, OLD, TICK_NS, canaries, fill_host, fleet_store, usual
 from prospect.cli.main import main
+from prospect.fleet.opening import engine_of
+from prospect.fleet.top import top
 from prospect.store.engine import Engine, OutOfMemoryError
+from prospect.store.hosts import HostsDirectory
+from prospect.store.specification import Specification
 
 pytest.importorskip("duckdb")
 
@@ -62,6 +66,14 @@ def test_hosts_that_take_turns_add_up_alike(fleet, capfd, monkeypatch, words):
     monkeypatch.setattr(Engine, "drop", lambda engine, name: turns.append(drop(engine, name)))
     assert answer(capfd, *words, "--store", fleet) == at_once
     assert len(turns) > 4
+
+
+def test_turns_say_how_far_they_are(fleet, monkeypatch):
+    said = []
+    monkeypatch.setattr(Engine, "most_rows", 300)
+    with HostsDirectory(fleet) as store:
+        top(store, Specification(), engine_of("local"), 5, said.append)
+    assert said == [f"adding up, {done} of 8 hosts done" for done in (0, 2, 4, 6)]
 
 
 @pytest.mark.parametrize("turns", [1, 12])
