@@ -49,11 +49,11 @@ def run() -> int:
             said instead, in one line: then it is why.
     """
     try:
-        import gc  # noqa: PLC0415 - see above
+        import gc  # noqa: PLC0415 - Ctrl-C while it loads ends this too
 
         # What is made on the way to COMMAND's start stays until the end: it is not looked through.
         gc.set_threshold(_MANY_OBJECTS)
-        from prospect.cli.main import main as run_command  # noqa: PLC0415 - see above
+        from prospect.cli.main import main as run_command  # noqa: PLC0415 - likewise
 
         return run_command()
     except KeyboardInterrupt:

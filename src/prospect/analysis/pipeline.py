@@ -195,7 +195,7 @@ def profile_of_events(
     if not (wanted.lines or wanted.code or sinks.keep_code):
         return profile
     # Only reports that go back to the files pay for what that takes.
-    from prospect.assembly.code.recorded_objects import (  # noqa: PLC0415 - as above
+    from prospect.assembly.code.recorded_objects import (  # noqa: PLC0415 - few go back to files
         recorded_objects,
     )
 
@@ -350,15 +350,15 @@ def _assemble(
 def _with_source(profile: Profile, recorded: RecordedObjects, order: _Order) -> Profile:
     """Add what the files behind a profile say."""
     if order.sinks.keep_code is not None:
-        from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - see above
+        from prospect.assembly.code.later_code import later_code  # noqa: PLC0415 - seldom asked for
 
         order.sinks.keep_code(later_code(recorded))
     if order.wanted.lines:
-        from prospect.assembly.code.lines import describe_lines  # noqa: PLC0415 - see above
+        from prospect.assembly.code.lines import describe_lines  # noqa: PLC0415 - seldom asked for
 
         profile = replace(profile, lines=describe_lines(profile, recorded))
     if order.wanted.code:
-        from prospect.assembly.code.code import describe_code  # noqa: PLC0415 - see above
+        from prospect.assembly.code.code import describe_code  # noqa: PLC0415 - seldom asked for
 
         profile = replace(profile, code=describe_code(profile, recorded, order.wanted.code))
     return profile
