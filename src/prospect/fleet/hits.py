@@ -65,10 +65,12 @@ def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
     """
     engine = asked.engine
     keep_names(asked)
-    turns, hosts, done = turns_of(asked), asked.part.hosts, 0
-    every = counted(len({hosts[segment] for files in turns for _, segment in files}), "host")
+    turns, host_of = turns_of(asked), asked.part.hosts
+    # All files of a host have one turn.
+    hosts = [len({host_of[segment] for _, segment in files}) for files in turns]
+    every = counted(sum(hosts), "host")
     for turn, files in enumerate(turns):
-        announce(f"adding up, {done} of {every} done")
+        announce(f"adding up, {sum(hosts[:turn])} of {every} done")
         add_up(asked, files)
         engine.keep(
             f"{TOTALS}_{turn}",
@@ -83,7 +85,6 @@ def keep_hits(asked: Question, announce: Announce = silent) -> Busy:
         )
         if len(turns) > 1:
             let_go(asked)
-        done += len({hosts[segment] for _, segment in files})
     for name in (TOTALS, SUMS):
         engine.view(name, union_of(name, turns))
     ((hosts_hit, samples, weight, squares),) = engine.rows(

@@ -91,11 +91,8 @@ class SpaceColumns:
         if self.is_shared[version] or self.inherits[space] >= 0 or space in self._blocks:
             return False
         bounds, owners = self._bounds[space], self._owners[space]
-        low = bisect_right(bounds, start)
-        if low & 1 or low != bisect_left(bounds, end) or len(owners) >= BLOCK_MAPPINGS:
+        if len(owners) >= BLOCK_MAPPINGS or not placed_apart(bounds, owners, start, end, mapping):
             return False
-        bounds[low:low] = (start, end)
-        owners.insert(low >> 1, mapping)
         self.made_in.append(version)
         self.made.append(mapping)
         return True
@@ -130,13 +127,21 @@ class SpaceColumns:
         return covers_any_in(self._bounds[space], start, end)
 
 
+def placed_apart(bounds: list[int], owners: list[int], start: int, end: int, mapping: int) -> bool:
+    """Let a mapping stand at [start, end), start < end, if nothing stands there."""
+    low = bisect_right(bounds, start)
+    if low & 1 or low != bisect_left(bounds, end):
+        return False
+    bounds[low:low] = (start, end)
+    owners.insert(low >> 1, mapping)
+    return True
+
+
 def place_in(bounds: list[int], owners: list[int], start: int, end: int, mapping: int) -> None:
     """Let a mapping stand at [start, end), start < end, over what was there."""
-    low, high = bisect_left(bounds, start), bisect_right(bounds, end)
-    if low == high and not low & 1:
-        bounds[low:low] = (start, end)
-        owners.insert(low >> 1, mapping)
+    if placed_apart(bounds, owners, start, end, mapping):
         return
+    low, high = bisect_left(bounds, start), bisect_right(bounds, end)
     # At an odd place an owner ends or is cut in two: one piece keeps what lies outside. What
     # is covered to its first or last address leaves no piece there.
     first, behind = low >> 1, high + 1 >> 1

@@ -200,8 +200,8 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
     stop_clock, stop_ns = stops.clock_index[is_full], stops.end_ns[is_full]
     clock, begin_ns = stretches.clock_index[gaps.stretch], stretches.begin_ns[gaps.stretch]
     end_ns = stretches.end_ns[gaps.stretch]
-    after_ns = np.where(gaps.before >= 0, begin_ns + _since(grid, gaps.before), begin_ns)
-    until_ns = np.where(gaps.behind >= 0, begin_ns + _since(grid, gaps.behind), end_ns)
+    after_ns = _sampled_ns(grid, gaps.before, begin_ns)
+    until_ns = _sampled_ns(grid, gaps.behind, end_ns)
     holds = np.zeros(len(gaps), np.bool_)
     for row in distinct(stop_clock).tolist():
         known_ns = np.sort(stop_ns[stop_clock == row])
@@ -216,8 +216,8 @@ def _holds_full_buffer(grid: Grid, stops: ClockStopTable, gaps: Gaps) -> NDArray
     return holds
 
 
-def _since(grid: Grid, rows: Rows) -> Rows:
-    """Return i64 when samples were taken, from their stretch's begin on; anything for -1."""
-    if not len(grid):
-        return np.zeros(len(rows), np.int64)
-    return grid.since_ns(rows).astype(np.int64)
+def _sampled_ns(grid: Grid, rows: Rows, otherwise_ns: Rows) -> Rows:
+    """Return i64 when the grid's samples were taken; for -1, what stands in its place."""
+    sampled_ns, is_there = otherwise_ns.copy(), rows >= 0
+    sampled_ns[is_there] = grid.time_ns.take(grid.sample_index.take(rows[is_there]))
+    return sampled_ns

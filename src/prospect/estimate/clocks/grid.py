@@ -72,12 +72,6 @@ class Grid(Record):
     def __len__(self) -> int:
         return len(self.sample_index)
 
-    def since_ns(self, rows: Rows) -> Numbers:
-        """Return when samples were taken, from their stretch's begin on, f64[·]."""
-        begin_ns = self.stretches.begin_ns.astype(np.uint64).take(self.stretch.take(rows))
-        since = self.time_ns.take(self.sample_index.take(rows)) - begin_ns
-        return since.astype(np.float64)
-
 
 def tick_grid(profile: Profile) -> Grid | None:
     """Lay the samples of a completed profile's clocks on their grids; None where no clock has one.
