@@ -9,6 +9,7 @@ Source: ``fs/fuse/dev.c`` (Linux 6.18), request_wait_answer(); fcntl(2), F_SETSI
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import select
 import sys
@@ -149,6 +150,8 @@ def _be_the_child(
     """Serve, and never return to the parent's program."""
     status = 1
     try:
+        # What the parent made is not taken apart here: its mappings are not all there.
+        gc.freeze()
         for number in _OF_THE_PARENT:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)

@@ -7,7 +7,8 @@ it wait until the mapping is gone. Everything else is read into memory.
 
 Source: fcntl(2), "Leases": a writer waits at most /proc/sys/fs/lease-break-time, 45 s by default;
 ``fs/locks.c`` (Linux 6.18) for who may have one. The lease lasts as long as the mapping, because
-`mmap.mmap` keeps a duplicate of the descriptor.
+`mmap.mmap` keeps a duplicate of the descriptor, and as long as a child's copy of it: so a child
+that is forked gets none (madvise(2), MADV_DONTFORK), but where it is lent one.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def hold_contents(
             # Somebody may have been quicker than the lease.
             size = os.fstat(descriptor).st_size
             if size:
-                return memoryview(_FileMapping(descriptor, size, access=mmap.ACCESS_READ))
+                mapping = _FileMapping(descriptor, size, access=mmap.ACCESS_READ)
+                mapping.madvise(mmap.MADV_DONTFORK)
+                return memoryview(mapping)
     if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         raise MemoryError
     if not size:
@@ -85,6 +88,19 @@ def hold_contents(
             filled += count
     # A file that was cut short meanwhile ends where it does now.
     return buffer[: max(filled, min(size, os.fstat(descriptor).st_size))].toreadonly()
+
+
+def lend(contents: memoryview, *, to_children: bool) -> None:
+    """Let children that are forked from now on have these bytes too, or no longer.
+
+    Without, a child must not touch them.
+
+    Args:
+        contents: from `hold_contents`.
+        to_children: whether they have them.
+    """
+    if isinstance(contents.obj, _FileMapping):
+        contents.obj.madvise(mmap.MADV_DOFORK if to_children else mmap.MADV_DONTFORK)
 
 
 def releaser(contents: memoryview, offset: int) -> Callable[[int], None] | None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from prospect.files import held_files
-from prospect.files.held_files import MAPPED_FROM_BYTES, hold_contents, releaser
+from prospect.files.child import Child
+from prospect.files.held_files import MAPPED_FROM_BYTES, hold_contents, lend, releaser
 from prospect.perfdata.reader import open_recording
 
 CONTENT = bytes(range(256)) * (2 * MAPPED_FROM_BYTES // 256)
@@ -62,6 +63,34 @@ def test_whoever_cuts_a_mapped_file_short_waits_until_it_is_let_go(file: Path) -
         cutter.kill()
         cutter.wait()
     assert file.stat().st_size == 0
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+def test_a_child_keeps_nobody_from_a_file_unless_it_was_lent(file: Path, *, is_lent: bool) -> None:
+    data = held(file)
+    if not is_mapped(data):
+        pytest.skip("this file system has no leases")
+    ready, says_ready = os.pipe()
+
+    def serve(stop_fd: int) -> None:
+        os.write(says_ready, data[:4] if is_lent else b"here")
+        os.read(stop_fd, 1)
+
+    child = Child()
+    lend(data, to_children=is_lent)
+    try:
+        child.start(serve, (says_ready,))
+        assert os.read(ready, 4) == (CONTENT[:4] if is_lent else b"here")
+        data.release()
+        if is_lent:
+            with pytest.raises(BlockingIOError):
+                os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+        else:
+            os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))
+    finally:
+        child.kill()
+        os.close(ready)
+        os.close(says_ready)
 
 
 def test_a_file_that_somebody_has_open_for_writing_is_read(file: Path) -> None:

@@ -19,6 +19,7 @@ from prospect.elf import frame_rules as rules
 from prospect.elf.frame_rows import FrameRows, frame_row_costs, read_frame_rows
 from prospect.elf.image import NO_ADDRESS
 from prospect.files.child import Child
+from prospect.files.held_files import lend
 from prospect.files.rights import is_trusted
 from prospect.profile.model import KIND_ANON, KIND_ELF, KIND_JIT, KIND_VDSO
 from prospect.symbols.cache import cache_key
@@ -249,10 +250,16 @@ def _made_apart(
         _made(cache, key, image, debug)
 
     child = Child()
+    read = [image.data, debug.data] if debug else [image.data]
     try:
+        for contents in read:
+            lend(contents, to_children=True)
         child.start(make, ())
     except OSError:
         return None
+    finally:
+        for contents in read:
+            lend(contents, to_children=False)
     if not child.reap(_LONGEST_S):
         child.kill()
         return memoryview(b"")  # nor would it be done here in that time
