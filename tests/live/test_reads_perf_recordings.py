@@ -14,6 +14,7 @@ from collections import Counter
 
 import pytest
 
+from builders.perf_tool import reads_itself
 from prospect.abi import constants as abi
 from prospect.perfdata.reader import open_recording
 
@@ -38,10 +39,13 @@ COUNTED = {
 
 def record(path, *options, load=LOAD):
     command = ["perf", "record", "-o", str(path), *options, "--", *load]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
-    if done.returncode:
-        pytest.skip(f"perf record {options}: {done.stderr.decode()[-200:]}")
-    return done.stdout
+    for _ in range(5):
+        done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+        if done.returncode:
+            pytest.skip(f"perf record {options}: {done.stderr.decode()[-200:]}")
+        if path == "-" or reads_itself(path):
+            return done.stdout
+    pytest.fail("perf cannot read what it recorded, five times")
 
 
 def count_records(blocks):
