@@ -83,7 +83,10 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     ends = _ends(grid)
     # Before a sample: behind the sample before, or the stretch's begin.
     is_next = np.ones(len(grid), np.bool_)
-    np.equal(grid.tick[1:] - grid.tick[:-1], 1.0, out=is_next[1:])
+    for part in grid.members.parts():
+        first = max(part.start - 1, 0)
+        tick = grid.tick[first : part.stop]
+        np.equal(tick[1:] - tick[:-1], 1.0, out=is_next[first + 1 : part.stop])
     is_next[ends.first] = False
     inner = np.flatnonzero(~is_next)
     is_first = np.zeros(len(inner), np.bool_)
@@ -98,18 +101,19 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.tick[ends.last]
     missing_at_end = np.clip(ends.last_tick - tick, 0.0, _MOST_TICKS)
     at_end = np.flatnonzero(missing_at_end > 0)
-    inner_ns = ends.first_phase_ns.take(grid.stretch[inner])
-    inner_ns[before >= 0] = grid.phase_ns[before[before >= 0]]
+    stretch = grid.members.stretch_of(inner)
+    inner_ns = ends.first_phase_ns.take(stretch)
+    inner_ns[before >= 0] = grid.phase_ns(before[before >= 0])
     period_ns = grid.stretches.period_ns
     gaps = Gaps(
-        stretch=np.concatenate((grid.stretch[inner], at_end)),
+        stretch=np.concatenate((stretch, at_end)),
         kind=np.repeat([GAP_INNER, GAP_END], [len(inner), len(at_end)]),
         count=np.concatenate((missing[is_gap], missing_at_end[at_end])).astype(np.int64),
         before=np.concatenate((before, last[at_end])),
         behind=np.concatenate((inner, np.full(len(at_end), -1))),
         due_ns=np.concatenate(
             (
-                inner_ns + before_tick * period_ns.take(grid.stretch[inner]),
+                inner_ns + before_tick * period_ns.take(stretch),
                 ends.last_phase_ns[at_end] + tick[at_end] * period_ns[at_end],
             )
         ),
@@ -173,8 +177,8 @@ def _ends(grid: Grid) -> _Ends:
     has_samples = np.diff(grid.start) > 0
     first, last = grid.start[:-1][has_samples], grid.start[1:][has_samples] - 1
     first_phase_ns, last_phase_ns = np.zeros(len(stretches)), np.zeros(len(stretches))
-    first_phase_ns[has_samples] = grid.phase_ns[first]
-    last_phase_ns[has_samples] = grid.phase_ns[last]
+    first_phase_ns[has_samples] = grid.phase_ns(first)
+    last_phase_ns[has_samples] = grid.phase_ns(last)
     is_bare = grid.ran_before & ~has_samples
     first_phase_ns[is_bare] = (-stretches.begin_ns % stretches.period_ns)[is_bare]
     last_phase_ns[is_bare] = first_phase_ns[is_bare]

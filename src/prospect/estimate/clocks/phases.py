@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from prospect.records import Record
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Rows = NDArray[np.int64]
@@ -46,19 +50,43 @@ def earliest_ns(period_ns: Numbers) -> Numbers:
     return earliest
 
 
-def grid_phases(residue_ns: Numbers, start: Rows, period_ns: Numbers) -> Numbers:
+class Phases(Record):
+    """The phase of the grid around each sample.
+
+    Attributes:
+        start: i64[s + 1] where each stretch's samples begin.
+        first_block: i64[s] where each stretch's blocks of samples do.
+        block_ns: f64[b] from the stretch's begin on; that of its first block is within 0 and the
+            period.
+    """
+
+    start: Rows
+    first_block: Rows
+    block_ns: Numbers
+
+    def at(self, rows: Rows, stretch: Rows) -> Numbers:
+        """Return the phase at samples, f64[r].
+
+        Args:
+            rows: i64[r] the samples.
+            stretch: i64[r] that each is in, or [1] the one that all are in.
+        """
+        number = rows - self.start.take(stretch)
+        number //= _BLOCK
+        number += self.first_block.take(stretch)
+        return self.block_ns.take(number)
+
+
+def grid_phases(residues_ns: Callable[[slice], Numbers], start: Rows, period_ns: Numbers) -> Phases:
     """Estimate the phase of each sample's grid.
 
     The phase of a block is its earliest sample near the place where its samples lie closest
     together. From block to block the phase moves the shorter way round.
 
     Args:
-        residue_ns: f64[m] time since the stretch's begin, modulo the period.
+        residues_ns: returns f64[rows] time since the stretch's begin, modulo the period.
         start: i64[s + 1] where stretches begin.
         period_ns: f64[s].
-
-    Returns:
-        f64[m]: that of a stretch's first block is within 0 and the period.
     """
     size = np.diff(start)
     blocks = -(-size // _BLOCK)
@@ -67,14 +95,17 @@ def grid_phases(residue_ns: Numbers, start: Rows, period_ns: Numbers) -> Numbers
     own_size, period = size.take(stretch), period_ns.take(stretch)
     # A last, incomplete block borrows from the one before; a short stretch repeats itself.
     first = start.take(stretch) + np.minimum(number * _BLOCK, np.maximum(own_size - _BLOCK, 0))
+    width = np.minimum(own_size, _BLOCK)
     phase = np.empty(len(first))
     for begin in range(0, len(first), _BLOCKS_AT_ONCE):
         part = slice(begin, begin + _BLOCKS_AT_ONCE)
-        width = np.minimum(own_size[part], _BLOCK)
-        if int(width.min()) == _BLOCK:
-            blocked = sliding_window_view(residue_ns, _BLOCK)[first[part]]
+        own_first, own_width = first[part], width[part]
+        residue_ns = residues_ns(slice(int(own_first[0]), int(own_first[-1] + own_width[-1])))
+        own_first = own_first - own_first[0]
+        if int(own_width.min()) == _BLOCK:
+            blocked = sliding_window_view(residue_ns, _BLOCK)[own_first]
         else:
-            blocked = residue_ns.take(first[part, None] + np.arange(_BLOCK) % width[:, None])
+            blocked = residue_ns.take(own_first[:, None] + np.arange(_BLOCK) % own_width[:, None])
         blocked.sort(axis=1)
         phase[part] = _block_phases(blocked, period[part])
     moved = np.diff(phase, prepend=phase[:1])
@@ -85,8 +116,7 @@ def grid_phases(residue_ns: Numbers, start: Rows, period_ns: Numbers) -> Numbers
     running = np.cumsum(moved)
     before = (running - moved)[is_first]
     running -= np.repeat(before, blocks[blocks > 0])
-    settled = _settled(running, stretch)
-    return np.repeat(settled, np.minimum(own_size - number * _BLOCK, _BLOCK))
+    return Phases(start, np.cumsum(blocks) - blocks, _settled(running, stretch))
 
 
 def _settled(phase_ns: Numbers, stretch: Rows) -> Numbers:

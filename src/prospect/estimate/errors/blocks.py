@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import Record
 
 if TYPE_CHECKING:
@@ -57,34 +58,42 @@ def cut_in_blocks(ticks: DueTicks, hit_count: int) -> Blocks:
     while levels < _MOST_LEVELS and periods >= _PERIODS_A_BLOCK * 4 ** (levels + 1):
         levels += 1
     blocks, clocks = 4**levels, len(ticks.period_ns)
-    stretch = ticks.stretch
     block_ns = ticks.length_ns / blocks
-    block = np.clip(ticks.due_ns / block_ns.take(stretch), 0, blocks - 1).astype(np.int64)
+    slot = np.empty(len(ticks.due_ns), np.min_scalar_type(blocks * clocks))
+    sizes = np.zeros((len(block_ns), blocks), np.int64)
+    for part, stretch in stretch_parts(ticks.start):
+        since_ns = ticks.due_ns[part] - ticks.begin_ns[stretch]
+        block = np.clip(since_ns / block_ns[stretch], 0, blocks - 1).astype(np.int64)
+        sizes[stretch] += np.bincount(block, minlength=blocks)
+        slot[part] = block * clocks + ticks.clock[part]
     ends_ns = block_ns[:, None] * np.arange(blocks + 1)
-    before, after = _around(ticks, stretch, block, ends_ns)
-    slot = (block * clocks + ticks.clock).astype(np.min_scalar_type(blocks * clocks))
+    before, after = _around(ticks, sizes, ends_ns)
     return Blocks(
         levels=levels,
         slot=slot,
         sawtooth_ns=_next_ticks(ticks, ends_ns) - ends_ns[:, :, None] - ticks.period_ns / 2.0,
         before=before,
         after=after,
-        hits=_hits_by_slot(ticks, stretch, slot, (hit_count, len(block_ns), blocks * clocks)),
+        hits=_hits_by_slot(ticks, slot, (hit_count, len(block_ns), blocks * clocks)),
     )
 
 
 def _hits_by_slot(
-    ticks: DueTicks,
-    stretch: NDArray[np.int64],
-    slot: NDArray[np.integer],
-    shape: tuple[int, int, int],
+    ticks: DueTicks, slot: NDArray[np.integer], shape: tuple[int, int, int]
 ) -> NDArray[np.int32] | None:
     hits, stretches, slots = shape
     cells = hits * stretches * slots
     if cells > min(_MOST_CELLS, max(len(slot), _LEAST_CELLS)):
         return None
-    cell = (ticks.hit_index.astype(np.int64) * stretches + stretch) * slots + slot
-    return np.bincount(cell, minlength=cells).astype(np.int32).reshape(shape)
+    counts = np.zeros(cells, np.int32)
+    for part, stretch in stretch_parts(ticks.start):
+        cell = ticks.hit_index[part].astype(np.int64)
+        cell *= stretches
+        cell += stretch
+        cell *= slots
+        cell += slot[part]
+        np.add.at(counts, cell, 1)
+    return counts.reshape(shape)
 
 
 def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -98,7 +107,7 @@ def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.flo
     is_behind = np.zeros(base_ns.shape, np.bool_)
     for stretch, clock in np.argwhere(own.end > own.begin).tolist():
         due_ns = own.line_ns[own.begin[stretch, clock] : own.end[stretch, clock]]
-        begin_ns = own.line_begin_ns[stretch]
+        begin_ns = ticks.begin_ns[stretch]
         before = np.searchsorted(due_ns, begin_ns + ends_ns[stretch])
         at = np.flatnonzero(before)
         base_ns[stretch, at, clock] = due_ns.take(before[at] - 1) - begin_ns
@@ -108,22 +117,25 @@ def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _around(
-    ticks: DueTicks,
-    stretch: NDArray[np.int64],
-    block: NDArray[np.int64],
-    ends_ns: NDArray[np.float64],
+    ticks: DueTicks, sizes: NDArray[np.int64], ends_ns: NDArray[np.float64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return what was hit around each end of a block; nothing, if not within a period of it."""
-    count, ends = ends_ns.shape
-    sizes = np.bincount(stretch * (ends - 1) + block, minlength=count * (ends - 1))
-    inner = np.cumsum(sizes.reshape(count, ends - 1), axis=1)
-    after = ticks.start[:-1, None] + np.concatenate([np.zeros((count, 1), np.int64), inner], axis=1)
+    """Return what was hit around each end of a block; nothing, if not within a period of it.
+
+    Args:
+        ticks: the samples.
+        sizes: i64[s, b] how many there are in each block.
+        ends_ns: f64[s, b + 1] from the stretch's beginning on.
+    """
+    inner = np.cumsum(sizes, axis=1)
+    at_begin = np.zeros((len(sizes), 1), np.int64)
+    after = ticks.start[:-1, None] + np.concatenate([at_begin, inner], axis=1)
     begin, end = ticks.start[:-1, None], ticks.start[1:, None]
     near_ns = float(ticks.period_ns.max())
 
     def hit(at: NDArray[np.int64]) -> NDArray[np.int32]:
         place = np.clip(at, 0, len(ticks.due_ns) - 1)
-        is_near = np.abs(ticks.due_ns.take(place) - ends_ns) <= near_ns
+        since_ns = ticks.due_ns.take(place) - ticks.begin_ns[:, None]
+        is_near = np.abs(since_ns - ends_ns) <= near_ns
         inside = (at >= begin) & (at < end)
         return np.where(inside & is_near, ticks.hit_index.take(place), np.int32(-1))
 

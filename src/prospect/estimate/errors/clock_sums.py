@@ -12,18 +12,16 @@ and went in between, without bias at any length of block.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.counting import counted
 from prospect.columns.sorting import distinct, run_starts
+from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from prospect.estimate.errors.blocks import Blocks
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 # Numbers kept at once; a partition with more pairs of row and CPU gets fewer blocks.
 _MOST_SUMS = 1 << 23
 _LARGEST_TABLE = 1 << 26
-_SAMPLES_AT_ONCE = 1 << 16
 _SUMS_AT_ONCE = 1 << 15
 
 
@@ -95,7 +92,7 @@ def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], p
     # Samples of no part are those of one before the first, and are left out in the end.
     key_of_hit = (part_of_hit + 1).astype(np.uint64) * np.uint64(slots)
     keys = np.empty(len(ticks.hit_index), np.uint64)
-    for part, stretch in _parts(ticks.start):
+    for part, stretch in stretch_parts(ticks.start):
         key = key_of_hit.take(ticks.hit_index[part])
         key += blocks.slot[part].astype(np.uint64)
         key += np.uint64(stretch * (parts + 1) * slots)
@@ -183,7 +180,7 @@ def _counted(
     # Samples of no row are those of a row before the first, and are left out in the end.
     key_of_hit = (row_of_hit + 1).astype(np.int64) * stretches
     met = _Met((rows + 1) * stretches)
-    for part, stretch in _parts(cells.start):
+    for part, stretch in stretch_parts(cells.start):
         met.add(key_of_hit.take(cells.hit[part]) + stretch)
     found = met.keys()
     pairs = found[found >= stretches] - stretches
@@ -193,7 +190,7 @@ def _counted(
     coarser = 4 ** (most_levels - levels)
     slots = 4**levels * clocks
     hits = np.zeros(len(found) * slots, np.int64)
-    for part, stretch in _parts(cells.start):
+    for part, stretch in stretch_parts(cells.start):
         slot = cells.slot[part]
         if coarser > 1:
             slot = slot // clocks // coarser * clocks + slot % clocks
@@ -202,13 +199,6 @@ def _counted(
         np.add.at(hits, cell, 1 if cells.times is None else cells.times[part])
     of_rows = hits[(len(found) - len(pairs)) * slots :]
     return levels, pairs, of_rows.reshape(len(pairs), 4**levels, clocks)
-
-
-def _parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
-    """Cut the samples into parts of one stretch each whose temporaries stay in the cache."""
-    for stretch, (first, end) in enumerate(itertools.pairwise(start.tolist())):
-        for begin in range(first, end, _SAMPLES_AT_ONCE):
-            yield slice(begin, min(begin + _SAMPLES_AT_ONCE, end)), stretch
 
 
 class _Met:

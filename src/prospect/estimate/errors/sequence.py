@@ -13,6 +13,7 @@ import numpy as np
 
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import run_starts
+from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -35,24 +36,22 @@ def tick_sequence(ticks: DueTicks, reach: int) -> NDArray[np.int32]:
         ticks: the samples.
         reach: how far apart ticks will be compared. Runs of missing ticks are truncated to it.
     """
-    blocks = [
-        (stretch, slice(first, min(first + _TICKS_AT_ONCE, end)))
-        for stretch, (begin, end) in enumerate(itertools.pairwise(ticks.start.tolist()))
-        for first in range(begin, end, _TICKS_AT_ONCE)
-    ]
+    parts = list(stretch_parts(ticks.start))
+    missing = np.minimum(ticks.missing, reach)
+    gap = np.searchsorted(ticks.behind, [part.start for part, _ in parts]).tolist()
     at_end = np.minimum(ticks.missing_at_end, reach).tolist()
-    stretches = list(dict.fromkeys(stretch for stretch, _ in blocks))
+    stretches = list(dict.fromkeys(stretch for _, stretch in parts))
     size = len(ticks.hit_index) + sum(at_end[stretch] + reach for stretch in stretches)
-    size += sum(int(np.minimum(ticks.missing[block], reach).sum()) for _, block in blocks)
-    sequence = np.full(size, MISSING, np.int32)
+    sequence = np.full(size + int(missing.sum()), MISSING, np.int32)
     place = 0
-    for stretch, block in blocks:
-        places = np.minimum(ticks.missing[block], reach)
+    for (part, stretch), own in zip(parts, itertools.pairwise([*gap, len(missing)]), strict=True):
+        places = np.zeros(part.stop - part.start, np.int64)
+        places[ticks.behind[slice(*own)] - part.start] = missing[slice(*own)]
         np.cumsum(places, out=places)
         places += np.arange(place, place + len(places))
-        sequence[places] = ticks.hit_index[block]
+        sequence[places] = ticks.hit_index[part]
         place = int(places[-1]) + 1
-        if block.stop == ticks.start[stretch + 1]:
+        if part.stop == ticks.start[stretch + 1]:
             place += at_end[stretch] + reach
             sequence[place - reach : place] = OUTSIDE
     return sequence

@@ -8,16 +8,20 @@ never from samples; a clock that the kernel had stopped had none.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import run_starts
 from prospect.estimate.clocks.gaps import find_gaps, tick_bounds
 from prospect.profile.model import NO_CPU
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.grid import Grid
@@ -30,6 +34,7 @@ _ON_GRID = 0.25
 _LEAST_KNOWN = 0.99
 # A due time is a sum of products; a tick is never this much nearer to another, in periods.
 _ROUNDING = 1e-6
+_SAMPLES_AT_ONCE = 1 << 16
 
 
 class Ticks(Record):
@@ -53,9 +58,11 @@ class DueTicks(Ticks):
 
     Attributes:
         clock: u8[n].
-        due_ns: f64[n] when the tick was due, from the beginning of the stretch.
-        missing: i64[n] ticks of all clocks between the sample before, or the stretch's beginning,
-            and this one.
+        due_ns: f64[n] when the tick was due, on a line that has one stretch behind the other.
+        begin_ns: f64[s] where each stretch begins on that line.
+        behind: i64[q] the samples, ascending, that ticks without one stand before.
+        missing: i64[q] how many ticks of all clocks these are, from the sample before or the
+            stretch's beginning on.
         missing_at_end: i64[s] those behind each stretch's last sample.
         length_ns: f64[s] of each stretch.
         own: the same ticks, clock by clock.
@@ -63,15 +70,12 @@ class DueTicks(Ticks):
 
     clock: NDArray[np.uint8]
     due_ns: NDArray[np.float64]
+    begin_ns: NDArray[np.float64]
+    behind: NDArray[np.int64]
     missing: NDArray[np.int64]
     missing_at_end: NDArray[np.int64]
     length_ns: NDArray[np.float64]
     own: ClockTicks
-
-    @property
-    def stretch(self) -> NDArray[np.int64]:
-        """The stretch of each sample, i64[n]."""
-        return np.repeat(np.arange(len(self.length_ns)), np.diff(self.start))
 
     def without_times(self) -> Ticks:
         """Return the ticks alone: what error bars of rows need once time was cut into blocks."""
@@ -87,17 +91,26 @@ class ClockTicks(Record):
     """When the samples of each clock in each stretch were due, in that order.
 
     Attributes:
-        line_ns: f64[m] when ticks were due, on a line that has one stretch behind the other.
-        line_begin_ns: f64[s] where each stretch begins on that line.
+        line_ns: f64[m] when ticks were due, on the line of `DueTicks`.
         begin, end: i64[s, K] where the samples of a stretch and a clock are in `line_ns`.
         first_ns: f64[s, K] each clock's first tick, from the beginning of the stretch.
     """
 
     line_ns: NDArray[np.float64]
-    line_begin_ns: NDArray[np.float64]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
     first_ns: NDArray[np.float64]
+
+
+def stretch_parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
+    """Cut samples into parts of one stretch each whose temporaries stay in the cache.
+
+    Args:
+        start: i64[s + 1] where each stretch begins.
+    """
+    for stretch, (first, end) in enumerate(itertools.pairwise(start.tolist())):
+        for begin in range(first, end, _SAMPLES_AT_ONCE):
+            yield slice(begin, min(begin + _SAMPLES_AT_ONCE, end)), stretch
 
 
 class _Stretches(Record):
@@ -135,16 +148,19 @@ def event_ticks(profile: Profile, event_index: int, grid: Grid | None) -> DueTic
     expected = np.count_nonzero(of_event)
     if not expected or size.sum() < _LEAST_KNOWN * expected:
         return None
-    line = _line(grid, stretches)
-    if not _is_on_grid(grid, np.repeat(place >= 0, np.diff(grid.start))):
+    if not _is_on_grid(grid, place >= 0):
         return None
-    return _in_order(profile, grid, stretches, line)
+    return _in_order(profile, grid, stretches, _line(grid, stretches))
 
 
-def _is_on_grid(grid: Grid, chosen: NDArray[np.bool_]) -> bool:
-    near_ns = np.repeat(_ON_GRID * grid.stretches.period_ns, np.diff(grid.start))
-    is_near = chosen & (grid.late_ns < near_ns)
-    return bool(np.count_nonzero(is_near) >= _LEAST_ON_GRID * np.count_nonzero(chosen))
+def _is_on_grid(grid: Grid, is_chosen: NDArray[np.bool_]) -> bool:
+    """Whether most samples of the chosen stretches, bool[l], come soon after their ticks."""
+    near_ns = np.where(is_chosen, _ON_GRID * grid.stretches.period_ns, -np.inf)
+    near = sum(
+        np.count_nonzero(grid.late_ns[part] < near_ns.take(grid.members.of_part(part)))
+        for part in grid.members.parts()
+    )
+    return bool(near >= _LEAST_ON_GRID * np.diff(grid.start)[is_chosen].sum())
 
 
 class _Line(NamedTuple):
@@ -167,10 +183,13 @@ def _line(grid: Grid, stretches: _Stretches) -> _Line:
     begin_ns = np.cumsum(span_ns) - span_ns
     of_cpu = stretches.place.take(grid.stretches.clock_index) // clocks
     offset_ns = grid.stretches.begin_ns - stretches.begin_ns.take(of_cpu) + begin_ns.take(of_cpu)
-    size = np.diff(grid.start)
-    due_ns = grid.tick * np.repeat(grid.stretches.period_ns, size)
-    due_ns += grid.phase_ns
-    due_ns += np.repeat(offset_ns, size)
+    due_ns = np.empty(len(grid))
+    for part in grid.members.parts():
+        stretch = grid.members.of_part(part)
+        due = due_ns[part]
+        np.multiply(grid.tick[part], grid.stretches.period_ns.take(stretch), out=due)
+        due += grid.phases.at(np.arange(part.start, part.stop), stretch)
+        due += offset_ns.take(stretch)
     return _Line(begin_ns, offset_ns, due_ns)
 
 
@@ -178,11 +197,10 @@ def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) 
     samples, clocks, count = profile.samples, len(stretches.period_ns), len(stretches.cpu)
     place = stretches.place.take(grid.stretches.clock_index)
     size = np.where(place >= 0, np.diff(grid.start), 0)
-    order, due_ns = _by_due_time(grid, line, np.repeat(place >= 0, np.diff(grid.start)))
+    order, due_ns = _by_due_time(grid, line, place >= 0)
     stretch = np.where(place >= 0, place // clocks, count)
     start = np.append(0, np.cumsum(np.bincount(stretch, size, count + 1)[:count])).astype(np.int64)
-    missing, at_end = _missing(grid, line, due_ns, stretch, start)
-    due_ns -= np.repeat(line.begin_ns, np.diff(start))
+    behind, missing, at_end = _missing(grid, line, due_ns, stretch, start)
     first_ns, ticks = tick_bounds(grid)
     of_bank = place >= 0
     by_clock = np.bincount(place[of_bank], ticks[of_bank], count * clocks)
@@ -190,7 +208,9 @@ def _in_order(profile: Profile, grid: Grid, stretches: _Stretches, line: _Line) 
         hit_index=samples.hit_index.take(order),
         clock=samples.clock.take(order),
         due_ns=due_ns,
+        begin_ns=line.begin_ns,
         start=start,
+        behind=behind,
         missing=missing,
         missing_at_end=at_end,
         length_ns=(stretches.end_ns - stretches.begin_ns).astype(np.float64),
@@ -208,13 +228,14 @@ def _by_due_time(
     Args:
         grid: the recording's.
         line: its samples on one line of time.
-        is_chosen: bool[m] by the grid's samples.
+        is_chosen: bool[l] by the grid's stretches.
     """
     order, due_ns = grid.sample_index, line.due_ns
     if not is_chosen.all():
-        order, due_ns = order[is_chosen], due_ns[is_chosen]
+        chosen = np.repeat(is_chosen, np.diff(grid.start))
+        order, due_ns = order[chosen], due_ns[chosen]
     if (due_ns[1:] > due_ns[:-1]).all():
-        return order, due_ns.copy()
+        return order, due_ns
     # Of each CPU there are as many ordered runs as it has clocks: that is soon sorted.
     turn = np.argsort(due_ns, kind="stable")
     in_turn_ns = due_ns.take(turn)
@@ -237,7 +258,6 @@ def _own(
     on_line_ns = (line.offset_ns + first_ns).take(begin).reshape(shape)
     return ClockTicks(
         line_ns=line.due_ns,
-        line_begin_ns=line.begin_ns,
         begin=grid.start.take(begin).reshape(shape),
         end=grid.start.take(end).reshape(shape),
         first_ns=on_line_ns - line.begin_ns[:, None],
@@ -250,8 +270,12 @@ def _missing(
     due_ns: NDArray[np.float64],
     stretch: NDArray[np.int64],
     start: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Count the ticks without a sample before each sample, and behind the last of each stretch.
+
+    Returns:
+        i64[q] the samples that such ticks stand before, i64[q] how many, and i64[s] those behind
+        the last.
 
     Args:
         grid: the recording's.
@@ -281,13 +305,15 @@ def _missing(
     left = ticks.astype(np.float64)
     left[among > 0] -= before[np.cumsum(among)[among > 0] - 1]
     is_inside = behind < start.take(of_gap + 1)
-    missing = np.bincount(
-        np.concatenate((at, behind[is_inside])),
-        np.concatenate((own, left[is_inside])),
-        len(due_ns),
-    )
     at_end = np.bincount(of_gap[~is_inside], left[~is_inside], count)
-    return missing.astype(np.int64), at_end.astype(np.int64)
+    row = np.concatenate((at, behind[is_inside]))
+    missing = np.concatenate((own, left[is_inside]))
+    order = np.argsort(row, kind="stable")
+    order = order[missing.take(order) > 0]
+    row = row.take(order)
+    first = run_starts(row)
+    of_row = np.add.reduceat(missing.take(order), first) if len(first) else missing[:0]
+    return row.take(first), of_row.astype(np.int64), at_end.astype(np.int64)
 
 
 def _stretches(table: ClockTable, event_index: int, clocks: int) -> _Stretches | None:

@@ -64,38 +64,46 @@ def sample_lateness(profile: ProfileByRoutine, grid: Grid | None = None) -> Late
     grid = tick_grid(profile) if grid is None else grid
     if grid is None:
         return None
-    hit = profile.samples.hit_index.take(grid.sample_index)
-    is_user = (profile.hits.mode == MODE_USER).take(hit)
-    late_ns = grid.late_ns
-    cpu, limit_ns, usual_ns = _usual(profile.clocks.cpu, grid, late_ns, is_user)
+    is_user = profile.hits.mode == MODE_USER
+    cpu, limit_ns, usual_ns = _usual(profile, grid, is_user)
     row_of_stretch = np.searchsorted(cpu, profile.clocks.cpu.take(grid.stretches.clock_index))
-    limit_of_sample = np.repeat(limit_ns.take(row_of_stretch), np.diff(grid.start))
-    count = len(profile.hits)
+    limit_of_stretch = limit_ns.take(row_of_stretch)
     # A comparison with nan is false: where the usual delay is unknown, nothing is late.
-    return Lateness(
-        cpu=cpu,
-        limit_ns=limit_ns,
-        usual_ns=usual_ns,
-        on_grid=np.bincount(hit[np.isfinite(limit_of_sample)], minlength=count),
-        late=np.bincount(hit[late_ns > limit_of_sample], minlength=count),
-    )
+    is_known = np.isfinite(limit_of_stretch)
+    on_grid, late = (np.zeros(len(profile.hits), np.int64) for _ in range(2))
+    for part in grid.members.parts():
+        stretch = grid.members.of_part(part)
+        hit = profile.samples.hit_index.take(grid.sample_index[part])
+        np.add.at(late, hit[grid.late_ns[part] > limit_of_stretch.take(stretch)], 1)
+        if not is_known.take(stretch).all():
+            hit = hit[np.broadcast_to(is_known.take(stretch), len(hit))]
+        np.add.at(on_grid, hit, 1)
+    return Lateness(cpu=cpu, limit_ns=limit_ns, usual_ns=usual_ns, on_grid=on_grid, late=late)
 
 
 def _usual(
-    cpu_of_clock: NDArray[np.int32],
-    grid: Grid,
-    late_ns: NDArray[np.float64],
-    is_user: NDArray[np.bool_],
+    profile: ProfileByRoutine, grid: Grid, is_user: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return each CPU, from when on a sample is late there, and the median, in user mode."""
-    cpu_of_stretch = cpu_of_clock.take(grid.stretches.clock_index)
+    """Return each CPU, from when on a sample is late there, and the median, in user mode.
+
+    Args:
+        profile: what was recorded.
+        grid: its samples.
+        is_user: bool[h] whether hits were in user mode.
+    """
+    cpu_of_stretch = profile.clocks.cpu.take(grid.stretches.clock_index)
     cpu = distinct(cpu_of_stretch)
     by_cpu = np.argsort(cpu_of_stretch, kind="stable").tolist()
     edges = [*np.searchsorted(np.sort(cpu_of_stretch), cpu).tolist(), len(by_cpu)]
     found = []
     for begin, end in itertools.pairwise(edges):
-        pieces = [slice(grid.start[row], grid.start[row + 1]) for row in by_cpu[begin:end]]
-        found.append(_quantiles(np.concatenate([late_ns[p][is_user[p]] for p in pieces])))
+        own = [slice(grid.start[row], grid.start[row + 1]) for row in by_cpu[begin:end]]
+        hits = [profile.samples.hit_index.take(grid.sample_index[part]) for part in own]
+        rows = [
+            part.start + np.flatnonzero(is_user.take(hit))
+            for part, hit in zip(own, hits, strict=True)
+        ]
+        found.append(_quantiles(grid.late_ns, np.concatenate(rows)))
     usual_ns, limit_ns = np.array(found, np.float64).reshape(-1, 2).T
     return cpu, limit_ns, usual_ns
 
@@ -125,11 +133,16 @@ def late_shares(
     return shares
 
 
-def _quantiles(late_ns: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the median and the limit of what is usual; nan where there are too few samples."""
-    if len(late_ns) < _LEAST_USUAL:
+def _quantiles(late_ns: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the median and the limit of what is usual; nan where there are too few samples.
+
+    Args:
+        late_ns: f64[m] of all samples.
+        rows: i64[r] those in user mode.
+    """
+    if len(rows) < _LEAST_USUAL:
         return np.nan, np.nan
-    late_ns = late_ns[:: len(late_ns) // _MOST_USUAL + 1]
-    middle, limit = len(late_ns) // 2, int(len(late_ns) * (1 - USUAL_SHARE))
-    ordered = np.partition(late_ns, (middle, limit))
+    some_ns = late_ns.take(rows[:: len(rows) // _MOST_USUAL + 1])
+    middle, limit = len(some_ns) // 2, int(len(some_ns) * (1 - USUAL_SHARE))
+    ordered = np.partition(some_ns, (middle, limit))
     return float(ordered[middle]), float(ordered[limit])

@@ -115,8 +115,7 @@ def count_ticks(
 
     gaps = find_gaps(grid, profile.clock_stops)
     missing = _missing(grid, gaps, group, is_idle, np.isfinite(idle_s))
-    in_idle = is_idle[:-1].astype(np.float64)
-    idle_hits = by_clock(np.bincount(grid.stretch, in_idle, len(grid.stretches)))
+    idle_hits = by_clock(grid.members.counted(is_idle[:-1]))
     expected = summed(_expected(clocks, grid))
     period_ns = usable_periods_ns(clocks)[np.unique(group, return_index=True)[1]]
     held_up = missing[:, GAP_INNER, _BUSY]
