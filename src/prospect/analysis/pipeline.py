@@ -109,12 +109,16 @@ class RecordSource(Protocol):
 
 
 class _Order(NamedTuple):
-    """What was asked for, of a recording with the answers of an archive or without."""
+    """What was asked for, of a recording with the answers of an archive or without.
+
+    `may_spend` says whether addresses of samples may be overwritten.
+    """
 
     naming: NamingOptions
     wanted: Wanted
     sinks: Sinks
     answers: Answers | None
+    may_spend: bool
 
     @property
     def announce(self) -> Announce:
@@ -140,6 +144,11 @@ def build_profile(
         RecordingError: it describes impossible events, or is so damaged that no sample is read.
     """
     sinks, wanted = sinks or Sinks(), wanted or Wanted()
+    order = _Order(naming or NamingOptions(), wanted, sinks, None, may_spend=True)
+    return _profile_of([_decoded(source, wanted, sinks)], source.info, order)
+
+
+def _decoded(source: RecordSource, wanted: Wanted, sinks: Sinks) -> Events:
     announce = sinks.announce or silent
     events = decode(
         source.blocks(),
@@ -158,7 +167,7 @@ def build_profile(
     if unread_bytes := events.unread_bytes + source.unread_bytes:
         events = replace(events, unread_bytes=unread_bytes)
         sinks.tell_unread(source.info.origin, events)
-    return profile_of_events(events, source.info, naming or NamingOptions(), wanted, sinks)
+    return events
 
 
 def profile_of_events(
@@ -173,13 +182,22 @@ def profile_of_events(
         wanted: what the profile holds beside its hits.
         sinks: what receives progress and remarks meanwhile.
     """
+    return _profile_of([events], info, _Order(naming, wanted, sinks, None, may_spend=False))
+
+
+def _profile_of(handed_over: list[Events], info: RecordingInfo, order: _Order) -> Profile:
+    """Make a profile of records, which are taken out of their list.
+
+    Where nobody keeps them, what is not needed any more is let go on the way.
+    """
     info, answers = with_answers(info._replace(events=without_frames_event(info.events)))
     if answers is not None:
         # Anyone may have made the archive: what it says is not kept for other recordings.
-        naming = replace(naming, use_cache=False)
-    order = _Order(naming, wanted, sinks, answers)
+        naming = replace(order.naming, use_cache=False)
+        order = order._replace(naming=naming, answers=answers)
+    wanted, sinks = order.wanted, order.sinks
     announce = order.announce
-    placed = _place_all(events, info, order)
+    placed = _place_all(handed_over, info, order)
     placed.symbolizer.fetch(hit_objects(placed.of_hits, placed.hits.count), announce)
     builder = TableBuilder()
     location_index, object_rows = name_all(placed.placement, placed.symbolizer, builder, announce)
@@ -209,7 +227,8 @@ def profile_of_events(
 class _Placed(NamedTuple):
     """Decoded records, and where their addresses are.
 
-    `placement` is of the hits, behind them of their callers, then of counted calls.
+    `events` are without the addresses of samples, which the hits have. `placement` is of the hits,
+    behind them of their callers, then of counted calls.
     """
 
     events: Events
@@ -232,11 +251,11 @@ class _Placed(NamedTuple):
         return self.placement.first(len(self.hits))
 
 
-def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
-    """Find what stood at every address of the records."""
+def _place_all(handed_over: list[Events], info: RecordingInfo, order: _Order) -> _Placed:
+    """Find what stood at every address of the records, which are taken out of their list."""
     wanted, collector, announce = order.wanted, order.sinks.collector, order.announce
     announce("following processes and their mappings")
-    events = with_clock_periods(events, info)
+    events = with_clock_periods(handed_over.pop(), info)
     waits = off_cpu.find_waits(events, info, as_samples=wanted.waits or wanted.stacks)
     if waits is not None:
         events, info = waits.events, waits.info
@@ -264,9 +283,11 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
 
         labels = label_by(events.samples, labelled.label, order.naming.label)
     label = labels.state if labels else labelled.label
-    hits = attribute(events.samples, world.timeline, label, world.runs)
+    with_callers = bool(wanted.stacks or (wanted.waits and waits))
+    may_spend = order.may_spend and not with_callers
+    hits = attribute(events.samples, world.timeline, label, world.runs, may_spend=may_spend)
     calls = None
-    if wanted.stacks or (wanted.waits and waits):
+    if with_callers:
         from prospect.assembly.stacks.callers import find_callers  # noqa: PLC0415 - not of all
 
         calls = find_callers(
@@ -281,11 +302,14 @@ def _place_all(events: Events, info: RecordingInfo, order: _Order) -> _Placed:
     counted = read_call_counts(info, world.timeline)
     addresses = all_addresses(hits, calls, counted)
     placement = place(addresses, world, info, symbolizer.images.is_other, code)
+    # Addresses are in the hits now: of ten million samples they are 80 MB.
+    no_address = np.broadcast_to(np.uint64(0), len(events.samples))
+    events = replace(events, samples=replace(events.samples, ip=no_address))
     return _Placed(
         events=events,
         info=info,
         waits=waits,
-        jit=jit,
+        jit=replace(jit, events=events),
         world=world,
         symbol_options=symbol_options,
         symbolizer=symbolizer,

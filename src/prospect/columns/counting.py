@@ -233,6 +233,13 @@ def _ranked(
     known = np.concatenate(codes).take(order)
     rank = np.empty(int(known.max()) + 1, np.int32)
     rank[known] = np.arange(len(known), dtype=np.int32)
+    # Part by part: numpy would make 64-bit numbers of all codes first.
+    rows = np.zeros(len(value), np.int64)
     for first in range(0, len(code), _BLOCK):
-        code[first : first + _BLOCK] = rank.take(code[first : first + _BLOCK])
-    return Counted(value.take(order), np.bincount(code, minlength=len(value)), code)
+        part = rank.take(code[first : first + _BLOCK])
+        code[first : first + _BLOCK] = part
+        if len(value) <= _BLOCK:
+            rows += np.bincount(part, minlength=len(value))
+        else:
+            np.add.at(rows, part, 1)
+    return Counted(value.take(order), rows, code)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
+from prospect.columns.looking_up import looked_up
 from prospect.columns.table_rows import taken
 from prospect.profile.complete import ProfileByRoutine
 from prospect.records import contents, replace
@@ -58,6 +59,6 @@ def by_routine(profile: CompleteProfile) -> ProfileByRoutine:
             stack_index=None,
             label_index=None,
         ),
-        "samples": replace(samples, hit_index=row_of_hit.take(samples.hit_index)),
+        "samples": replace(samples, hit_index=looked_up(row_of_hit, samples.hit_index)),
     }
     return ProfileByRoutine(**{**contents(profile), **added_up})

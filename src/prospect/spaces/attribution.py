@@ -68,6 +68,8 @@ def attribute(
     timeline: Timeline,
     label: NDArray[np.uint16] | None = None,
     runs: Sequence[TaskRuns] | None = None,
+    *,
+    may_spend: bool = False,
 ) -> Attribution:
     """Count the samples by process row, thread name, space, epoch, mode, event, label and address.
 
@@ -76,12 +78,13 @@ def attribute(
         timeline: of the same recording. A task that it never heard of gets process row -1.
         label: u16[n] something more that separates samples.
         runs: of these samples, if they were cut into runs before.
+        may_spend: whether nobody needs the samples' addresses any more: they may be overwritten.
     """
     groups = group_samples(samples, timeline, label, runs)
     sample_row = np.empty(len(samples), np.int32)
     tables: list[_Distinct] = []
     rows = 0
-    for part in key_parts(samples, groups):
+    for part in key_parts(samples, groups, may_spend=may_spend):
         table, place = _count(part, samples.period, rows)
         if part.rows is None:
             sample_row = place

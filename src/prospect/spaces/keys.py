@@ -55,14 +55,25 @@ class KeyPart(Record):
         return self.groups.take(group).view(np.int64), self.addresses.take(address.view(np.int64))
 
 
-def key_parts(samples: Samples, groups: SampleGroups) -> Iterator[KeyPart]:
-    """Pack the samples, in parts that share no (group, address)."""
+def key_parts(
+    samples: Samples, groups: SampleGroups, *, may_spend: bool = False
+) -> Iterator[KeyPart]:
+    """Pack the samples, in parts that share no (group, address).
+
+    Args:
+        samples: of the recording.
+        groups: of these.
+        may_spend: whether nobody needs the addresses any more, so that their memory may be used.
+    """
     for_group = group_bits(groups.largest_address)
     address_bits = KEY_BITS - for_group
     chunks = 1 + (max(groups.limit - 1, 0) >> for_group)
     fits = groups.largest_address >> address_bits == 0
     if chunks == 1 and fits:
-        yield KeyPart(_pack_all(samples, groups, address_bits), None, address_bits)
+        is_usable = may_spend and samples.ip.flags.writeable and samples.ip.flags.c_contiguous
+        keys = samples.ip if is_usable else np.empty(len(samples), np.uint64)
+        _pack_all(samples, groups, address_bits, keys)
+        yield KeyPart(keys, None, address_bits)
         return
     if chunks > _CHUNKS:
         chunks, address_bits = 0, 0
@@ -74,13 +85,14 @@ def key_parts(samples: Samples, groups: SampleGroups) -> Iterator[KeyPart]:
         yield _ranked(samples, groups, address_bits)
 
 
-def _pack_all(samples: Samples, groups: SampleGroups, address_bits: int) -> NDArray[np.uint64]:
-    keys = np.empty(len(samples), np.uint64)
+def _pack_all(
+    samples: Samples, groups: SampleGroups, address_bits: int, keys: NDArray[np.uint64]
+) -> None:
+    """Write the samples' keys, which may be where their addresses are."""
     for first, group in groups.blocks():
         block = slice(first, first + BLOCK_SAMPLES)
-        key = np.left_shift(group, np.uint64(address_bits), out=keys[block])
-        key |= folded(samples.ip[block])
-    return keys
+        key = np.left_shift(group, np.uint64(address_bits), out=group)
+        np.bitwise_or(key, folded(samples.ip[block]), out=keys[block])
 
 
 def _select(

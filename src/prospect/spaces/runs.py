@@ -75,6 +75,11 @@ def task_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
     return _halves(task, 1 - _LOW_HALF)
 
 
+def viewed_tid(task: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Return the same, i32, as a view of the words, which stay in memory with it."""
+    return np.ascontiguousarray(task).view(np.int32)[1 - _LOW_HALF :: 2]
+
+
 def _halves(task: NDArray[np.uint64], half: int) -> NDArray[np.int32]:
     halves = np.ascontiguousarray(task).view(np.int32)
     return np.ascontiguousarray(halves[half::2])

@@ -58,9 +58,10 @@ def test_ticks_that_gave_no_sample_are_counted_and_have_their_places():
     random = np.random.default_rng(3)
     profile = sampled_profile(random, one_row(), PERIODS_NS)
     keep = random.random(len(profile.samples)) < 0.6
-    full, thin = ticks_of(profile), ticks_of(thinned(profile, keep))
+    thin_profile = thinned(profile, keep)
+    full, thin = ticks_of(profile), ticks_of(thin_profile)
     assert abs(full.count.sum() - thin.count.sum()) <= 1
-    sequence = tick_sequence(thin, 100)
+    sequence = tick_sequence(thin, thin_profile.samples.hit_index, 100)
     inside = sequence[sequence != OUTSIDE]
     assert len(inside) == thin.count.sum()
     assert np.count_nonzero(inside == MISSING) == thin.count.sum() - keep.sum()
@@ -71,7 +72,8 @@ def test_long_gaps_are_shortened_and_stretches_are_kept_apart():
     profile = sampled_profile(random, one_row(2), PERIODS_NS)
     early = profile.samples.time_ns < BEGIN_NS + 300_000_000
     late = profile.samples.time_ns > BEGIN_NS + 700_000_000
-    sequence = tick_sequence(ticks_of(thinned(profile, early | late)), 3)
+    cut = thinned(profile, early | late)
+    sequence = tick_sequence(ticks_of(cut), cut.samples.hit_index, 3)
     gaps = "".join(".?#"[code] for code in np.where(sequence >= 0, 0, -sequence))
     assert [part for part in gaps.replace(".", " ").split() if part] == [
         "???",
@@ -134,7 +136,7 @@ def test_a_grid_that_moves_whenever_the_kernel_restarts_its_timers_is_followed()
     ticks = ticks_of(replace(profile, samples=moved))
     # But for the last ones, which come behind the end of the stretch.
     assert np.abs(ticks.count[0] - np.bincount(profile.samples.clock)).max() <= 2
-    assert ticks.missing.sum() + ticks.missing_at_end.sum() <= len(time_ns) / 1000
+    assert ticks.missing.number.sum() + ticks.missing.at_end.sum() <= len(time_ns) / 1000
     assert sampling_design(replace(profile, samples=moved), 0).sees_rhythm
 
 

@@ -12,7 +12,7 @@ from prospect.columns.grouping import distinct_keys
 from prospect.columns.sorting import run_starts
 from prospect.profile.model import KIND_JIT, HitTable, LossTable, MappingTable, SampleTable
 from prospect.spaces.mappings import recorded_prot
-from prospect.spaces.runs import task_tid
+from prospect.spaces.runs import viewed_tid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ def describe_samples(
         cpu=samples.cpu,
         clock=samples.clock,
         period=samples.period,
-        tid=task_tid(samples.task),
+        tid=viewed_tid(samples.task),
         stack_index=stack_index,
         waker=waker,
     )

@@ -82,23 +82,17 @@ def find_gaps(grid: Grid, stops: ClockStopTable | None) -> Gaps:
     """Find every gap of every stretch."""
     ends = _ends(grid)
     # Before a sample: behind the sample before, or the stretch's begin.
-    is_next = np.ones(len(grid), np.bool_)
-    for part in grid.members.parts():
-        first = max(part.start - 1, 0)
-        tick = grid.tick[first : part.stop]
-        np.equal(tick[1:] - tick[:-1], 1.0, out=is_next[first + 1 : part.stop])
-    is_next[ends.first] = False
-    inner = np.flatnonzero(~is_next)
+    inner = grid.jumps.row
     is_first = np.zeros(len(inner), np.bool_)
     is_first[np.searchsorted(inner, ends.first)] = True
-    before, before_tick = inner - 1, grid.tick.take(inner - 1)
+    before, before_tick = inner - 1, grid.jumps.before.copy()
     before[is_first], before_tick[is_first] = -1, ends.tick_before[ends.has_samples]
-    missing = np.clip(grid.tick.take(inner) - before_tick - 1, 0.0, _MOST_TICKS)
+    missing = np.clip(grid.jumps.tick - before_tick - 1, 0.0, _MOST_TICKS)
     is_gap = missing > 0
     inner, before, before_tick = inner[is_gap], before[is_gap], before_tick[is_gap]
     # At each stretch's end: behind its last sample, or its begin.
     last, tick = np.full(len(ends.last_tick), -1), ends.tick_before.copy()
-    last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.tick[ends.last]
+    last[ends.has_samples], tick[ends.has_samples] = ends.last, grid.jumps.last[ends.has_samples]
     missing_at_end = np.clip(ends.last_tick - tick, 0.0, _MOST_TICKS)
     at_end = np.flatnonzero(missing_at_end > 0)
     stretch = grid.members.stretch_of(inner)
@@ -184,7 +178,8 @@ def _ends(grid: Grid) -> _Ends:
     last_phase_ns[is_bare] = first_phase_ns[is_bare]
     # Tick 0 is the moment of switching on. After a throttle, some kernels have a tick at once.
     tick_before = np.where(grid.ran_before, -1.0, 0.0)
-    tick_before[has_samples] = np.minimum(grid.tick[first] - 1, tick_before[has_samples])
+    first_tick = grid.jumps.tick.take(np.searchsorted(grid.jumps.row, first))
+    tick_before[has_samples] = np.minimum(first_tick - 1, tick_before[has_samples])
     length_ns = (stretches.end_ns - stretches.begin_ns).astype(np.float64)
     return _Ends(
         has_samples=has_samples,

@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prospect.estimate.clocks.phases import Phases
+    from prospect.estimate.clocks.sample_ticks import Jumps
     from prospect.estimate.clocks.stretches import Stretches
     from prospect.profile.model import Profile
 
     Rows = NDArray[np.int64]
     Numbers = NDArray[np.float64]
 
+_MOST_NARROW = np.iinfo(np.int32).max
+_SAMPLES_AT_ONCE = 1 << 16
 _CPU_BITS = 16  # of a CPU's number in a sample
 
 
@@ -47,11 +50,11 @@ class Grid(Record):
         stretches: when timers ran.
         recorded: i64[c] samples of each clock row, in a stretch or not.
         members: where each stretch's samples are below.
-        sample_index: i64[m] into the samples.
+        sample_index: i32 or i64[m] into the samples.
         time_ns: u64[n] of all samples.
         phases: of the grid around each sample, from its stretch's begin on.
-        tick: f64[m] whole number: the tick it was taken for; tick 0 is due at the phase.
-        late_ns: f64[m] how long after its tick it came; a little under 0 for the earliest.
+        jumps: the ticks that they were taken for, where these do not follow each other.
+        late_ns: f64[m] how long after its tick each came; a little under 0 for the earliest.
         ran_before: bool[s] whether the timer ran before the stretch's begin, as that of a window
             of a longer time does: tick 0 is one then, and not the moment of switching on.
     """
@@ -59,10 +62,10 @@ class Grid(Record):
     stretches: Stretches
     recorded: Rows
     members: Members
-    sample_index: Rows
+    sample_index: NDArray[np.integer]
     time_ns: NDArray[np.uint64]
     phases: Phases
-    tick: Numbers
+    jumps: Jumps
     late_ns: Numbers
     ran_before: NDArray[np.bool_]
 
@@ -77,6 +80,12 @@ class Grid(Record):
     def phase_ns(self, rows: Rows) -> Numbers:
         """Return the phase of the grid around some samples, f64[r]."""
         return self.phases.at(rows, self.members.stretch_of(rows))
+
+    def due_ns(self, part: slice) -> Numbers:
+        """Return when the ticks of a part of the samples were due, from their stretch's begin."""
+        begin_ns = self.stretches.begin_ns.take(self.members.of_part(part)).astype(np.uint64)
+        since_ns = self.time_ns.take(self.sample_index[part]) - begin_ns
+        return since_ns.astype(np.float64) - self.late_ns[part]
 
 
 def tick_grid(profile: Profile) -> Grid | None:
@@ -96,15 +105,15 @@ def tick_grid(profile: Profile) -> Grid | None:
     periods = Periods(stretches, members, time_ns)
     phases = grid_phases(periods.residues_ns, members.start, stretches.period_ns)
     stretches = _with_late_ends(stretches, members.start, time_ns)
-    tick, late_ns = ticks_of_samples(periods, phases)
+    jumps, late_ns = ticks_of_samples(periods, phases)
     return Grid(
         stretches=stretches,
         recorded=np.array([end - begin for begin, end in bounds], np.int64),
         members=members,
-        sample_index=order,
+        sample_index=order.astype(np.int32) if len(order) <= _MOST_NARROW else order,
         time_ns=profile.samples.time_ns,
         phases=phases,
-        tick=tick,
+        jumps=jumps,
         late_ns=late_ns,
         ran_before=np.zeros(len(stretches), np.bool_),
     )
@@ -168,7 +177,8 @@ def _by_clock(profile: Profile) -> tuple[Rows, NDArray[np.uint64], list[tuple[in
     if np.any(sorted_group.take(falls + 1) == sorted_group.take(falls)):
         order = np.lexsort((samples.time_ns, group))
         time_ns = samples.time_ns.take(order)
-    edges = np.searchsorted(sorted_group, np.arange(group_count + 1))
+    # Numbers of another type would make numpy convert the whole column first.
+    edges = np.searchsorted(sorted_group, np.arange(group_count + 1, dtype=group.dtype))
     bounds = [(0, 0)] * len(clocks)
     rows = np.lexsort((clocks.begin_ns, group_of_row)).tolist()
     for number, same in itertools.groupby(rows, key=group_of_row.tolist().__getitem__):
@@ -194,16 +204,19 @@ def _groups(profile: Profile) -> tuple[Rows, NDArray[Any], int]:
     events, clock, cpu = distinct
     is_possible = (cpu >= 0) & (cpu < NO_CPU)
     dtype = np.uint16 if len(cpu) < np.iinfo(np.uint16).max else np.uint32
-    place_of_sample = (samples.clock.astype(np.uint32) << np.uint32(_CPU_BITS)) | samples.cpu
     group: NDArray[Any] = np.zeros(len(samples), dtype)
     for event in sorting.distinct(events).tolist():
         # Clocks beyond the table's last one find the 0 at its end.
         of_place = np.zeros(((int(clock.max()) + 1) << _CPU_BITS) + 1, dtype)
         of_event = np.flatnonzero(is_possible & (events == event))
         of_place[(clock[of_event] << _CPU_BITS) | cpu[of_event]] = of_event + 1
-        found = of_place.take(place_of_sample, mode="clip")
         is_other = profile.hits.event != event
-        if is_other.any():
-            found[is_other.take(samples.hit_index)] = 0
-        group = np.maximum(group, found)
+        for first in range(0, len(samples), _SAMPLES_AT_ONCE):
+            part = slice(first, first + _SAMPLES_AT_ONCE)
+            place = samples.clock[part].astype(np.int64) << _CPU_BITS
+            place |= samples.cpu[part]
+            found = of_place.take(place, mode="clip")
+            if is_other.any():
+                found[is_other.take(samples.hit_index[part])] = 0
+            np.maximum(group[part], found, out=group[part])
     return of_row.reshape(-1).astype(np.int64) + 1, group, len(cpu) + 1

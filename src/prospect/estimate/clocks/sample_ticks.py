@@ -77,6 +77,23 @@ class Members(Record):
             yield slice(first, min(first + _ROWS_AT_ONCE, len(self)))
 
 
+class Jumps(Record):
+    """The ticks that samples were taken for; tick 0 is due at the phase. All are whole numbers.
+
+    Attributes:
+        row: i64[j] ascending: samples of another tick than the one after that of the sample before,
+            the first of each stretch among them.
+        tick: f64[j] theirs.
+        before: f64[j] that of the sample before; nothing where the sample is the first.
+        last: f64[s] that of each stretch's last sample; 0 where it has none.
+    """
+
+    row: Rows
+    tick: Numbers
+    before: Numbers
+    last: Numbers
+
+
 class _Since(NamedTuple):
     """Of a part's samples: time since their stretch began, in whole periods, and what is left.
 
@@ -117,7 +134,7 @@ class Periods(Record):
         return self.since_begin(part).residue_ns
 
 
-def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Numbers, Numbers]:
+def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Jumps, Numbers]:
     """Find the tick that each sample was taken for, and how late it came.
 
     Args:
@@ -125,7 +142,7 @@ def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Numbers, Numbers
         phases: of the grids around them.
 
     Returns:
-        f64[m] ticks, and f64[m] ns behind them, in the memory of the times.
+        the ticks, and f64[m] how many ns later each sample came, in the memory of the times.
     """
     members, period_ns = periods.members, periods.stretches.period_ns
     earliest = earliest_ns(period_ns)
@@ -147,7 +164,7 @@ def ticks_of_samples(periods: Periods, phases: Phases) -> tuple[Numbers, Numbers
         with_before = tick[first : part.stop]
         again.append(np.flatnonzero(with_before[1:] <= with_before[:-1]) + first + 1)
     _give_own_ticks(tick, late_ns, np.concatenate(again), members, period_ns)
-    return tick, late_ns
+    return _jumps(tick, members), late_ns
 
 
 def _give_own_ticks(
@@ -178,3 +195,16 @@ def _give_own_ticks(
     is_free = tick.take(late) - before > 1
     tick[late[is_free]] -= 1
     late_ns[late[is_free]] += period[is_free]
+
+
+def _jumps(tick: Numbers, members: Members) -> Jumps:
+    is_jump = np.zeros(len(tick), np.bool_)
+    for part in members.parts():
+        first = max(part.start - 1, 0)
+        own = tick[first : part.stop]
+        np.not_equal(own[1:] - own[:-1], 1.0, out=is_jump[first + 1 : part.stop])
+    filled = np.flatnonzero(np.diff(members.start))
+    is_jump[members.start.take(filled)] = True
+    row, last = np.flatnonzero(is_jump), np.zeros(len(members.start) - 1)
+    last[filled] = tick.take(members.start.take(filled + 1) - 1)
+    return Jumps(row=row, tick=tick.take(row), before=tick.take(row - 1), last=last)

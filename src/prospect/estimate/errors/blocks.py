@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.looking_up import looked_up
 from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import Record
 
@@ -30,6 +31,8 @@ class Blocks(Record):
 
     Attributes:
         levels: how often blocks are joined in fours until a stretch is one block.
+        start: i64[s + 1] where each stretch's samples begin, in the order in which they were due.
+        hit_index: i32[n] what they hit.
         slot: u8 or wider [n] of each sample: its block within its stretch, times K, plus its clock.
         sawtooth_ns: f64[s, b + 1, K] by how much more a clock has counted at each end of a block
             than it does on average: from -T/2 just before a tick to T/2 just after.
@@ -39,6 +42,8 @@ class Blocks(Record):
     """
 
     levels: int
+    start: NDArray[np.int64]
+    hit_index: NDArray[np.int32]
     slot: NDArray[np.integer]
     sawtooth_ns: NDArray[np.float64]
     before: NDArray[np.int32]
@@ -46,11 +51,12 @@ class Blocks(Record):
     hits: NDArray[np.int32] | None
 
 
-def cut_in_blocks(ticks: DueTicks, hit_count: int) -> Blocks:
+def cut_in_blocks(ticks: DueTicks, of_sample: NDArray[np.int32], hit_count: int) -> Blocks:
     """Cut each stretch into blocks, as many as leave a clock 16 periods in each, at most 64.
 
     Args:
         ticks: the samples.
+        of_sample: i32 what each of the profile's samples hit.
         hit_count: how many rows of hits there are.
     """
     periods = float(ticks.length_ns.max()) / float(ticks.period_ns.max())
@@ -59,6 +65,7 @@ def cut_in_blocks(ticks: DueTicks, hit_count: int) -> Blocks:
         levels += 1
     blocks, clocks = 4**levels, len(ticks.period_ns)
     block_ns = ticks.length_ns / blocks
+    hit_index = looked_up(of_sample, ticks.order)
     slot = np.empty(len(ticks.due_ns), np.min_scalar_type(blocks * clocks))
     sizes = np.zeros((len(block_ns), blocks), np.int64)
     for part, stretch in stretch_parts(ticks.start):
@@ -67,27 +74,32 @@ def cut_in_blocks(ticks: DueTicks, hit_count: int) -> Blocks:
         sizes[stretch] += np.bincount(block, minlength=blocks)
         slot[part] = block * clocks + ticks.clock[part]
     ends_ns = block_ns[:, None] * np.arange(blocks + 1)
-    before, after = _around(ticks, sizes, ends_ns)
+    before, after = _around(ticks, hit_index, sizes, ends_ns)
     return Blocks(
         levels=levels,
+        start=ticks.start,
+        hit_index=hit_index,
         slot=slot,
         sawtooth_ns=_next_ticks(ticks, ends_ns) - ends_ns[:, :, None] - ticks.period_ns / 2.0,
         before=before,
         after=after,
-        hits=_hits_by_slot(ticks, slot, (hit_count, len(block_ns), blocks * clocks)),
+        hits=_hits_by_slot(
+            (ticks.start, hit_index, slot), (hit_count, len(block_ns), blocks * clocks)
+        ),
     )
 
 
 def _hits_by_slot(
-    ticks: DueTicks, slot: NDArray[np.integer], shape: tuple[int, int, int]
+    columns: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.integer]],
+    shape: tuple[int, int, int],
 ) -> NDArray[np.int32] | None:
-    hits, stretches, slots = shape
+    (start, hit_index, slot), (hits, stretches, slots) = columns, shape
     cells = hits * stretches * slots
     if cells > min(_MOST_CELLS, max(len(slot), _LEAST_CELLS)):
         return None
     counts = np.zeros(cells, np.int32)
-    for part, stretch in stretch_parts(ticks.start):
-        cell = ticks.hit_index[part].astype(np.int64)
+    for part, stretch in stretch_parts(start):
+        cell = hit_index[part].astype(np.int64)
         cell *= stretches
         cell += stretch
         cell *= slots
@@ -117,12 +129,16 @@ def _next_ticks(ticks: DueTicks, ends_ns: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _around(
-    ticks: DueTicks, sizes: NDArray[np.int64], ends_ns: NDArray[np.float64]
+    ticks: DueTicks,
+    hit_index: NDArray[np.int32],
+    sizes: NDArray[np.int64],
+    ends_ns: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return what was hit around each end of a block; nothing, if not within a period of it.
 
     Args:
         ticks: the samples.
+        hit_index: i32[n] what they hit.
         sizes: i64[s, b] how many there are in each block.
         ends_ns: f64[s, b + 1] from the stretch's beginning on.
     """
@@ -137,7 +153,7 @@ def _around(
         since_ns = ticks.due_ns.take(place) - ticks.begin_ns[:, None]
         is_near = np.abs(since_ns - ends_ns) <= near_ns
         inside = (at >= begin) & (at < end)
-        return np.where(inside & is_near, ticks.hit_index.take(place), np.int32(-1))
+        return np.where(inside & is_near, hit_index.take(place), np.int32(-1))
 
     before_hit, after_hit = hit(after - 1), hit(after)
     # Outside the stretch nothing is known but what is just inside.

@@ -82,7 +82,7 @@ def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], p
     """Count the samples of each part of the hits by stretch and slot.
 
     Args:
-        ticks: the samples on their grids.
+        ticks: how many there were.
         blocks: from `cut_in_blocks`.
         part_of_hit: i32[h] the part of each hit, -1 for none.
         parts: how many parts there are.
@@ -91,9 +91,9 @@ def merged_cells(ticks: Ticks, blocks: Blocks, part_of_hit: NDArray[np.int32], p
     slots = 4**blocks.levels * len(ticks.period_ns)
     # Samples of no part are those of one before the first, and are left out in the end.
     key_of_hit = (part_of_hit + 1).astype(np.uint64) * np.uint64(slots)
-    keys = np.empty(len(ticks.hit_index), np.uint64)
-    for part, stretch in stretch_parts(ticks.start):
-        key = key_of_hit.take(ticks.hit_index[part])
+    keys = np.empty(len(blocks.hit_index), np.uint64)
+    for part, stretch in stretch_parts(blocks.start):
+        key = key_of_hit.take(blocks.hit_index[part])
         key += blocks.slot[part].astype(np.uint64)
         key += np.uint64(stretch * (parts + 1) * slots)
         keys[part] = key
@@ -119,7 +119,7 @@ def clock_sums(
     """Add up each row's samples by clock, and compare the clocks.
 
     Args:
-        ticks: the samples on their grids.
+        ticks: how many there were.
         blocks: from `cut_in_blocks`.
         row_of_hit: i32[h] the row of each hit, -1 for none.
         rows: how many rows there are.
@@ -129,7 +129,10 @@ def clock_sums(
     if blocks.hits is not None:
         levels, pairs, hits = _added_up(blocks.levels, blocks.hits, ticks, row_of_hit)
     else:
-        cells, row = merged or (Cells(ticks.hit_index, ticks.start, blocks.slot, None), row_of_hit)
+        cells, row = merged or (
+            Cells(blocks.hit_index, blocks.start, blocks.slot, None),
+            row_of_hit,
+        )
         levels, pairs, hits = _counted(cells, (blocks.levels, len(ticks.period_ns)), row, rows)
     coarser = 4 ** (blocks.levels - levels)
     of_row, of_stretch = np.divmod(pairs, stretches)

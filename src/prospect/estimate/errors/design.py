@@ -16,7 +16,7 @@ from prospect.estimate.errors.blocks import cut_in_blocks
 from prospect.estimate.errors.local_error import compared_lags
 from prospect.estimate.errors.sequence import plain_sequence, tick_sequence
 from prospect.estimate.errors.successions import successions
-from prospect.estimate.errors.ticks import event_ticks
+from prospect.estimate.errors.ticks import DueTicks, event_ticks
 from prospect.figures.portions import event_seconds
 from prospect.records import Record
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prospect.estimate.clocks.grid import Grid
     from prospect.estimate.errors.blocks import Blocks
     from prospect.estimate.errors.successions import Succession
-    from prospect.estimate.errors.ticks import Ticks
+    from prospect.estimate.errors.ticks import OrderedTicks, Ticks
     from prospect.profile.model import Profile
     from prospect.profile.run_info import EventInfo
 
@@ -41,7 +41,7 @@ class Design(Record):
         hits: i64[h] samples of each of the profile's hits, 0 for those of other events.
         seconds: f64[h] their time.
         sequence: i32[s] what each tick hit (`tick_sequence`); None where samples have no times.
-        ticks: the samples on their grids; None where there are none.
+        ticks: how many clocks had, where the samples are on their grids; None where there are none.
         blocks: stretches of time in which clocks are compared; None with one clock.
         squares: f64[h] sum of the squared times of each hit's samples, in s²; None where samples
             of the event stand for the same time.
@@ -90,7 +90,7 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
     clocks = len(ticks.period_ns) if ticks else 1
     reach = compared_lags(clocks)[-1]
     sequence = (
-        tick_sequence(ticks, reach)
+        tick_sequence(ticks, profile.samples.hit_index, reach)
         if ticks
         else _without_grid(profile, of_event, int(count.sum()), reach)
     )
@@ -102,8 +102,8 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
         hits=count,
         seconds=seconds,
         sequence=sequence if len(sequence) else None,
-        ticks=ticks.without_times() if ticks else None,
-        blocks=cut_in_blocks(ticks, len(hits)) if ticks and clocks > 1 else None,
+        ticks=ticks.without_samples() if ticks else None,
+        blocks=_blocks(profile, ticks),
         squares=(
             _squares(profile, of_event, seconds)
             if event.weighs_periods or hits.host_hour is not None
@@ -112,6 +112,12 @@ def sampling_design(profile: Profile, event_index: int, grid: Grid | None = None
         host_hour=hits.host_hour,
         host_share=profile.run.host_share,
     )
+
+
+def _blocks(profile: Profile, ticks: OrderedTicks | None) -> Blocks | None:
+    if not isinstance(ticks, DueTicks) or len(ticks.period_ns) < 2:
+        return None
+    return cut_in_blocks(ticks, profile.samples.hit_index, len(profile.hits))
 
 
 def _squares(

@@ -19,7 +19,7 @@ from prospect.records import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prospect.estimate.errors.ticks import DueTicks
+    from prospect.estimate.errors.ticks import OrderedTicks
 
 MISSING = -1
 OUTSIDE = -2
@@ -29,27 +29,30 @@ _TICKS_AT_ONCE = 1 << 16
 _LEAST_RUN = 64
 
 
-def tick_sequence(ticks: DueTicks, reach: int) -> NDArray[np.int32]:
+def tick_sequence(
+    ticks: OrderedTicks, hit_index: NDArray[np.int32], reach: int
+) -> NDArray[np.int32]:
     """Return what each tick hit: rows of hits, MISSING, or OUTSIDE between stretches, i32[s].
 
     Args:
         ticks: the samples.
+        hit_index: i32 what each of the profile's samples hit.
         reach: how far apart ticks will be compared. Runs of missing ticks are truncated to it.
     """
     parts = list(stretch_parts(ticks.start))
-    missing = np.minimum(ticks.missing, reach)
-    gap = np.searchsorted(ticks.behind, [part.start for part, _ in parts]).tolist()
-    at_end = np.minimum(ticks.missing_at_end, reach).tolist()
+    behind, missing = ticks.missing.behind, np.minimum(ticks.missing.number, reach)
+    gap = np.searchsorted(behind, [part.start for part, _ in parts]).tolist()
+    at_end = np.minimum(ticks.missing.at_end, reach).tolist()
     stretches = list(dict.fromkeys(stretch for _, stretch in parts))
-    size = len(ticks.hit_index) + sum(at_end[stretch] + reach for stretch in stretches)
+    size = len(ticks.order) + sum(at_end[stretch] + reach for stretch in stretches)
     sequence = np.full(size + int(missing.sum()), MISSING, np.int32)
     place = 0
     for (part, stretch), own in zip(parts, itertools.pairwise([*gap, len(missing)]), strict=True):
         places = np.zeros(part.stop - part.start, np.int64)
-        places[ticks.behind[slice(*own)] - part.start] = missing[slice(*own)]
+        places[behind[slice(*own)] - part.start] = missing[slice(*own)]
         np.cumsum(places, out=places)
         places += np.arange(place, place + len(places))
-        sequence[places] = ticks.hit_index[part]
+        sequence[places] = hit_index.take(ticks.order[part])
         place = int(places[-1]) + 1
         if part.stop == ticks.start[stretch + 1]:
             place += at_end[stretch] + reach

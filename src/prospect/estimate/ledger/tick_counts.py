@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.looking_up import looked_up
 from prospect.estimate.clocks.gaps import (
     GAP_END,
     GAP_FULL,
@@ -105,7 +106,7 @@ def count_ticks(
     """
     clocks, group_count = profile.clocks, len(idle_s)
     # One more row, for "no sample": the sample on the other side of the gap decides.
-    is_idle = np.append(_hits_idle(profile).take(grid.sample_index), True)
+    is_idle = np.append(_hits_idle(profile, grid), True)
 
     def summed(ticks: NDArray[np.float64] | Rows) -> Rows:
         return np.rint(np.bincount(group, ticks, group_count)).astype(np.int64)
@@ -144,11 +145,10 @@ def count_ticks(
     return counts, idle_throttled, int((reported - lost).sum())
 
 
-def _hits_idle(profile: ProfileByRoutine) -> NDArray[np.bool_]:
-    """Return bool[n]: which samples hit process zero."""
+def _hits_idle(profile: ProfileByRoutine, grid: Grid) -> NDArray[np.bool_]:
+    """Return bool[m]: which samples of the grid hit process zero."""
     is_zero = profile.processes.pid.take(profile.hits.process_index) == 0
-    is_idle: NDArray[np.bool_] = is_zero.take(profile.samples.hit_index)
-    return is_idle
+    return looked_up(looked_up(is_zero, profile.samples.hit_index), grid.sample_index)
 
 
 def _expected(clocks: ClockTable, grid: Grid) -> NDArray[np.float64]:
