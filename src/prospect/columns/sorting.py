@@ -42,6 +42,27 @@ def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
     return packed.view(np.int64)
 
 
+def falling_within(
+    group: NDArray[np.int64], weight: NDArray[np.float64], count: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the rows by group, in each by falling weight, then count, i64[n]; the rest as it was.
+
+    Where weights are counts in another unit, counts alone are sorted: as one number with the group.
+
+    Args:
+        group: i64[n] from 0.
+        weight: f64[n].
+        count: i64[n] from 0.
+    """
+    bits = int(count.max(initial=0)).bit_length()
+    has_room = int(group.max(initial=0)).bit_length() + bits < _WORD_BITS
+    if has_room and count[:1].any() and np.array_equal(weight * count[0], count * weight[0]):
+        key = group.astype(np.uint64) << np.uint64(bits)
+        key |= (count.max() - count).astype(np.uint64)
+        return ascending(key)
+    return np.lexsort((-count, -weight, group))
+
+
 def numbered(column: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the distinct values in the order in which they first occur.
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prospect.columns.sorting import ascending, numbered
+from prospect.columns.sorting import ascending, falling_within, numbered
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
@@ -37,3 +37,17 @@ def test_rows_of_one_key_stay_in_their_order(count, bits):
     order = ascending(key)
     expected = sorted(range(count), key=lambda row: (int(key[row]), row))
     assert order.tolist() == expected
+
+
+@pytest.mark.parametrize("weight_of", [lambda count: 2.5 * count, lambda count: 1.0 * (count % 3)])
+def test_rows_fall_by_weight_then_count_within_their_groups(weight_of):
+    random = np.random.default_rng(8)
+    group, count = np.sort(random.integers(0, 9, 5000)), random.integers(1, 40, 5000)
+    order = falling_within(group, weight_of(count), count)
+    assert np.array_equal(order, np.lexsort((-count, -weight_of(count), group)))
+
+
+def test_rows_without_a_weight_or_any_rows_are_in_order():
+    nothing = np.zeros(0, np.int64)
+    assert not len(falling_within(nothing, nothing.astype(float), nothing))
+    assert falling_within(np.array([0, 0]), np.zeros(2), np.array([0, 3])).tolist() == [1, 0]

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from prospect.estimate.clocks.grid import tick_grid
 from prospect.estimate.errors.design import sampling_design
 from prospect.estimate.errors.error_bars import error_bars
 from prospect.estimate.errors.sequence import MISSING, OUTSIDE, tick_sequence
-from prospect.estimate.errors.ticks import event_ticks
+from prospect.estimate.errors.ticks import DueTicks, event_ticks
 from prospect.profile.model import STOP_THROTTLED, ClockStopTable
 from prospect.records import replace
 
@@ -65,6 +67,36 @@ def test_ticks_that_gave_no_sample_are_counted_and_have_their_places():
     inside = sequence[sequence != OUTSIDE]
     assert len(inside) == thin.count.sum()
     assert np.count_nonzero(inside == MISSING) == thin.count.sum() - keep.sum()
+
+
+@pytest.mark.parametrize("cpus", [1, 3])
+def test_ticks_of_one_clock_need_no_line_of_time(cpus):
+    random = np.random.default_rng(11)
+    profile = sampled_profile(random, one_row(cpus), PERIODS_NS[:1])
+    keep = random.random(len(profile.samples)) < 0.6
+    thin = thinned(profile, keep)
+    # Some clocks stop for a while: of each the grid has two stretches then.
+    stops = ClockStopTable(
+        clock_index=np.array([0], np.int32),
+        begin_ns=np.array([BEGIN_NS + 400_000_000], np.uint64),
+        end_ns=np.array([BEGIN_NS + 400_000_500], np.uint64),
+        kind=np.array([STOP_THROTTLED], np.uint8),
+    )
+    thin = replace(thin, clock_stops=stops)
+    ticks = ticks_of(thin)
+    assert not isinstance(ticks, DueTicks)
+    in_order = thin.samples.time_ns.take(ticks.order).astype(np.int64)
+    for first, end in itertools.pairwise(ticks.start.tolist()):
+        assert (np.diff(in_order[first:end]) > 0).all()
+    missing = ticks.missing.number.sum() + ticks.missing.at_end.sum()
+    assert abs(missing - (len(profile.samples) - keep.sum())) <= cpus
+    steps = np.diff(in_order) / PERIODS_NS[0]
+    behind = ticks.missing.behind[~np.isin(ticks.missing.behind, ticks.start)]
+    number = ticks.missing.number[~np.isin(ticks.missing.behind, ticks.start)]
+    # But where a clock stopped.
+    assert np.count_nonzero(np.abs(steps[behind - 1] - 1 - number) > 0.5) <= cpus
+    sequence = tick_sequence(ticks, thin.samples.hit_index, 100)
+    assert np.count_nonzero(sequence == MISSING) == missing
 
 
 def test_long_gaps_are_shortened_and_stretches_are_kept_apart():

@@ -21,6 +21,7 @@ import numpy as np
 
 from prospect.columns import sorting
 from prospect.columns.buffers import segments
+from prospect.columns.looking_up import looked_up
 from prospect.estimate.clocks.phases import grid_phases
 from prospect.estimate.clocks.sample_ticks import Members, Periods, ticks_of_samples
 from prospect.estimate.clocks.stretches import clock_stretches
@@ -110,7 +111,7 @@ def tick_grid(profile: Profile) -> Grid | None:
         stretches=stretches,
         recorded=np.array([end - begin for begin, end in bounds], np.int64),
         members=members,
-        sample_index=order.astype(np.int32) if len(order) <= _MOST_NARROW else order,
+        sample_index=order,
         time_ns=profile.samples.time_ns,
         phases=phases,
         jumps=jumps,
@@ -160,23 +161,25 @@ def _with_late_ends(stretches: Stretches, start: Rows, time_ns: NDArray[np.uint6
     return replace(stretches, end_ns=end_ns)
 
 
-def _by_clock(profile: Profile) -> tuple[Rows, NDArray[np.uint64], list[tuple[int, int]]]:
+def _by_clock(
+    profile: Profile,
+) -> tuple[NDArray[np.integer], NDArray[np.uint64], list[tuple[int, int]]]:
     """Sort samples by clock row and time.
 
     Returns:
-        i64[n] sample rows, u64[n] their times, and for each clock row where its samples begin and
-        end among them: all samples of that event, clock and CPU, up to the begin of the next row
-        of the same.
+        i32 or i64[n] sample rows, u64[n] their times, and for each clock row where its samples
+        begin and end among them: all samples of that event, clock and CPU, up to the begin of the
+        next row of the same.
     """
     clocks, samples = profile.clocks, profile.samples
     group_of_row, group, group_count = _groups(profile)
-    order = np.argsort(group, kind="stable")
-    time_ns, sorted_group = samples.time_ns.take(order), group.take(order)
+    order = _narrowed(np.argsort(group, kind="stable"))
+    time_ns, sorted_group = looked_up(samples.time_ns, order), looked_up(group, order)
     # A CPU's samples are recorded in order of time; other recorders' need not be.
     falls = np.flatnonzero(time_ns[1:] < time_ns[:-1])
     if np.any(sorted_group.take(falls + 1) == sorted_group.take(falls)):
-        order = np.lexsort((samples.time_ns, group))
-        time_ns = samples.time_ns.take(order)
+        order = _narrowed(np.lexsort((samples.time_ns, group)))
+        time_ns = looked_up(samples.time_ns, order)
     # Numbers of another type would make numpy convert the whole column first.
     edges = np.searchsorted(sorted_group, np.arange(group_count + 1, dtype=group.dtype))
     bounds = [(0, 0)] * len(clocks)
@@ -189,6 +192,10 @@ def _by_clock(profile: Profile) -> tuple[Rows, NDArray[np.uint64], list[tuple[in
         for row, piece in zip(siblings, itertools.pairwise(cuts), strict=True):
             bounds[row] = piece
     return order, time_ns, bounds
+
+
+def _narrowed(order: Rows) -> NDArray[np.integer]:
+    return order.astype(np.int32) if len(order) <= _MOST_NARROW else order
 
 
 def _groups(profile: Profile) -> tuple[Rows, NDArray[Any], int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import sums_with_rows
+from prospect.columns.sorting import falling_within
 from prospect.figures.cut_rows import CutRows
 from prospect.figures.portions import ROUNDING_S, rows_of_rows
 from prospect.records import Record
@@ -86,7 +87,8 @@ def routine_tables(hits: EventHits, group: NDArray[np.int64], group_count: int) 
     )
     seconds = hits.seconds(count, period)
     weight = hits.weight(count, period)
-    order = np.lexsort((function, -count, -weight, of_group))
+    # Rows of a group stand by function, and so do those alike in weight and hits.
+    order = falling_within(of_group, weight, count)
     of_group, function, count = of_group.take(order), function.take(order), count.take(order)
     seconds, weight = seconds.take(order), weight.take(order)
     place = np.empty(len(order), np.int32)
