@@ -23,7 +23,7 @@ CLOCK = EventDescription(CLOCK_ATTR, (CLOCK_ID,), "cpu-clock")
 
 @dataclass
 class BuiltSource:
-    """An `analysis.pipeline.RecordSource` of records in memory."""
+    """An `analysis.wanted.RecordSource` of records in memory."""
 
     records: list[bytes]
     info: RecordingInfo = field(default_factory=lambda: RecordingInfo(events=(CLOCK,)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,12 +54,10 @@ from prospect.spaces.world import build_spaces
 from prospect.symbols.options import debug_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
-    from prospect.abi.block import RecordBlock
     from prospect.abi.recording import RecordingInfo
+    from prospect.analysis.wanted import RecordSource
     from prospect.announcing import Announce
     from prospect.archived.answers import Answers
     from prospect.assembly.causes.sample_causes import SampleCauses
@@ -76,36 +74,6 @@ if TYPE_CHECKING:
     from prospect.spaces.world import World
     from prospect.symbols.options import SymbolOptions
     from prospect.symbols.symbolizer import Symbolizer
-
-
-class RecordSource(Protocol):
-    """Where records come from: a file, a stream, a live kernel."""
-
-    @property
-    def info(self) -> RecordingInfo:
-        """What the recording says of itself.
-
-        Its events are known from the start, the rest at the latest when all blocks were read: a
-        stream brings build ids last.
-        """
-        ...
-
-    @property
-    def damage(self) -> list[str]:
-        """Sentences about unreadable parts; grows while blocks are read."""
-        ...
-
-    @property
-    def unread_bytes(self) -> int:
-        """Of records that are there and are in no block; complete when all blocks were read."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Of all blocks, 0 where that is known only once they are read."""
-
-    def blocks(self) -> Iterable[RecordBlock]:
-        """Return the records, once."""
 
 
 class _Order(NamedTuple):

@@ -1,21 +1,25 @@
-"""What a profile is to hold beside its hits, and what receives progress meanwhile.
+"""What the pipeline takes beside options.
 
-Neither is for a person to choose: a report knows what it shows, and who asks for it wants to hear.
-What a person chooses is `prospect.options.NamingOptions`.
+That is a source of records, what the profile is to hold beside its hits, and what receives
+progress meanwhile. The last two are not for a person to choose: a report knows what it shows, and
+whoever asks for it says whether to be told how far it is. What a person chooses is
+`prospect.options.NamingOptions`.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from prospect.announcing import counted
 from prospect.errors import UnreadRecordsWarning
 from prospect.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from prospect.abi.block import RecordBlock
+    from prospect.abi.recording import RecordingInfo
     from prospect.announcing import Announce
     from prospect.archived.collector import Collector
     from prospect.assembly.code.code import CodeChoice
@@ -72,3 +76,33 @@ class Sinks(Record):
             warnings.warn(sentence, UnreadRecordsWarning, stacklevel=3)
         else:
             self.on_unread(sentence)
+
+
+class RecordSource(Protocol):
+    """Where records come from: a file, a stream, a live kernel."""
+
+    @property
+    def info(self) -> RecordingInfo:
+        """What the recording says of itself.
+
+        Its events are known from the start, the rest at the latest when all blocks were read: a
+        stream brings build ids last.
+        """
+        ...
+
+    @property
+    def damage(self) -> list[str]:
+        """Sentences about unreadable parts; grows while blocks are read."""
+        ...
+
+    @property
+    def unread_bytes(self) -> int:
+        """Of records that are there and are in no block; complete when all blocks were read."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all blocks, 0 where that is known only once they are read."""
+
+    def blocks(self) -> Iterable[RecordBlock]:
+        """Return the records, once."""

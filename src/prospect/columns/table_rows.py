@@ -1,4 +1,4 @@
-"""Rows of any table of columns: some of them, and some behind those of another.
+"""Rows of any table of columns: some of them, some behind those of another, those of an index.
 
 A table is a record whose fields are columns, numpy arrays or lists, or None.
 """
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _Table = TypeVar("_Table", bound=Record)
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+_ROWS_AT_ONCE = 1 << 16
 
 
 def taken(table: _Table, rows: NDArray[np.intp]) -> _Table:
@@ -43,3 +46,20 @@ def appended(table: _Table, other: _Table, rows: NDArray[np.intp]) -> _Table:
 
     columns = {name: column(values, more[name]) for name, values in contents(table).items()}
     return type(table)(**columns)
+
+
+def looked_up(table: NDArray[_Scalar], index: NDArray[np.integer]) -> NDArray[_Scalar]:
+    """Return ``table.take(index)``, part by part.
+
+    Numpy makes 64-bit numbers of all of an index first, which for a long one of 32 bits is more
+    memory than the result and the index together.
+
+    Args:
+        table: [t].
+        index: i[n] into the table.
+    """
+    found = np.empty(len(index), table.dtype)
+    for first in range(0, len(index), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        found[part] = table.take(index[part])
+    return found

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prospect.columns.grouping import equal_rows, packed_keys, rows_in_groups
-from prospect.columns.looking_up import looked_up
-from prospect.columns.table_rows import taken
+from prospect.columns.table_rows import looked_up, taken
 from prospect.profile.complete import ProfileByRoutine
 from prospect.records import contents, replace
 

@@ -2,7 +2,8 @@
 
 Comes in: the tree of versions and which mapping was made in which. Goes out: `AddressSpaces`.
 
-A mapping is the rectangle of its addresses and of the versions that descend from its own, which
+Of most trees no mapping covers another, and one search will do (`apart`). For the others, a
+mapping is the rectangle of its addresses and of the versions that descend from its own, which
 are an interval too (`versions`). Only rectangles that hold an address that is asked for are looked
 at. They are cut along the addresses where one of their tree begins or ends, so that each of the
 resulting cells is covered wholly or not at all; within a cell intervals of versions nest and the
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.sorting import distinct, run_starts
+from prospect.columns.table_rows import taken
 from prospect.records import Record
+from prospect.spaces.apart import apart_mappings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +122,16 @@ class AddressSpaces(Record):
             mapping[asked] = self._locate_each(version, address[asked])
         return LocatedRuns(start, length, mapping)
 
+    def _locate_each(
+        self, version: NDArray[np.int64], address: NDArray[np.uint64]
+    ) -> NDArray[np.int64]:
+        apart = apart_mappings(self.tree, self.made)
+        mapping = apart.locate(version, address, self.tree)
+        if len(others := np.flatnonzero(apart.is_in_other(version))):
+            made = taken(self.made, np.flatnonzero(apart.is_in_other(self.made.version)))
+            mapping[others] = self._locate_over(made, version.take(others), address.take(others))
+        return mapping
+
     def standing(
         self, space: int, epoch: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
@@ -148,10 +161,11 @@ class AddressSpaces(Record):
         piece, behind = piece[stands], behind[stands]
         return address[piece], address[behind], made.mapping.take(rows.take(last[piece]))
 
-    def _locate_each(
-        self, version: NDArray[np.int64], address: NDArray[np.uint64]
+    def _locate_over(
+        self, made: MadeMappings, version: NDArray[np.int64], address: NDArray[np.uint64]
     ) -> NDArray[np.int64]:
-        made, tree = self.made, self.tree
+        """Return the last of mappings, which may cover each other, at each address."""
+        tree = self.tree
         root = tree.root.view(np.uint64) << _LOW_BITS
         addresses = distinct(address)
         asked = root.take(version) | np.searchsorted(addresses, address).view(np.uint64)

@@ -21,7 +21,7 @@ import numpy as np
 
 from prospect.columns import sorting
 from prospect.columns.buffers import segments
-from prospect.columns.looking_up import looked_up
+from prospect.columns.table_rows import looked_up
 from prospect.estimate.clocks.phases import grid_phases
 from prospect.estimate.clocks.sample_ticks import Members, Periods, ticks_of_samples
 from prospect.estimate.clocks.stretches import clock_stretches

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.looking_up import looked_up
+from prospect.columns.table_rows import looked_up
 from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import Record
 

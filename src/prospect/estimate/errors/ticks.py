@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.looking_up import looked_up
-from prospect.estimate.clocks.gaps import tick_bounds
-from prospect.estimate.errors.bank_stretches import bank_stretches
-from prospect.estimate.errors.missing_ticks import missing_of_bank, missing_of_one_clock
+from prospect.columns.table_rows import looked_up
+from prospect.estimate.clocks.gaps import missing_of_bank, missing_of_one_clock, tick_bounds
+from prospect.profile.model import NO_CPU
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -24,10 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prospect.estimate.clocks.gaps import MissingTicks
     from prospect.estimate.clocks.grid import Grid
-    from prospect.estimate.errors.bank_stretches import BankStretches
-    from prospect.estimate.errors.missing_ticks import MissingTicks
-    from prospect.profile.model import Profile
+    from prospect.profile.model import ClockTable, Profile
 
 # At least this part of the samples must come within a quarter of a period of their tick; samples
 # at any time do so half the time.
@@ -111,6 +109,30 @@ def stretch_parts(start: NDArray[np.int64]) -> Iterator[tuple[slice, int]]:
             yield slice(begin, min(begin + _SAMPLES_AT_ONCE, end)), stretch
 
 
+class _BankStretches(Record):
+    """Times that a CPU was on line, by CPU and time.
+
+    Attributes:
+        begin_ns, end_ns: i64[s].
+        period_ns: f64[K] of the bank's clocks.
+        place: i64[c] of each row of the clocks its stretch times K plus its clock, -1 for rows of
+            other events.
+    """
+
+    begin_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    period_ns: NDArray[np.float64]
+    place: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+    @property
+    def length_ns(self) -> NDArray[np.float64]:
+        """How long each is, f64[s]."""
+        return (self.end_ns - self.begin_ns).astype(np.float64)
+
+
 def event_ticks(
     profile: Profile, event_index: int, grid: Grid | None
 ) -> OrderedTicks | DueTicks | None:
@@ -126,7 +148,7 @@ def event_ticks(
         samples do not lie on theirs.
     """
     clocks = profile.run.events[event_index].clocks
-    stretches = bank_stretches(profile.clocks, event_index, clocks) if grid else None
+    stretches = _bank_stretches(profile.clocks, event_index, clocks) if grid else None
     if stretches is None or grid is None:
         return None
     place = stretches.place.take(grid.stretches.clock_index)
@@ -211,7 +233,7 @@ class _Line(NamedTuple):
         return True
 
 
-def _line(grid: Grid, stretches: BankStretches) -> _Line:
+def _line(grid: Grid, stretches: _BankStretches) -> _Line:
     period_ns, clocks = stretches.period_ns, len(stretches.period_ns)
     span_ns = (stretches.end_ns - stretches.begin_ns) + 4.0 * period_ns.max()
     begin_ns = np.cumsum(span_ns) - span_ns
@@ -247,7 +269,7 @@ def _by_due_time(
 
 def _own(
     grid: Grid,
-    stretches: BankStretches,
+    stretches: _BankStretches,
     line: _Line,
     due_ns: NDArray[np.float64],
     first_ns: NDArray[np.float64],
@@ -266,3 +288,43 @@ def _own(
         end=grid.start.take(end).reshape(shape),
         first_ns=on_line_ns - line.begin_ns[:, None],
     )
+
+
+def _bank_stretches(table: ClockTable, event_index: int, clocks: int) -> _BankStretches | None:
+    """Group the clocks' rows by CPU and time; None where a stretch lacks one of the clocks."""
+    rows = np.flatnonzero(table.event == event_index)
+    cpu, clock = table.cpu[rows].astype(np.int64), table.clock[rows].astype(np.int64)
+    begin, end = table.begin_ns[rows].astype(np.int64), table.end_ns[rows].astype(np.int64)
+    period = table.period_ns[rows]
+    sound = (clock < clocks) & (period >= 1.0) & (cpu >= 0) & (cpu < NO_CPU)
+    sound &= (begin >= 0) & (begin < end)
+    if not len(rows) or len(rows) % clocks or not sound.all():
+        return None
+    # The n-th row of each clock of a CPU is of the CPU's n-th stretch.
+    order = np.lexsort((begin, clock, cpu))
+    turn = _turn_within(cpu.take(order) * clocks + clock.take(order))
+    order = order[np.lexsort((clock.take(order), turn, cpu.take(order)))]
+    by_clock = clock.take(order).reshape(-1, clocks)
+    by_cpu = cpu.take(order).reshape(-1, clocks)
+    periods = period.take(order).reshape(-1, clocks)
+    if (
+        (by_clock != np.arange(clocks)).any()
+        or (by_cpu != by_cpu[:, :1]).any()
+        or not np.allclose(periods, periods[0], rtol=1e-6)
+    ):
+        return None
+    place = np.full(len(table.event), -1)
+    place[rows[order]] = np.arange(len(order))
+    return _BankStretches(
+        begin_ns=begin.take(order).reshape(-1, clocks).min(axis=1),
+        end_ns=end.take(order).reshape(-1, clocks).max(axis=1),
+        period_ns=periods[0],
+        place=place,
+    )
+
+
+def _turn_within(sorted_keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0, 1, 2 … within each run of equal keys."""
+    is_first = np.append(True, sorted_keys[1:] != sorted_keys[:-1])
+    row = np.arange(len(sorted_keys))
+    return row - np.maximum.accumulate(np.where(is_first, row, 0))

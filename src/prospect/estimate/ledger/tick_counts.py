@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.looking_up import looked_up
+from prospect.columns.table_rows import looked_up
 from prospect.estimate.clocks.gaps import (
     GAP_END,
     GAP_FULL,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prospect.columns.looking_up import looked_up
+from prospect.columns.table_rows import looked_up
 
 
 @pytest.mark.parametrize("rows", [0, 1, (1 << 16) + 1, 200_000])
