@@ -21,7 +21,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.announcing import silent
-from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, user_begin
+from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, own_frames, user_begin
 from prospect.assembly.stacks.stack_ends import stack_copies
 from prospect.assembly.stacks.user_stacks import Chains, no_user_stacks, stacks_of_unwound
 from prospect.columns.buffers import segments
@@ -111,7 +111,10 @@ def with_whole_stacks(
     if not copy_bytes or not _has(states, machine):
         return WholeStacks(samples, nothing, None)
     rows = np.flatnonzero(is_64 & ~has_chain)
-    taken = _input(states, rows, contexts, machine)
+    taken = replace(
+        _input(states, rows, contexts, machine),
+        is_own=own_frames(samples).take(states.sample.take(rows)),
+    )
     announce("unwinding stacks")
     unwound = unwind(
         taken, code, progress=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
