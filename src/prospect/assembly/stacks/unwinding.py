@@ -135,22 +135,24 @@ def _has(states: UserStates, machine: _Machine) -> bool:
 class _Registers(Mapping[int, "NDArray[np.uint64]"]):
     """Registers of some states, rows i64[k]; each is gathered when it is asked for."""
 
-    def __init__(
-        self, table: NDArray[np.uint64], rows: NDArray[np.int64], columns: dict[int, int]
-    ) -> None:
-        self._table, self._rows, self._columns = table, rows, columns
+    def __init__(self, states: UserStates, rows: NDArray[np.int64], names: dict[int, int]) -> None:
+        """Take the kernel's number of each register by the name that it is to have here."""
+        self._states, self._rows, self._names = states, rows, names
 
-    def __getitem__(self, number: int) -> NDArray[np.uint64]:
-        return self._table[:, self._columns[number]].take(self._rows)
+    def __getitem__(self, name: int) -> NDArray[np.uint64]:
+        found = self._states.register(self._names[name], self._rows)
+        if found is None:
+            raise KeyError(name)
+        return found
 
-    def __contains__(self, number: object) -> bool:
-        return number in self._columns
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._columns)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._names)
 
 
 def _input(
@@ -160,8 +162,8 @@ def _input(
     machine: _Machine,
 ) -> model.UnwindInput:
     """Return what is known of some states, rows i64[k]; 0 for registers that are not recorded."""
-    numbers = {number: column for column, number in enumerate(states.register_numbers)}
-    registers = _Registers(states.registers, rows, numbers)
+    numbers = states.register_numbers
+    registers = _Registers(states, rows, {number: number for number in numbers})
     unknown = np.zeros(len(rows), np.uint64)
     stack_bytes = states.stack_bytes.take(rows).astype(np.int64)
     dwarf = machine.dwarf_of_perf
@@ -176,11 +178,11 @@ def _input(
         stack_bytes=stack_bytes,
         blocks=states.blocks,
         registers=_Registers(
-            states.registers,
+            states,
             rows,
             {
-                dwarf[number]: column
-                for number, column in numbers.items()
+                dwarf[number]: number
+                for number in numbers
                 if number < len(dwarf) and dwarf[number] >= 0
             },
         ),
