@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import zstandard
 
 from builders.perfdata_features import (
@@ -378,3 +379,8 @@ class FileBuilder:
             tracing += bytes(-len(tracing) % 8)
             out += record(66, struct.pack(order + "I", len(tracing)), order=order) + tracing
         return out + b"".join(self.records) + b"".join(build_ids)
+
+
+def register_table(user):
+    """Return the registers of `UserStates`, a row a state."""
+    return np.column_stack([user.register(number) for number in user.register_numbers])

@@ -212,7 +212,9 @@ def told_states(user):
             begin = int(user.stack_begin[row])
             stack = user.blocks[user.stack_block[row]][begin : begin + int(user.stack_bytes[row])]
         assert len(stack) == user.stack_bytes[row]
-        registers = dict(zip(user.register_numbers, user.registers[row].tolist(), strict=True))
+        registers = dict(
+            zip(user.register_numbers, perfdata.register_table(user)[row].tolist(), strict=True)
+        )
         found.append(
             (
                 int(user.sample[row]),

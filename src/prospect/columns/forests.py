@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import segments
+from prospect.columns.sorting import numbered
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_ROW_BITS = 32
+# Odd, with mixed bits: 2^64 by the golden ratio.
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Forest(NamedTuple):
@@ -49,6 +51,13 @@ class Forest(NamedTuple):
         for level in reversed(self.levels()[1:]):
             is_reached[self.before.take(level[is_reached.take(level)])] = True
         return is_reached[:-1]
+
+    def callers(self, others: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return bool[t]: which values have others behind them, or are among `others`, -1 none."""
+        is_caller = np.zeros(len(self) + 1, np.bool_)
+        is_caller[self.before] = True
+        is_caller[others] = True
+        return is_caller[:-1]
 
     def kept(self, is_kept: NDArray[np.bool_]) -> tuple[Forest, NDArray[np.int32]]:
         """Return the forest of some rows, bool[t], which have with them what comes before them.
@@ -110,6 +119,81 @@ def forest_of_lists(
     Returns:
         The forest, and i32[n] the row of each list's last value, -1 where a list is empty.
     """
+    grown, last, _ = _grown(value, length)
+    return grown, last
+
+
+def hashed_forest(
+    value: NDArray[np.integer], length: NDArray[np.int64], word: NDArray[np.uint64]
+) -> tuple[Forest, NDArray[np.int32], NDArray[np.uint64]]:
+    """Put lists into a forest as `forest_of_lists` does, for `without_twins`.
+
+    Args:
+        value: i[m] the lists, one behind another; none negative.
+        length: i64[n] of each list.
+        word: u64 random words by value.
+
+    Returns:
+        The forest, i32[n] the row of each list's last value, -1 where a list is empty, and u64[t]
+        a hash of each row and all that comes before it.
+    """
+    grown, last, at = _grown(value, length)
+    end = np.cumsum(length)
+    begin = end - length
+    place = segments(np.zeros(len(begin), np.int64), length)
+    weighted = word.take(value)
+    weighted *= _powers(int(length.max(initial=0))).take(place)
+    total = np.zeros(len(value) + 1, np.uint64)
+    np.cumsum(weighted, out=total[1:])
+    # What the lists before add up to.
+    before = total.take(begin).repeat(length)
+    return grown, last, total.take(at + 1) - before.take(at)
+
+
+def without_twins(
+    forest: Forest, hashes: NDArray[np.uint64], asked: NDArray[np.bool_]
+) -> tuple[Forest, NDArray[np.int32]]:
+    """Make rows one that are alike with all that comes before them.
+
+    Args:
+        forest: of rows that may be alike.
+        hashes: u64[t] as from `hashed_forest`.
+        asked: bool[t] rows to look at, and with each what comes before it.
+
+    Returns:
+        The forest, these rows in the order in which they first occur and the others behind them,
+        and i32[t + 1] which row each one is, the last one -1, for none. Both are as before where
+        rows that are not alike have one hash.
+    """
+    rows, others = np.flatnonzero(asked), np.flatnonzero(~asked)
+    number, first = numbered(hashes.take(rows))
+    row = np.full(len(forest) + 1, -1, np.int32)
+    row[rows] = number
+    row[others] = np.arange(len(first), len(first) + len(others), dtype=np.int32)
+    kept = np.concatenate((rows.take(first), others))
+    found = Forest(
+        row.take(forest.before.take(kept)), forest.depth.take(kept), forest.value.take(kept)
+    )
+    is_alike = found.before.take(number) == row.take(forest.before.take(rows))
+    is_alike &= found.value.take(number) == forest.value.take(rows)
+    if is_alike.all():
+        return found, row
+    same = np.arange(len(row), dtype=np.int32)
+    same[-1] = -1
+    return forest, same
+
+
+def _powers(count: int) -> NDArray[np.uint64]:
+    """Return powers of an odd number, u64[count], modulo 2^64: they keep places apart."""
+    factors = np.full(count, _FACTOR)
+    factors[:1] = 1
+    return np.cumprod(factors)
+
+
+def _grown(
+    value: NDArray[np.integer], length: NDArray[np.integer]
+) -> tuple[Forest, NDArray[np.int32], NDArray[np.int64]]:
+    """Do what `forest_of_lists` does; return too which of the values each row is, i64[t]."""
     last = np.full(len(length), -1, np.int32)
     kept = np.flatnonzero(length)
     length = length.take(kept).astype(np.int64)
@@ -125,23 +209,32 @@ def forest_of_lists(
     added = length - shared
     behind = np.cumsum(added)
     depth = segments(shared, added)
-    rows = np.arange(len(depth))
-    before = rows - 1
-    # A value that is shared is the last one that was added at its depth.
-    key = np.sort(depth << _ROW_BITS | rows)
+    before = np.arange(-1, len(depth) - 1)
+    # A value that is shared is in the last list that shared less of the one before it.
     joins = np.flatnonzero(shared)
-    asked = (shared.take(joins) - 1 << _ROW_BITS) | (behind - added).take(joins)
+    source = _last_below(shared).take(joins)
     joint = np.full(len(kept), -1, np.int64)
-    joint[joins] = key.take(np.searchsorted(key, asked) - 1) & (1 << _ROW_BITS) - 1
+    joint[joins] = (behind - length).take(source) + shared.take(joins) - 1
     adds = np.flatnonzero(added)
     before[(behind - added).take(adds)] = joint.take(adds)
     last[kept] = np.where(added > 0, behind - 1, joint)
-    found = Forest(
-        before.astype(np.int32),
-        depth.astype(np.int32),
-        value.take(segments(begin + shared, added)),
-    )
-    return found, last
+    at = segments(begin + shared, added)
+    grown = Forest(before.astype(np.int32), depth.astype(np.int32), value.take(at))
+    return grown, last, at
+
+
+def _last_below(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return i64[n]: the last row before each one that has less; -1 for rows of 0, the least."""
+    found = np.arange(-1, len(column) - 1)
+    found[column == 0] = -1
+    left = np.flatnonzero(column)
+    while len(left):
+        # All between a row and what is found for it has no less than the row.
+        candidate = found.take(left)
+        is_less = column.take(candidate) < column.take(left)
+        left, candidate = left[~is_less], candidate[~is_less]
+        found[left] = found.take(candidate)
+    return found
 
 
 def joined_forests(parts: Sequence[Forest]) -> Forest:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prospect.records import Record, field
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from prospect.events.python_records import PythonRecords
+    from prospect.events.recorded_registers import RecordedRegisters
 
 TASK_FORK = 0
 TASK_EXIT = 1
@@ -33,7 +35,8 @@ class UserStates(Record):
     Attributes:
         sample: i64[k] row of `Samples`, ascending.
         abi: u8[k] PERF_SAMPLE_REGS_ABI_32 or _64.
-        registers: u64[k, r] by `register_numbers`; 0 for what the sample's event does not record.
+        registers: by `register_numbers`: u64[k, r], 0 for what the sample's event does not record,
+            or where they stand.
         stack_block: i32[k] row of `blocks`, -1 for samples of events that copy no stacks.
         stack_begin: i64[k] byte of the block where the copy begins; it was at the stack pointer.
         stack_bytes: i32[k] how much was copied; 0 where the stack could not be read.
@@ -44,7 +47,7 @@ class UserStates(Record):
 
     sample: NDArray[np.int64]
     abi: NDArray[np.uint8]
-    registers: NDArray[np.uint64]
+    registers: NDArray[np.uint64] | RecordedRegisters
     stack_block: NDArray[np.int32]
     stack_begin: NDArray[np.int64]
     stack_bytes: NDArray[np.int32]
@@ -54,11 +57,17 @@ class UserStates(Record):
     def __len__(self) -> int:
         return len(self.sample)
 
-    def register(self, number: int) -> NDArray[np.uint64] | None:
-        """Return a register of all states by the kernel's number, u64[k]; None without."""
+    def register(
+        self, number: int, rows: NDArray[np.int64] | None = None
+    ) -> NDArray[np.uint64] | None:
+        """Return a register of all states, or of some, by the kernel's number; None without."""
         if number not in self.register_numbers:
             return None
-        return self.registers[:, self.register_numbers.index(number)]
+        column, registers = self.register_numbers.index(number), self.registers
+        if isinstance(registers, np.ndarray):
+            values = registers[:, column]
+            return values if rows is None else values.take(rows)
+        return (registers if rows is None else registers.take(rows)).column(column)
 
 
 class CallBranches(Record):

@@ -18,6 +18,7 @@ from prospect.abi import constants as abi
 from prospect.columns.buffers import segments
 from prospect.columns.sorting import distinct
 from prospect.events.columns import CallBranches, UserStates
+from prospect.events.recorded_registers import RecordedRegisters
 from prospect.records import NamedTuple, replace
 
 if TYPE_CHECKING:
@@ -37,11 +38,15 @@ _BRANCH_WORDS = 3  # struct perf_branch_entry: from, to, flags
 
 
 class _States(NamedTuple):
-    """The states of one window's samples; columns as in `UserStates`."""
+    """The states of one window's samples; columns as in `UserStates`.
+
+    `registers_at` i64[k] is where the registers stand; `registers` is None where they stay there.
+    """
 
     sample: Rows
     abi: NDArray[np.uint8]
-    registers: NDArray[np.uint64]
+    registers_at: Rows
+    registers: NDArray[np.uint64] | None
     stack_block: NDArray[np.int32]
     stack_begin: Rows
     stack_bytes: NDArray[np.int32]
@@ -124,11 +129,15 @@ class UserStateColumns:
         kept = np.flatnonzero(~state.is_cut & (state.abi > 0))
         if not len(kept):
             return
+        registers_at = state.registers_at.take(kept)
+        # Of a block that has copies nothing is lost before these are not needed any more.
+        stay = trailing.has_stack and trailing.registers == self._numbers
         self._states.append(
             _States(
                 place.sample.take(kept),
                 state.abi.take(kept).astype(np.uint8),
-                self._registers(words, state.registers_at.take(kept), trailing),
+                registers_at,
+                None if stay else self._registers(words, registers_at, trailing),
                 np.full(len(kept), self._block_of(words) if trailing.has_stack else -1, np.int32),
                 _WORD_BYTES * state.stack_at.take(kept),
                 state.stack_bytes.take(kept).astype(np.int32),
@@ -163,7 +172,7 @@ class UserStateColumns:
         states = UserStates(
             sample=sample,
             abi=np.concatenate([part.abi for part in parts]),
-            registers=np.concatenate([part.registers for part in parts]),
+            registers=self._all_registers(parts),
             stack_block=np.concatenate([part.stack_block for part in parts]),
             stack_begin=np.concatenate([part.stack_begin for part in parts]),
             stack_bytes=np.concatenate([part.stack_bytes for part in parts]),
@@ -173,12 +182,34 @@ class UserStateColumns:
         if (sample[1:] > sample[:-1]).all():
             return states
         # The samples of a window stand event by event.
-        order = np.argsort(sample, kind="stable")
+        order, registers = np.argsort(sample, kind="stable"), states.registers
         columns = ("sample", "abi", "stack_block", "stack_begin", "stack_bytes")
         return replace(
             states,
-            registers=states.registers.take(order, axis=0),
+            registers=registers.take(order, axis=0)
+            if isinstance(registers, np.ndarray)
+            else registers.take(order),
             **{name: getattr(states, name).take(order) for name in columns},
+        )
+
+    def _all_registers(self, parts: list[_States]) -> NDArray[np.uint64] | RecordedRegisters:
+        if all(part.registers is None for part in parts):
+            return self._recorded(parts)
+        columns = range(len(self._numbers))
+        return np.concatenate(
+            [
+                np.column_stack([self._recorded([part]).column(column) for column in columns])
+                if part.registers is None
+                else part.registers
+                for part in parts
+            ]
+        )
+
+    def _recorded(self, parts: list[_States]) -> RecordedRegisters:
+        return RecordedRegisters(
+            tuple(self._blocks),
+            np.concatenate([part.stack_block for part in parts]),
+            np.concatenate([part.registers_at for part in parts]),
         )
 
     def _finish_calls(self) -> CallBranches | None:

@@ -34,10 +34,10 @@ class Lanes:
         origin: i64[l] address of the copy's first byte.
         words: u64[l] how many words the copy has.
         base: i64[l] where it begins in its block, in words.
-        block: i32[l] which block.
+        block: i32[l] which block; not kept up once all lanes read from one.
     """
 
-    _COLUMNS = ("sample", "pc", "sp", "fp", "key", "origin", "words", "base", "block")
+    _COLUMNS = ("sample", "pc", "sp", "fp", "key", "origin", "words", "base")
 
     def __init__(
         self, given: UnwindInput, blocks: list[NDArray[np.uint64]], sample: NDArray[np.int64]
@@ -60,6 +60,8 @@ class Lanes:
         self.words = np.where(is_sound, (end - begin) >> 3, 0).view(np.uint64)
         self.base = np.where(is_sound, begin >> 3, 0)
         self._blocks = blocks
+        # Words of a block, and the lanes that read from it: from the first to before the last.
+        self._runs: list[tuple[NDArray[np.uint64], int, int]] = []
         self._find_runs()
 
     def __len__(self) -> int:
@@ -71,6 +73,10 @@ class Lanes:
             setattr(self, name, getattr(self, name).take(rows))
         if self.second is not None:
             self.second = self.second.take(rows)
+        if len(self._runs) == 1:
+            self._runs = [(self._runs[0][0], 0, len(rows))]
+            return
+        self.block = self.block.take(rows)
         self._find_runs()
 
     def place(self, address: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -90,7 +96,8 @@ class Lanes:
 
     def read(self, word: NDArray[np.int64], is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Read the words that `place` found, i64[l]; 0 or anything else where there is none."""
-        at = self.base + word * is_there
+        # What is not there is read at the block's begin, which is in the cache then.
+        at = (self.base + word) * is_there
         if len(self._runs) == 1:
             return self._runs[0][0].take(at, mode="clip").view(np.int64)
         value = np.empty(len(at), np.int64)

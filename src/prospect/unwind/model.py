@@ -57,6 +57,8 @@ class UnwindInput(Record, eq=False):
         blocks: of bytes or of words; copies are read where they lie.
         registers: DWARF number → u64[n] the other registers, as far as they were recorded. arm64
             needs 30, the link register.
+        is_own: bool[n] whether the innermost frame is the sample's own and called nothing; where
+            it is not told, none is.
     """
 
     machine: int
@@ -69,6 +71,7 @@ class UnwindInput(Record, eq=False):
     stack_bytes: NDArray[np.int64]
     blocks: Sequence[NDArray[np.uint8] | NDArray[np.uint64]]
     registers: Mapping[int, NDArray[np.uint64]] = field(default_factory=dict)
+    is_own: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.pc)
@@ -124,8 +127,8 @@ class Unwound(Record, eq=False):
     """The call chains.
 
     Attributes:
-        stacks: rows of `sites`, each behind its caller's: stacks share what consecutive samples
-            of a thread have in common. No sample may have some of its rows.
+        stacks: rows of `sites`, each behind its caller's. Stacks that are taken together, some ten
+            thousand, share all callers that they have in common. No sample may have some rows.
         innermost: i32[n] row of `stacks` of each sample's innermost frame, -1 without frames.
         outermost: i32[n] row of `sites` of its outermost frame; of no meaning without frames.
         sites: the places.

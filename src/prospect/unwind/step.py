@@ -96,16 +96,15 @@ def step(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around:
     needed = np.zeros(len(lanes), np.int64)
     signals = np.zeros(0, np.int64)
     kind = rule >> rules.KIND_SHIFT
-    if int(kind.max(initial=0)) <= rules.KIND_FP:
-        cfa = np.where(kind == rules.KIND_FP, lanes.fp, lanes.sp)
-        cfa += rules.cfa_bytes(rule)
-    else:
-        _guess(lanes, rule, site, around)
+    rare = np.flatnonzero(kind > rules.KIND_FP)
+    if len(rare) and _guess(lanes, rule, site, rare, around):
         kind = rule >> rules.KIND_SHIFT
-        cfa = np.where(kind == rules.KIND_FP, lanes.fp, lanes.sp)
-        cfa += rules.cfa_bytes(rule)
-        signals = np.flatnonzero(kind == rules.KIND_SIGNAL)
-        _find_rare_cfa(lanes, rule, cfa, end, around)
+        rare = np.flatnonzero(kind > rules.KIND_FP)
+    cfa = np.where(kind == rules.KIND_FP, lanes.fp, lanes.sp)
+    cfa += rules.cfa_bytes(rule)
+    if len(rare):
+        signals = rare[kind.take(rare) == rules.KIND_SIGNAL]
+        _find_rare_cfa(lanes, rule, rare, cfa, end, around)
     trampoline = _Signal.read(lanes, signals, rule, around.machine) if len(signals) else None
     second = lanes.second
     if second is not None:
@@ -188,12 +187,27 @@ def _check_links(
     end[((cfa < lanes.sp) | stays) & (end == GOES_ON)] = model.END_BAD
 
 
-def _guess(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], around: Round) -> None:
-    """Put a rule where code has no row, if the frame that it leads to can be one; in place."""
-    _know_trampolines(lanes, rule, around)
-    rows = np.flatnonzero(rule == rules.NO_ROW)
+def _guess(
+    lanes: Lanes,
+    rule: NDArray[np.int64],
+    site: NDArray[np.int32],
+    rare: NDArray[np.int64],
+    around: Round,
+) -> bool:
+    """Put a rule where code has no row, if the frame that it leads to can be one; in place.
+
+    Returns:
+        Whether there was any to be found; only lanes in `rare` are looked at.
+    """
+    of_rare = rule.take(rare)
+    trampolines = rare[of_rare == rules.TRAMPOLINE]
+    rows = rare[of_rare == rules.NO_ROW]
+    if not len(trampolines) and not len(rows):
+        return False
+    _know_trampolines(lanes, rule, trampolines, around)
+    rows = rare[rule.take(rare) == rules.NO_ROW]
     if not len(rows):
-        return
+        return True
     by_link = around.machine.return_slot == 0
     sp, fp = lanes.sp.take(rows), lanes.fp.take(rows)
     caller, is_there = lanes.read_some(rows, fp + _WORD)
@@ -210,11 +224,13 @@ def _guess(lanes: Lanes, rule: NDArray[np.int64], site: NDArray[np.int32], aroun
         is_there &= around.memo.is_of_image(site.take(rows))
         good = _is_code(lanes, rows, caller, around, with_row=True) & is_there
         rule[rows[good]] = _BARE_LINK if by_link else _BARE_X86
+    return True
 
 
-def _know_trampolines(lanes: Lanes, rule: NDArray[np.int64], around: Round) -> None:
+def _know_trampolines(
+    lanes: Lanes, rule: NDArray[np.int64], rows: NDArray[np.int64], around: Round
+) -> None:
     """Put the rule of CPython's trampolines that have called, in place; others have no row."""
-    rows = np.flatnonzero(rule == rules.TRAMPOLINE)
     if not len(rows):
         return
     if around.is_first:
@@ -246,15 +262,15 @@ def _is_code(
     return is_code
 
 
-def _find_rare_cfa(
+def _find_rare_cfa(  # noqa: PLR0913, PLR0917 - the columns of one round
     lanes: Lanes,
     rule: NDArray[np.int64],
+    rare: NDArray[np.int64],
     cfa: NDArray[np.int64],
     end: NDArray[np.uint8],
     around: Round,
 ) -> None:
     """Work out the CFA of the kinds that few frames have, in place; end what has none."""
-    rare = np.flatnonzero(rule >> rules.KIND_SHIFT > rules.KIND_FP)
     rule = rule.take(rare)
     kind, number = rule >> rules.KIND_SHIFT, rule >> rules.REGISTER_SHIFT & 31
     ends = {rules.NO_ROW: model.END_NO_ROW, rules.NO_FORM: model.END_NO_ROW}
@@ -265,6 +281,8 @@ def _find_rare_cfa(
     pushed = (lanes.pc.take(rare[plt]) & 15) >= number[plt]
     cfa[rare[plt]] += _WORD * pushed
     chosen = (kind == rules.KIND_REGISTER) | (kind == rules.KIND_DEREF)
+    if not chosen.any():
+        return
     rows, rule, kind, number = rare[chosen], rule[chosen], kind[chosen], number[chosen]
     value, is_known = _registers(lanes, rows, number, around)
     end[rows[~is_known]] = model.END_REGISTER

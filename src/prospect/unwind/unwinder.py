@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.forests import forest_of_lists, joined_forests
+from prospect.columns.forests import hashed_forest, joined_forests, without_twins
+from prospect.columns.hashing import mixed, random_seed
 from prospect.columns.sorting import distinct
 from prospect.elf import frame_rules as rules
 from prospect.elf import layout
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MOST_FRAMES = 1024
 _LANES = 1 << 16
+# Lists whose frames, and temporaries of them, stay in a cache.
+_LISTS = 1 << 12
 _NONE = np.zeros(0, np.int64)
 # Frame records of arm64 hold the link register too.
 _RECORD_WITH_LINK = FRAME_RECORD | rules.RULE_AT_CFA << rules.SECOND_BITS | 0x7FFF
@@ -104,6 +107,7 @@ class _Walker:
         self._frames: list[_Frames] = []
         self._stacks: list[Forest] = []
         self._rows = 0
+        self._seed = random_seed()
         count = len(given)
         self._count = np.zeros(count, np.int64)
         self._end = np.full(count, model.END_BAD, np.uint8)
@@ -114,7 +118,8 @@ class _Walker:
     def walk(self, samples: NDArray[np.int64], *, follow_second: bool = False) -> None:
         """Unwind some samples."""
         self._walk(samples, follow_second=follow_second or self._by_link)
-        self._grow(samples)
+        over = _NONE if follow_second else self.left_over(samples)
+        self._grow(samples, over)
 
     def left_over(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which of some samples ended for want of the second register, where it is known."""
@@ -133,19 +138,42 @@ class _Walker:
             needed_bytes=self._needed,
         )
 
-    def _grow(self, samples: NDArray[np.int64]) -> None:
-        """Put the frames of the last walk together, by sample, the outermost first."""
+    def _grow(self, samples: NDArray[np.int64], over: NDArray[np.int64]) -> None:
+        """Put the frames of the last walk together, by sample, the outermost first.
+
+        Those `over` are walked again: nothing is kept of them.
+        """
+        most = int(self._count.take(over).max(initial=0))
+        self._count[over] = 0
         length = self._count.take(samples)
         end = np.cumsum(length)
         last = np.empty(len(self._given), np.int64)
         last[samples] = end - 1
-        site = np.empty(int(end[-1]), np.int32)
+        size = int(end[-1])
+        last[over] = size + most - 1
+        site = np.empty(size + most, np.int32)
         for frames in self._frames:
             site[last.take(frames.sample) - frames.rank] = frames.site
         self._frames.clear()
-        stacks, innermost = forest_of_lists(site, length)
-        self._innermost[samples] = np.where(innermost < 0, -1, innermost + self._rows)
+        site = site[:size]
         self._outermost[samples] = np.append(site, 0).take(end - length)
+        word = mixed(np.arange(int(site.max(initial=-1)) + 1, dtype=np.uint64), self._seed)
+        parts, hashes, rows_of_last, rows = [], [], [], 0
+        for first in range(0, len(samples), _LISTS):
+            lists = slice(first, first + _LISTS)
+            behind = int(end[lists][-1])
+            begin = behind - int(length[lists].sum())
+            part, row, hashed = hashed_forest(site[begin:behind], length[lists], word)
+            parts.append(part)
+            hashes.append(hashed)
+            rows_of_last.append(np.where(row < 0, -1, row + rows))
+            rows += len(part)
+        whole, innermost = joined_forests(parts), np.concatenate(rows_of_last)
+        is_own = None if self._given.is_own is None else self._given.is_own.take(samples)
+        called = whole.callers(innermost if is_own is None else innermost[~is_own])
+        stacks, row = without_twins(whole, np.concatenate(hashes), called)
+        row = np.where(row < 0, -1, row + self._rows)
+        self._innermost[samples] = row.take(innermost)
         self._stacks.append(stacks)
         self._rows += len(stacks)
 

@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prospect.columns.forests import forest_of_lists, joined_forests
+from prospect.columns.forests import (
+    forest_of_lists,
+    hashed_forest,
+    joined_forests,
+    without_twins,
+)
+from prospect.columns.hashing import mixed, random_seed
 
 # Each list keeps some of the one before it, and adds to that.
 steps = st.lists(st.tuples(st.integers(0, 6), st.lists(st.integers(0, 2), max_size=4)), max_size=20)
@@ -70,3 +76,35 @@ def test_a_forest_is_cut_behind_a_value(drawn, value):
         for one in lists
     ]
     assert read(cut, last) == expected
+
+
+def hashed(lists, word):
+    values = np.array([value for one in lists for value in one], np.int32)
+    return hashed_forest(values, np.array([len(one) for one in lists], np.int64), word)
+
+
+@given(steps, steps)
+def test_rows_that_are_alike_become_one(first, second):
+    first, second = lists_by(first), lists_by(second)
+    word = mixed(np.arange(3, dtype=np.uint64), random_seed())
+    (one, rows_of_one, hashes), (other, rows_of_other, others) = (
+        hashed(lists, word) for lists in (first, second)
+    )
+    whole = joined_forests((one, other))
+    last = np.append(rows_of_one, np.where(rows_of_other < 0, -1, rows_of_other + len(one)))
+    called = whole.callers(last[::2])
+    forest, row = without_twins(whole, np.append(hashes, others), called)
+    assert read(forest, row.take(last)) == first + second
+    assert (forest.before < np.arange(len(forest))).all()
+    paths = read(forest, row.take(np.flatnonzero(called)))
+    distinct_paths = list(dict.fromkeys(map(tuple, paths)))
+    assert len(forest) == len(distinct_paths) + int((~called).sum())
+    # In the order in which they first occur.
+    assert list(map(tuple, read(forest, np.arange(len(distinct_paths))))) == distinct_paths
+
+
+def test_rows_of_one_hash_that_differ_stay_apart():
+    forest, last, _ = hashed([[0, 1], [0, 2]], np.zeros(3, np.uint64))
+    called = forest.callers(last)
+    same, row = without_twins(forest, np.zeros(3, np.uint64), called)
+    assert read(same, row.take(last)) == [[0, 1], [0, 2]]

@@ -106,7 +106,7 @@ def test_members_have_their_leaders_chain_registers_and_stack():
     chains = np.split(samples.chain, samples.chain_start[1:-1])
     assert [chain.tolist() for chain in chains] == [[USER, t, 5] for t in (1, 1, 2, 2, 3, 3)]
     assert samples.user.sample.tolist() == [0, 1, 4, 5]
-    assert samples.user.registers.tolist() == [[3, 4], [3, 4], [5, 6], [5, 6]]
+    assert build.register_table(samples.user).tolist() == [[3, 4], [3, 4], [5, 6], [5, 6]]
 
 
 @pytest.mark.parametrize("count", [3, 1 << 40, 2**64 - 1])

@@ -42,7 +42,7 @@ def test_copies_stay_where_they_are():
     assert found.damage == ()
     assert user.sample.tolist() == [0, 2]
     assert user.register_numbers == (0, 2)
-    assert user.registers.tolist() == [[1, 2], [3, 4]]
+    assert perfdata.register_table(user).tolist() == [[1, 2], [3, 4]]
     assert user.register(2).tolist() == [2, 4]
     assert user.register(1) is None
     assert user.stack_bytes.tolist() == [200, 0]
@@ -65,7 +65,7 @@ def test_events_have_registers_of_their_own():
     user = found.samples.user
     assert user.sample.tolist() == [0, 2]
     assert user.register_numbers == (0, 1, 2, 3)
-    assert user.registers.tolist() == [[0, 0, 5, 6], [3, 4, 0, 0]]
+    assert perfdata.register_table(user).tolist() == [[0, 0, 5, 6], [3, 4, 0, 0]]
     assert user.stack_bytes.tolist() == [8, 3]
     assert found.samples.chain.tolist() == [1, 2]
 
@@ -121,7 +121,7 @@ def test_look_alikes_in_stacks_are_no_records():
     samples = [make.sample(ip=n, id=7, regs_user=[n, 0], stack_user=stack) for n in range(300)]
     _, found = decoded([event()], *samples)
     assert found.samples.ip.tolist() == list(range(300))
-    assert found.samples.user.registers[:, 0].tolist() == list(range(300))
+    assert found.samples.user.register(0).tolist() == list(range(300))
     assert set(found.samples.user.stack_bytes.tolist()) == {len(stack)}
 
 
@@ -130,6 +130,6 @@ def test_states_of_a_big_endian_machine_are_read():
     record = make.sample(id=7, regs_user=[1 << 40, 2], stack_user=b"bytes as they were")
     _, found = decoded([event()], to_little_endian(record, [event()]))
     user = found.samples.user
-    assert user.registers.tolist() == [[1 << 40, 2]]
+    assert perfdata.register_table(user).tolist() == [[1 << 40, 2]]
     begin, count = int(user.stack_begin[0]), int(user.stack_bytes[0])
     assert user.blocks[0][begin : begin + count].tobytes() == b"bytes as they were"

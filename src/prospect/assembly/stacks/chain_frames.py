@@ -97,3 +97,10 @@ def user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begin, end = samples.chain_start[:-1], samples.chain_start[1:]
     following = np.append(marks, len(samples.chain)).take(np.searchsorted(marks, begin))
     return np.minimum(following, end), end
+
+
+def own_frames(samples: Samples) -> NDArray[np.bool_]:
+    """Return whether each sample's first frame of user mode is its own and no caller, bool[n]."""
+    is_user: NDArray[np.bool_] = samples.mode == abi.PERF_RECORD_MISC_USER
+    is_user &= user_begin(samples)[0] == chain_begin(samples)
+    return is_user

@@ -21,7 +21,7 @@ import numpy as np
 
 from prospect.abi import constants as abi
 from prospect.announcing import silent
-from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, user_begin
+from prospect.assembly.stacks.chain_frames import USER_CONTEXT, chain_begin, own_frames, user_begin
 from prospect.assembly.stacks.stack_ends import stack_copies
 from prospect.assembly.stacks.user_stacks import Chains, no_user_stacks, stacks_of_unwound
 from prospect.columns.buffers import segments
@@ -111,7 +111,10 @@ def with_whole_stacks(
     if not copy_bytes or not _has(states, machine):
         return WholeStacks(samples, nothing, None)
     rows = np.flatnonzero(is_64 & ~has_chain)
-    taken = _input(states, rows, contexts, machine)
+    taken = replace(
+        _input(states, rows, contexts, machine),
+        is_own=own_frames(samples).take(states.sample.take(rows)),
+    )
     announce("unwinding stacks")
     unwound = unwind(
         taken, code, progress=lambda done: announce(f"unwinding stacks, {done / len(rows):.0%}")
@@ -132,22 +135,24 @@ def _has(states: UserStates, machine: _Machine) -> bool:
 class _Registers(Mapping[int, "NDArray[np.uint64]"]):
     """Registers of some states, rows i64[k]; each is gathered when it is asked for."""
 
-    def __init__(
-        self, table: NDArray[np.uint64], rows: NDArray[np.int64], columns: dict[int, int]
-    ) -> None:
-        self._table, self._rows, self._columns = table, rows, columns
+    def __init__(self, states: UserStates, rows: NDArray[np.int64], names: dict[int, int]) -> None:
+        """Take the kernel's number of each register by the name that it is to have here."""
+        self._states, self._rows, self._names = states, rows, names
 
-    def __getitem__(self, number: int) -> NDArray[np.uint64]:
-        return self._table[:, self._columns[number]].take(self._rows)
+    def __getitem__(self, name: int) -> NDArray[np.uint64]:
+        found = self._states.register(self._names[name], self._rows)
+        if found is None:
+            raise KeyError(name)
+        return found
 
-    def __contains__(self, number: object) -> bool:
-        return number in self._columns
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._columns)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._names)
 
 
 def _input(
@@ -157,8 +162,8 @@ def _input(
     machine: _Machine,
 ) -> model.UnwindInput:
     """Return what is known of some states, rows i64[k]; 0 for registers that are not recorded."""
-    numbers = {number: column for column, number in enumerate(states.register_numbers)}
-    registers = _Registers(states.registers, rows, numbers)
+    numbers = states.register_numbers
+    registers = _Registers(states, rows, {number: number for number in numbers})
     unknown = np.zeros(len(rows), np.uint64)
     stack_bytes = states.stack_bytes.take(rows).astype(np.int64)
     dwarf = machine.dwarf_of_perf
@@ -173,11 +178,11 @@ def _input(
         stack_bytes=stack_bytes,
         blocks=states.blocks,
         registers=_Registers(
-            states.registers,
+            states,
             rows,
             {
-                dwarf[number]: column
-                for number, column in numbers.items()
+                dwarf[number]: number
+                for number in numbers
                 if number < len(dwarf) and dwarf[number] >= 0
             },
         ),

@@ -101,16 +101,16 @@ def error_bars(
     """
     if other is None:
         other = np.full(row_count, -1, np.int64)
-    # Shifted by one, so that hits in no row need no pass of their own.
-    shifted = row_of_hit + 1
-    hits = np.bincount(shifted, design.hits, row_count + 1)[1:].astype(np.float64)
-    seconds = np.bincount(shifted, design.seconds, row_count + 1)[1:].astype(np.float64)
+    hits = _hits_of_rows(design, row_of_hit, row_count, parts)
+    in_rows = np.flatnonzero(row_of_hit >= 0)
+    rows = row_of_hit.take(in_rows)
+    seconds = np.bincount(rows, design.seconds.take(in_rows), row_count).astype(np.float64)
     local = _local_error(design, row_of_hit, other, hits, parts)
     tick_s = _tick_seconds(design, hits, seconds)
     square_s2 = _square_seconds(design, tick_s)
     of_ticks = np.full(row_count, max(float(design.hits.sum()), 1.0))
     if design.squares is not None:
-        squares = np.bincount(shifted, design.squares, row_count + 1)[1:].astype(np.float64)
+        squares = np.bincount(rows, design.squares.take(in_rows), row_count).astype(np.float64)
         typical_s = float(design.squares.sum()) / max(float(design.seconds.sum()), 1e-9)
         tick_s, square_s2 = _weighted(seconds, squares, hits, typical_s)
         hits, of_ticks = seconds / tick_s, float(design.seconds.sum()) / tick_s
@@ -143,6 +143,19 @@ def error_bars(
         alias_p=spread.alias_p,
         difference_half_s=difference,
     )
+
+
+def _hits_of_rows(
+    design: Design, row_of_hit: NDArray[np.int32], row_count: int, parts: Parts | None
+) -> NDArray[np.float64]:
+    """Return the samples of each row, f64[r]: whole numbers, in whatever order they are added."""
+    # Shifted by one, so that hits in no row need no pass of their own.
+    if parts is None:
+        found = np.bincount(row_of_hit + 1, design.hits, row_count + 1)
+    else:
+        row_of_part = row_of_hit.take(parts.first_hit)
+        found = np.bincount(row_of_part + 1, parts.hits, row_count + 1)
+    return found[1:].astype(np.float64)
 
 
 def _local_error(

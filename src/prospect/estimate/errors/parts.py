@@ -35,6 +35,7 @@ class Parts(Record):
     Attributes:
         first_hit: i64[p] one hit of each part.
         part_of_hit: i32[h] the part that each hit is in, -1 for none.
+        hits: f64[p] samples of each part.
         changes: as `Design.changes`, of parts in place of hits.
         cells: samples of each part by stretch, block and clock; None where `Design.blocks` has none
             or counts hits themselves, and of a single table, which is counted in one go.
@@ -42,6 +43,7 @@ class Parts(Record):
 
     first_hit: NDArray[np.int64]
     part_of_hit: NDArray[np.int32]
+    hits: NDArray[np.float64]
     changes: tuple[Succession, ...] | None
     cells: Cells | None
 
@@ -59,7 +61,8 @@ def parts_of(design: Design, tables: Sequence[NDArray[np.int32]]) -> Parts:
         changes = successions(design.sequence, compared_lags(design.clocks), part_of_hit)
     if ticks is not None and blocks is not None and blocks.hits is None and len(tables) > 1:
         cells = merged_cells(ticks, blocks, part_of_hit, len(first_hit))
-    return Parts(first_hit, part_of_hit, changes, cells)
+    hits = np.bincount(part_of_hit + 1, design.hits, len(first_hit) + 1)[1:]
+    return Parts(first_hit, part_of_hit, hits.astype(np.float64), changes, cells)
 
 
 def _merged_hits(
