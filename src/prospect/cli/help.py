@@ -109,7 +109,7 @@ def help_page(name: str) -> str:
         near = nearest(name, [c.name for c in SUBCOMMANDS])
         hint = f"did you mean {near}?" if near else "see prospect --help"
         raise UsageError(f"help: no subcommand '{name}'; {hint}")
-    summary = DESCRIPTION if command is PROFILE else f"{command.summary.capitalize()}."
+    summary = DESCRIPTION if command is PROFILE else sentence(command)
     parts = [usage(command), textwrap.fill(summary, WIDTH), "Options:\n" + _options(command)]
     if command is PROFILE:
         commands = [(c.name, c.summary) for c in SUBCOMMANDS]
@@ -123,6 +123,11 @@ def examples() -> str:
     return "".join(f"# {question}\n{line}\n\n" for question, line in EXAMPLES).rstrip("\n") + "\n"
 
 
+def sentence(command: Command) -> str:
+    """Return what a command does as a sentence; ``COMMAND`` and ``Ctrl-C`` keep their capitals."""
+    return f"{command.summary[:1].upper()}{command.summary[1:]}."
+
+
 def option_label(option: Option) -> str:
     """Return an option's spellings with its value, as in ``-H HZ, --frequency HZ``."""
     value = f" {option.metavar}" if option.metavar else ""
@@ -133,7 +138,8 @@ def option_help(option: Option) -> str:
     """Return an option's help, its default included."""
     default = getattr(Settings, option.keyword)
     if option.check and default not in ("", None, ()):
-        return f"{option.help} (default: {default})"
+        said = ",".join(default) if isinstance(default, tuple) else default
+        return f"{option.help} (default: {said})"
     return option.help
 
 
