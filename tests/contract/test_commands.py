@@ -187,8 +187,8 @@ def test_help_fits_a_terminal():
 
 
 def test_help_keeps_capitals_and_shows_defaults_as_they_are_typed():
-    assert "without COMMAND until Ctrl-C." in " ".join(pages.help_page("record").split())
-    assert "one SELECT on" in pages.help_page("sql")
+    assert "without COMMAND, until Ctrl-C." in " ".join(pages.help_page("record").split())
+    assert "one SELECT over" in pages.help_page("sql")
     assert "(default: totals,callees)" in " ".join(pages.help_page("calls").split())
 
 
