@@ -193,8 +193,8 @@ SAMPLING = (
         "z",
         ("compress",),
         "",
-        "compress the recording with Zstandard, as perf record -z does: with copies of stacks it is "
-        "about 15 times smaller, for a little more of the recorder's time",
+        "compress the recording with Zstandard, as perf record -z does: with copies of stacks it "
+        "is about 15 times smaller, for a little more of the recorder's time",
         ("record",),
     ),
     Option(
@@ -275,8 +275,8 @@ STORING = (
         "",
         ("call-graph",),
         "MODE",
-        "find out who called: fp by frame pointers, auto also by copies of stacks, none only within "
-        "the kernel",
+        "find out who called: fp by frame pointers, auto also by copies of stacks, none only "
+        "within the kernel",
         _DAEMON,
         store_values.daemon_call_graph,
         words=("fp", "auto", "none"),
