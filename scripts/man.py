@@ -85,7 +85,7 @@ def manual() -> str:
 
 
 def _subcommand(command: Command) -> str:
-    summary = _text(f"{command.summary.capitalize()}.")
+    summary = _text(pages.sentence(command))
     return f".SS {_synopsis(command)[3:]}\n{summary}\n{_options(command)}".rstrip("\n")
 
 

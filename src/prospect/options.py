@@ -189,7 +189,7 @@ class RecordingOptions(Record):
         pids: profile these processes, which run already, until they end; with a command as long as
             it runs.
         for_s: record that long, without a command: the whole system, or `pids`.
-        frequency_hz: samples a second and CPU, of all clocks together.
+        frequency_hz: samples per second on each CPU, of all clocks together.
         clocks: how many timers of different periods share that rate, 1 to 4; 0 for a hardware
             counter where there is one, else 4 timers.
         overhead_percent: choose the rate so that sampling takes at most this share of each CPU.

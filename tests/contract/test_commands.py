@@ -186,6 +186,12 @@ def test_help_fits_a_terminal():
             assert len(line) < 80, line
 
 
+def test_help_keeps_capitals_and_shows_defaults_as_they_are_typed():
+    assert "without COMMAND, until Ctrl-C." in " ".join(pages.help_page("record").split())
+    assert "one SELECT over" in pages.help_page("sql")
+    assert "(default: totals,callees)" in " ".join(pages.help_page("calls").split())
+
+
 def test_the_version_is_one_line():
     ran = prospect("--version")
     assert (ran.returncode, ran.stdout.split()[0], ran.stderr) == (0, "prospect", "")

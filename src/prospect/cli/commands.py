@@ -35,14 +35,14 @@ PROFILE = Command(
 RECORD = Command(
     "record",
     "[COMMAND [ARGS...]]",
-    "only record, to a perf.data file that perf and other tools read too; without COMMAND until "
-    "Ctrl-C",
+    "only record, to a perf.data file that perf and other tools can read too; without COMMAND, "
+    "until Ctrl-C",
 )
 REPORT = Command(
     "report",
     "[FILE|-|--store DIR] [SPEC...]",
     "report on a recording by prospect or by perf, or another tool's profile; - reads a pipe; or "
-    "on a part of a daemon's store, as in since:02:10 until:02:25 comm:nginx",
+    "on part of a daemon's store, as in since:02:10 until:02:25 comm:nginx",
     1,
     has_store=True,
 )
@@ -80,13 +80,13 @@ COMPARE = Command(
     "compare",
     "--a COMMAND --b COMMAND",
     "run two commands in turn, several times each, record every run, and say what differs and how "
-    "sure that is; what they write to standard output is dropped, they read nothing",
+    "sure that is; their standard output is discarded, and they have no input",
     0,
 )
 ARCHIVE = Command(
     "archive",
     "[FILE]",
-    "make a recording one file that is reported on elsewhere as it is here",
+    "turn a recording into one file that gives the same report on any machine",
     1,
 )
 CACHE = Command("cache", "", "show what Prospect keeps on disk to save time, or remove it", 0)
@@ -96,11 +96,14 @@ STAT = Command(
     "count events while COMMAND runs, of processes, of CPUs or of the whole system",
 )
 LIST = Command("list", "[PATTERN]", "show the events that this machine has, and what they count", 1)
-DOCTOR = Command("doctor", "", "say what can be profiled here, and what would change it", 0)
+DOCTOR = Command("doctor", "", "say what can be profiled here, and what would enable more", 0)
 HELP = Command("help", "[SUBCOMMAND]", "show how a subcommand is used", 1)
 EXAMPLES = Command("examples", "", "show command lines for common questions", 0)
 COMPLETION = Command(
-    "completion", "bash|zsh|fish", "write what a shell needs to complete commands and options", 1
+    "completion",
+    "bash|zsh|fish",
+    "print the script that completes commands and options in a shell",
+    1,
 )
 DAEMON = Command(
     "daemon",
@@ -111,22 +114,22 @@ DAEMON = Command(
 CONTROL = Command(
     "control",
     "status|stop|start|dump|reset|session NAME",
-    "ask the daemon of a store how it is, or control it: stop or start sampling, write what it "
+    "ask a store's daemon for its status, or control it: stop or start sampling, write what it "
     "has, forget the session, begin another",
     2,
 )
 STORE = Command(
     "store",
     "list|check|compact|drop|export|ship [SPEC...]",
-    "show which days, hosts and services a store has, or whether it is whole; make hours and days "
-    "of windows, and of many hosts' stores days of all of them; remove a part, or export "
-    "DIRECTORY SPEC... to copy one; send what is finished somewhere else",
+    "show which days, hosts and services a store has, or whether it is intact; merge windows into "
+    "hours and days, and many hosts' days into days of all hosts; remove a part, or export "
+    "DIRECTORY SPEC... to copy one; send finished hours elsewhere",
     None,
 )
 SQL = Command(
     "sql",
     "QUERY",
-    "answer one SELECT on the tables of a store: hits, samples, functions, objects, stacks, "
+    "answer one SELECT over the tables of a store: hits, samples, functions, objects, stacks, "
     "frames, coverage, hosts",
     1,
 )
@@ -137,7 +140,7 @@ FLEET = Command(
     "what a build changed, what was measured",
     None,
 )
-TOP = Command("top", "", "show where the time of all processors goes, live, in this terminal", 0)
+TOP = Command("top", "", "show live, in this terminal, where the time of all processors goes", 0)
 SUBCOMMANDS = (
     TOP,
     DAEMON,

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 WIDTH = 79
 
 DESCRIPTION = (
-    "Prospect says what exactly a machine was doing while a command ran: it interrupts every CPU "
+    "Prospect says exactly what a machine was doing while a command ran: it interrupts every CPU "
     "many times a second, notes the process and the instruction, and reports time by process, "
     "routine and kernel routine. The command needs no rebuilding; its input, output, signals and "
-    "exit status stay its own. Without a privilege it profiles your own processes in user space; "
+    "exit status stay its own. Without privilege it profiles your own processes in user space; "
     "`prospect doctor` says what this machine allows."
 )
 # (what one wants to know, the command line)
@@ -36,7 +36,7 @@ EXAMPLES = (
         "prospect --format html --call-graph auto -e -f report.html ./program",
     ),
     ("what the machine is doing right now", "sudo prospect top"),
-    ("a process that runs already, for ten seconds", "prospect -p 4711 --for 10"),
+    ("a running process, for ten seconds", "prospect -p 4711 --for 10"),
     ("the whole system for a minute", "sudo prospect -V4 --for 60 -f report.txt"),
     ("the whole system while it builds", "sudo prospect -V4 -H1000 -f report.txt make -j2"),
     ("only the kernel, by cause", "sudo prospect -Vk dd if=/dev/zero of=file bs=1M count=900"),
@@ -56,7 +56,7 @@ EXAMPLES = (
         "prospect diff --format html -f diff.html before.data after.data",
     ),
     (
-        "did it get slower, in a build server",
+        "did it get slower, on a build server",
         "prospect diff --fail-if 'slower by 3% at 95%' a1 a2 a3 --against b1 b2 b3",
     ),
     (
@@ -73,14 +73,14 @@ EXAMPLES = (
 )
 EXIT_STATUS = (
     ("COMMAND's", "COMMAND ran; 128 + N if signal N ended it"),
-    ("0", "without COMMAND: recorded until Ctrl-C, as --for says, or until those of -p have ended"),
+    ("0", "without COMMAND: recorded until Ctrl-C, for --for, or until the processes of -p ended"),
     ("1", "the profile failed: no privilege, an unreadable recording, a full disk or --max-size"),
-    ("1", "records of the recording were not understood; all else is reported in full"),
+    ("1", "some records of the recording were not understood; the rest is reported in full"),
     ("2", "the command line is wrong; nothing was started"),
-    ("1", "compare: a run ended with another status than 0, without --ignore-failure"),
+    ("1", "compare: a run ended with a status other than 0, without --ignore-failure"),
     ("126, 127", "COMMAND cannot be run, or is not found"),
-    ("0, 3", "diff, compare: --fail-if is not met, or undecided; is met"),
-    ("0, 1, 2", "doctor: all can be profiled, something cannot, nothing can"),
+    ("0, 3", "diff, compare: --fail-if is not met, or is undecided; it is met"),
+    ("0, 1, 2", "doctor: everything, not everything, nothing can be profiled"),
 )
 
 
@@ -109,7 +109,7 @@ def help_page(name: str) -> str:
         near = nearest(name, [c.name for c in SUBCOMMANDS])
         hint = f"did you mean {near}?" if near else "see prospect --help"
         raise UsageError(f"help: no subcommand '{name}'; {hint}")
-    summary = DESCRIPTION if command is PROFILE else f"{command.summary.capitalize()}."
+    summary = DESCRIPTION if command is PROFILE else sentence(command)
     parts = [usage(command), textwrap.fill(summary, WIDTH), "Options:\n" + _options(command)]
     if command is PROFILE:
         commands = [(c.name, c.summary) for c in SUBCOMMANDS]
@@ -123,6 +123,11 @@ def examples() -> str:
     return "".join(f"# {question}\n{line}\n\n" for question, line in EXAMPLES).rstrip("\n") + "\n"
 
 
+def sentence(command: Command) -> str:
+    """Return what a command does as a sentence; ``COMMAND`` and ``Ctrl-C`` keep their capitals."""
+    return f"{command.summary[:1].upper()}{command.summary[1:]}."
+
+
 def option_label(option: Option) -> str:
     """Return an option's spellings with its value, as in ``-H HZ, --frequency HZ``."""
     value = f" {option.metavar}" if option.metavar else ""
@@ -133,7 +138,8 @@ def option_help(option: Option) -> str:
     """Return an option's help, its default included."""
     default = getattr(Settings, option.keyword)
     if option.check and default not in ("", None, ()):
-        return f"{option.help} (default: {default})"
+        said = ",".join(default) if isinstance(default, tuple) else default
+        return f"{option.help} (default: {said})"
     return option.help
 
 

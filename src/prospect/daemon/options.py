@@ -10,7 +10,7 @@ class DaemonOptions(Record):
     """Settings of a daemon.
 
     Attributes:
-        frequency_hz: samples a second and CPU, of all clocks together.
+        frequency_hz: samples per second on each CPU, of all clocks together.
         clocks: how many timers share that rate.
         call_graph: how callers in user space are recorded, "" for not at all.
         window_s: how long a window is.

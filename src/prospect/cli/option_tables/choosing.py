@@ -21,8 +21,8 @@ CHOOSING = (
         "",
         ("debuginfod",),
         "SEC",
-        "wait at most SEC seconds in all for what debug-file servers (DEBUGINFOD_URLS) have of "
-        "objects without symbols; 0 asks none",
+        "wait at most SEC seconds in all for debug-file servers (DEBUGINFOD_URLS) to send the "
+        "symbols of objects that have none; 0 asks no server",
         FINDERS,
         values.seconds,
     ),
@@ -31,8 +31,8 @@ CHOOSING = (
         "",
         ("native",),
         "",
-        "show the functions of the Python interpreter itself, called by Python functions, and not "
-        "Python functions with the time of both",
+        "show the functions of the Python interpreter itself, as called by Python functions, "
+        "instead of Python functions with the time of both",
         FINDERS,
     ),
     Option(
@@ -41,8 +41,8 @@ CHOOSING = (
         ("show",),
         "LIST",
         "show these, separated by commas: totals (each routine with all that it calls), callees "
-        "(a tree from the outermost routine on), callers (a tree from each routine hit outwards), "
-        "graph (a block a routine, as gprof has them)",
+        "(a tree from the outermost routine inwards), callers (a tree from each routine hit "
+        "outwards), graph (a block for each routine, as in gprof)",
         ("calls",),
         values.sections,
         words=values.CALL_SECTIONS,
@@ -52,7 +52,7 @@ CHOOSING = (
         "",
         ("calls",),
         "LIST",
-        "show also who called whom: totals, callees, callers or graph, as prospect calls --show; "
+        "also show who called whom: totals, callees, callers or graph, as prospect calls --show; "
         "with --call-graph totals and callees are shown anyway",
         REPORTS,
         values.sections,
@@ -63,8 +63,8 @@ CHOOSING = (
         "",
         ("callers-of",),
         "ROUTINE",
-        "show the tree of who called ROUTINE, what it called included; other sections where --show "
-        "names them",
+        "show the tree of who called ROUTINE, including the time of what it called; other sections "
+        "only if --show names them",
         ("calls",),
         values.name,
     ),
@@ -73,7 +73,7 @@ CHOOSING = (
         "",
         ("through",),
         "ROUTINE",
-        "only samples on whose stack ROUTINE stands",
+        "only samples with ROUTINE on their stack",
         ("calls",),
         values.name,
     ),
@@ -82,8 +82,8 @@ CHOOSING = (
         "",
         ("cause",),
         "CAUSE",
-        "only samples in the kernel for this cause: 'system call', interrupt, ... or one of a "
-        "kind, as read, 'page fault'",
+        "only samples in the kernel for this cause: a kind ('system call', interrupt, ...) or one "
+        "of its members (read, 'page fault')",
         ("calls",),
         values.name,
     ),
@@ -128,7 +128,7 @@ CHOOSING = (
         "",
         ("cpu",),
         "LIST",
-        "only samples of these CPUs, as 0,2-3",
+        "only samples of these CPUs, such as 0,2-3",
         ("calls",),
         values.cpus,
     ),
@@ -146,7 +146,7 @@ CHOOSING = (
         "",
         ("share",),
         "SHARE",
-        "leave out of trees and of the graph what has less than this share of the hits",
+        "leave out of the trees and the graph whatever has less than this share of the hits",
         ("calls",),
         values.share,
     ),
@@ -183,7 +183,7 @@ CHOOSING = (
         "",
         ("port",),
         "N",
-        "serve the page on this port of 127.0.0.1; 0 for any that is free",
+        "serve the page on this port of 127.0.0.1; 0 picks a free one",
         ("view",),
         values.port,
     ),
@@ -211,8 +211,8 @@ CHOOSING = (
         "",
         ("a",),
         "COMMAND",
-        "side A: a command in one word, split as a shell would; no shell runs it: 'sh -c \"...\"' "
-        "asks for one",
+        "side A: a command as one argument, split as a shell would split it but run without one; "
+        "use 'sh -c \"...\"' for a shell",
         ("compare",),
         values.command,
     ),
@@ -230,7 +230,7 @@ CHOOSING = (
         "n",
         ("runs",),
         "N",
-        "run each side N times, in the order A B, B A, A B, ..., so that what drifts meets both",
+        "run each side N times, in the order A B, B A, A B, ..., so that drift affects both alike",
         ("compare",),
         values.positive,
     ),
@@ -275,7 +275,7 @@ CHOOSING = (
         "",
         ("fdr",),
         "SHARE",
-        "mark rows so that at most this share of the marked ones is expected to be wrong",
+        "mark rows so that at most this share of the marked rows is expected to be wrong",
         (*COMPARERS, "fleet"),
         values.rate,
     ),
@@ -284,8 +284,8 @@ CHOOSING = (
         "",
         ("run-variation",),
         "SHARE",
-        "with one recording a side, take rows to differ by this share of their time from run to "
-        "run (standard deviation); several a side show it themselves",
+        "with one recording per side, take rows to differ by this share of their time from run to "
+        "run (standard deviation); several per side show it themselves",
         COMPARERS,
         values.share,
     ),
@@ -294,7 +294,7 @@ CHOOSING = (
         "",
         ("rows",),
         "N",
-        "show N rows of each table, and all that are significant",
+        "show N rows of each table, and all significant ones",
         ("calls", *COMPARERS),
         values.count,
     ),

@@ -21,7 +21,7 @@ CODE = (
         "e",
         ("disassemble",),
         "",
-        "show behind each table the instructions of its routines, with their hits; -ee also those "
+        "show after each table the instructions of its routines, with their hits; -ee also those "
         "of routines under -m and -k",
         REPORTS,
         is_counted=True,
@@ -40,7 +40,8 @@ CODE = (
         "",
         ("disassembler",),
         "library|gdb",
-        "disassemble by a library, and by GDB what that does not know; or everything by GDB",
+        "disassemble with a library, and with GDB what the library does not know; or everything "
+        "with GDB",
         NAMERS,
         values.disassembler,
     ),
@@ -84,7 +85,7 @@ CODE = (
         "",
         ("base-dirs",),
         "DIR[:DIR...]",
-        "with --search-dirs: where sources were compiled; taken off their paths",
+        "with --search-dirs: directories that sources were compiled in, removed from their paths",
         ("annotate",),
         values.listed,
     ),
@@ -93,7 +94,7 @@ CODE = (
         "",
         ("include-files",),
         "PATTERN[:PATTERN...]",
-        "with --source: only files whose path or name one of these patterns fits",
+        "with --source: only files whose path or name matches one of these patterns",
         ("annotate",),
         values.listed,
     ),
@@ -102,7 +103,7 @@ CODE = (
         "",
         ("exclude-files",),
         "PATTERN[:PATTERN...]",
-        "with --source: no files whose path or name one of these patterns fits",
+        "with --source: no files whose path or name matches one of these patterns",
         ("annotate",),
         values.listed,
     ),
@@ -120,7 +121,7 @@ CODE = (
         "",
         ("whole",),
         "",
-        "show also the instructions that are far from any hit",
+        "also show the instructions that are far from any hit",
         ("annotate",),
     ),
     Option(
@@ -137,7 +138,7 @@ CODE = (
         "",
         ("whole-images",),
         "",
-        "keep programs and libraries with hits whole, and not only what reports ask of them",
+        "keep programs and libraries with hits whole, not only what reports need of them",
         ("archive",),
     ),
 )

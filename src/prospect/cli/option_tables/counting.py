@@ -54,8 +54,8 @@ COUNTING = (
         "p",
         ("pid",),
         "PID[,PID...]",
-        "profile these processes, which run already, with what descends from them: until they end, "
-        "until Ctrl-C, as long as COMMAND runs or --for says",
+        "profile these running processes and what descends from them: until they end, until "
+        "Ctrl-C, or for as long as COMMAND runs or --for says",
         RECORDS,
         values.pids,
     ),
@@ -64,8 +64,8 @@ COUNTING = (
         "p",
         ("pid",),
         "PID[,PID...]",
-        "show these processes, which run already, with their threads and what descends from them; "
-        "without privilege processes of one's own",
+        "show these running processes, with their threads and what descends from them; without "
+        "privilege, only your own",
         ("top",),
         values.pids,
     ),
@@ -83,7 +83,7 @@ COUNTING = (
         "",
         ("cpu",),
         "LIST",
-        "count all that runs on these CPUs, as 0,2-3",
+        "count everything that runs on these CPUs, such as 0,2-3",
         ("stat",),
         values.cpus,
     ),
@@ -110,7 +110,7 @@ COUNTING = (
         "",
         ("fields",),
         "",
-        "show also the parameters of units and the fields of tracepoints",
+        "also show the parameters of units and the fields of tracepoints",
         ("list",),
     ),
     Option(

@@ -61,8 +61,7 @@ OUTPUT = (
         "",
         ("threshold",),
         "PERCENT",
-        "leave out rows with less than PERCENT of the time of all that -V asks for, in place of -m "
-        "and -k",
+        "leave out rows with less than PERCENT of the time that -V asks for, instead of -m and -k",
         REPORTS,
         values.percent,
     ),
@@ -89,7 +88,7 @@ OUTPUT = (
         "",
         ("program",),
         "FILE",
-        "of a gmon.out, the program that wrote it (default: a.out in the same directory)",
+        "the program that wrote a gmon.out (default: a.out in the same directory)",
         ("report", "view", "calls"),
         values.file_to_read,
     ),
@@ -135,7 +134,7 @@ OUTPUT = (
         "",
         ("classic",),
         "",
-        "write the text report in the order of Prospect 0.9, without the summary at its top",
+        "write the text report in the order of Prospect 0.9, without the first screen",
         REPORTS,
     ),
     Option(
@@ -143,7 +142,8 @@ OUTPUT = (
         "",
         ("separate",),
         "process",
-        "show functions of each process apart (default: those of a name, and of all, together)",
+        "show the functions of each process separately (default: of all processes of a name "
+        "together)",
         REPORTS,
         values.report_separations,
         words=("process",),
@@ -153,7 +153,7 @@ OUTPUT = (
         "",
         ("sort",),
         "KEYS",
-        "write one table in place of the report, of text, json or csv: time by these keys, "
+        "write one table instead of the report, as text, json or csv: time by these keys, "
         f"separated by commas: {', '.join(SORT_KEYS)}; perf's comm, dso and sym mean thread, "
         "object and routine",
         REPORTS,
@@ -165,7 +165,7 @@ OUTPUT = (
         "",
         ("columns",),
         "DIMENSION",
-        "write one table in place of the report, of text, json or csv: rows by routine, or by the "
+        "write one table instead of the report, as text, json or csv: rows by routine, or by the "
         "keys of --sort, and side by side what each event, cpu, thread, ... has of them: "
         f"{', '.join(COLUMN_DIMENSIONS)}",
         REPORTS,
@@ -189,8 +189,8 @@ OUTPUT = (
         "",
         ("label",),
         "SOURCE",
-        "label samples by marks:FILE, what threads began and ended as FILE says, or by a plug-in's "
-        "NAME:ARGUMENT, for the key label of --sort (default with it)",
+        "label samples by marks:FILE, which says what each thread began and ended, or by a "
+        "plug-in's NAME:ARGUMENT, for the key label of --sort (without --sort, by label)",
         REPORTS,
         values.name,
     ),
@@ -199,7 +199,7 @@ OUTPUT = (
         "",
         ("otlp",),
         "URL",
-        "send the profile to an OpenTelemetry collector too, as https://collector:4318; "
+        "also send the profile to an OpenTelemetry collector, such as https://collector:4318; "
         "credentials come from OTEL_EXPORTER_OTLP_HEADERS",
         (*REPORTS, "daemon"),
         values.collector,
@@ -209,7 +209,7 @@ OUTPUT = (
         "",
         ("no-pager",),
         "",
-        "on a terminal, show what is longer than it as it is, not by PAGER (default: less)",
+        "on a terminal, print long output directly instead of through PAGER (default: less)",
         READERS,
         value=False,
     ),
@@ -239,7 +239,7 @@ OUTPUT = (
         "",
         ("lines",),
         "",
-        "show hits also by source line, with the functions that were inlined there",
+        "also show hits by source line, with the functions that were inlined there",
         REPORTS,
     ),
     Option(

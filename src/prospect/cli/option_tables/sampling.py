@@ -26,7 +26,7 @@ SAMPLING = (
         "a",
         ("system-wide", "all-cpus"),
         "",
-        "record every process, as is done anyway where that is allowed",
+        "record every process, which is done anyway where it is allowed",
         ("record",),
         value="4",
     ),
@@ -35,7 +35,7 @@ SAMPLING = (
         "H",
         ("frequency", "hertz"),
         "HZ",
-        "samples a second and CPU, from 1 to the kernel's limit",
+        "samples per second on each CPU, from 1 to the kernel's limit",
         SAMPLERS,
         values.positive,
     ),
@@ -83,7 +83,7 @@ SAMPLING = (
         "",
         ("for",),
         "SECONDS",
-        "record that long, without COMMAND: the whole system, or the processes of -p",
+        "record for that long, without COMMAND: the whole system, or the processes of -p",
         RECORDS,
         values.duration,
     ),
@@ -112,7 +112,7 @@ SAMPLING = (
         ("target",),
         "USER@HOST",
         "sample another machine, over ssh: nothing needs to be installed there but Python 3.9; "
-        "what is made of it is made here, the store of a daemon too",
+        "reports, recordings and a daemon's store are made here",
         ("top", "daemon"),
         values.name,
     ),
@@ -138,7 +138,7 @@ SAMPLING = (
         "",
         ("count-calls",),
         "[IMAGE:]NAME[,...]",
-        "count the calls of functions whose names fit these patterns, of COMMAND's own image or "
+        "count the calls of functions whose names match these patterns, of COMMAND's own image or "
         "of IMAGE, a path or the name of a library; the report says what that cost",
         RECORDS,
         values.count_calls,
@@ -193,8 +193,8 @@ SAMPLING = (
         "z",
         ("compress",),
         "",
-        "pack the recording by Zstandard, as perf record -z: with copies of stacks it is some 15 "
-        "times smaller, for a little more of the recorder's time",
+        "compress the recording with Zstandard, as perf record -z does: with copies of stacks it "
+        "is about 15 times smaller, for a little more of the recorder's time",
         ("record",),
     ),
     Option(
@@ -244,9 +244,9 @@ STORING = (
         "",
         ("store",),
         "DIR",
-        "the directory of the store; daemon and control: /var/lib/prospect unless said, of an "
-        "ordinary user ~/.local/state/prospect; others: or the directory of many hosts' stores, "
-        "host=NAME in it, or its URL, file:///DIR or s3://BUCKET/PREFIX",
+        "the directory of the store; for daemon and control by default /var/lib/prospect, or for "
+        "ordinary users ~/.local/state/prospect; for others also a directory of many hosts' "
+        "stores, each in host=NAME, or its URL, file:///DIR or s3://BUCKET/PREFIX",
         STORES,
         values.place,
     ),
@@ -265,7 +265,7 @@ STORING = (
         "H",
         ("frequency", "hertz"),
         "HZ",
-        "samples a second and CPU",
+        "samples per second on each CPU",
         _DAEMON,
         values.positive,
     ),
@@ -275,8 +275,8 @@ STORING = (
         "",
         ("call-graph",),
         "MODE",
-        "find out who called: fp by frame pointers, auto also by copies of stacks, none within the "
-        "kernel only",
+        "find out who called: fp by frame pointers, auto also by copies of stacks, none only "
+        "within the kernel",
         _DAEMON,
         store_values.daemon_call_graph,
         words=("fp", "auto", "none"),
@@ -306,8 +306,8 @@ STORING = (
         "",
         ("keep",),
         "AGE[,SIZE]",
-        "remove what is older than AGE, such as 12h, 7d or 4w, and the oldest where all of it is "
-        "larger than SIZE, such as 500M",
+        "remove what is older than AGE, such as 12h, 7d or 4w, and the oldest of the rest once the "
+        "store is larger than SIZE, such as 500M",
         _DAEMON,
         store_values.keep,
     ),
@@ -337,7 +337,7 @@ STORING = (
         ("host-share",),
         "SHARE",
         "send an hour only from a share of hosts, such as 0.01, chosen anew for each hour by their "
-        "names; what they send counts for all of them",
+        "names; what they send stands for all of them",
         (*_DAEMON, "store"),
         store_values.host_share,
     ),
@@ -346,7 +346,7 @@ STORING = (
         "",
         ("unit",),
         "",
-        "show the systemd unit that runs this daemon with these options, and end",
+        "print the systemd unit that runs this daemon with these options, and exit",
         _DAEMON,
     ),
 )
