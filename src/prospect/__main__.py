@@ -53,7 +53,7 @@ def run() -> int:
 
         # What is made on the way to COMMAND's start stays until the end: it is not looked through.
         gc.set_threshold(_MANY_OBJECTS)
-        from prospect.cli.main import main as run_command  # noqa: PLC0415 - likewise
+        from prospect.cli.main import main as run_command  # noqa: PLC0415 - Ctrl-C while it loads ends this too
 
         return run_command()
     except KeyboardInterrupt:

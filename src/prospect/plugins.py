@@ -45,7 +45,7 @@ def plugin(group: str, name: str) -> EntryPoint | None:
     Raises:
         UsageError: several packages have it.
     """
-    from importlib.metadata import EntryPoint, entry_points  # noqa: PLC0415 - likewise
+    from importlib.metadata import EntryPoint, entry_points  # noqa: PLC0415 - most runs ask for none
 
     if (group, name) in _OWN:
         return EntryPoint(name, _OWN[group, name], group)

@@ -107,7 +107,7 @@ class ArchivedImages(RecordedImages):
             self._restored[key] = restored(key, number, kept) if isinstance(kept, Image) else kept
         return self._restored[key]
 
-    def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:  # noqa: ARG002 - as above
+    def is_other(self, key: ObjectKey, *, is_only: bool) -> bool:  # noqa: ARG002 - as in RecordedImages
         """Return whether the file had a name of its own where the archive was made."""
         return owner_of(key._replace(build_id=b""), ()) in self._answers.names
 

@@ -69,8 +69,8 @@ def by_number(value: object) -> dict[int, Any]:
 def unpacked(packed: str, most_bytes: int) -> bytes:
     """Return what was compressed and written in Base64: at most so many bytes, none if damaged."""
     import base64  # noqa: PLC0415 - few reports ask for that
-    import binascii  # noqa: PLC0415 - likewise
-    import zlib  # noqa: PLC0415 - likewise
+    import binascii  # noqa: PLC0415 - few reports ask for that
+    import zlib  # noqa: PLC0415 - few reports ask for that
 
     try:
         return zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), most_bytes)

@@ -36,7 +36,7 @@ class CompressedSink(RecordSink):
     def __init__(self, fd: int, bound_bytes: int = 0) -> None:
         super().__init__(fd, bound_bytes)
         # It takes 10 ms to load: before rings fill, and only for who asks for it.
-        import zstandard  # noqa: PLC0415 - see above
+        import zstandard  # noqa: PLC0415 - 10 ms, seldom asked for
 
         self.raw_bytes = 0
         self._stream = zstandard.ZstdCompressor(level=LEVEL).compressobj()

@@ -49,8 +49,8 @@ def do(prepare: Callable[[], Work]) -> NoReturn:
 
 def _done(work: Work, descriptor: int) -> tuple[int, str]:
     from prospect.daemon.rights import keep_nothing  # noqa: PLC0415 - behind numpy
-    from prospect.errors import ProspectError  # noqa: PLC0415 - likewise
-    from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - likewise
+    from prospect.errors import ProspectError  # noqa: PLC0415 - behind numpy
+    from prospect.store.directory import StoreDirectory  # noqa: PLC0415 - behind numpy
 
     try:
         keep_nothing()

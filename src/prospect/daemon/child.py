@@ -20,10 +20,10 @@ _NO_SPACE = 3
 
 def _prepared() -> at_work.Work:
     from prospect.daemon.hand_over import unpacked  # noqa: PLC0415 - numpy is imported behind that
-    from prospect.errors import StoreError  # noqa: PLC0415 - likewise
-    from prospect.store.directory import PART_SUFFIX  # noqa: PLC0415 - likewise
-    from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - likewise
-    from prospect.store.writing import write_segment  # noqa: PLC0415 - likewise
+    from prospect.errors import StoreError  # noqa: PLC0415 - numpy is imported behind that
+    from prospect.store.directory import PART_SUFFIX  # noqa: PLC0415 - numpy is imported behind that
+    from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - numpy is imported behind that
+    from prospect.store.writing import write_segment  # noqa: PLC0415 - numpy is imported behind that
 
     def write(store: StoreDirectory, window: bytes) -> tuple[int, str]:
         try:

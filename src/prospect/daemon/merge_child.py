@@ -22,7 +22,7 @@ _HAS_MORE = 4
 
 def _prepared() -> at_work.Work:
     from prospect.store.compaction import compact  # noqa: PLC0415 - behind numpy
-    from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - likewise
+    from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - behind numpy
 
     def merge(store: StoreDirectory, now_s: bytes) -> tuple[int, str]:
         os.nice(10)  # nobody waits for it

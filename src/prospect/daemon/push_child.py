@@ -20,9 +20,9 @@ _US = 10**6
 
 def _prepared() -> at_work.Work:
     from prospect.errors import ProspectError, StoreError  # noqa: PLC0415 - behind numpy
-    from prospect.fleet.otlp import otlp_document, push  # noqa: PLC0415 - likewise
-    from prospect.store.part import Apart, read_part  # noqa: PLC0415 - likewise
-    from prospect.store.specification import Specification  # noqa: PLC0415 - likewise
+    from prospect.fleet.otlp import otlp_document, push  # noqa: PLC0415 - behind numpy
+    from prospect.store.part import Apart, read_part  # noqa: PLC0415 - behind numpy
+    from prospect.store.specification import Specification  # noqa: PLC0415 - behind numpy
 
     def send(store: StoreDirectory, order: bytes) -> tuple[int, str]:
         url, windows = json.loads(order)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _prepared() -> at_work.Work:
     from prospect.fleet.sending import Shipment  # noqa: PLC0415 - behind numpy
-    from prospect.fleet.shipping import ship  # noqa: PLC0415 - likewise
+    from prospect.fleet.shipping import ship  # noqa: PLC0415 - behind numpy
 
     def send(store: StoreDirectory, shipment: bytes) -> tuple[int, str]:
         return 0, json.dumps(ship(store, Shipment(*json.loads(shipment)), time.time()))

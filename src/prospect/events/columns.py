@@ -67,7 +67,7 @@ class UserStates(Record):
         if isinstance(registers, np.ndarray):
             values = registers[:, column]
             return values if rows is None else values.take(rows)
-        return (registers if rows is None else registers.take(rows)).column(column)
+        return (registers if rows is None else registers[rows]).column(column)
 
 
 class CallBranches(Record):

@@ -31,8 +31,8 @@ class RecordedRegisters(Record, eq=False):
     block: NDArray[np.int32]
     at: NDArray[np.int64]
 
-    def take(self, rows: NDArray[np.int64]) -> RecordedRegisters:
-        """Return those of some states, i64[n]."""
+    def __getitem__(self, rows: NDArray[np.int64]) -> RecordedRegisters:
+        """Return those of some states, i64[n], as a table of registers does."""
         return RecordedRegisters(self.blocks, self.block.take(rows), self.at.take(rows))
 
     def column(self, column: int) -> NDArray[np.uint64]:

@@ -50,9 +50,7 @@ def _chosen_states(states: UserStates, rows: Rows) -> UserStates:
         states,
         sample=sample,
         abi=states.abi.take(row),
-        registers=states.registers.take(row, axis=0)
-        if isinstance(states.registers, np.ndarray)
-        else states.registers.take(row),
+        registers=states.registers[row],
         stack_block=states.stack_block.take(row),
         stack_begin=states.stack_begin.take(row),
         stack_bytes=states.stack_bytes.take(row),

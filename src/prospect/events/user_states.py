@@ -182,13 +182,11 @@ class UserStateColumns:
         if (sample[1:] > sample[:-1]).all():
             return states
         # The samples of a window stand event by event.
-        order, registers = np.argsort(sample, kind="stable"), states.registers
+        order = np.argsort(sample, kind="stable")
         columns = ("sample", "abi", "stack_block", "stack_begin", "stack_bytes")
         return replace(
             states,
-            registers=registers.take(order, axis=0)
-            if isinstance(registers, np.ndarray)
-            else registers.take(order),
+            registers=states.registers[order],
             **{name: getattr(states, name).take(order) for name in columns},
         )
 

@@ -160,7 +160,7 @@ class Opener:
         return None
 
     def _start(self) -> socket.socket:
-        import socket  # noqa: PLC0415 - as above
+        import socket  # noqa: PLC0415 - no file of others, no socket
 
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -179,7 +179,7 @@ def _serve(channel: socket.socket) -> None:
 def _answer(channel: socket.socket, request: bytes, switch: Switch) -> None:
     uid, largest_bytes, root_bytes, *flags = _REQUEST.unpack_from(request)
     names = request[_REQUEST.size :]
-    from socket import send_fds  # noqa: PLC0415 - as above
+    from socket import send_fds  # noqa: PLC0415 - no file of others, no socket
 
     wanted = Request(names[root_bytes:], names[:root_bytes], uid, largest_bytes, *flags)
     descriptor = -1

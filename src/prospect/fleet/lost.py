@@ -74,7 +74,7 @@ def send_lost(store: StoreDirectory, target: Target, shipment: Shipment) -> int:
     aside = books_aside(store)
     if not aside:
         return 0
-    from prospect.records import replace  # noqa: PLC0415 - likewise
+    from prospect.records import replace  # noqa: PLC0415 - only where there are such books
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB, rarely needed
 
     with closing(Engine(store, memory=_MEMORY)) as engine:
@@ -114,7 +114,7 @@ def _send_run(
 ) -> int:
     """Make one segment of several, without samples, and send it; return how many windows."""
     from prospect.store.schema import COLUMNS, ORDER  # noqa: PLC0415 - behind the engine
-    from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - likewise
+    from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - behind the engine
 
     sums = {name: f'"{name}"' for name in COLUMNS[COVERAGE]}
     sums |= {"lost": "lost + recorded", "recorded": "0"}

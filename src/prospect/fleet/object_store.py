@@ -65,7 +65,7 @@ class ObjectStore:
         """
         require_obstore(place)
         import obstore  # noqa: PLC0415 - only where there is a bucket
-        from obstore.store import S3Store  # noqa: PLC0415 - likewise
+        from obstore.store import S3Store  # noqa: PLC0415 - only where there is a bucket
 
         self.url = place.url
         self._obstore = obstore
@@ -100,7 +100,7 @@ class ObjectStore:
         """
         try:
             self._obstore.put(self._store, path, content, use_multipart=False)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - obstore's have no common class
             raise self._told(error) from None
 
     def size(self, path: str) -> int:
@@ -118,7 +118,7 @@ class ObjectStore:
             self._obstore.exceptions.UnauthenticatedError,
         ):
             return -2  # of who may only write
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - obstore's have no common class
             raise self._told(error) from None
 
     def listed(self, prefix: str) -> Iterator[tuple[str, int]]:
@@ -131,7 +131,7 @@ class ObjectStore:
             for chunk in self._obstore.list(self._store, prefix=prefix or None):
                 for one in chunk:
                     yield one["path"], int(one["size"])
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - obstore's have no common class
             raise self._told(error) from None
 
     def directories(self, prefix: str) -> list[str]:
@@ -143,7 +143,7 @@ class ObjectStore:
         try:
             found = self._obstore.list_with_delimiter(self._store, prefix=prefix or None)
             return list(found["common_prefixes"])
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - obstore's have no common class
             raise self._told(error) from None
 
     def fetch(self, path: str, write: Callable[[bytes], object]) -> None:
@@ -163,7 +163,7 @@ class ObjectStore:
         try:
             for piece in self._obstore.get(self._store, path).stream(_CHUNK_BYTES):
                 yield bytes(piece)
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - obstore's have no common class
             raise self._told(error) from None
 
     def _told(self, error: Exception) -> StoreError:

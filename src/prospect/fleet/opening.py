@@ -47,7 +47,7 @@ def engine_of(name: str) -> EngineMaker:
     address_of(name)
 
     def spark_engine(store: StoreDirectory) -> Queries:
-        from prospect.fleet.spark.engine import SparkEngine  # noqa: PLC0415 - likewise
+        from prospect.fleet.spark.engine import SparkEngine  # noqa: PLC0415 - where it is asked for
 
         return SparkEngine(store, name)
 

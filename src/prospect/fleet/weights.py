@@ -41,9 +41,9 @@ def contents_to_send(store: StoreDirectory, share: float) -> Iterator[Contents]:
         return
     from prospect.records import replace  # noqa: PLC0415 - behind the engine
     from prospect.store.engine import Engine, EngineError  # noqa: PLC0415 - 60 MB
-    from prospect.store.reading import checked  # noqa: PLC0415 - likewise
-    from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS  # noqa: PLC0415 - likewise
-    from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - likewise
+    from prospect.store.reading import checked  # noqa: PLC0415 - 60 MB
+    from prospect.store.schema import COLUMNS, ORDER, SAMPLE_KEYS  # noqa: PLC0415 - 60 MB
+    from prospect.store.writing import Content, copy_to_file  # noqa: PLC0415 - 60 MB
 
     keys = ", ".join(f'"{name}"::{COLUMNS[SAMPLES][name]} AS "{name}"' for name in SAMPLE_KEYS)
     query = (

@@ -34,7 +34,7 @@ def convert(data: bytes | memoryview) -> bytes | None:
 
 def _symcache_of(view: Any) -> bytes | None:
     from symbolic.debuginfo import Archive  # noqa: PLC0415 - 50 ms
-    from symbolic.exceptions import SymbolicError  # noqa: PLC0415 - likewise
+    from symbolic.exceptions import SymbolicError  # noqa: PLC0415 - 50 ms
 
     try:
         for image in Archive.from_bytes(view).iter_objects():

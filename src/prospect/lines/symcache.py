@@ -298,7 +298,7 @@ def _without_empty(
 def lookup_each(content: bytes | memoryview, address: NDArray[np.uint64]) -> Frames:
     """Find frames by the library's own call: for versions of the format that are not read here."""
     from symbolic.exceptions import SymbolicError  # noqa: PLC0415 - rarely needed
-    from symbolic.symcache import SymCache as LibrarySymCache  # noqa: PLC0415 - likewise
+    from symbolic.symcache import SymCache as LibrarySymCache  # noqa: PLC0415 - rarely needed
 
     names: dict[bytes, int] = {}
     files: dict[str, int] = {}

@@ -44,7 +44,7 @@ class Unpacker:
                 nothing behind it can be unpacked.
         """
         # Few recordings are compressed; the library takes 10 ms to load.
-        import zstandard  # noqa: PLC0415 - see above
+        import zstandard  # noqa: PLC0415 - 10 ms, few are compressed
 
         if self._stream is None:
             # Like ZSTD_decompressStream(), go on with the next frame where one ends.

@@ -112,7 +112,7 @@ class Metadata:
 
 _RECORDS = {
     fmt.PERF_RECORD_HEADER_ATTR: Metadata._add_attr,  # noqa: SLF001 - the class's own table
-    fmt.PERF_RECORD_EVENT_UPDATE: Metadata._add_update,  # noqa: SLF001 - likewise
-    fmt.PERF_RECORD_HEADER_BUILD_ID: Metadata._add_build_id,  # noqa: SLF001 - likewise
-    fmt.PERF_RECORD_HEADER_FEATURE: Metadata._add_feature_record,  # noqa: SLF001 - likewise
+    fmt.PERF_RECORD_EVENT_UPDATE: Metadata._add_update,  # noqa: SLF001 - the class's own table
+    fmt.PERF_RECORD_HEADER_BUILD_ID: Metadata._add_build_id,  # noqa: SLF001 - the class's own table
+    fmt.PERF_RECORD_HEADER_FEATURE: Metadata._add_feature_record,  # noqa: SLF001 - the class's own table
 }

@@ -277,7 +277,7 @@ def _open_stream(
     if not is_pipe_form(first, order):
         raise RecordingError("a perf.data file cannot be read from a pipe; give its path")
     # A file of whole little-endian records, the usual case, is read as it is, without these.
-    from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - see above
+    from prospect.perfdata.stream import RecordStream, StreamPlace  # noqa: PLC0415 - few are streams
 
     damage: list[str] = []
     metadata = Metadata(path, order, damage)

@@ -116,7 +116,7 @@ def _quoted(path: str) -> str:
     """Return a path as a shell takes it."""
     if path.isascii() and path.replace("/", "").replace(".", "").replace("-", "_").isidentifier():
         return path  # most are: the module below is slow to import
-    from shlex import quote  # noqa: PLC0415 - see above
+    from shlex import quote  # noqa: PLC0415 - slow to import, seldom needed
 
     return quote(path)
 

@@ -129,7 +129,7 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
     plan = choose(allow_hardware=not options.clocks and not options.events)
     bytes_a_second = rate_hz * sample_bytes(plan.attr)
     if options.off_cpu:
-        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - likewise
+        from prospect.capture.events.switches import switch_bytes_a_second  # noqa: PLC0415 - seldom asked for
 
         bytes_a_second += sum(switch_bytes_a_second(event.attr) for event in plan.beside)
     if plan.beside[-1:] and plan.beside[-1].name == PYTHON_FRAMES:
@@ -137,7 +137,7 @@ def open_events(options: RecordOptions, pid: int, cpus: tuple[int, ...]) -> Even
     ring_bytes = ring_size_bytes(bytes_a_second, len(cpus))
     tasks: tuple[int, ...] = (pid,)
     if attaches and plan.scope == SCOPE_TASK:
-        from prospect.capture.machine.attached_tasks import attached_tasks, chosen_tasks  # noqa: PLC0415 - likewise
+        from prospect.capture.machine.attached_tasks import attached_tasks, chosen_tasks  # noqa: PLC0415 - seldom asked for
 
         if options.tids:
             tasks = chosen_tasks(options.tids, plan.attr, cpus[0])
@@ -176,7 +176,7 @@ def _with_chosen_events(options: RecordOptions, plan: EventPlan, pid: int, cpu: 
     if not options.events:
         return plan
     from prospect.capture.events.event_parsing import parse_events  # noqa: PLC0415 - seldom asked for
-    from prospect.capture.events.sampled_events import with_sampled_events  # noqa: PLC0415 - likewise
+    from prospect.capture.events.sampled_events import with_sampled_events  # noqa: PLC0415 - seldom asked for
 
     chosen = parse_events(",".join(options.events))
     return with_sampled_events(plan, chosen, options.frequency_hz, pid, cpu)
@@ -186,8 +186,8 @@ def tracing_data(options: RecordOptions, events: EventSet) -> bytes:
     """Return the formats of the tracepoints among the events, empty without any."""
     if not (options.events or options.off_cpu):
         return b""
-    from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - as above
-    from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - as above
+    from prospect.capture.events.tracepoints import recorded_tracepoints  # noqa: PLC0415 - seldom asked for
+    from prospect.perfdata.tracing_data import encode_tracing_data  # noqa: PLC0415 - seldom asked for
 
     files = recorded_tracepoints(events.descriptions())
     return encode_tracing_data(*files) if files else b""

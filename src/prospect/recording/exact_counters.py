@@ -73,18 +73,18 @@ def exact_counters(
         counters: dict[str, ExactCounter] = {}
         # Each import is paid by whoever waits for the command's start, so only where it is needed.
         if choice.syscalls:
-            from prospect.capture.counting.syscall_counts import SyscallCounter  # noqa: PLC0415 - see above
+            from prospect.capture.counting.syscall_counts import SyscallCounter  # noqa: PLC0415 - COMMAND waits for it
 
             syscalls = stack.enter_context(closing(SyscallCounter()))
             syscalls.open()
             counters["syscalls"] = syscalls
         if choice.calls:
-            from prospect.capture.counting.call_counts import (  # noqa: PLC0415 - see above
+            from prospect.capture.counting.call_counts import (  # noqa: PLC0415 - COMMAND waits for it
                 CallCounter,
                 require_known_machine,
             )
-            from prospect.capture.counting.call_patterns import parse_call_patterns  # noqa: PLC0415 - likewise
-            from prospect.recording.counted_functions import counted_functions  # noqa: PLC0415 - likewise
+            from prospect.capture.counting.call_patterns import parse_call_patterns  # noqa: PLC0415 - COMMAND waits for it
+            from prospect.recording.counted_functions import counted_functions  # noqa: PLC0415 - COMMAND waits for it
 
             require_known_machine()
             patterns = parse_call_patterns(choice.calls)

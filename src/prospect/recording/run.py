@@ -106,7 +106,7 @@ def _record(
         loop.start(options.flush_centiseconds)
         command.let_start()
         python.start(loop, mapped_files.python_fd, command.pid)
-        from prospect.recording.interval import Started, follow  # noqa: PLC0415 - see above
+        from prospect.recording.interval import Started, follow  # noqa: PLC0415 - once COMMAND runs
 
         return follow(
             Started(
@@ -177,7 +177,7 @@ class _PythonFrames:
         """Start it if COMMAND is Python, or have the loop do it: `MappedFiles.python_fd`."""
         if python_fd < 0:
             return
-        from prospect.capture.machine.python_processes import executes_python  # noqa: PLC0415 - see above
+        from prospect.capture.machine.python_processes import executes_python  # noqa: PLC0415 - once COMMAND runs
 
         if executes_python(command_pid):
             self._begin(is_there=True)
@@ -185,7 +185,7 @@ class _PythonFrames:
             loop.watch(python_fd, lambda: self._begin(is_there=bool(os.read(python_fd, 1))))
 
     def _begin(self, *, is_there: bool) -> None:
-        from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - see above
+        from prospect.capture.python.frames import PythonFrames  # noqa: PLC0415 - once COMMAND runs
 
         self.frames = PythonFrames()
         beside_others = self._choice == "always"
@@ -208,8 +208,8 @@ def _exact_counters(
     """Open the counters that were asked for."""
     if not (options.count_syscalls or options.count_calls):
         return _NoCounters()
-    from prospect.announcing import silent  # noqa: PLC0415 - see above
-    from prospect.recording.exact_counters import CountChoice, exact_counters  # noqa: PLC0415 - see above
+    from prospect.announcing import silent  # noqa: PLC0415 - only where calls are counted
+    from prospect.recording.exact_counters import CountChoice, exact_counters  # noqa: PLC0415 - only where calls are counted
 
     choice = CountChoice(
         *(options.count_syscalls, options.count_calls, options.count_budget_percent),

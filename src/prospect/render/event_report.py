@@ -107,6 +107,6 @@ def _code(view: ReportView, event: EventView, disassemble: int) -> EventCode:
 
 
 def _lines(view: ReportView, event: EventView) -> EventLines:
-    from prospect.estimate.annotate.source_lines import event_lines  # noqa: PLC0415 - likewise
+    from prospect.estimate.annotate.source_lines import event_lines  # noqa: PLC0415 - seldom asked for
 
     return event_lines(view, event)

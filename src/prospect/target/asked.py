@@ -35,7 +35,7 @@ def _answer(served: Served) -> tuple[Any, int]:
 
         diagnosis = examine()
         return contents(diagnosis) | {"checks": [contents(one) for one in diagnosis.checks]}, 0
-    from prospect.capture.events.event_listing import check_event, list_events  # noqa: PLC0415 - likewise
+    from prospect.capture.events.event_listing import check_event, list_events  # noqa: PLC0415 - of its question alone
 
     events, limits = list_events(served.wanted["pattern"], with_fields=served.wanted["fields"])
     checks = [

@@ -119,7 +119,7 @@ class Remote(Closing):
 
     def _start(self, agent: str, request: bytes, files: Mapping[str, Any]) -> None:
         # While ssh connects, for the most likely Python there.
-        from prospect.target.package import OLDEST_PYTHON, package  # noqa: PLC0415 - see above
+        from prospect.target.package import OLDEST_PYTHON, package  # noqa: PLC0415 - while ssh connects
 
         packed = package(agent, MAGIC_NUMBER)
         stream = pipe_of(self._started.stdout)
@@ -237,7 +237,7 @@ class Remote(Closing):
 
     @property
     def _agent(self) -> subprocess.Popen[bytes]:
-        assert self._recorder is not None  # noqa: S101 - likewise
+        assert self._recorder is not None  # noqa: S101 - started by `_start`
         return self._recorder
 
     def _take_in(self, data: bytes, receiver: Receiver | None) -> dict[str, Any]:

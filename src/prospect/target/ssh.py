@@ -128,7 +128,7 @@ class Connection(Closing):
 
 def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
     """Return a pipe that was asked for when its process was started."""
-    assert pipe is not None  # noqa: S101 - see above
+    assert pipe is not None  # noqa: S101 - asked for, so it is there
     return pipe
 
 

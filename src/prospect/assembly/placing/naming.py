@@ -39,7 +39,7 @@ def with_answers(info: RecordingInfo) -> tuple[RecordingInfo, Answers | None]:
     if not info.archive:
         return info, None
     from prospect.archived.answering import restored_info  # noqa: PLC0415 - rarely needed
-    from prospect.archived.decoding import decode as decode_archive  # noqa: PLC0415 - likewise
+    from prospect.archived.decoding import decode as decode_archive  # noqa: PLC0415 - rarely needed
 
     answers = decode_archive(info.archive)
     return restored_info(info, answers), answers
@@ -60,11 +60,11 @@ def make_symbolizer(
 
         return ArchivedSymbolizer(options, answers)
     if collector is not None:
-        from prospect.archived.collector import CollectingSymbolizer  # noqa: PLC0415 - likewise
+        from prospect.archived.collector import CollectingSymbolizer  # noqa: PLC0415 - rarely needed
 
         return CollectingSymbolizer(options, collector)
     if kept is not None:
-        from prospect.symbols.kept_names import KeepingSymbolizer  # noqa: PLC0415 - likewise
+        from prospect.symbols.kept_names import KeepingSymbolizer  # noqa: PLC0415 - rarely needed
 
         return KeepingSymbolizer(kept, options)
     return Symbolizer(options)

@@ -75,7 +75,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
     stacks, copies = no_user_stacks(len(samples)), None
     if has_states:
         from prospect.assembly.stacks.recorded_code import RecordedCode  # noqa: PLC0415 - seldom recorded
-        from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - likewise
+        from prospect.assembly.stacks.unwinding import with_whole_stacks  # noqa: PLC0415 - seldom recorded
 
         cache = SymbolCache.of_user() if use_cache else None
         code = RecordedCode(contexts, world, info, symbolizer, cache)
@@ -84,7 +84,7 @@ def find_callers(  # noqa: PLR0913 - one stage's input, and how it is to work
         # Naming finds what it needs again, of all files the smallest first.
         symbolizer.images.let_go()
     if python is not None:
-        from prospect.assembly.stacks.python_callers import with_python_callers  # noqa: PLC0415 - likewise
+        from prospect.assembly.stacks.python_callers import with_python_callers  # noqa: PLC0415 - seldom recorded
 
         samples, stacks = with_python_callers(samples, stacks, python)
     announce("putting call stacks together")

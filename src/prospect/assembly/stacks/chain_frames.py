@@ -99,8 +99,13 @@ def user_begin(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.minimum(following, end), end
 
 
-def own_frames(samples: Samples) -> NDArray[np.bool_]:
-    """Return whether each sample's first frame of user mode is its own and no caller, bool[n]."""
+def own_frames(samples: Samples, user: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether each sample's first frame of user mode is its own and no caller, bool[n].
+
+    Args:
+        samples: with chains or without.
+        user: i64[n] where the user part of each chain begins, as from `user_begin`.
+    """
     is_user: NDArray[np.bool_] = samples.mode == abi.PERF_RECORD_MISC_USER
-    is_user &= user_begin(samples)[0] == chain_begin(samples)
+    is_user &= user == chain_begin(samples)
     return is_user

@@ -147,7 +147,7 @@ def _tails(samples: Samples, context: NDArray[np.int32], stacks: UserStacks) -> 
     rows = np.flatnonzero(is_own)
     is_own[rows] = words.take(begin.take(rows)) == own_context.take(rows)
     # The sample itself says which instruction it interrupted; with hardware it may know better.
-    is_own_frame = is_unwound & own_frames(samples)
+    is_own_frame = is_unwound & own_frames(samples, user)
     outer = np.where(is_own_frame, np.append(stacks.frames.before, -1).take(outer), outer)
     begin, length = begin + is_own * 2, length - is_own * 2
     mode = np.where(is_own & (length > 0), samples.mode, _NO_MODE)

@@ -113,7 +113,7 @@ def with_whole_stacks(
     rows = np.flatnonzero(is_64 & ~has_chain)
     taken = replace(
         _input(states, rows, contexts, machine),
-        is_own=own_frames(samples).take(states.sample.take(rows)),
+        is_own=own_frames(samples, user_begin(samples)[0]).take(states.sample.take(rows)),
     )
     announce("unwinding stacks")
     unwound = unwind(

@@ -236,7 +236,7 @@ def _marks(events: Events, switches: Switches, of_switch: NDArray[np.int64], wak
 
 
 def _wake_marks(events: Events, switches: Switches, waking: int) -> list[Marks]:
-    from prospect.assembly.threads.traced_switches import wake_marks  # noqa: PLC0415 - as above
+    from prospect.assembly.threads.traced_switches import wake_marks  # noqa: PLC0415 - seldom
 
     found = wake_marks(events, switches, waking)
     return [] if found is None else [found]
@@ -297,7 +297,7 @@ def _worth_waits(
 def _wakers(samples: Samples, sample: NDArray[np.int64]) -> NDArray[np.int32]:
     if not (sample >= 0).any():
         return np.full(len(sample), -1, np.int32)
-    from prospect.assembly.threads.traced_switches import wakers  # noqa: PLC0415 - as above
+    from prospect.assembly.threads.traced_switches import wakers  # noqa: PLC0415 - seldom
 
     return wakers(samples, sample)
 

@@ -213,7 +213,7 @@ def entry_hook(name: str, functions: Sequence[str], pid: int) -> EntryHook:
     found = plugin(HOOKS, name)
     if found is None:
         from prospect.errors import UsageError  # noqa: PLC0415 - on the way to an error
-        from prospect.plugins import names  # noqa: PLC0415 - likewise
+        from prospect.plugins import names  # noqa: PLC0415 - on the way to an error
 
         known = ", ".join(names(HOOKS))
         there = f"there are {known}" if known else "no package adds any; see docs/plugins.md"

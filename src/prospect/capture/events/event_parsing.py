@@ -250,7 +250,7 @@ def _with_modifiers(event: ChosenEvent, modifiers: str) -> ChosenEvent:
 def _unknown(name: str, *, has_terms: bool) -> str:
     """Say that there is no such event, and which one may be meant."""
     from prospect.capture.events.vendor_events import vendor_names  # noqa: PLC0415 - only on the way to an error
-    from prospect.spelling import nearest  # noqa: PLC0415 - likewise
+    from prospect.spelling import nearest  # noqa: PLC0415 - only on the way to an error
 
     if has_terms and not find_named(name) and ":" not in name:
         known: Iterable[str] = pmus.pmu_names()

@@ -84,9 +84,9 @@ def function_offset(path: str, function: str) -> int:
 
 
 def _offsets_of(image: ElfImage, symbols: ElfSymbols, function: bytes) -> set[int]:
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np  # noqa: PLC0415 - the same
 
-    from prospect.elf.image import NO_ADDRESS  # noqa: PLC0415 - as above
+    from prospect.elf.image import NO_ADDRESS  # noqa: PLC0415 - the same
 
     strings, wanted = bytes(symbols.strings), function + b"\0"
     starts = [match.start() for match in re.finditer(re.escape(wanted), strings)]

@@ -114,7 +114,7 @@ def raise_open_files_limit() -> int | None:
 
 def restore_open_files_limit(soft: int) -> None:
     """Put the soft limit of open files back."""
-    import resource  # noqa: PLC0415 - as above
+    import resource  # noqa: PLC0415 - only hosts with very many CPUs come here
 
     resource.setrlimit(
         resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1])

@@ -333,8 +333,8 @@ def _names_in(directory: str) -> list[str]:
 def _packed(content: bytes) -> str:
     """Compress a file, as text."""
     # Few recordings have such files, and importing these takes as long as all else here.
-    import base64  # noqa: PLC0415 - see above
-    import zlib  # noqa: PLC0415 - see above
+    import base64  # noqa: PLC0415 - few recordings have such files
+    import zlib  # noqa: PLC0415 - few recordings have such files
 
     return base64.b64encode(zlib.compress(content, 1)).decode("ascii")
 

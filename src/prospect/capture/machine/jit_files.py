@@ -56,7 +56,7 @@ class JitFiles(Closing):
 
         def serve(stop_fd: int) -> None:
             # Here, not in the recorder: it costs the command nothing.
-            from prospect.capture.machine.jit_file_holder import serve  # noqa: PLC0415 - see above
+            from prospect.capture.machine.jit_file_holder import serve  # noqa: PLC0415 - in the child alone
 
             serve(stop_fd, self._result_fd, self._progress, self._silent, self._own_tmp)
 

@@ -86,7 +86,7 @@ class MappedFiles(Closing):
             def serve(stop_fd: int) -> None:
                 rings = mapped_rings(fds.values(), mapped_fd)
                 # Here, not in the recorder: it costs the command nothing.
-                from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - see above
+                from prospect.capture.machine.mapped_file_reader import Watched, serve  # noqa: PLC0415 - in the child alone
 
                 watched = Watched(command_pid, tasks != (EVERY_TASK,), python_fd)
                 serve(rings, stop_fd, self._found, (before_fd, self._before), watched)

@@ -57,16 +57,17 @@ class Members(Record):
         edges = np.clip(self.start[first : last + 2], part.start, part.stop)
         return stretches.repeat(np.diff(edges))
 
+    def filled(self) -> Rows:
+        """Return the stretches that have samples."""
+        return np.flatnonzero(np.diff(self.start))
+
     def counted(self, chosen: NDArray[np.bool_]) -> Rows:
         """Return how many samples of each stretch are chosen, i64[s].
 
         Args:
             chosen: bool[m].
         """
-        counts, filled = (
-            np.zeros(len(self.start) - 1, np.int64),
-            np.flatnonzero(np.diff(self.start)),
-        )
+        counts, filled = np.zeros(len(self.start) - 1, np.int64), self.filled()
         first = self.start.take(filled)
         counts[filled] = np.add.reduceat(chosen.view(np.uint8), first, dtype=np.int64)
         return counts
@@ -203,7 +204,7 @@ def _jumps(tick: Numbers, members: Members) -> Jumps:
         first = max(part.start - 1, 0)
         own = tick[first : part.stop]
         np.not_equal(own[1:] - own[:-1], 1.0, out=is_jump[first + 1 : part.stop])
-    filled = np.flatnonzero(np.diff(members.start))
+    filled = members.filled()
     is_jump[members.start.take(filled)] = True
     row, last = np.flatnonzero(is_jump), np.zeros(len(members.start) - 1)
     last[filled] = tick.take(members.start.take(filled + 1) - 1)

@@ -189,7 +189,7 @@ def _errors() -> Iterator[None]:
         EngineError: instead of what Spark raises.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - where Spark is asked
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - likewise
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - where Spark is asked
 
     try:
         yield

@@ -147,7 +147,7 @@ def _intersection_lines(page: Page, process: int, routines: RoutineFormatter) ->
             rows = _rows(page, process, portion)
             yield from routines.lines(rows, option, threshold_s)
             if page.code is not None:
-                from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - likewise
+                from prospect.render.text.disassembly import process_disassembly  # noqa: PLC0415 - seldom asked for
 
                 yield from process_disassembly(page, process, portion, rows)
         yield ""

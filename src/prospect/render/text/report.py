@@ -150,7 +150,7 @@ def _stack_quality(view: ReportView, style: Style) -> Iterator[str]:
     """Yield what became of copies of stacks, where there are any."""
     if view.profile.stack_copies is not None:
         from prospect.figures.stacks.stack_quality import stack_quality  # noqa: PLC0415 - seldom there
-        from prospect.render.text.stack_quality import stack_quality_lines  # noqa: PLC0415 - likewise
+        from prospect.render.text.stack_quality import stack_quality_lines  # noqa: PLC0415 - seldom there
 
         yield from stack_quality_lines(stack_quality(view.profile, view.detail), style)
 
@@ -162,11 +162,11 @@ def _seldom_lines(view: ReportView, style: Style) -> Iterator[str]:
 
         yield from sample_data_lines(view.data, style)
     if view.waiting is not None:
-        from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - likewise
+        from prospect.render.text.waiting import waiting_lines  # noqa: PLC0415 - seldom there
 
         yield from waiting_lines(view, style)
     if len(view.events) > 1:
-        from prospect.render.text.side_by_side import side_by_side_lines  # noqa: PLC0415 - likewise
+        from prospect.render.text.side_by_side import side_by_side_lines  # noqa: PLC0415 - seldom there
 
         yield from side_by_side_lines(view, style)
 
@@ -180,9 +180,9 @@ def _calls(view: ReportView, sections: tuple[str, ...], style: Style) -> Iterato
         yield "Note: no sample has a call chain: there is nothing to say about calls."
         return
     from prospect.estimate.errors.calls import estimate_calls  # noqa: PLC0415 - seldom asked for
-    from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - likewise
-    from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - likewise
-    from prospect.render.text.calls import calls_lines  # noqa: PLC0415 - likewise
+    from prospect.figures.calls.calls_view import CallsChoice, calls_view  # noqa: PLC0415 - seldom asked for
+    from prospect.figures.calls.sample_choice import SampleChoice  # noqa: PLC0415 - seldom asked for
+    from prospect.render.text.calls import calls_lines  # noqa: PLC0415 - seldom asked for
 
     calls = calls_view(view.profile, CallsChoice(SampleChoice(view.detail), sections))
     yield from calls_lines(calls, estimate_calls(calls), style)
@@ -230,10 +230,10 @@ def _of_all_lines(page: Page, routines: RoutineFormatter) -> Iterator[str]:
         yield from system_cause_lines(page)
         yield from system_call_lines(page)
     if page.lines is not None:
-        from prospect.render.text.source_lines import all_source_lines  # noqa: PLC0415 - likewise
+        from prospect.render.text.source_lines import all_source_lines  # noqa: PLC0415 - seldom asked for
 
         yield from all_source_lines(page)
     if page.view.profile.call_counts is not None:
-        from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - likewise
+        from prospect.render.text.call_counts import call_count_lines  # noqa: PLC0415 - seldom asked for
 
         yield from call_count_lines(page)

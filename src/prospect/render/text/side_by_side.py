@@ -22,7 +22,7 @@ def side_by_side_lines(view: ReportView, style: Style) -> Iterator[str]:
     """Yield the table, nothing where fewer than two events have hits."""
     if len(view.events) < 2:
         return
-    from prospect.figures.report.side_by_side import side_by_side  # noqa: PLC0415 - see above
+    from prospect.figures.report.side_by_side import side_by_side  # noqa: PLC0415 - only for several events
 
     profile = view.profile
     table = side_by_side(profile, [event.event_index for event in view.events], view.detail)

@@ -122,14 +122,14 @@ def _demangle_one(name: bytes) -> str | None:
 # Each demangler is loaded for the first name that is mangled so: most programs have none.
 @cache
 def _rust_v0() -> Callable[[str], str | None]:
-    from prospect.symbols.demangling.rust_v0 import demangle_v0  # noqa: PLC0415 - see above
+    from prospect.symbols.demangling.rust_v0 import demangle_v0  # noqa: PLC0415 - for the first such name
 
     return demangle_v0
 
 
 @cache
 def _cxx_and_legacy() -> tuple[ModuleType, Callable[[str], str | None]]:
-    from prospect.symbols.demangling import cxx_names, rust_legacy  # noqa: PLC0415 - see above
+    from prospect.symbols.demangling import cxx_names, rust_legacy  # noqa: PLC0415 - for the first such name
 
     return cxx_names, rust_legacy.demangle_legacy
 

@@ -70,8 +70,8 @@ def find_dump(
             return f"{shown} was not used: {refused}"
         data, speaks_for = file.data, file.speaks_for
     # Only here is there JIT code to parse.
-    from prospect.symbols.jit.jit_code import number_generations  # noqa: PLC0415 - see above
-    from prospect.symbols.jit.jitdump import parse_jitdump  # noqa: PLC0415 - see above
+    from prospect.symbols.jit.jit_code import number_generations  # noqa: PLC0415 - few recordings have JIT code
+    from prospect.symbols.jit.jitdump import parse_jitdump  # noqa: PLC0415 - few recordings have JIT code
 
     dump = parse_jitdump(data)
     if dump is None:
