@@ -105,7 +105,7 @@ def tick_grid(profile: Profile) -> Grid | None:
         order, time_ns = order.take(chosen), time_ns.take(chosen)
     periods = Periods(stretches, members, time_ns)
     phases = grid_phases(periods.residues_ns, members.start, stretches.period_ns)
-    stretches = _with_late_ends(stretches, members.start, time_ns)
+    stretches = _with_late_ends(stretches, members, time_ns)
     jumps, late_ns = ticks_of_samples(periods, phases)
     return Grid(
         stretches=stretches,
@@ -152,11 +152,13 @@ def _pieces(
     return first, size
 
 
-def _with_late_ends(stretches: Stretches, start: Rows, time_ns: NDArray[np.uint64]) -> Stretches:
+def _with_late_ends(
+    stretches: Stretches, members: Members, time_ns: NDArray[np.uint64]
+) -> Stretches:
     """Return stretches that end with their last sample, where that is later."""
-    rows = np.flatnonzero(np.diff(start) > 0)
+    rows = members.filled()
     end_ns = stretches.end_ns.copy()
-    last_ns = time_ns.take(start[rows + 1] - 1).astype(np.int64)
+    last_ns = time_ns.take(members.start[rows + 1] - 1).astype(np.int64)
     end_ns[rows] = np.maximum(end_ns[rows], last_ns)
     return replace(stretches, end_ns=end_ns)
 
