@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import marshal
 import os
 import select
 import sys
@@ -21,11 +22,44 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 _KILLED_S = 0.1
 # What a terminal or a user sends to the whole process group, and the parent sees to.
 _OF_THE_PARENT = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+
+
+def tell(fd: int, value: Any) -> int:
+    """Leave a value for the parent or the child, in a file in memory that only these two have.
+
+    Args:
+        fd: such a file, open for writing.
+        value: of what `marshal` knows.
+
+    Returns:
+        The bytes it takes.
+
+    Raises:
+        OSError: there is no memory, or files may not grow so large (RLIMIT_FSIZE is for those in
+            memory too); nothing is left then, rather than a part.
+    """
+    words = marshal.dumps(value)
+    try:
+        os.ftruncate(fd, len(words))
+        at = 0
+        while at < len(words):
+            at += os.pwrite(fd, words[at:], at)
+    except OSError:
+        os.ftruncate(fd, 0)
+        raise
+    return len(words)
+
+
+def told(fd: int) -> Any:
+    """Return what `tell` left; None where it left nothing."""
+    size = os.fstat(fd).st_size
+    # The other process's own words, in memory that nobody else has.
+    return marshal.loads(os.pread(fd, size, 0)) if size else None  # noqa: S302 - as said
 
 
 class SignalsHeld:

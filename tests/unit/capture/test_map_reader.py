@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import resource
 import subprocess
 
 import pytest
@@ -217,3 +219,20 @@ def test_the_map_of_a_real_process_is_the_one_that_the_kernel_shows():
     assert found
     assert {"[heap]", "[stack]"} <= set(found.path)
     assert found.permissions[found.path.index("[stack]")] == "rw-"
+
+
+def test_where_files_may_not_grow_so_large_there_are_no_maps_rather_than_a_part(process):
+    process(7, 0, LINE % (0, 0x2000) + random.Random(1).randbytes(40_000))
+    reader = MapReader(7, process.proc)
+    reader.see([7])
+    reader.look()
+    fd, before = os.memfd_create("maps"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16384, before[1]))
+    try:
+        reader.finish(fd)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert document_in(fd) == {}
+    reader.finish(fd)
+    assert document_in(fd)["pid"] == [7]
+    os.close(fd)

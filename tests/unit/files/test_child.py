@@ -1,6 +1,7 @@
 """A child ends with its parent, disturbs nobody's signals, and leaves nothing where it fails."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from builders.silent_mount import silent_mount
-from prospect.files.child import Child
+from prospect.files.child import Child, tell, told
 
 HOLDER = """
 import os, sys, time
@@ -49,7 +50,7 @@ print(len(arrived), len(os.read(read_fd, 1000)), ended == [0] * 20)
 # What begins without standard files gives their numbers to others.
 BARE = """
 import os, sys
-from prospect.files.child import Child
+from prospect.files.child import Child, tell, told
 for standard in (0, 1, 2):
     os.close(standard)
 kept_fd = os.open(sys.argv[1], os.O_WRONLY)
@@ -127,7 +128,7 @@ def test_a_child_that_cannot_be_made_leaves_no_descriptors(monkeypatch):
 
 MANY_FILES = """
 import os, resource, select, sys
-from prospect.files.child import Child
+from prospect.files.child import Child, tell, told
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 if most < 1200:
     sys.exit(77)
@@ -145,3 +146,25 @@ def test_a_child_of_a_parent_with_very_many_files_can_wait_for_its_stop():
     if ran.returncode == 77:
         pytest.skip("this user may not open so many files")
     assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+@pytest.fixture
+def small_files():
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16384, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_one_process_leaves_the_other_finds_whole_or_not_at_all(small_files):
+    fd = os.memfd_create("between")
+    try:
+        assert told(fd) is None
+        size = tell(fd, ([1, 2], b"x" * 10_000))
+        assert os.fstat(fd).st_size == size
+        assert told(fd) == ([1, 2], b"x" * 10_000)
+        with pytest.raises(OSError, match="File too large"):
+            tell(fd, b"x" * 20_000)
+        assert told(fd) is None
+    finally:
+        os.close(fd)

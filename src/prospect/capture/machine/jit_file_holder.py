@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import marshal
 import os
 import select
 import stat
@@ -23,6 +22,7 @@ import time
 
 from prospect.capture.kernel.inotify import DirectoryWatch
 from prospect.capture.kernel.procfs import list_pids, read_if_there
+from prospect.files.child import tell
 from prospect.files.mounts import waiting_points
 from prospect.records import NamedTuple
 
@@ -72,13 +72,8 @@ def serve(
         if ready and not is_over:
             holder.look()
             is_over = bool(select.select((stop_fd,), (), (), _PAUSE_S)[0])
-    found = {"copies": holder.collect(), "limits": holder.limits}
-    result = marshal.dumps(found)
-    os.truncate(result_fd, len(result))
-    at = 0
-    while at < len(result):
-        at += os.pwrite(result_fd, result[at:], at)
-    progress.finish(len(result))
+    copies = holder.collect()
+    progress.finish(tell(result_fd, {"copies": copies, "limits": holder.limits}))
 
 
 class _Directory(NamedTuple):

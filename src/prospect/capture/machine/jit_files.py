@@ -9,14 +9,12 @@ another one goes on without that place.
 
 from __future__ import annotations
 
-import marshal
-import mmap
 import os
 import time
 
 from prospect.capture.kernel.procfs import read_if_there
 from prospect.capture.machine.progress import Progress
-from prospect.files.child import Child
+from prospect.files.child import Child, told
 from prospect.light import Closing
 
 TYPE_CHECKING = False
@@ -94,16 +92,13 @@ class JitFiles(Closing):
             self._child.reap(0.02)
             if self.look():
                 self._child.stop()
-        size = self._progress.result_bytes
-        if not size:
+        if not self._progress.result_bytes:
             if not self.limits:
                 self.limits.append("Files with names of JIT code were not kept in time.")
             return []
         # One that lets go of a file may be held up by that.
         self._child.reap(0.1)
-        with mmap.mmap(self._result_fd, size, access=mmap.ACCESS_READ) as result:
-            # The holder's own words, in memory that nobody else has.
-            found = marshal.loads(result[:])  # noqa: S302 - as said
+        found = told(self._result_fd)
         self.limits += found["limits"]
         copies: list[dict[str, Any]] = found["copies"]
         return copies

@@ -17,12 +17,13 @@ Defined by: proc(5); ``fs/proc/task_mmu.c`` (Linux 6.18).
 from __future__ import annotations
 
 import heapq
-import marshal
 import os
 import time
 import zlib
+from contextlib import suppress
 
 from prospect.capture.kernel.procfs import read_file, read_if_there, read_short
+from prospect.files.child import tell
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -137,7 +138,9 @@ class MapReader:
         texts = self._texts.values()
         rows = [(one.pid, one.read_ns, len(one.text)) for one in texts]
         packed = zlib.compress(b"".join(one.text for one in texts), _QUICKLY)
-        os.pwrite(fd, marshal.dumps((rows, packed)), 0)
+        # Where files may not grow so large, the recording, which would hold it, cannot either.
+        with suppress(OSError):
+            tell(fd, (rows, packed))
 
     def _may_spend(self) -> bool:
         elapsed_ns = time.monotonic_ns() - self._began_ns

@@ -14,7 +14,6 @@ Defined by: proc(5); ``include/uapi/linux/perf_event.h`` (Linux 6.18); the gABI,
 
 from __future__ import annotations
 
-import marshal
 import os
 import select
 import stat
@@ -28,6 +27,7 @@ from prospect.capture.machine.mapping_records import MappingRecord, drained
 from prospect.capture.machine.python_processes import FirstPython
 from prospect.capture.machine.read_files import NUMBER_BYTES, ReadFile
 from prospect.capture.machine.synthesis import Map
+from prospect.files.child import told
 from prospect.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -156,11 +156,10 @@ def _sent_before(
     before_fd: int, before: int
 ) -> tuple[list[tuple[Any, ...]], dict[int, int], list[int]]:
     """Return what the recorder found; nothing if it ended before it sent that."""
-    size = int.from_bytes(os.read(before_fd, NUMBER_BYTES), "little")
-    sent = os.pread(before, size, 0)
+    os.read(before_fd, NUMBER_BYTES)
+    sent: tuple[list[tuple[Any, ...]], dict[int, int], list[int]] = told(before) or ([], {}, [])
     os.ftruncate(before, 0)
-    # The recorder's own words, in memory that nobody else has.
-    return marshal.loads(sent) if size else ([], {}, [])  # noqa: S302 - as said
+    return sent
 
 
 def _mapped_before(rows: Iterable[tuple[Any, ...]]) -> Iterator[MappingRecord]:

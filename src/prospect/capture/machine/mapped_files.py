@@ -18,7 +18,6 @@ adds to the user's locked memory stays there for ever (``perf_mmap_rb`` in
 from __future__ import annotations
 
 import errno
-import marshal
 import os
 import select
 
@@ -28,7 +27,7 @@ from prospect.capture.events.event_choice import EVERY_TASK
 from prospect.capture.kernel import syscalls
 from prospect.capture.kernel.rings import Ring
 from prospect.capture.machine.read_files import NUMBER_BYTES, RING_BYTES, ReadFiles
-from prospect.files.child import Child
+from prospect.files.child import Child, tell, told
 from prospect.light import Closing
 
 TYPE_CHECKING = False
@@ -128,7 +127,7 @@ class MappedFiles(Closing):
         if not self.reader.pid or not rows:
             return
         try:
-            size = os.pwrite(self._before, marshal.dumps((rows, ticks, list(pythons))), 0)
+            size = tell(self._before, (rows, ticks, list(pythons)))
             os.write(self._before_fd, size.to_bytes(NUMBER_BYTES, "little"))
         except OSError as error:  # no memory, or the reader has ended
             self._not_read(os.strerror(error.errno or 0), "some")
@@ -226,11 +225,7 @@ def mapped_rings(fds: Iterable[list[int]], told_fd: int) -> dict[int, Ring]:
 
 def document_in(fd: int) -> dict[str, object]:
     """Return what a reader wrote as the recording keeps it, see docs/recording.md; {} without."""
-    size = os.fstat(fd).st_size
-    if not size:
-        return {}
-    # The reader's own words, in memory that nobody else has.
-    rows, packed = marshal.loads(os.pread(fd, size, 0))  # noqa: S302 - as said
+    rows, packed = told(fd) or ((), b"")
     if not rows:
         return {}
     import binascii  # noqa: PLC0415 - at the end
