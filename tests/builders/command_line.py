@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 PROSPECT = (sys.executable, "-m", "prospect")
@@ -24,6 +26,20 @@ def run(*arguments: str, **keywords: Any) -> subprocess.CompletedProcess[str]:
         check=False,
         **keywords,
     )
+
+
+@contextmanager
+def running(words: Sequence[object], **keywords: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Run a program beside a test, and end it with the test, however that ends.
+
+    `Popen` by itself waits for the program's own end: a test that fails would wait for ever for a
+    program that loops.
+    """
+    with subprocess.Popen([str(word) for word in words], **keywords) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
 
 
 def names(directory: Path) -> list[str]:

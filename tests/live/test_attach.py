@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import prospect as library
-from builders.command_line import BURN, PROSPECT, names, run
+from builders.command_line import BURN, PROSPECT, names, run, running
 from builders.waiting import wait_until_it_watches
 from prospect.perfdata.reader import open_recording
 
@@ -168,7 +168,9 @@ def test_it_ends_when_all_that_it_watches_have_ended(here, start, busy):
 
 
 def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, start):
-    short = start("sh", "-c", f"echo ready; {BURN}; {BURN}; {BURN}; {BURN}", **WHO)
+    # It goes on for a while once the recording is there, however late that begins.
+    until_then = f"while [ ! -s '{as_nobody}/r' ]; do :; done"
+    short = start("sh", "-c", f"echo ready; {until_then}; {BURN}; {BURN}; {BURN}; {BURN}", **WHO)
     ran = run("record", "-p", str(short.pid), "-o", "r", **WHO)
     assert ran.returncode == 0
     hits, _ = hits_by_pid("r")
@@ -179,7 +181,7 @@ def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, 
 @pytest.mark.parametrize("is_of_all", [True, False])
 def test_a_signal_ends_the_recording_and_nothing_else(here, busy, number, is_of_all):
     whom = [] if is_of_all else ["-p", str(busy.pid)]
-    with subprocess.Popen([*PROSPECT, "record", "-H2000", "-o", "r", *whom]) as recorder:
+    with running([*PROSPECT, "record", "-H2000", "-o", "r", *whom]) as recorder:
         wait_until_it_watches(recorder.pid)
         time.sleep(0.4)
         recorder.send_signal(number)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.command_line import run
+from builders.command_line import run, running
 from builders.daemon import BUSY, HALF_BUSY, RunningDaemon, status, until
 from builders.stored import by_routine
 from prospect.api.store import read_store
@@ -110,7 +110,7 @@ def test_a_daemon_that_stood_still_counts_what_it_lost(tmp_path):
 def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
     seen = []
     with RunningDaemon(tmp_path / "s", "--separate", "cpu", load=BUSY) as daemon:
-        with subprocess.Popen([sys.executable, "-c", BUSY]) as second:
+        with running([sys.executable, "-c", BUSY]):
             try:
                 for is_online in ("1", "0", "1"):
                     CPU_1.write_text(is_online)
@@ -120,7 +120,6 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path):
                     seen.append(is_online)
             finally:
                 CPU_1.write_text("1")
-                second.kill()
         assert daemon.end() == 0
     hits = [
         read_store(str(tmp_path / "s"), [f"session:on{place}", "cpu:0-1"]).hits.count.sum()

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from builders.command_line import running
 from builders.daemon import RunningDaemon, status
 from prospect.api.store import read_store
 from prospect.profile.complete import complete
@@ -30,12 +31,11 @@ def test_stacks_of_code_without_frame_pointers_are_whole(tmp_path):
     subprocess.run(["gcc", *options, "-o", str(program), str(source)], check=True)
     with (
         RunningDaemon(tmp_path / "s", "--call-graph", "auto") as daemon,
-        subprocess.Popen([str(program)]) as nested,
+        running([program]),
     ):
         for _ in range(2):
             daemon.ask("dump")
         assert status(daemon)["call_graph"] == "auto"
-        nested.kill()
     profile = complete(read_store(str(tmp_path / "s"), ["comm:nested"], stacks=True))
     chains = Counter()
     hits, stacks = profile.hits, profile.stacks

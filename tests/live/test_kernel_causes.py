@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import prospect
+from builders.command_line import running
 from builders.recordings import build_program, hits_by, profile_of, record
 
 pytestmark = [
@@ -40,12 +41,11 @@ def flood(tmp_path):
         pytest.skip("needs two CPUs")
     program = build_program(tmp_path, "flood", "-static")
     command = ["taskset", "-c", "1", str(program), "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with running(command, stdout=subprocess.PIPE) as process:
         line = process.stdout.readline()
         if not line:
             pytest.skip("no network of its own, or no receive packet steering")
         yield
-        process.kill()
 
 
 def record_with_perf(file, *words):

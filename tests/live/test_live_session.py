@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.command_line import running
 from builders.recordings import hits_by
 from prospect.capture.events import event_choice
 from prospect.errors import CaptureError, RecordingError
@@ -45,7 +46,7 @@ def watched(tmp_path_factory):
     """The states of a session, the recording that was saved right after, and its load's pid."""
     file = tmp_path_factory.mktemp("live") / "saved.data"
     session = LiveSession(OPTIONS)
-    with subprocess.Popen([sys.executable, "-c", LOAD]) as load:
+    with running([sys.executable, "-c", LOAD]) as load:
         states = []
         while load.poll() is None:
             time.sleep(0.4)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.command_line import running
 from prospect.figures.report.waiting import blocked_stacks
 from prospect.live.session import LiveSession
 from prospect.recording.events import RecordOptions
@@ -41,7 +42,7 @@ def watched(tmp_path_factory):
     """The program's number, the session's last state, and the recording that was saved."""
     file = tmp_path_factory.mktemp("live") / "saved.data"
     line = [sys.executable, "-c", LOAD]
-    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as load:
+    with running(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as load:
         load.stdout.readline()
         session = LiveSession(OPTIONS)
         try:
@@ -51,7 +52,6 @@ def watched(tmp_path_factory):
             session.save(str(file))
         finally:
             session.close()
-            load.kill()
     return load.pid, state.profile, prospect.open(file, stacks=True)
 
 

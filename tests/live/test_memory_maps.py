@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from builders.command_line import running
 from builders.recordings import PROSPECT, record
 
 pytestmark = [
@@ -103,12 +104,11 @@ def test_children_that_only_fork_have_whole_maps_too(tmp_path):
 
 def test_a_process_that_is_attached_to_has_a_whole_map(tmp_path):
     words = [sys.executable, "-c", WITNESS.format(seconds=30)]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as running:
+    with running(words, stdout=subprocess.DEVNULL) as witness:
         time.sleep(0.5)
         file = tmp_path / "r.data"
-        attach = ("record", "-p", running.pid, "--for", "0.5", "-o", file)
+        attach = ("record", "-p", witness.pid, "--for", "0.5", "-o", file)
         report(*attach)
-        running.kill()
     rows = section_of(report("report", file))
     assert [row for row in rows if row.endswith("[stack]")]
 

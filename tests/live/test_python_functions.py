@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import prospect
+from builders.command_line import running
 from builders.recordings import PROGRAMS, PROSPECT
 from builders.tracer import tracing
 from prospect.abi import python_frames as wire
@@ -198,7 +199,7 @@ def python_functions(profile, pid):
 @pytest.mark.parametrize("follows", [False, True], ids=["everything", "one process"])
 def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
     line = [sys.executable, str(PROGRAM), "30"]
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL) as program:
+    with running(line, stdout=subprocess.DEVNULL) as program:
         pids = (program.pid,) if follows else ()
         options = RecordOptions(frequency_hz=1000, call_graph="fp", pids=pids)
         session = LiveSession(options, bounds=Bounds(spool_bytes=1 << 20))
@@ -209,7 +210,6 @@ def test_a_session_and_what_it_saves_show_the_same_functions(follows, tmp_path):
             session.save(str(tmp_path / "saved"))
         finally:
             session.close()
-            program.kill()
     assert not [one for one in state.limits if "Python" in one]
     shown = python_functions(state.profile, program.pid)
     saved = python_functions(prospect.open(tmp_path / "saved"), program.pid)
@@ -239,16 +239,13 @@ def test_two_capabilities_do_in_place_of_root(tmp_path):
 def test_a_window_of_the_daemon_has_them():
     line = [sys.executable, str(PROGRAM), "30"]
     with (
-        subprocess.Popen(line, stdout=subprocess.DEVNULL) as program,
+        running(line, stdout=subprocess.DEVNULL),
         Sampling(DaemonOptions(frequency_hz=400)) as sampling,
     ):
-        try:
-            time.sleep(1)
-            sampling.take()
-            time.sleep(1)
-            window, _ = sampling.take()
-        finally:
-            program.kill()
+        time.sleep(1)
+        sampling.take()
+        time.sleep(1)
+        window, _ = sampling.take()
     functions = window.tables[schema.FUNCTIONS]
     found = dict(zip(functions["name"], functions["path"], strict=True))
     assert found["recursion"] == str(PROGRAM)
@@ -322,7 +319,7 @@ def test_where_another_tracer_begins_to_cost_samples(option, tmp_path):
     program.write_text(CALLING)
     options = [option] if option else []
     line = [*PROSPECT, "record", "-H", "500", *options, "-o", str(file), sys.executable]
-    with subprocess.Popen([*line, str(program), "3"], stderr=subprocess.DEVNULL) as recorder:
+    with running([*line, str(program), "3"], stderr=subprocess.DEVNULL) as recorder:
         time.sleep(1)
         with tracing(turns=300):
             recorder.wait(60)
@@ -348,9 +345,8 @@ def test_beside_a_tracer_that_costs_much_they_are_not_read_at_all(tmp_path):
     program.write_text(CALLING)
     busy = [sys.executable, str(program), "20"]
     line = [*PROSPECT, "record", "-o", str(file), sys.executable, str(program), "1"]
-    with tracing(turns=300), subprocess.Popen(busy) as others:
+    with tracing(turns=300), running(busy):
         subprocess.run(line, check=True, capture_output=True, timeout=60)
-        others.kill()
     with open_recording(str(file)) as recording:
         limits = " ".join(recording.info.extras["limits"])
     assert "Python functions were not read: another tracer's programs" in limits

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
 from builders.perf_tool import reads_itself
 from prospect.abi import constants as abi
+from prospect.errors import ProspectError
 from prospect.perfdata.reader import open_recording
 
 pytestmark = [
@@ -196,8 +198,9 @@ def test_a_killed_recorder_leaves_what_it_had_written(tmp_path, options):
             time.sleep(0.2)
             # The tasks and mappings that are there already come first: a megabyte and more of
             # them where many programs run.
-            if path.exists() and read(path)[1][abi.PERF_RECORD_SAMPLE] > 0:
-                break
+            with suppress(FileNotFoundError, ProspectError):  # not there, or without its header yet
+                if read(path)[1][abi.PERF_RECORD_SAMPLE] > 0:
+                    break
     finally:
         # perf and its command, which would loop for ever.
         os.killpg(recorder.pid, signal.SIGKILL)

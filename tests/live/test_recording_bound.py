@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import prospect as library
+from builders.command_line import running
 from builders.recordings import build_program
 from prospect.estimate.ledger.ledger import tick_ledger
 from prospect.figures.report.view import report_view
@@ -66,14 +67,11 @@ def test_at_its_bound_a_recording_ends_and_command_goes_on(tmp_path, words, end,
 
 def test_a_flood_of_long_paths_by_another_user_ends_the_recording_at_its_bound(tmp_path):
     program = build_program(tmp_path, "maps", "-static")
-    with subprocess.Popen([program, tmp_path], stdout=subprocess.PIPE) as flood:
-        try:
-            assert flood.stdout.readline() == b"mapping\n"
-            words = ["record", "-o", "r", "--max-size", "4M", "sh", "-c", "sleep 2; exit 5"]
-            ran = run(tmp_path, *words)
-            assert flood.poll() is None
-        finally:
-            flood.kill()
+    with running([program, tmp_path], stdout=subprocess.PIPE) as flood:
+        assert flood.stdout.readline() == b"mapping\n"
+        words = ["record", "-o", "r", "--max-size", "4M", "sh", "-c", "sleep 2; exit 5"]
+        ran = run(tmp_path, *words)
+        assert flood.poll() is None
     assert ran.returncode == 5
     assert "bound of 4 MiB" in ran.stderr
     profile = check_cut(tmp_path / "r", 4 * MIB)

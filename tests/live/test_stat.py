@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import prospect
+from builders.command_line import running
 from builders.recordings import PROSPECT, build_program
 from builders.waiting import wait_until_it_watches
 
@@ -134,7 +135,7 @@ def test_parts_sum_to_the_whole(chores):
 @pytest.mark.parametrize("form", ["text", "csv"])
 def test_intervals_are_shown_as_they_end(form):
     line = [*PROSPECT, "stat", "--format", form, "--interval", "0.1", "--event", "cs"]
-    with subprocess.Popen([*line, "sleep", "30"], stdout=subprocess.PIPE, text=True) as ran:
+    with running([*line, "sleep", "30"], stdout=subprocess.PIPE, text=True) as ran:
         lines = [ran.stdout.readline() for _ in range(3)]
         assert ran.poll() is None
         ran.send_signal(signal.SIGTERM)
@@ -154,14 +155,14 @@ def test_runs_have_a_mean_and_an_interval(chores):
 
 
 def test_a_process_that_runs_already(chores):
-    with subprocess.Popen([chores, "0", "1000", "0"]) as running:
-        document = stat("-p", running.pid, "--event", "cs", "sleep", "0.3")
+    with running([chores, "0", "1000", "0"]) as program:
+        document = stat("-p", program.pid, "--event", "cs", "sleep", "0.3")
         first = counts(document)["cs"]
-        document = stat("--pid", running.pid, "--event", "cs")
-        running.wait(30)
+        document = stat("--pid", program.pid, "--event", "cs")
+        program.wait(30)
     assert first > 1
     assert document["exit_status"] == 0
-    assert str(running.pid) in document["target"]
+    assert str(program.pid) in document["target"]
 
 
 def test_cpus_and_the_system():
@@ -185,7 +186,7 @@ sum(range(3000000))
 
 def test_a_signal_ends_the_watching_of_a_system():
     line = [*PROSPECT, "stat", "-V", "4", "--event", "cs", "--format", "csv"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as ran:
+    with running(line, stdout=subprocess.PIPE, text=True) as ran:
         wait_until_it_watches(ran.pid)  # a signal before that ends it as any program
         time.sleep(0.3)
         ran.send_signal(signal.SIGINT)

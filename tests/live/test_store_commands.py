@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from builders.command_line import running
 from builders.opreport_schema import by_symbol, read
 
 pytest.importorskip("duckdb")
@@ -36,7 +37,7 @@ def _store(tmp_path_factory):
     words = prospect("daemon", "--store", path, "--window", "1", "-H", "199")
     with (
         subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as daemon,
-        subprocess.Popen([sys.executable, "-c", BUSY]) as load,
+        running([sys.executable, "-c", BUSY]),
     ):
         assert "sampling into" in daemon.stderr.readline()
         for _ in range(4):
@@ -44,7 +45,6 @@ def _store(tmp_path_factory):
             answer("control", "dump", "--store", path)
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate(timeout=60)
-        load.kill()
     return path
 
 

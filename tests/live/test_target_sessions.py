@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import prospect
+from builders.command_line import running
 from builders.daemon import RunningDaemon
 from builders.recordings import build_program, hits_by
 from builders.ssh_target import PLAIN
@@ -50,14 +51,13 @@ def test_names_come_while_it_goes_on_and_what_is_saved_has_them(
 ):
     program = build_program(bare_root / "opt", "chain", "-Wl,--build-id", "-static")
     one = session()
-    with subprocess.Popen(["chroot", bare_root, "/opt/chain", "3", "100000"]) as chain:
+    with running(["chroot", bare_root, "/opt/chain", "3", "100000"]):
         for _ in range(20):
             time.sleep(0.3)
             state = one.advance()
             found = hits_by(prospect.Profile(**vars(state.profile)), "function")
             if found.get("leaf", 0) > 20:
                 break
-        chain.kill()
     assert found.get("leaf", 0) > 20
     assert any(target.cache.glob("prospect/*.executable"))
     one.save(str(tmp_path / "saved"))
@@ -77,7 +77,7 @@ def test_a_lost_connection_is_said_after_what_has_come(target, session):
 
 
 def test_top_shows_another_machine(target, tmp_path):
-    with subprocess.Popen([sys.executable, "-c", BUSY]) as load:
+    with running([sys.executable, "-c", BUSY]) as load:
         options = ("--target", "there", "-H", "100")
         terminal = Terminal(tmp_path, *options, environment=target.environment)
         terminal.until(b"Routines")
@@ -85,7 +85,6 @@ def test_top_shows_another_machine(target, tmp_path):
         terminal.until(f"pid {load.pid}".encode())
         terminal.press("q")
         assert terminal.end() == 0
-        load.kill()
     assert all(part in terminal.seen for part in SCREEN_LEFT)
 
 
@@ -93,13 +92,12 @@ def test_top_shows_another_machine(target, tmp_path):
 def elsewhere(target):
     """Let sessions begin among processes with numbers of their own; return what does so here."""
     words = ["unshare", "-pf", "--kill-child", "--mount-proc", "sh", "-c", "echo; exec sleep 600"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as outer:
+    with running(words, stdout=subprocess.PIPE) as outer:
         outer.stdout.readline()
         (inner,) = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
         enter = ["nsenter", "-t", inner, "-p", "-m"]
         target.begin_sessions_by(f"exec {' '.join(enter)} {PLAIN.removeprefix('exec ')}")
         yield enter
-        outer.kill()
 
 
 @pytest.mark.parametrize("option", ["-p", "-t"])
@@ -111,8 +109,8 @@ def test_top_follows_whom_it_is_told_of_on_another_machine(target, elsewhere, tm
     program = f"import os; print(os.getpid(), flush=True)\n{STARTER}"
     other = [*elsewhere, f"--wd={tmp_path}", "./spins-for-top", "-c", "while :; do :; done"]
     with (
-        subprocess.Popen(other) as stranger,
-        subprocess.Popen([*words, program], stdout=subprocess.PIPE) as load,
+        running(other),
+        running([*words, program], stdout=subprocess.PIPE) as load,
     ):
         numbers = dict(zip(("-p", "-t"), map(int, load.stdout), strict=False))
         terminal = Terminal(
@@ -130,7 +128,6 @@ def test_top_follows_whom_it_is_told_of_on_another_machine(target, elsewhere, tm
         terminal.until(b"ended")
         terminal.press("q")
         assert terminal.end() == 0
-        stranger.kill()
     assert b"spins-for-top" not in terminal.seen
     (saved,) = tmp_path.glob("prospect-*")
     processes = prospect.open(saved).processes

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.command_line import running
 from builders.starter import STARTER
 from builders.terminal import SCREEN_LEFT, Terminal
 from prospect.analysis.reading import read_profile
@@ -30,9 +31,8 @@ def spinning(tmp_path_factory):
     """Run a program of a name of its own that takes a CPU as long as the test lasts."""
     path = tmp_path_factory.mktemp("program") / "spins-for-top"
     shutil.copy("/bin/sh", path)
-    with subprocess.Popen([path, "-c", "while :; do :; done"]) as program:
+    with running([path, "-c", "while :; do :; done"]) as program:
         yield program.pid
-        program.kill()
 
 
 @pytest.mark.parallel
@@ -82,9 +82,8 @@ def renames(tmp_path_factory):
 @pytest.fixture
 def renaming(renames):
     """Run a program whose threads rename themselves for as long as the test lasts."""
-    with subprocess.Popen([renames, "3"]) as running:
-        yield running.pid
-        running.kill()
+    with running([renames, "3"]) as program:
+        yield program.pid
 
 
 @pytest.mark.parametrize("end", ["q", signal.SIGTERM, signal.SIGQUIT])
@@ -209,7 +208,7 @@ def test_an_ordinary_user_follows_processes_of_his_own_and_is_told_of_others(spi
         pytest.skip("needs an environment that other users can read")
     if level not in (1, 2):
         pytest.skip("ordinary users may profile nothing here, or everything")
-    with subprocess.Popen(["sh", "-c", "while :; do :; done"], cwd="/", **who) as own:
+    with running(["sh", "-c", "while :; do :; done"], cwd="/", **who) as own:
         terminal = Terminal("/", "-p", str(own.pid), "--no-cache", user=65534)
         terminal.until(f"process {own.pid} (sh)".encode())
         terminal.until(f"pid {own.pid}".encode(), keys="2")
@@ -217,7 +216,6 @@ def test_an_ordinary_user_follows_processes_of_his_own_and_is_told_of_others(spi
         status = terminal.end()
         terminal = Terminal("/", "-p", str(spinning), user=65534)
         refused = terminal.end()
-        own.kill()
     assert (status, refused) == (0, 1)
     assert f"process {spinning} is not yours to profile".encode() in terminal.seen
     assert b"Traceback" not in terminal.seen

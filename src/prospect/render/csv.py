@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from prospect.render.event_report import event_reports
 from prospect.render.figures_renderer import FiguresRenderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -145,25 +145,24 @@ def _portion_lines(
     shown = event.shown_routines(groups)
     rows = segments(begin, shown)
     function = table.function[rows]
-    seconds = _texts(table.seconds[rows], functools.partial(_seconds, event))
-    bars = _texts(report.estimates.routines.half_width_s[rows], functools.partial(_seconds, event))
+    seconds = functools.partial(_seconds, event)
     late = report.late.routines[rows] if report.late else None
-    first = _firsts(report, groups)
     # `routine` asks for names one by one: they are made all at once before.
     taken(report.view.profile.functions.name, distinct(function).tolist())
-    columns = (
+    first = _firsts(report, groups)
+    columns: tuple[Iterable[str], ...] = (
         np.repeat(np.array(first, object), shown).tolist(),
-        table.hits[rows].tolist(),
-        seconds,
-        bars,
+        _texts(table.hits[rows], str),
+        _texts(table.seconds[rows], seconds),
+        _texts(report.estimates.routines.half_width_s[rows], seconds),
         _texts(table.share[rows], percent_text),
-        [NONE] * len(rows) if late is None else _texts(late, percent_text),
+        [f",{NONE}"] * len(rows) if late is None else _texts(late, percent_text),
         map(routine, function.tolist()),
     )
-    lines = [
-        f"{first},{hits},{seconds},{bar},{share},{late},{routine}{END}"
-        for first, hits, seconds, bar, share, late, routine in zip(*columns, strict=True)
-    ]
+    # Column by column: a line at a time would take twice as long.
+    pieces = [""] * (len(columns) * len(rows))
+    for place, column in enumerate(columns):
+        pieces[place :: len(columns)] = column
     behind = np.cumsum(shown).tolist()
     # From the last one on: what stands before does not move.
     for group in np.flatnonzero(shown < end - begin)[::-1].tolist():
@@ -172,8 +171,8 @@ def _portion_lines(
         share = float(rest.share[rest.shown :].sum())
         times = f"{_seconds(event, rest.skipped_seconds)},{NONE},{percent_text(share)},{NONE}"
         line = f"{first[group]},{rest.skipped_hits},{times},{_NO_ROUTINE}{END}"
-        lines.insert(behind[group], line)
-    return "".join(lines)
+        pieces.insert(len(columns) * behind[group], line)
+    return "".join(pieces)
 
 
 def _firsts(report: EventReport, groups: NDArray[np.int64]) -> list[str]:
@@ -199,10 +198,10 @@ def _firsts(report: EventReport, groups: NDArray[np.int64]) -> list[str]:
     ]
 
 
-def _texts(values: NDArray[np.float64], text: Callable[[float], str]) -> list[str]:
-    """Return what stands for each value; each distinct one is written once."""
+def _texts(values: NDArray[Any], text: Callable[[Any], str]) -> list[str]:
+    """Return each value as a further field; each distinct one is written once."""
     met, place = np.unique(values, return_inverse=True)
-    texts: list[str] = np.array([text(one) for one in met.tolist()], object)[place].tolist()
+    texts: list[str] = np.array([f",{text(one)}" for one in met.tolist()], object)[place].tolist()
     return texts
 
 
@@ -221,6 +220,7 @@ def percent_text(share: float) -> str:
 
 
 def _routine(view: ReportView, function: int) -> str:
+    """Return the fields of a routine, which end a line."""
     functions, objects = view.profile.functions, view.profile.objects
     source = NameSource(int(functions.source[function]))
     object_index = int(functions.object_index[function])
@@ -234,7 +234,7 @@ def _routine(view: ReportView, function: int) -> str:
         objects.build_id[object_index],
         source.name,
     )
-    return ",".join(map(quoted, fields))
+    return f",{','.join(map(quoted, fields))}{END}"
 
 
 def quoted(text: str) -> str:

@@ -22,26 +22,41 @@ if TYPE_CHECKING:
     from prospect.spaces.versions import VersionTree
 
 _KEY_BITS = 64
+_PAGE_BITS = 12
 
 
-class _Filing(Record):
+class Filing(Record):
     """How tree and address become one number.
 
     `starts` u64[k] are all first addresses, ascending, of which an address has the last one's place
-    that is not behind it; None where addresses themselves leave room for the tree. `bits` are those
-    of an address or a place.
+    that is not behind it; None where addresses themselves leave room for the tree, without their
+    `shift` lower bits, which no first address has. `bits` are those of an address or a place.
     """
 
     starts: NDArray[np.uint64] | None
+    shift: int
     bits: int
 
     def keys(self, tree: NDArray[np.int64], address: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return tree and address as one number each, u64[n]."""
         if self.starts is None:
             # Beyond all mappings, what is in the last one's place is in none.
-            place = np.minimum(address, np.uint64((1 << self.bits) - 1))
+            place = address >> np.uint64(self.shift)
+            np.minimum(place, np.uint64((1 << self.bits) - 1), out=place)
         else:
             place = np.searchsorted(self.starts, address, "right").view(np.uint64)
         return tree.view(np.uint64) << np.uint64(self.bits) | place
+
+
+def _filing_of(start: NDArray[np.uint64], end: NDArray[np.uint64], trees: int) -> Filing:
+    """Choose how mappings of so many trees are filed; the kernel maps whole pages."""
+    below_page = np.bitwise_or.reduce(start, initial=0) & np.uint64((1 << _PAGE_BITS) - 1)
+    shift = 0 if below_page else _PAGE_BITS
+    filing = Filing(None, shift, (int(end.max(initial=0)) >> shift).bit_length())
+    if trees.bit_length() + filing.bits <= _KEY_BITS:
+        return filing
+    starts = distinct(start)
+    return Filing(starts, 0, len(starts).bit_length())
 
 
 class ApartMappings(Record):
@@ -62,7 +77,7 @@ class ApartMappings(Record):
     end: NDArray[np.uint64]
     version: NDArray[np.int64]
     mapping: NDArray[np.int64]
-    _filing: _Filing
+    _filing: Filing
 
     def is_in_other(self, version: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which versions are of trees with mappings that cover others, bool[n]."""
@@ -93,6 +108,43 @@ class ApartMappings(Record):
         return mapping
 
 
+class Filed(Record):
+    """Mappings by tree and first address.
+
+    Attributes:
+        filing: how these became one number.
+        key: u64[r] ascending.
+        order: i64[r] which mapping each is of.
+        overlaps: bool[t] which trees have mappings that cover others.
+    """
+
+    filing: Filing
+    key: NDArray[np.uint64]
+    order: NDArray[np.int64]
+    overlaps: NDArray[np.bool_]
+
+
+def file_by_tree(
+    tree: NDArray[np.int64], start: NDArray[np.uint64], end: NDArray[np.uint64], trees: int
+) -> Filed:
+    """Sort mappings by tree and first address, and say which trees have some that cover others.
+
+    Args:
+        tree: i64[r] below `trees`.
+        start: u64[r] first address of each.
+        end: u64[r] the one behind the last.
+        trees: how many there are.
+    """
+    filing = _filing_of(start, end, trees)
+    key = filing.keys(tree, start)
+    order = np.argsort(key)
+    in_tree = tree.take(order)
+    overlaps = np.zeros(trees, np.bool_)
+    reaches_on = end.take(order[:-1]) > start.take(order[1:])
+    overlaps[in_tree[:-1][reaches_on & (in_tree[:-1] == in_tree[1:])]] = True
+    return Filed(filing, key.take(order), order, overlaps)
+
+
 def apart_mappings(tree: VersionTree, made: MadeMappings) -> ApartMappings:
     """File the mappings by tree and address.
 
@@ -105,23 +157,15 @@ def apart_mappings(tree: VersionTree, made: MadeMappings) -> ApartMappings:
     number[roots] = np.arange(len(roots))
     number = number.take(tree.root)
     of_made = number.take(made.version)
-    filing = _Filing(None, int(made.end.max(initial=0)).bit_length())
-    if len(roots).bit_length() + filing.bits > _KEY_BITS:
-        starts = distinct(made.start)
-        filing = _Filing(starts, len(starts).bit_length())
-    key = filing.keys(of_made, made.start)
-    order = np.argsort(key)
-    key, end, in_tree = key.take(order), made.end.take(order), of_made.take(order)
-    overlaps = np.zeros(len(roots), np.bool_)
-    reaches_on = end[:-1] > made.start.take(order[1:])
-    overlaps[in_tree[:-1][reaches_on & (in_tree[:-1] == in_tree[1:])]] = True
-    kept = np.flatnonzero(~overlaps.take(in_tree))
+    filed = file_by_tree(of_made, made.start, made.end, len(roots))
+    kept = np.flatnonzero(~filed.overlaps.take(of_made.take(filed.order)))
+    order = filed.order.take(kept)
     return ApartMappings(
         number=number,
-        overlaps=overlaps,
-        key=key.take(kept),
-        end=end.take(kept),
-        version=made.version.take(order.take(kept)),
-        mapping=made.mapping.take(order.take(kept)),
-        _filing=filing,
+        overlaps=filed.overlaps,
+        key=filed.key.take(kept),
+        end=made.end.take(order),
+        version=made.version.take(order),
+        mapping=made.mapping.take(order),
+        _filing=filed.filing,
     )

@@ -1,7 +1,8 @@
 """Side records, one by one in the order of time → process rows, versions of spaces, changes.
 
 The one Python loop over records: forks, execs, exits, names and mappings change a small state,
-and what changes is noted. Everything before and after it works on whole columns (`world`).
+and what changes is noted. Everything before and after it works on whole columns (`world`), and so
+do mappings that need no look at what stood before them (`started`).
 Pids and tids are ranks here (`timeline.TaskIds`).
 
 Source: ``kernel/events/core.c`` perf_event_task(), perf_event_comm(), perf_event_mmap_event()
@@ -82,6 +83,7 @@ class Replay:
         state_pid, state_ns, state_row, state_version: changes of pids.
         comm_tid, comm_ns, comm_name: changes of thread names; -1 where none is known.
         mapping_row: process row that made each mapping.
+        exec_task, exec_row, exec_version: record of each exec, and what it began.
     """
 
     def __init__(self, records: SideRecords, tasks: int) -> None:
@@ -96,6 +98,9 @@ class Replay:
         self.comm_ns: list[int] = []
         self.comm_name: list[int] = []
         self.mapping_row: list[int] = []
+        self.exec_task: list[int] = []
+        self.exec_row: list[int] = []
+        self.exec_version: list[int] = []
         self._row = [-1] * tasks
         self._version = [-1] * tasks
         self._comm = [-1] * tasks
@@ -190,7 +195,11 @@ class Replay:
             self.processes.end_ns[before] = time_ns
             parent_pid = self.processes.parent_pid[before]
             row = self.processes.add(pid, parent_pid, before, BIRTH_EXEC, time_ns)
-            self._enter(pid, time_ns, row, self.spaces.add_space(row, -1))
+            version = self.spaces.add_space(row, -1)
+            self._enter(pid, time_ns, row, version)
+            self.exec_task.append(index)
+            self.exec_row.append(row)
+            self.exec_version.append(version)
         self._comm_changed(index)
 
     def _mmap(self, index: int) -> None:

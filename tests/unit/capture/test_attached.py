@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.command_line import running
 from prospect.capture.loop.attached import Attached
 from prospect.capture.machine.attached_tasks import family
 from prospect.errors import CaptureError
@@ -18,9 +19,8 @@ from prospect.errors import CaptureError
 
 @pytest.fixture
 def sleeper():
-    with subprocess.Popen(["sleep", "60"]) as child:
+    with running(["sleep", "60"]) as child:
         yield child
-        child.kill()
 
 
 def is_readable(fd: int, wait_ms: int) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import random
 import resource
-import subprocess
 
 import pytest
 
+from builders.command_line import running
 from prospect.assembly.tables.whole_maps import WholeMaps
 from prospect.capture.machine import map_reader
 from prospect.capture.machine.map_reader import MapReader
@@ -208,12 +208,11 @@ def test_a_storm_of_processes_is_not_followed_without_bounds(process):
 
 def test_the_map_of_a_real_process_is_the_one_that_the_kernel_shows():
     reader = MapReader(os.getpid())
-    with subprocess.Popen(["sleep", "60"]) as child:
+    with running(["sleep", "60"]) as child:
         reader.see([os.getpid(), child.pid])
         reader.look()
         fd = os.memfd_create("maps")
         reader.finish(fd)
-        child.kill()
     found = WholeMaps({"memory_maps": document_in(fd)}).of(os.getpid(), NOW, NEVER)
     os.close(fd)
     assert found

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.command_line import running
 from builders.live import state_of, with_times
 from builders.profile import interrupted_profile
 from prospect.cli import top
@@ -47,9 +48,8 @@ def marked(followed, *pids):
 
 @pytest.fixture
 def child():
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with running(["sleep", "60"]) as process:
         yield process
-        process.kill()
 
 
 def test_what_is_forked_later_is_followed_and_a_number_given_again_is_not(child):

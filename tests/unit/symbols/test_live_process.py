@@ -1,11 +1,11 @@
 import mmap
 import os
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from builders.command_line import running
 from prospect.symbols.live_process import live_process, mapped_file_links
 
 
@@ -25,12 +25,9 @@ def test_what_is_no_process_is_none(pid: int) -> None:
 
 
 def test_a_process_that_started_later_has_inherited_the_number() -> None:
-    with subprocess.Popen(["sleep", "60"]) as child:
-        try:
-            assert live_process(child.pid, time.time() - 100) is None
-            assert live_process(child.pid, time.time() + 100)
-        finally:
-            child.kill()
+    with running(["sleep", "60"]) as child:
+        assert live_process(child.pid, time.time() - 100) is None
+        assert live_process(child.pid, time.time() + 100)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="links to mapped files need privilege")

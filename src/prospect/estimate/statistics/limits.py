@@ -51,8 +51,13 @@ def count_limits(
     shape = count + 0.5
     middle = 1.0 - 1.0 / (9.0 * shape)
     width = quantile / (3.0 * np.sqrt(shape))
-    low = shape * np.maximum(middle - width, 0.0) ** 3
-    return np.minimum(low, count), np.maximum(shape * (middle + width) ** 3, count)
+    low = shape * _cube(np.maximum(middle - width, 0.0))
+    return np.minimum(low, count), np.maximum(shape * _cube(middle + width), count)
+
+
+def _cube(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return third powers: numpy takes a fifth of the time for two products."""
+    return values * values * values
 
 
 def effective_limits(

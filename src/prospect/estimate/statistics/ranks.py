@@ -46,10 +46,11 @@ def needed_seconds(
     factor = np.divide(
         difference_half_s, difference, out=np.full(len(seconds), np.inf), where=difference > 0
     )
-    needed = np.where(
-        factor**2 <= _LONGEST_FACTOR, np.minimum(factor**2, _LONGEST_FACTOR) * wall_s, np.inf
-    )
-    return np.where(above >= 0, needed, np.nan)
+    squared = factor * factor
+    needed: NDArray[np.float64] = np.full(len(seconds), np.inf)
+    np.multiply(squared, wall_s, out=needed, where=squared <= _LONGEST_FACTOR)
+    needed[above < 0] = np.nan
+    return needed
 
 
 def separation_sentence(
