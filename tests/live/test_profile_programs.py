@@ -30,13 +30,16 @@ def spun(profile, name="burner"):
 def check_burner(profile, path, name="burner", *, expected=400):
     """Assert that a burner's hits are about as many as expected, half in each of its loops.
 
-    Interrupts for others steal time from the loops: they are the process's kernel hits.
+    Interrupts for others steal time from the loops, any amount on a busy machine: they are the
+    process's kernel hits.
     """
     counts = spun(profile, name)
     spins = [counts[path, routine] for routine in ("static_spins", "global_spins")]
     everything = sum(hits_by(profile, "portion", process=name).values())
-    assert 0.8 * expected < everything < 1.4 * expected, counts
-    assert sum(spins) > 0.9 * sum(counts.values()), counts
+    of_user = sum(counts.values())
+    assert everything > 0.8 * expected, counts
+    assert of_user < 1.4 * expected, counts
+    assert sum(spins) > 0.9 * of_user, counts
     assert spins[0] == pytest.approx(spins[1], rel=0.3)
 
 

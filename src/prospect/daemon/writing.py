@@ -119,6 +119,8 @@ class StoreWriting:
             self._written = written._replace(tries=written.tries + 1)
             self._encoder = Encoder(self._store, written.data)
             return
+        if outcome.complaint and written.segment in self._store.segments():
+            outcome = Outcome("", is_full=False)  # it was killed when all was done
         self._written = None
         self._note(outcome, written)
         self._tidy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import signal
 
 import numpy as np
 import pytest
@@ -68,6 +69,26 @@ def test_windows_are_read_as_they_were(store):
     ]
     assert again.forget() == 1
     assert len(store.segments()) == 3
+
+
+def test_a_window_that_is_there_is_written_however_its_writer_ended(store, monkeypatch):
+    """It may be killed between its last step and its end."""
+    said = []
+    writing = StoreWriting(store, Keep(), said.append)
+    monkeypatch.setattr(encoding.Encoder, "ended", killed(encoding.StoreChild.ended))
+    write(writing, window_at(0))
+    assert (writing.windows, writing.failed, said) == (1, 0, [])
+    assert len(store.segments()) == 1
+
+
+def killed(ended):
+    """Say that a child was killed, when it has ended."""
+
+    def end(child):
+        assert ended(child) == (0, "")
+        return -signal.SIGKILL, ""
+
+    return end
 
 
 def test_hours_and_days_are_made_as_they_end(store):
