@@ -204,6 +204,11 @@ def test_another_profiler_that_samples_switches_takes_no_wait_away(tmp_path):
         of_switch = events.samples.event == switch_event(source.info)
         # One may be the last that was still recorded.
         assert abs(int(of_switch.sum()) - int(events.switches.is_out.sum())) <= 2
+        if shutil.which("perf"):
+            # It refuses a file with a sample of an event that the file does not describe.
+            line = ["perf", "script", "-i", file, "-F", "event,pid"]
+            ran = subprocess.run(line, check=True, timeout=60, capture_output=True, text=True)
+            assert ran.stdout.count("context-switches") == int(of_switch.sum())
 
 
 def test_perf_reads_the_same_switches(resting, profile):

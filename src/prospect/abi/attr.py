@@ -17,6 +17,14 @@ from prospect.records import NamedTuple
 _LAYOUT = "IIQQQQQIIQQQQIiQIHHIIQQ"
 _NATIVE = struct.Struct("<" + _LAYOUT)
 
+# Software events whose samples are not made by perf_sw_event().
+_OWN_SAMPLES = (
+    abi.PERF_COUNT_SW_CPU_CLOCK,
+    abi.PERF_COUNT_SW_TASK_CLOCK,
+    abi.PERF_COUNT_SW_DUMMY,
+    abi.PERF_COUNT_SW_BPF_OUTPUT,
+)
+
 
 class EventAttr(NamedTuple):
     """One event's attributes: what is counted, when it samples, what a sample carries.
@@ -41,6 +49,11 @@ class EventAttr(NamedTuple):
     sample_max_stack: int = 0
     bp_type: int = 0
     config3: int = 0
+
+    @property
+    def shares_samples(self) -> bool:
+        """Whether one sample is prepared for all such events on a CPU (`events.shared_samples`)."""
+        return self.type == abi.PERF_TYPE_SOFTWARE and self.config not in _OWN_SAMPLES
 
     def pack(self) -> bytes:
         """Return the 136 bytes that perf_event_open() of Linux 6.18 knows (VER8)."""

@@ -63,7 +63,7 @@ def decode(  # noqa: PLR0913 - those behind the first two have defaults
     python = _python_columns(events, innermost=innermost_python)
     events = without_frames_event(events)
     schema = schema_of(events, clock_of_id)
-    looks = _looks(schema, python)
+    looks = looks_of(schema, python)
     samples = SampleColumns(schema, python)
     side = SideRecords(schema)
     sentences = [] if damage is None else damage
@@ -151,7 +151,8 @@ def _python_columns(events: Sequence[EventDescription], *, innermost: bool) -> P
     return PythonColumns(frames, innermost=innermost)
 
 
-def _looks(schema: Schema, python: PythonColumns | None) -> Looks:
+def looks_of(schema: Schema, python: PythonColumns | None = None) -> Looks:
+    """Return what samples of a recording look like, those with Python frames as well."""
     least = schema.least_fixed_words
     if not schema.ids or not schema.id_word:
         return Looks(least)

@@ -34,14 +34,6 @@ if TYPE_CHECKING:
 # table indexed by id - lowest id is the fastest look-up; ids further apart are searched.
 _DENSE_RANGE = 1 << 16
 
-# Software events whose samples are not made by perf_sw_event().
-_OWN_SAMPLES = (
-    abi.PERF_COUNT_SW_CPU_CLOCK,
-    abi.PERF_COUNT_SW_TASK_CLOCK,
-    abi.PERF_COUNT_SW_DUMMY,
-    abi.PERF_COUNT_SW_BPF_OUTPUT,
-)
-
 _CLOCK_LIMIT = 1 << 8
 _EVENT_LIMIT = 1 << 16
 
@@ -267,11 +259,7 @@ def schema_of(
 
 def _shared_event(events: Sequence[EventDescription]) -> int:
     """Return the row of the one event that samples of unknown ids can be of; -1 for none."""
-    rows = [
-        row
-        for row, event in enumerate(events)
-        if event.attr.type == abi.PERF_TYPE_SOFTWARE and event.attr.config not in _OWN_SAMPLES
-    ]
+    rows = [row for row, event in enumerate(events) if event.attr.shares_samples]
     return rows[0] if len(rows) == 1 else -1
 
 

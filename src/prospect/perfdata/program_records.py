@@ -28,7 +28,8 @@ _HEADER = struct.Struct("<IHH")
 # address, length, kind, flags; then the name. Of the other kind: type, flags, id, tag.
 _KSYMBOL = struct.Struct("<IHHQIHH")
 _BPF_EVENT_BYTES = 24
-_NAME = b"bpf_prog_"
+# Programs, and the trampolines and dispatchers that call them.
+_NAME = b"bpf_"
 _ID = struct.Struct("<Q")
 _MOST_NAME = 512
 # Behind the symbols of a program, of which it may have several, comes the record of it.

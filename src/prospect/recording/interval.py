@@ -190,16 +190,20 @@ def _written(
         from prospect.perfdata.leaked_bits import clear_build_id_bits  # noqa: PLC0415 - seldom
 
         clear_build_id_bits(started.output_fd, started.writer.data_offset)
-    _mend(started.output_fd, info)
+    _mend(started.output_fd, started.writer.data_offset, info)
     return _finish(started.writer, info, result)
 
 
-def _mend(output_fd: int, info: RecordingInfo) -> None:
+def _mend(output_fd: int, begin: int, info: RecordingInfo) -> None:
     """Put right what the kernel wrote wrong; where that cannot be, it stays as it is."""
     from prospect.perfdata.program_records import mend_program_records  # noqa: PLC0415 - at the end
 
     try:
         mend_program_records(output_fd, info.events)
+        if any(event.attr.shares_samples for event in info.events):
+            from prospect.perfdata.shared_ids import mend_shared_ids  # noqa: PLC0415 - imports numpy
+
+            mend_shared_ids(output_fd, begin, info.events)
     except OSError:
         return
 

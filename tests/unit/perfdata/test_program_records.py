@@ -45,6 +45,12 @@ def mended(data, events=(EVENT,)):
         os.close(fd)
 
 
+@pytest.mark.parametrize("name", [b"bpf_trampoline_6442536467", b"bpf_dispatcher_xdp"])
+def test_what_calls_programs_is_mended_too(name):
+    count, found = mended(symbol(name, more=32))
+    assert (count, found[-len(TAIL) :]) == (1, TAIL)
+
+
 def test_the_tail_stands_at_the_end_again():
     other = struct.pack("<IHH", abi.PERF_RECORD_LOST, 0, 8)
     count, found = mended(other + symbol(more=64) + other + program(more=32) + other)

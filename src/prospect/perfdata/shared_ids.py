@@ -1,0 +1,96 @@
+"""Samples with the id of another recorder's event → samples with the id of their own event.
+
+Where two recorders sample one software event on a CPU, the kernel prepares a sample once for both,
+with the id of the event that came first (`events.shared_samples`). Readers of ours know whose such
+samples are; perf looks for the event by the id, takes another one's layout, and refuses the file.
+
+Source: __perf_event_header__init_id() in ``kernel/events/core.c``, Linux 6.18.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prospect.events.decode import looks_of
+from prospect.events.records import find_records
+from prospect.events.schema import IdTable, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prospect.abi.attr import EventDescription
+
+
+def mend_shared_ids(fd: int, begin: int, events: Sequence[EventDescription]) -> int:
+    """Give samples of unknown ids the id of the event that they are of; return how many these were.
+
+    Args:
+        fd: a regular file, records from `begin` to its end.
+        begin: where the first record is; a multiple of 8.
+        events: of the recording.
+
+    Raises:
+        OSError: the file cannot be read or changed.
+        RecordingError: samples of these events cannot be told apart.
+    """
+    schema, ids = schema_of(events), IdTable.build(events, None)
+    if schema.shared_event < 0 or not schema.id_word or ids is None:
+        return 0
+    again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        size = os.fstat(again).st_size
+        if size <= begin:
+            return 0
+        with mmap.mmap(again, size) as data:
+            words = np.frombuffer(data, "<u8", (size - begin) // 8, begin)
+            samples = _Foreign(ids, schema.id_word)
+            find_records(words, looks_of(schema), samples, _Passed())
+            places = samples.places()
+            words[places] = np.uint64(events[schema.shared_event].ids[0])
+            del words  # the file cannot be unmapped while somebody has it
+    finally:
+        os.close(again)
+    return len(places)
+
+
+class _Foreign:
+    """Takes samples and keeps where those with unknown ids are, in words."""
+
+    def __init__(self, ids: IdTable, id_word: int) -> None:
+        self._ids, self._id_word = ids, id_word
+        self._found: list[NDArray[np.int64]] = []
+        self._batch: list[NDArray[np.int64]] = []
+
+    def begin_batch(self, *_: int) -> None:
+        """Keep what the last batch brought."""
+        self._found += self._batch
+        self._batch = []
+
+    def rewind(self) -> None:
+        """Forget what this batch brought: these were no samples."""
+        self._batch = []
+
+    def append(self, words: NDArray[np.uint64], positions: range | NDArray[np.int64]) -> None:
+        """Look at samples, whose headers stand at `positions`."""
+        at = np.asarray(positions, np.int64) + self._id_word
+        ids = words.take(at)
+        is_foreign = (ids != 0) & ~self._ids.knows(ids)
+        if is_foreign.any():
+            self._batch.append(at[is_foreign])
+
+    def places(self) -> NDArray[np.int64]:
+        """Return where their ids stand."""
+        return np.concatenate([np.empty(0, np.int64), *self._found, *self._batch])
+
+
+class _Passed:
+    """Takes all other records, which are right."""
+
+    def append(self, words: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
+        """Leave them as they are."""
