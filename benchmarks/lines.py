@@ -114,6 +114,8 @@ wait
 OURS = """
 import sys
 from pathlib import Path
+from prospect.columns.process import start_numpy
+start_numpy()  # as every command does
 import numpy as np
 from prospect.analysis.wanted import Sinks, Wanted
 from prospect.options import NamingOptions

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # A burst shorter than a block counts as one event, which may or may not come again.
 _BLOCK_NS = 10_000_000
 _MOST_BLOCKS = 4096
+# Temporaries of so many samples stay in a processor's cache.
+_SAMPLES_AT_ONCE = 1 << 16
 
 
 class SampleBlocks(NamedTuple):
@@ -40,13 +42,13 @@ class SampleBlocks(NamedTuple):
     Attributes:
         stretches: how many there are, 0 where samples have no times, or there are none.
         hit_index: i[n] row of hits of each compared sample.
-        block: i64[n] its stretch.
-        seconds: f64[n] what it is worth.
+        block: i[n] its stretch.
+        seconds: f64[n] what it is worth; a broadcast scalar where all are worth the same.
     """
 
     stretches: int
     hit_index: NDArray[np.integer]
-    block: NDArray[np.int64]
+    block: NDArray[np.integer]
     seconds: NDArray[np.float64]
 
 
@@ -107,7 +109,7 @@ def compared_run(profile: Profile, scope: Detail) -> ComparedRun:
         counts=counts,
         portion=portion,
         other_load=_other_load(profile, float(design.seconds[runs & ~counts].sum())),
-        blocks=sample_blocks(profile, design.seconds, counts),
+        blocks=sample_blocks(profile, design, counts),
     )
 
 
@@ -121,9 +123,15 @@ def _without_addresses(profile: CompleteProfile) -> ProfileByRoutine:
 
 
 def sample_blocks(
-    profile: ProfileByRoutine, seconds: NDArray[np.float64], counts: NDArray[np.bool_]
+    profile: ProfileByRoutine, design: Design, counts: NDArray[np.bool_]
 ) -> SampleBlocks:
-    """Find the stretch of each sample whose hit counts; `seconds` f64[h] are of hits."""
+    """Find the stretch of each sample whose hit counts.
+
+    Args:
+        profile: of the recording.
+        design: how it was sampled.
+        counts: bool[h] which hits count.
+    """
     samples, run = profile.samples, profile.run
     hit_index, time_ns = samples.hit_index, samples.time_ns
     if not len(time_ns) or not time_ns.any():
@@ -136,10 +144,28 @@ def sample_blocks(
         chosen = np.flatnonzero(counts.take(hit_index))
         hit_index, time_ns = hit_index.take(chosen), time_ns.take(chosen)
     count = int(min(max((end - begin) // _BLOCK_NS, 1), _MOST_BLOCKS))
-    share = (np.clip(time_ns, begin, end) - np.uint64(begin)) / np.float64(max(end - begin, 1))
-    block = np.minimum((share * count).astype(np.int64), count - 1)
-    worth = seconds / np.maximum(profile.hits.count, 1)
-    return SampleBlocks(count, hit_index, block, worth.take(hit_index))
+    block = np.empty(len(time_ns), np.int16)
+    for first in range(0, len(time_ns), _SAMPLES_AT_ONCE):
+        part = slice(first, first + _SAMPLES_AT_ONCE)
+        since = np.clip(time_ns[part], begin, end) - np.uint64(begin)
+        share = since / np.float64(max(end - begin, 1))
+        share *= count
+        block[part] = np.minimum(share.astype(np.int64), count - 1)
+    return SampleBlocks(count, hit_index, block, _worth(profile, design, counts, hit_index))
+
+
+def _worth(
+    profile: ProfileByRoutine,
+    design: Design,
+    counts: NDArray[np.bool_],
+    hit_index: NDArray[np.integer],
+) -> NDArray[np.float64]:
+    """Return what samples are worth, f64[n] s, as in `SampleBlocks`."""
+    hits = np.maximum(profile.hits.count, 1)
+    if design.squares is not None:
+        return (design.seconds / hits).take(hit_index)
+    each = design.seconds[counts].sum() / max(int(hits[counts].sum()), 1)
+    return np.broadcast_to(np.float64(each), hit_index.shape)
 
 
 def _timed_event(profile: ProfileByRoutine) -> int:

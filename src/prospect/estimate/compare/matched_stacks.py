@@ -184,6 +184,6 @@ def _run_of(run: ComparedRun, graph: CallGraph) -> ComparedRun:
         profile=graph.profile,
         design=design,
         counts=counts,
-        blocks=sample_blocks(graph.profile, design.seconds, counts),
+        blocks=sample_blocks(graph.profile, design, counts),
         portion=np.zeros(len(graph.profile.hits), np.int64),  # no row is of one portion
     )

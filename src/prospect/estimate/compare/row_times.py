@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.buffers import is_scalar
+from prospect.columns.counting import tallied
 from prospect.columns.grouping import distinct_keys
 from prospect.estimate.errors.error_bars import CONFIDENCE, error_bars
 from prospect.estimate.errors.parts import parts_of
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.parts import Parts
 
 _FEWEST_BLOCKS = 8
+# Temporaries of so many samples stay in a processor's cache.
+_SAMPLES_AT_ONCE = 1 << 16
 
 
 class RowTimes(Record):
@@ -65,11 +69,29 @@ def run_parts(run: ComparedRun, tables: Sequence[NDArray[np.int64]]) -> RunParts
     parts = parts_of(run.design, [rows.astype(np.int32) for rows in tables])
     samples = run.blocks
     blocks = max(samples.stretches, 1)
-    cell = parts.part_of_hit.take(samples.hit_index) * np.int64(blocks) + samples.block
-    found, place = distinct_keys(cell, len(parts.first_hit) * blocks)
-    seconds = np.bincount(place, samples.seconds, len(found)).astype(np.float64)
+    found, seconds = _by_cell(samples, parts.part_of_hit, len(parts.first_hit), blocks)
     part, block = np.divmod(found, blocks)
     return RunParts(parts, samples._replace(hit_index=part, block=block, seconds=seconds))
+
+
+def _by_cell(
+    samples: SampleBlocks, part_of_hit: NDArray[np.int32], parts: int, blocks: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return part times `blocks` + block of each that has samples, i64[c], and their time, f64."""
+    bound = parts * blocks
+    kind = np.uint32 if bound <= 1 << 32 else np.uint64
+    cell: NDArray[np.unsignedinteger] = np.empty(len(samples.block), kind)
+    for first in range(0, len(cell), _SAMPLES_AT_ONCE):
+        at = slice(first, first + _SAMPLES_AT_ONCE)
+        own = part_of_hit.take(samples.hit_index[at]).astype(np.int64)
+        own *= blocks
+        own += samples.block[at]
+        cell[at] = own
+    if is_scalar(samples.seconds):
+        value, times = tallied(cell)
+        return value.view(np.int64), times * samples.seconds[:1]
+    found, place = distinct_keys(cell.astype(np.int64), bound)
+    return found, np.bincount(place, samples.seconds, len(found)).astype(np.float64)
 
 
 def row_times(
