@@ -84,15 +84,15 @@ def hexadecimal(
         u64[n] values, and bool[n] whether the field is a number of 1 to 16 digits.
     """
     octets = np.frombuffer(text, np.uint8)
-    # Eight bytes from every position: reading them is one `take`, whatever the alignment.
+    # Eight bytes from every position, whatever the alignment; `take` would copy all of them first.
     words = np.ndarray((len(text) - 7,), np.dtype("<u8"), text, strides=(1,))
     has_prefix = (octets.take(start) == ord("0")) & ((octets.take(start + 1) | 0x20) == ord("x"))
     start = start + 2 * has_prefix
     length = end - start
     is_number = (length >= 1) & (length <= 16)
     end = np.where(is_number, end, len(PADDING))
-    low, low_is_number = _digits(words.take(end - 8), np.minimum(length, 8))
-    high, high_is_number = _digits(words.take(end - 16), length - 8)
+    low, low_is_number = _digits(words[end - 8], np.minimum(length, 8))
+    high, high_is_number = _digits(words[end - 16], length - 8)
     return high << np.uint64(32) | low, is_number & low_is_number & high_is_number
 
 

@@ -87,7 +87,8 @@ class EhData(Record, eq=False):
         if count > 0:
             every: NDArray[Any] = np.ndarray((count,), kind, self.content, strides=(1,))
             inside = (position >= 0) & (position < count)
-            value[inside] = every.take(position[inside]).astype(np.int64)
+            # `take` would first copy all of them, eight times the section.
+            value[inside] = every[position[inside]].astype(np.int64)
         return value
 
     def leb128(

@@ -112,7 +112,7 @@ def _limits(
     words = np.ndarray((len(text) - 7,), np.dtype("<u8"), text, strides=(1,))
     length = end - name_end
     beyond = (64 - 8 * np.clip(length, 1, 8)).astype(np.uint64)
-    module = np.where(length > 0, words.take(end - 8) >> beyond, np.uint64(0))
+    module = np.where(length > 0, words[end - 8] >> beyond, np.uint64(0))
     is_last = np.ones(len(address), np.bool_)
     is_last[:-1] = (length[1:] != length[:-1]) | (module[1:] != module[:-1])
     page = np.uint64(_PAGE_BYTES - 1)
