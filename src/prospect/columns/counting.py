@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.sorting import distinct, run_starts
+from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def tallied(column: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.uint64], ND
     """
     column.sort()
     start = run_starts(column)
-    return column.take(start).astype(np.uint64), np.diff(start, append=len(column))
+    return column.take(start).astype(np.uint64), run_lengths(start, len(column))
 
 
 class _Packing(NamedTuple):
@@ -134,16 +134,20 @@ def _sorted(packed: NDArray[np.uint64], packing: _Packing) -> Counted:
         np.not_equal(word[1:], word[:-1], out=is_start[first + 1 : first + len(word)])
     start = np.flatnonzero(is_start)
     low_bits, of_row = np.uint64(packing.low_bits), np.uint64((1 << packing.row_bits) - 1)
-    word = packed.take(start) >> row_bits
-    value = packing.high.take((word >> low_bits).view(np.int64)) << low_bits
-    value |= word & np.uint64((1 << packing.low_bits) - 1)
+    value = np.empty(len(start), np.uint64)
+    for first in range(0, len(start), _BLOCK):
+        word = packed.take(start[first : first + _BLOCK]) >> row_bits
+        part = value[first : first + _BLOCK]
+        part[:] = packing.high.take((word >> low_bits).view(np.int64))
+        part <<= low_bits
+        part |= word & np.uint64((1 << packing.low_bits) - 1)
     place, before = packing.place, np.int32(-1)
     for first in range(0, len(packed), _BLOCK):
         number = np.cumsum(is_start[first : first + _BLOCK], dtype=np.int32)
         number += before
         before = number[-1]
         place[(packed[first : first + _BLOCK] & of_row).view(np.int64)] = number
-    return Counted(value, np.diff(start, append=len(packed)), place)
+    return Counted(value, run_lengths(start, len(packed)), place)
 
 
 def _hashed(column: NDArray[np.uint64], shift: np.uint64 = _NO_SHIFT) -> Counted:

@@ -27,6 +27,17 @@ def run_starts(*columns: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.flatnonzero(is_start)
 
 
+def run_lengths(start: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+    """Return how long the runs are that begin at these of so many rows, i64[r].
+
+    As `numpy.diff` with an end appended, which copies all starts for that.
+    """
+    length = np.empty_like(start)
+    np.subtract(start[1:], start[:-1], out=length[:-1])
+    length[-1:] = rows - start[-1:]
+    return length
+
+
 def ascending(key: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the rows in ascending order of their keys, i64[n], those of one key as they stood.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.columns.counting import counted
 from prospect.columns.grouping import exact_sums
-from prospect.columns.sorting import run_starts
+from prospect.columns.sorting import run_lengths, run_starts
 from prospect.records import Record
 from prospect.spaces.groups import group_samples
 from prospect.spaces.keys import key_parts
@@ -94,7 +94,7 @@ def attribute(
         tables.append(table)
     group = _joined([table.group for table in tables])
     starts = run_starts(group)
-    length = np.diff(starts, append=len(group))
+    length = run_lengths(starts, len(group))
     columns = groups.describe(group.take(starts), timeline)
     address = _joined([table.address for table in tables])
     np.invert(address, out=address, where=columns.is_negative.repeat(length))

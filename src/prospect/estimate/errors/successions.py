@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prospect.columns.sorting import distinct, run_starts
+from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.estimate.errors.sequence import MISSING, OUTSIDE
 from prospect.records import NamedTuple
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _TRIED = 1 << 16
 _BOUND_OF_HITS = 1 << 31
 _LEAST_TABLE = 1 << 16
+# Pairs to an entry of a table of counts: where it is larger, sorting them touches less memory.
+_LEAST_PAIRS = 16
 _MOST_SHORT = 1 << 32
 # Ticks to an entry of a table that takes all pairs, those that are alike too.
 _LEAST_FILLING = 4
@@ -156,13 +158,13 @@ def _packed(earlier: NDArray[Any], later: NDArray[Any], size: int) -> NDArray[An
 
 def _counted(pair: NDArray[Any], size: int) -> Pairs:
     """Count pairs; those of which one is outside are left out."""
-    if size * size <= max(len(pair), _LEAST_TABLE):
+    if size * size <= max(len(pair) // _LEAST_PAIRS, _LEAST_TABLE):
         times = np.bincount(pair, minlength=size * size)
         met = np.flatnonzero(times)
         return _unpacked(met, times.take(met), size)
     pair.sort()
     start = run_starts(pair)
-    return _unpacked(pair.take(start), np.diff(start, append=len(pair)), size)
+    return _unpacked(pair.take(start), run_lengths(start, len(pair)), size)
 
 
 def _unpacked(pair: NDArray[Any], times: NDArray[np.int64], size: int) -> Pairs:
