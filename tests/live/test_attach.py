@@ -169,7 +169,7 @@ def test_it_ends_when_all_that_it_watches_have_ended(here, start, busy):
 
 def test_the_processes_of_a_user_who_ends_them_end_the_recording_too(as_nobody, start):
     # It goes on for a while once the recording is there, however late that begins.
-    until_then = f"while [ ! -s '{as_nobody}/r' ]; do :; done"
+    until_then = "while [ ! -s r ]; do :; done"
     short = start("sh", "-c", f"echo ready; {until_then}; {BURN}; {BURN}; {BURN}; {BURN}", **WHO)
     ran = run("record", "-p", str(short.pid), "-o", "r", **WHO)
     assert ran.returncode == 0

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLDEST_PYTHON = (3, 9)
-# Need numpy, for symbol tables, or zstandard: what they serve, is refused before anything is sent,
-# or is none of a command line's.
+# Need numpy, for symbol tables or samples, or zstandard: what they serve, is refused before
+# anything is sent, is none of a command line's, or is done without there.
 LEFT_OUT = frozenset(
     {
         "prospect.capture.compressed_sink",
         "prospect.capture.events.probe_places",
+        "prospect.perfdata.shared_ids",
         "prospect.recording.counted_functions",
         "prospect.render.notebook",
     }
