@@ -13,7 +13,7 @@ import numpy as np
 
 from prospect.columns.buffers import is_scalar
 from prospect.columns.counting import counted, first_rows, tallied
-from prospect.columns.sorting import ascending
+from prospect.columns.sorting import ascending, run_lengths
 from prospect.records import NamedTuple, Record
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def equal_rows(packed: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[n
 def rows_in_groups(order: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return the group of each row, i32[n], from what `equal_rows` returns."""
     group = np.empty(len(order), np.int32)
-    sizes = np.diff(starts, append=len(order))
+    sizes = run_lengths(starts, len(order))
     group[order] = np.arange(len(starts), dtype=np.int32).repeat(sizes)
     return group
 

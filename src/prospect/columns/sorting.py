@@ -135,7 +135,7 @@ def _first_rows_by_sorting(column: NDArray[np.integer]) -> NDArray[np.int64]:
     starts = run_starts(column.take(order))
     earliest = np.minimum.reduceat(order, starts)
     first = np.empty(len(order), np.int64)
-    first[order] = earliest.repeat(np.diff(starts, append=len(order)))
+    first[order] = earliest.repeat(run_lengths(starts, len(order)))
     return first
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.abi import constants as abi
-from prospect.columns.sorting import distinct, run_starts
+from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.records import Record, replace
 from prospect.spaces.key_bits import group_bits
 from prospect.spaces.runs import BLOCK_SAMPLES, task_pid, task_runs, task_tid
@@ -80,7 +80,7 @@ def look_up_tasks(
             rows = np.flatnonzero(np.repeat(~is_settled, length))
             each[rows] = code_of(*_look_up_each(samples, timeline, runs.first_sample + rows))
             start = run_starts(each)
-            code, length = each.take(start), np.diff(start, append=len(each))
+            code, length = each.take(start), run_lengths(start, len(each))
         lengths.append(length)
         codes.append(code)
     met = distinct(np.concatenate(codes)) if codes else np.empty(0, np.int64)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.counting import counted
+from prospect.columns.grouping import distinct_keys
 from prospect.estimate.errors.clock_sums import merged_cells
 from prospect.estimate.errors.local_error import compared_lags
 from prospect.estimate.errors.successions import successions
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from prospect.estimate.errors.successions import Succession
 
 _MOST_KEYS = 1 << 63
-# So many possible keys a hit, or in all, have a table of their own.
-_MOST_A_HIT = 4
-_FEW_KEYS = 1 << 16
 
 
 class Parts(Record):
@@ -85,27 +83,10 @@ def _merged_hits(
         key *= np.uint64(rows)
         key += (row + 1).astype(np.uint64)
         bound *= rows
-    if bound <= max(_MOST_A_HIT * hits, _FEW_KEYS):
-        place, parts, has_none = _without_gaps(key.view(np.int64), bound)
-    else:
-        met = counted(key)
-        place, parts = met.place, len(met.value)
-        has_none = bool(parts) and met.value[0] == 0
+    value, of_hit = distinct_keys(key.view(np.int64), bound)
+    place, parts = of_hit.astype(np.int32), len(value)
     first_hit = np.zeros(parts, np.int64)
     first_hit[place] = np.arange(hits)
-    if has_none:
+    if parts and not value[0]:
         return place - np.int32(1), first_hit[1:]
     return place, first_hit
-
-
-def _without_gaps(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int32], int, bool]:
-    """Number the keys that occur, of those below `bound`, in ascending order.
-
-    Returns:
-        The number of each, i32[h], how many there are, and whether 0 is a key.
-    """
-    is_met = np.zeros(bound, np.bool_)
-    is_met[key] = True
-    number = np.cumsum(is_met, dtype=np.int32)
-    number -= np.int32(1)
-    return number.take(key), int(number[-1]) + 1, bool(is_met[0])
