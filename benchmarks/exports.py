@@ -68,7 +68,7 @@ def one(arguments: argparse.Namespace) -> None:
     if arguments.only != "(profile)":
         renderer = make_renderer(arguments.only, detail="4")
         begin, used = time.perf_counter(), time.process_time()
-        renderer.render(profile, out)  # type: ignore[arg-type]
+        renderer.render(profile, out)  # type: ignore[arg-type]  # only what renderers write with
     seconds, processor = time.perf_counter() - begin, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(

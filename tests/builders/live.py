@@ -51,7 +51,7 @@ def state_of(profile: Profile, **facts: object) -> LiveState:
         "lost": 0,
         "limits": (),
     }
-    return LiveState(profile, **{**known, **facts})  # type: ignore[arg-type]
+    return LiveState(profile, **{**known, **facts})  # type: ignore[arg-type]  # each by its name
 
 
 @dataclass

@@ -76,7 +76,7 @@ class RecordBuilder:
         body += bytes(-len(body) % 8)
         return record(type_, body + self.tail(**tail), misc=misc, order=self.order)
 
-    def tail(self, *, pid=0, tid=0, time=0, id=0, stream_id=0, cpu=0) -> bytes:  # noqa: A002
+    def tail(self, *, pid=0, tid=0, time=0, id=0, stream_id=0, cpu=0) -> bytes:  # noqa: A002 - the record's own word
         if not self.sample_id_all:
             return b""
         parts = {
@@ -223,7 +223,7 @@ class RecordBuilder:
     def lost_samples(self, lost, *, misc: int = 0, **tail) -> bytes:
         return self.side(13, self.words(lost), misc=misc, **tail)
 
-    def throttle(self, time, id=0, stream_id=0, /, *, undo: bool = False, **tail) -> bytes:  # noqa: A002
+    def throttle(self, time, id=0, stream_id=0, /, *, undo: bool = False, **tail) -> bytes:  # noqa: A002 - the record's own word
         return self.side(6 if undo else 5, self.words(time, id, stream_id), **{"time": time} | tail)
 
     def read(self, pid, tid, /, *words, **tail) -> bytes:
@@ -248,7 +248,7 @@ class RecordBuilder:
         body = self.pack("QIHH", address, length, kind, flags) + self.text(name)
         return self.side(17, body, **tail)
 
-    def bpf_event(self, kind, flags, id, tag=b"12345678", /, **tail) -> bytes:  # noqa: A002
+    def bpf_event(self, kind, flags, id, tag=b"12345678", /, **tail) -> bytes:  # noqa: A002 - the record's own word
         return self.side(18, self.pack("HHI8s", kind, flags, id, tag), **tail)
 
     def cgroup(self, id, path, /, **tail) -> bytes:  # noqa: A002 - the kernel's name of the field

@@ -62,7 +62,7 @@ def make(name, *positional, **named):
     """A strategy of functions that call RecordBuilder's method with drawn arguments."""
     return st.tuples(st.tuples(*positional), st.fixed_dictionaries(named), TAIL).map(
         lambda drawn: (
-            lambda records, id: getattr(records, name)(  # noqa: A006
+            lambda records, id: getattr(records, name)(  # noqa: A006 - the record's own word
                 *drawn[0], **drawn[2] | drawn[1], id=id
             )
         )
@@ -98,7 +98,7 @@ def read_group(read_format, members):
 
 
 def make_sample(fields, members):
-    return lambda records, id: records.sample(  # noqa: A006
+    return lambda records, id: records.sample(  # noqa: A006 - the record's own word
         **fields, id=id, read=read_group(records.read_format, members)
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prospect.columns.sorting import run_lengths
 from prospect.elf import cfa_expressions as expressions
 from prospect.elf import frame_rules as rules
 from prospect.elf import frame_steps as step
@@ -152,7 +153,7 @@ def _remembered(steps: FrameSteps) -> NDArray[np.int64]:
     program = steps.program.take(rows)
     begins = np.flatnonzero(np.diff(program, prepend=-1))
     before = (depth - ~is_restore).take(begins)
-    depth -= before.repeat(np.diff(begins, append=len(rows)))
+    depth -= before.repeat(run_lengths(begins, len(rows)))
     order = np.lexsort((rows, depth, program))
     partner = np.full(len(rows), -1, np.int64)
     former, latter = order[:-1], order[1:]

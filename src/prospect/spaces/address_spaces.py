@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.sorting import distinct, run_starts
+from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.columns.table_rows import taken
 from prospect.records import Record
 from prospect.spaces.apart import apart_mappings
@@ -113,7 +113,7 @@ class AddressSpaces(Record):
         """Return what `locate` does, of runs of neighbours of one page."""
         # Sorted hits ask for the same page many times in a row.
         start = run_starts(space, epoch, address >> _PAGE_BITS if self._is_paged else address)
-        length = np.diff(start, append=len(address))
+        length = run_lengths(start, len(address))
         mapping = np.full(len(start), -1, np.int64)
         space, epoch, address = space.take(start), epoch.take(start), address.take(start)
         asked = np.flatnonzero(space >= 0)

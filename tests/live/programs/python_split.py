@@ -96,4 +96,4 @@ if __name__ == "__main__":
     thread.start()
     main(float(sys.argv[1]))
     thread.join()
-    print(json.dumps(told))  # noqa: T201
+    print(json.dumps(told))  # noqa: T201 - what the test reads

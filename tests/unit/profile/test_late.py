@@ -39,7 +39,7 @@ def test_what_is_taken_is_made_all_at_once():
 
 def test_what_is_taken_of_joined_lists_is_made_once_a_part():
     asked = []
-    make = lambda rows: asked.append(list(rows)) or [f"late {row}" for row in rows]  # noqa: E731
+    make = lambda rows: asked.append(list(rows)) or [f"late {row}" for row in rows]  # noqa: E731 - one use, one line
     whole = joined([["first"], LateList(2, make), [], LateList(1, make)])
     assert taken(whole, [3, 2, 0, 1]) == ["late 0", "late 1", "first", "late 0"]
     assert asked == [[0], [1, 0]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.buffers import segments
-from prospect.columns.sorting import run_starts
+from prospect.columns.sorting import run_lengths, run_starts
 from prospect.estimate.errors.ticks import stretch_parts
 from prospect.records import NamedTuple
 
@@ -72,7 +72,7 @@ def plain_sequence(
         order = np.lexsort((time_ns, cpu)) if runs is None else segments(runs.begin, runs.length)
         hit_index, cpu = hit_index.take(order), cpu.take(order)
         begin = run_starts(cpu)
-        runs = _Runs(cpu.take(begin), begin, np.diff(begin, append=len(cpu)))
+        runs = _Runs(cpu.take(begin), begin, run_lengths(begin, len(cpu)))
     gaps = np.count_nonzero(runs.cpu[1:] != runs.cpu[:-1])
     sequence = np.full(len(hit_index) + reach * gaps, OUTSIDE, np.int32)
     place, before = 0, None
@@ -105,7 +105,7 @@ def _runs_in_order(cpu: NDArray[np.uint16], time_ns: NDArray[np.uint64]) -> _Run
         if falls.any() and (falls & (cpu[block][1:] == cpu[block][:-1])).any():
             return None
     turn = np.argsort(cpu.take(begin), kind="stable")
-    length = np.diff(begin, append=len(cpu)).take(turn)
+    length = run_lengths(begin, len(cpu)).take(turn)
     runs = _Runs(cpu.take(begin.take(turn)), begin.take(turn), length)
     last = runs.begin[:-1] + runs.length[:-1] - 1
     falls = time_ns.take(runs.begin[1:]) < time_ns.take(last)

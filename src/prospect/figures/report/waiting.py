@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prospect.columns.sorting import distinct
+from prospect.columns.sorting import distinct, run_lengths, run_starts
 from prospect.figures.causes import CAUSE_KIND_NAMES
 from prospect.figures.portions import PORTION_USER, event_seconds, hit_portions
 from prospect.figures.processes import chosen_by_detail
@@ -362,10 +362,10 @@ def _added_up(
         return []
     order = np.argsort(key, kind="stable")
     keys, ns = key.take(order), ns.take(order)
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    starts = run_starts(keys)
     total = np.add.reduceat(ns, starts).tolist()
     longest = np.maximum.reduceat(ns, starts).tolist()
-    count = np.diff(starts, append=len(keys))
+    count = run_lengths(starts, len(keys))
     first = np.argsort(-np.array(total), kind="stable")
     return [
         (int(keys[starts[row]]), int(count[row]), total[row] * _NS, longest[row] * _NS)

@@ -212,7 +212,7 @@ def sample_threads(samples: StackSamples) -> SampleThreads:
         process_index=process_of_sample.take(first).astype(np.int64),
         comm_index=hits.comm_index.take(samples.hit_index.take(first)).astype(np.int64),
         tid=np.where(tid >= 0, tid, _MOST_THREADS + 1 + np.arange(len(tid))),
-        thread_index=thread.repeat(np.diff(start, append=len(samples))),
+        thread_index=thread.repeat(sorting.run_lengths(start, len(samples))),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prospect.columns.grouping import alike, distinct_keys, group_sums, without_gaps
-from prospect.columns.sorting import run_starts
+from prospect.columns.sorting import run_lengths, run_starts
 from prospect.figures.portions import hit_portions
 from prospect.figures.stacks.call_forest import fold_recursion, subtree_ranges
 from prospect.figures.stacks.frames import frame_labels, frame_table, named_forest
@@ -246,7 +246,7 @@ def _finest(names: StackNames, event: int) -> _Finest:
         cause=leaves.cause.take(number),
         portion=leaves.portion.take(number),
         hits=np.add.reduceat(count, start) if len(start) else count,
-        pair=np.arange(len(start)).repeat(np.diff(start, append=len(count))),
+        pair=np.arange(len(start)).repeat(run_lengths(start, len(count))),
         stretch=stretch,
         sums=(count, period),
     )
